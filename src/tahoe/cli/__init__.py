@@ -1,7 +1,8 @@
 """The command line: `tahoe COMMAND PATH`, with the commands show, head, sql, history, tags, files, inspect, report, schema, changes, check,
-repair, tag, untag, restore, clone, optimize, analyze, vacuum, convert and generate; and `tahoe run PROGRAM`.
+repair, tag, untag, restore, clone, optimize, analyze, vacuum, convert and generate; `tahoe run PROGRAM` and
+`tahoe connect-server`.
 
-It calls the table ring and prints; it decides nothing. Only `run` is about Spark.
+It calls the table ring and prints; it decides nothing. Only the last two are about Spark.
 
 Output is tables for people, and JSON for programs (`--json`). The exit code is 0 on success, 1 if `check` finds an error, `repair` leaves
 one or `vacuum` could not delete a file, and 2 if the command fails.
@@ -12,6 +13,7 @@ from tahoe.cli.app import app, main
 from tahoe.cli.changes import changes
 from tahoe.cli.check import check
 from tahoe.cli.clone import clone
+from tahoe.cli.connect_server import connect_server
 from tahoe.cli.convert import convert
 from tahoe.cli.files import files
 from tahoe.cli.generate import generate
@@ -51,6 +53,7 @@ for _command in (
     vacuum,
     convert,
     generate,
+    connect_server,
 ):  # as `tahoe --help` lists them
     app.command()(_command)
 

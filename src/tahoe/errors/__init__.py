@@ -80,7 +80,7 @@
     │       PythonOptionError, ClusterModeError
     └── DeltaSessionError             the Spark session cannot be used
         └── PySparkMissingError, NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError,
-            WriteFailedError, CommandCancelledError
+            WriteFailedError, CommandCancelledError, ConnectServerError, ClientCallError
 
 Each class has a condition (the reference's name where it has one), an SQLSTATE, and two templates: what happened, and what to do next.
 Its keyword parameters are the names in the templates. Under Spark, an error is also an instance of a PySpark exception such as

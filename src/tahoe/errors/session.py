@@ -40,6 +40,20 @@ class ReferenceJarPresentError(DeltaSessionError):
     )
 
 
+class ConnectServerError(DeltaSessionError):
+    condition = "DELTA_CONNECT_SERVER"
+    what = "The Spark Connect server cannot start: {detail}."
+    todo = "{remedy}"
+
+
+class ClientCallError(DeltaSessionError):
+    condition = "DELTA_CLIENT_CALL"
+    sqlstate = "42K0E"
+    pyspark_class = "IllegalArgumentException"
+    what = "A call of a Spark Connect client cannot be run ({kind}): {detail}."
+    todo = "Correct the call, or use the server's version of tahoe."
+
+
 class SessionNotEnabledError(DeltaSessionError):
     condition = "DELTA_SESSION_NOT_ENABLED"
     what = "tahoe is not enabled in this Spark session."

@@ -11,14 +11,16 @@ Arguments, argument checks and result columns are the reference's. This module o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tahoe.errors import DeltaError, InvalidOptionError, TableNotFoundError
+from tahoe.spark.api.connect_session import is_served
 from tahoe.spark.api.convert import run_convert
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.lifecycle import DeltaTableLifecycle, verify
@@ -41,6 +43,8 @@ from tahoe.spark.layout.feature_drop import drop_feature
 from tahoe.table.arguments import FLAG, LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
 from tahoe.table.table import Table
 
+M = TypeVar("M", bound=Callable[..., Any])
+
 
 def _session_only(value: Any) -> Any:
     if type(value).__name__ != SparkSession.__name__ and not isinstance(value, SparkSession):  # Spark Connect's session is another class
@@ -54,6 +58,21 @@ SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Pass the
 _PURGED = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
 
 
+def _or_remote(method: M) -> M:
+    """A method of the class, or that of the class for clients, if the session is a client of a server that has tahoe."""
+
+    @functools.wraps(method)
+    def called(cls: Any, sparkSession: Any = None, *arguments: Any, **named: Any) -> Any:
+        session = SparkSession.getActiveSession() if sparkSession is None else sparkSession
+        if is_served(session):
+            from tahoe.spark.api.connect_table import RemoteDeltaTable  # noqa: PLC0415 - needs protobuf
+
+            return getattr(RemoteDeltaTable, method.__name__)(session, *arguments, **named)
+        return method(cls, sparkSession, *arguments, **named)
+
+    return called  # type: ignore[return-value]
+
+
 class DeltaTable(DeltaTableLifecycle):
     """A Delta table in a Spark session. Every call sees the newest version.
 
@@ -64,6 +83,7 @@ class DeltaTable(DeltaTableLifecycle):
         self._handle = TableHandle(spark=spark, table=table, name=name, alias=alias)
 
     @classmethod
+    @_or_remote
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})) -> DeltaTable:
         """Return the table in a folder.
 
@@ -79,6 +99,7 @@ class DeltaTable(DeltaTableLifecycle):
         return cls(sparkSession, _existing(sparkSession, open_table(sparkSession, place, _storage_settings(hadoopConf, place))))
 
     @classmethod
+    @_or_remote
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
         """Return the table that has a name in the session's catalog, or a path as in ``delta.`/data/t` ``.
 
@@ -92,6 +113,7 @@ class DeltaTable(DeltaTableLifecycle):
         return cls(sparkSession, _existing(sparkSession, open_table(sparkSession, location)), name=name)
 
     @classmethod
+    @_or_remote
     def convertToDelta(cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None) -> DeltaTable:
         """Make a folder of Parquet files, such as ``parquet.`/data/t` ``, or a table of the catalog a Delta table, in place.
 
@@ -109,6 +131,7 @@ class DeltaTable(DeltaTableLifecycle):
         return cls(sparkSession, _existing(sparkSession, open_table(sparkSession, location)), name=None if "/" in parts[-1] else name)
 
     @classmethod
+    @_or_remote
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Return whether there is a Delta table at a path."""
         _check_session(sparkSession)
@@ -116,21 +139,25 @@ class DeltaTable(DeltaTableLifecycle):
         return open_table(sparkSession, path_in(place) or place).exists()
 
     @classmethod
+    @_or_remote
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
         """Return a builder that creates a table; the table must not exist."""
         return DeltaTableBuilder(_session(sparkSession), "create")
 
     @classmethod
+    @_or_remote
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
         """Return a builder that creates a table, and leaves an existing table unchanged."""
         return DeltaTableBuilder(_session(sparkSession), "createIfNotExists")
 
     @classmethod
+    @_or_remote
     def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
         """Return a builder that replaces a table and keeps its history; the table must exist."""
         return DeltaTableBuilder(_session(sparkSession), "replace")
 
     @classmethod
+    @_or_remote
     def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
         """Return a builder that creates a table, or replaces an existing table and keeps its history."""
         return DeltaTableBuilder(_session(sparkSession), "createOrReplace")

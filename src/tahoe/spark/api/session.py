@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tahoe.reference_settings import CATALOG_CLASS as REFERENCE_CATALOG_CLASS
 from tahoe.reference_settings import without_reference
+from tahoe.spark.api.connect_session import is_connect, is_served
 from tahoe.spark.api.source import Source
 from tahoe.spark.api.table_functions import FUNCTIONS
 from tahoe.spark.jvm import failures
@@ -44,8 +45,8 @@ STATEMENTS_OF_RULES = {
 def enable(spark: SparkSession) -> SparkSession:
     """Enable Delta tables in a session, and in sessions created from it: `spark = tahoe.enable(spark)`.
 
-    A second call changes nothing. After `spark.stop()`, enable the new session again. In a Spark Connect session, `format("delta")` works
-    through Python; a warning says what is slower and what is missing.
+    A second call changes nothing. After `spark.stop()`, enable the new session again. In a Spark Connect session whose server has tahoe
+    there is nothing to do. With another server `format("delta")` works through Python; a warning says what is slower and what is missing.
 
     Returns:
         the same session.
@@ -55,6 +56,8 @@ def enable(spark: SparkSession) -> SparkSession:
         UnsupportedSparkVersionError: tahoe does not support this version of Spark.
         ReferenceJarPresentError: the class path has another source with the name delta.
     """
+    if is_served(spark):
+        return spark
     if is_connect(spark):
         from tahoe.spark.api import connect, connect_commands  # noqa: PLC0415 - a session with a JVM never needs them
 
@@ -81,11 +84,6 @@ def _install_quiet(gateway: Gateway) -> None:
     """Keep the stack traces of refused rows and statements out of Spark's log, if Spark logs with Log4j; the user gets an error message."""
     with suppress(*JVM_ERRORS):
         gateway.java_class("delta.Quiet").install(REFUSED)
-
-
-def is_connect(spark: object) -> bool:
-    """Whether a session is a Spark Connect client."""
-    return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def _install_rules(gateway: Gateway) -> None:

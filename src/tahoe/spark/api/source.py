@@ -236,5 +236,17 @@ class Source:
         within = tuple(home.split("\0")) if home else ()
         return dataset(table_functions.rows_of(Gateway.of(session), function, within, arguments))
 
+    @_answering
+    def clientRelation(self, session: JavaObject, planner: JavaObject, message: bytes) -> JavaObject | None:  # noqa: N802  Java's name
+        from tahoe.spark.api import connect_answers  # noqa: PLC0415 - needs protobuf, which only servers of Spark Connect have
+
+        return connect_answers.plan(Gateway.of(session), planner, message)
+
+    @_answering
+    def clientCommand(self, session: JavaObject, message: bytes) -> bool:  # noqa: N802  Java's name
+        from tahoe.spark.api import connect_answers  # noqa: PLC0415 - as above
+
+        return connect_answers.run(Gateway.of(session), message)
+
     class Java:
         implements: ClassVar = ["delta.Python"]

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tahoe.errors import InvalidOptionError, NameOfAnotherKindError, UnsupportedOperationError
 from tahoe.protocol.names import quoted
 from tahoe.spark.api import statements as running
+from tahoe.spark.api.connect_session import is_connect, is_served
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.merge_builder import raising_for_user
-from tahoe.spark.api.session import is_connect
 from tahoe.spark.ddl.catalog import path_of
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.statement_plans import parameters_of
@@ -44,6 +44,8 @@ def sql(spark: SparkSession, sqlQuery: str, args: Args = None) -> DataFrame:  # 
         StatementSyntaxError: the text starts like a Delta statement but does not parse.
         UnsupportedOperationError: the statement needs Spark's JVM, and the session is a Spark Connect session.
     """
+    if is_served(spark):
+        return spark.sql(sqlQuery, args=args)  # type: ignore[arg-type]
     if is_connect(spark):
         return raising_for_user(lambda: _over_connect(spark, sqlQuery, args))
     gateway = Gateway(spark)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from tahoe.protocol.names import quoted
 from tahoe.spark.api.merge_builder import condition_of, own_columns, run_for_user
 from tahoe.spark.ddl.catalog import qualified_name
 from tahoe.spark.ddl.creation import named_or_path
@@ -66,3 +67,7 @@ class TableHandle:
             return None
         identifier, _ = named_or_path(Gateway(self.spark), self.name)
         return None if identifier is None else str(identifier.unquotedString())
+
+    def identifier(self) -> str:
+        """How SQL and `forName` name the table: its name, or its path as in ``delta.`/data/t` ``."""
+        return self.name or f"delta.{quoted(self.table.url)}"

@@ -26,6 +26,18 @@ from tahoe.sql.grammar import parse
 
 JAVA_CLASS = "delta.PythonError"
 
+# Where clients of Spark Connect are served: around a `delta.PythonError`, an exception of the class by which a client knows the error. The
+# names on the left are those of PySpark's classes, and those of our classes that the reference's client knows too.
+CLIENTS_CLASSES = {
+    "AnalysisException": "delta.connect.AnalysisError",
+    "ParseException": "delta.connect.SyntaxError",
+    "IllegalArgumentException": "delta.connect.ArgumentError",
+    "UnsupportedOperationException": "delta.connect.UnsupportedError",
+    "PySparkException": "delta.connect.SparkError",
+}
+CONFLICTS = "DeltaConcurrentModificationException"
+CONFLICTS_PACKAGE = "io.delta.exceptions."
+
 # Spark's exception class and condition for a file that it cannot read.
 SPARK_CLASS = "org.apache.spark.SparkException"
 UNREADABLE = "FAILED_READ_FILE"
@@ -40,9 +52,15 @@ CAUSES_MAX = 20
 _kept: OrderedDict[int, BaseException] = OrderedDict()
 _next_id = itertools.count(1)
 _lock = threading.Lock()
+_has_clients = threading.Event()
 
 
 # --- Python to Java
+
+
+def tell_clients() -> None:
+    """From now on, errors have the classes by which clients of Spark Connect know them. `delta.connect` must be compiled."""
+    _has_clients.set()
 
 
 def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
@@ -58,9 +76,19 @@ def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
     exception = JavaClass(JAVA_CLASS, jvm._gateway_client)
     if isinstance(error, DeltaError):
         parameters = {name: str(value) for name, value in error.parameters.items()}
-        return exception(str(error), number, error.condition, error.sqlstate, parameters)
+        told = exception(str(error), number, error.condition, error.sqlstate, parameters)
+        return JavaClass(class_for_clients(type(error)), jvm._gateway_client)(told) if _has_clients.is_set() else told
     text = "".join(traceback.format_exception(error))
     return exception(f"{type(error).__name__}: {error}\n{text}", number, None, None, {})
+
+
+def class_for_clients(kind: type[DeltaError]) -> str:
+    """The Java class by which clients of Spark Connect know an error."""
+    names = [base.__name__ for base in kind.__mro__]
+    if CONFLICTS in names:
+        known = next((name for name in names if name.endswith("Exception")), CONFLICTS)
+        return CONFLICTS_PACKAGE + known
+    return CLIENTS_CLASSES[kind.pyspark_class]
 
 
 # --- Java to Python

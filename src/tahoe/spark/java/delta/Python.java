@@ -187,4 +187,15 @@ public interface Python {
 
   /** {@code api.commands.create}: creates or replaces a table without rows. */
   Object create(SparkSession session, Staged table);
+
+  /**
+   * {@code api.connect_answers.plan}: the plan of a relation that a client of Spark Connect sends; null if the message is not ours.
+   *
+   * @param planner Spark's planner of the client's query, which knows what the plans and expressions in the message mean
+   * @param message a protobuf message, {@code google.protobuf.Any}
+   */
+  Object clientRelation(SparkSession session, Object planner, byte[] message);
+
+  /** {@code api.connect_answers.run}: runs a command that a client of Spark Connect sends. Returns whether the message is ours. */
+  Object clientCommand(SparkSession session, byte[] message);
 }

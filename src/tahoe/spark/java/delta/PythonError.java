@@ -21,6 +21,12 @@ public class PythonError extends RuntimeException implements SparkThrowable {
     this.parameters = parameters;
   }
 
+  /** The Python error that an exception is, or wraps for clients of Spark Connect; null for any other exception. */
+  static PythonError behind(Throwable thrown) {
+    if (thrown instanceof PythonError) return (PythonError) thrown;
+    return thrown.getCause() instanceof PythonError ? (PythonError) thrown.getCause() : null;
+  }
+
   public long id() { return id; }
   public String getCondition() { return condition; }
   public String getErrorClass() { return condition; }

@@ -21,6 +21,7 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.unsafe.Platform;
 
 /** The session's own catalog. For a Delta table it answers with the schema of the log, past versions, and tables that tahoe writes. */
 public class SessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
@@ -132,8 +133,9 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   static void create(Staged staged) throws TableAlreadyExistsException {
     try {
       staged.commitStagedChanges();
-    } catch (PythonError error) {
-      if (!"DELTA_TABLE_ALREADY_EXISTS".equals(error.getCondition())) throw error;
+    } catch (Throwable thrown) {
+      PythonError error = PythonError.behind(thrown);
+      if (error == null || !"DELTA_TABLE_ALREADY_EXISTS".equals(error.getCondition())) Platform.throwException(thrown);
       if (!isForSink()) throw new TableAlreadyExistsException(staged.identifier());
     }
   }

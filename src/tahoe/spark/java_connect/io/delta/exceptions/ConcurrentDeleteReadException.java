@@ -1,0 +1,7 @@
+package io.delta.exceptions;
+
+import delta.PythonError;
+
+public class ConcurrentDeleteReadException extends DeltaConcurrentModificationException {
+  public ConcurrentDeleteReadException(PythonError told) { super(told); }
+}

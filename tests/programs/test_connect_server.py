@@ -1,0 +1,389 @@
+"""`tahoe connect-server`: remote clients have all of Delta, with `tahoe.DeltaTable`, with the reference's client, and with neither.
+
+One server for the file; its last test shuts it down.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
+from pyspark.errors.exceptions.connect import SparkException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
+from pyspark.sql.connect.session import SparkSession as ConnectSession
+from pyspark.sql.types import DateType, IntegerType, LongType, StructField, StructType
+
+import tahoe
+from tahoe.spark.api.connect_table import RemoteDeltaTable
+from tahoe.spark.jvm.failures import class_for_clients
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN = "open sesame"
+SETTINGS = (
+    "spark.master=local[2]",
+    "spark.sql.shuffle.partitions=2",
+    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
+    "spark.sql.session.timeZone=UTC",
+)
+
+ENDLESS = "SELECT sum(a.id * b.id) FROM range(1000000) a, range(10000000) b"
+
+pytestmark = pytest.mark.every_spark
+
+
+@dataclass
+class Server:
+    process: subprocess.Popen[str]
+    url: str
+    said: str
+    folder: Path
+
+    def client(self) -> SparkSession:
+        session = SparkSession.builder.remote(f"{self.url}/;token={TOKEN}").create()
+        ConnectSession._set_default_and_active_session(session)  # functions ask the default session for settings
+        return session
+
+
+def command(folder: Path, *options: str) -> list[str]:
+    settings = [part for text in (*SETTINGS, f"spark.sql.warehouse.dir={folder}/names") for part in ("--conf", text)]
+    return [sys.executable, "-c", "from tahoe.cli import main; main()", "connect-server", "--port", "0", *settings, *options]
+
+
+def started(folder: Path, *options: str) -> Server:
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": f"{ROOT}/src"}
+    environment.pop("PYSPARK_PYTHON", None)
+    process = subprocess.Popen(
+        command(folder, *options), stdout=subprocess.PIPE, stderr=(folder / "stderr").open("w"), text=True, env=environment, cwd=folder
+    )
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    assert said.startswith("ready: sc://"), said + (folder / "stderr").read_text()[-3000:]
+    return Server(process, said.split()[1], said, folder)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    found = started(tmp_path_factory.mktemp("server"), "--token", TOKEN)
+    yield found
+    found.process.kill()
+    found.process.wait()
+    os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)  # set by PySpark for the whole process
+
+
+@pytest.fixture
+def spark(server: Server) -> Iterator[SparkSession]:
+    session = server.client()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path)
+
+
+@pytest.fixture(params=["ours", "theirs"])
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The module with `DeltaTable`: ours, or delta-spark's, which knows nothing of tahoe."""
+    if request.param == "ours":
+        return tahoe.tables
+    found = sorted(ROOT.glob(".venv-reference/lib/python*/site-packages/delta"))
+    if not found:
+        pytest.skip("delta-spark's Python package is not there: make interop installs it in .venv-reference")
+    alone = tmp_path_factory.mktemp("reference")
+    (alone / "delta").symlink_to(found[0])
+    monkeypatch.syspath_prepend(str(alone))
+    import delta.tables  # noqa: PLC0415 - found in the line above
+
+    return delta.tables
+
+
+def ids(frame: Any) -> list[int]:
+    return sorted(row.id for row in frame.collect())
+
+
+def test_the_line_that_says_ready_says_how_to_connect(server):
+    assert f'SparkSession.builder.remote("{server.url}/;token=...").getOrCreate()' in server.said
+    assert TOKEN not in server.said
+
+
+def test_a_client_without_the_token_is_refused(server):
+    with pytest.raises(PySparkException, match=r"(?i)token|unauthenticated"):
+        SparkSession.builder.remote(f"{server.url}/;token=wrong").create().range(1).collect()
+
+
+def test_a_client_without_tahoe_has_every_statement(spark):
+    spark.sql("CREATE TABLE plain (id BIGINT, v STRING) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    spark.range(10).selectExpr("id", "cast(id AS STRING) AS v").write.format("delta").mode("append").saveAsTable("plain")
+    assert spark.sql("DELETE FROM plain WHERE id < 3").head() == Row(num_affected_rows=3)
+    assert spark.sql("UPDATE plain SET v = :v WHERE id = 5", args={"v": "five"}).head() == Row(num_affected_rows=1)
+    source = spark.createDataFrame([(5, "V"), (50, "L")], "id LONG, v STRING")
+    source.createOrReplaceTempView("s")
+    merged = spark.sql("MERGE INTO plain USING s ON plain.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
+    assert merged.head()[0] == 2
+    assert ids(spark.table("plain")) == [3, 4, 5, 6, 7, 8, 9, 50]
+    assert ids(spark.sql("SELECT * FROM plain VERSION AS OF 1")) == list(range(10))
+    assert [row.operation for row in spark.sql("DESCRIBE HISTORY plain LIMIT 2").collect()] == ["MERGE", "UPDATE"]
+
+
+def test_merge_into_of_a_dataframe(spark):
+    spark.range(3).write.format("delta").saveAsTable("merged")
+    spark.range(2, 5).alias("s").mergeInto("merged", F.col("s.id") == F.col("merged.id")).whenNotMatched().insertAll().merge()
+    assert ids(spark.table("merged")) == [0, 1, 2, 3, 4]
+
+
+def test_functions_artifacts_and_views_belong_to_a_session(server, spark, folder):
+    """Two clients use the same names for different views and modules."""
+    other = server.client()
+    try:
+        for session, number in ((spark, 1), (other, 2)):
+            module = Path(folder) / str(number) / "factor.py"
+            module.parent.mkdir()
+            module.write_text(f"FACTOR = {number}\n")
+            session.addArtifacts(str(module), pyfile=True)
+            session.range(number, number + 3).write.format("delta").save(f"{folder}/t{number}")
+            session.read.format("delta").load(f"{folder}/t{number}").createOrReplaceTempView("same")
+
+        def scaled(value: int) -> int:
+            import factor  # noqa: PLC0415 - the artifact
+
+            return int(value * factor.FACTOR)
+
+        for session, expected in ((spark, [1, 2, 3]), (other, [4, 6, 8])):
+            assert ids(session.table("same").select(F.udf(scaled, "long")("id").alias("id"))) == expected
+    finally:
+        other.stop()
+
+
+def test_a_stream_writes_by_for_each_batch(spark, folder):
+    spark.range(3).write.format("delta").save(f"{folder}/in")
+
+    def upsert(batch: Any, _: int) -> None:
+        batch.write.format("delta").mode("append").save(f"{folder}/out")
+
+    query = spark.readStream.format("delta").load(f"{folder}/in").writeStream.foreachBatch(upsert)
+    query.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start().awaitTermination(120)
+    assert ids(spark.read.format("delta").load(f"{folder}/out")) == [0, 1, 2]
+
+
+def test_delta_table_changes_rows(client, spark):
+    """Conditions and values as text, as columns, and as columns of the table's own DataFrame."""
+    spark.range(10).selectExpr("id", "cast(id AS STRING) AS v").write.format("delta").saveAsTable(f"rows_{client.__name__[:4]}")
+    table = client.DeltaTable.forName(spark, f"rows_{client.__name__[:4]}")
+    own, source = table.toDF(), spark.createDataFrame([(1, "m"), (77, "new")], "id LONG, v STRING")
+    assert table.delete("id = 3").collect() == [Row(num_affected_rows=1)]
+    assert table.alias("x").delete(F.col("x.id").isin(4)).collect() == [Row(num_affected_rows=1)]
+    assert table.delete(own.id == 5).collect() == [Row(num_affected_rows=1)]
+    assert table.update("id = 0", {"v": "concat(v, '!')"}).collect() == [Row(num_affected_rows=1)]
+    assert table.update(own.id == 2, {"v": F.concat(own.v, F.lit("?"))}).collect() == [Row(num_affected_rows=1)]
+    merge = table.merge(source, own.id == source.id).whenMatchedUpdate(own.id > 0, {"v": source.v})
+    merge = merge.whenNotMatchedInsert(values={"id": source.id, "v": source.v}).whenNotMatchedBySourceDelete(own.id == 9)
+    assert tuple(merge.execute().collect()[0]) == (3, 1, 1, 1)
+    found = sorted(map(tuple, table.toDF().collect()))
+    assert found == [(0, "0!"), (1, "m"), (2, "2?"), (6, "6"), (7, "7"), (8, "8"), (77, "new")]
+    more = spark.createDataFrame([(1, "w", 5)], "id LONG, v STRING, added INT").alias("s")
+    table.alias("t").merge(more, "t.id = s.id").withSchemaEvolution().whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert client.DeltaTable.forName(spark, f"rows_{client.__name__[:4]}").toDF().columns == ["id", "v", "added"]
+
+
+def test_delta_table_looks_after_a_table(client, spark, folder):
+    Table, name = client.DeltaTable, f"kept_{client.__name__[:4]}"  # noqa: N806
+    path = f"{folder}/t"
+    spark.range(8).selectExpr("id", "id % 2 AS p").write.format("delta").partitionBy("p").save(path)
+    table = Table.forPath(spark, path)
+    assert (Table.isDeltaTable(spark, path), Table.isDeltaTable(spark, folder)) == (True, False)
+    table.delete("id = 1")
+    assert [row.version for row in table.history(1).collect()] == [1]
+    assert table.detail().head().partitionColumns == ["p"]
+    assert table.optimize().where("p = 0").executeCompaction().head().metrics.numFilesAdded == 1
+    assert table.optimize().executeZOrderBy("id").count() == 1
+    table.vacuum(1000.0)
+    assert table.restoreToVersion(0).head().num_of_files_after_restore > 0
+    assert table.clone(f"{name}_clone", isShallow=True).toDF().count() == 8
+    assert table.cloneAtVersion(1, f"{name}_older", properties={"a": "b"}, isShallow=True).toDF().count() == 7
+    table.generate("symlink_format_manifest")
+    assert (Path(path) / "_symlink_format_manifest").is_dir()
+    table.addFeatureSupport("deletionVectors")
+    table.dropFeatureSupport("deletionVectors")
+    table.upgradeTableProtocol(3, 7)
+    assert table.detail().head().minReaderVersion == 3
+    spark.range(3).write.parquet(f"{folder}/parquet")
+    assert Table.convertToDelta(spark, f"parquet.`{folder}/parquet`").toDF().count() == 3
+
+
+def test_delta_table_makes_tables(client, spark, folder):
+    name, builder = f"made_{client.__name__[:4]}", client.DeltaTable.create(spark)
+    builder = builder.tableName(name).addColumn("id", LongType(), generatedByDefaultAs=client.IdentityGenerator(5, 2))
+    builder = builder.addColumn("d", DateType(), nullable=False, comment="a day").addColumn("y", "int", generatedAlwaysAs="year(d)")
+    made = builder.partitionedBy("y").property("delta.appendOnly", "false").comment("made afar").execute()
+    spark.sql(f"INSERT INTO {name} (d) VALUES (DATE'2026-01-01')")
+    assert [tuple(row)[::2] for row in made.toDF().collect()] == [(5, 2026)]
+    assert made.detail().head().description == "made afar"
+    clustered = client.DeltaTable.createOrReplace(spark).location(f"{folder}/c").addColumns(StructType([StructField("a", IntegerType())]))
+    assert clustered.clusterBy("a").execute().detail().head().clusteringColumns == ["a"]
+
+
+def test_only_ours_has_more(spark, folder):
+    """What the reference's messages cannot say: REORG, the paths of VACUUM, SYNC IDENTITY, arguments that are wrong."""
+    assert tahoe.enable(spark) is spark
+    spark.sql(f"CREATE TABLE delta.`{folder}/t` (id BIGINT GENERATED BY DEFAULT AS IDENTITY, p INT) USING delta PARTITIONED BY (p)")
+    spark.sql(f"INSERT INTO delta.`{folder}/t` VALUES (7, 1), (8, 2)")
+    table = tahoe.DeltaTable.forPath(spark, f"{folder}/t")
+    assert isinstance(table, tahoe.DeltaTable)
+    assert table.reorg(F.col("p") == 1).head().numFilesRemoved == 0
+    assert table.vacuum(dry_run=True).collect() == []
+    table.syncIdentity("id")
+    spark.sql(f"INSERT INTO delta.`{folder}/t` (p) VALUES (3)")
+    assert ids(table.toDF()) == [7, 8, 9]
+    with pytest.raises(ValueError, match="'set' cannot be None"):
+        table.update("id = 1", None)
+    with pytest.raises(TypeError, match="'condition' must be"):
+        table.delete(3)
+
+
+def test_every_method_of_delta_table_is_there_for_clients():
+    """A method that is not overridden would look for a JVM."""
+    public = {name for kind in tahoe.DeltaTable.__mro__[:-1] for name in vars(kind) if not name.startswith("_")}
+    assert public <= set(vars(RemoteDeltaTable))
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition", "state", "parameter", "action"),
+    [
+        (AnalysisException, "DELTA_TABLE_NOT_FOUND", "42P01", "table", lambda s, d: s.read.format("delta").load(f"{d}/none").count()),
+        (AnalysisException, "DELTA_VERSION_NOT_FOUND", "22003", "version", lambda s, d: s.sql(f"SELECT * FROM delta.`{d}/t@v99`").count()),
+        (ParseException, "PARSE_SYNTAX_ERROR", "42601", None, lambda s, d: s.sql("OPTIMIZE t WHRE x").collect()),
+        (
+            IllegalArgumentException,
+            "DELTA_MODE_NOT_SUPPORTED",
+            None,
+            None,
+            lambda s, d: tahoe.DeltaTable.forPath(s, f"{d}/t").generate("x"),
+        ),
+        (SparkException, "DELTA_WRITE_FAILED", "58030", "detail", lambda s, d: s.sql(f"INSERT INTO delta.`{d}/t` VALUES ('a')").collect()),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.isupper() else "",
+)
+def test_errors_cross_with_class_condition_and_parameters(spark, folder, kind, condition, state, parameter, action):
+    spark.range(1).write.format("delta").save(f"{folder}/t")
+    with pytest.raises(kind) as caught:
+        action(spark, folder)
+    assert caught.value.getCondition() == condition
+    assert state in (None, caught.value.getSqlState())
+    assert parameter is None or parameter in caught.value.getMessageParameters()
+
+
+def test_every_error_has_a_class_that_clients_know():
+    """A class that is missing would cost the client the error. The reference's client knows conflicts by the names of its own classes."""
+    sources = ROOT / "src/tahoe/spark/java_connect"
+    for name in tahoe.errors.__all__:
+        found = class_for_clients(getattr(tahoe.errors, name))
+        assert (sources / (found.replace(".", "/") + ".java")).exists(), name
+    assert class_for_clients(tahoe.errors.ConcurrentAppendException) == "io.delta.exceptions.ConcurrentAppendException"
+    assert class_for_clients(tahoe.errors.WriteAlreadyRecordedError) == "io.delta.exceptions.ConcurrentTransactionException"
+
+
+def threads_and_files(process: int) -> tuple[int, int]:
+    return len(os.listdir(f"/proc/{process}/task")), len(os.listdir(f"/proc/{process}/fd"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads and files in /proc")
+def test_many_sessions_leave_nothing_behind(server, folder):
+    """Thirty clients, some of which go away without a word, and a query that is cancelled."""
+    first = server.client()
+    first.range(100).write.format("delta").save(f"{folder}/t")
+
+    def work(session: SparkSession, number: int) -> None:
+        for turn in range(8):
+            session.sql(f"SELECT count(*) FROM delta.`{folder}/t` WHERE id > {turn}").collect()
+        session.range(1).write.format("delta").mode("append").save(f"{folder}/n{number}")
+
+    def crowd() -> None:
+        sessions = [server.client() for _ in range(10)]
+        threads = [threading.Thread(target=work, args=(session, number)) for number, session in enumerate(sessions)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for session in sessions:
+            session.stop()
+
+    crowd()
+    before = threads_and_files(server.process.pid)
+    for _ in range(2):
+        crowd()
+    slow = threading.Thread(target=swallow, args=(lambda: first.sql(ENDLESS).collect(),))
+    slow.start()
+    time.sleep(1)
+    first.interruptAll()
+    slow.join(60)
+    assert not slow.is_alive()
+    first.stop()
+    after = threads_and_files(server.process.pid)
+    assert after[0] <= before[0] + 4
+    assert after[1] <= before[1] + 8
+
+
+def swallow(action: Callable[[], Any]) -> None:
+    with suppress(PySparkException):
+        action()
+
+
+def test_what_would_be_open_to_all_is_refused_before_anything_starts(tmp_path):
+    for options, said in (
+        (["--host", "0.0.0.0"], "token"),
+        (["--conf", "spark.connect.grpc.binding.port=1"], "--port"),
+        (["--conf", "spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin"], "SparkConnectPlugin"),
+    ):
+        done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 2
+        assert "DELTA_CONNECT_SERVER" in done.stderr
+        assert said in done.stderr
+
+
+def test_a_second_signal_ends_the_server_at_once(tmp_path):
+    server = started(tmp_path)
+    session = SparkSession.builder.remote(server.url).create()
+    slow = threading.Thread(target=swallow, args=(lambda: session.sql(ENDLESS).collect(),), daemon=True)
+    slow.start()
+    time.sleep(2)
+    server.process.send_signal(signal.SIGINT)
+    time.sleep(1)
+    assert server.process.poll() is None
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(10) == 128 + signal.SIGINT
+
+
+def test_the_server_shuts_down_when_its_queries_are_done(server, folder):
+    """The last test of the file: a running query finishes, new work is refused, and the work after commits is done."""
+    session, other = server.client(), server.client()
+    session.range(1).write.format("delta").save(f"{folder}/t")
+    found: list[Any] = []
+
+    def slowly(batches: Any) -> Any:
+        time.sleep(6)
+        yield from batches
+
+    running = threading.Thread(target=lambda: found.extend(session.range(3).coalesce(1).mapInArrow(slowly, "id long").collect()))
+    running.start()
+    time.sleep(3)
+    server.process.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    with pytest.raises(PySparkException, match="shutting down"):
+        other.range(1).collect()
+    running.join(60)
+    assert [row.id for row in found] == [0, 1, 2]
+    assert server.process.wait(60) == 0
+    assert (Path(folder) / "t/_delta_log/00000000000000000000.crc").exists()
