@@ -18,7 +18,8 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from tahoe.reference_settings import defaults, overrides, submit_arguments_without_reference, submitted_settings, without_reference
-from tahoe.spark.api.session import enable, is_connect
+from tahoe.spark.api.connect_session import is_connect
+from tahoe.spark.api.session import enable
 from tahoe.spark.jvm.gateway import Gateway
 
 _enabling = threading.RLock()
