@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tahoe.cli.app import errors_as_messages, setting
+from tahoe.cli.app import errors_as_messages, key_value
 
 if TYPE_CHECKING:
     from tahoe.spark.api.connect_server import ConnectServer
@@ -43,7 +43,7 @@ def connect_server(host: Host = "localhost", port: Port = 15002, token: Token = 
     with errors_as_messages():
         from tahoe.spark.api.connect_server import Serving, serve  # noqa: PLC0415 - the other commands need no PySpark
 
-        serving = Serving(host=host, port=port, token=token, settings=dict(setting(text, "--conf") for text in conf or ()))
+        serving = Serving(host=host, port=port, token=token, settings=dict(key_value(text, "--conf") for text in conf or ()))
         server = serve(serving)
         stopping.becomes_orderly()
         _say_ready(server, has_token=token is not None)
