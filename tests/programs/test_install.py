@@ -111,6 +111,8 @@ def test_without_spark(installed: Mapping[str, Path], version: str, tmp_path: Pa
     assert helped.count("Usage:") == 7
     assert "1 of 3 files kept" in run(python.parent / "tahoe", "files", table, "--where", "n = 1", cwd=tmp_path)
     assert "No problems found" in run(python.parent / "tahoe", "check", table, cwd=tmp_path)
+    hooked = "import sys; print(hasattr(sys.meta_path[0], 'hooks_pyspark'), sys.argv[1:])"
+    assert run(python.parent / "tahoe", "run", "-c", hooked, "a", cwd=tmp_path) == "True ['a']\n"
 
 
 def test_the_readme_runs_as_it_stands_and_again(installed: Mapping[str, Path], tmp_path: Path) -> None:
