@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import tahoe
 from tahoe import cli
+from tahoe.table.reading.scan import Scan
 
 PROPERTIES = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
 
@@ -95,15 +96,22 @@ def test_a_condition_that_duckdb_leaves_to_the_reader_is_exact(path: str, condit
 
 def test_sql_reads_the_columns_that_the_query_needs(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Sequence[str]] = []
-    original = tahoe.Snapshot.to_batches
+    original = Scan.to_batches
 
-    def to_batches(self: tahoe.Snapshot, columns: Sequence[str] | None = None, *rest: Any, **options: Any) -> pa.RecordBatchReader:
+    def to_batches(self: Scan, columns: Sequence[str] | None = None, *rest: Any, **options: Any) -> pa.RecordBatchReader:
         asked.extend([] if options.get("limit") == 0 or columns is None else [columns])
         return original(self, columns, *rest, **options)
 
-    monkeypatch.setattr(tahoe.Snapshot, "to_batches", to_batches)
+    monkeypatch.setattr(Scan, "to_batches", to_batches)
     assert rows("sql", f"select p from '{path}' where id = 11") == [{"p": "y"}]
     assert [sorted(columns) for columns in asked] == [["id", "p"]]
+
+
+@pytest.mark.parametrize("condition", ["p = 'x'", "id < 10", "p = 'x' and id > 1"])
+def test_sql_reads_no_file_that_statistics_exclude(path: str, condition: str) -> None:
+    (gone,) = tahoe.Table(path).files("p = 'y'")["path"].to_pylist()
+    (Path(path) / gone).unlink()
+    assert rows("sql", f"select count(*) n from '{path}' where {condition}") == [{"n": 2}]
 
 
 def test_many_rows_are_cut_short_for_people(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import sqlglot
 
-from tahoe.errors import QueryFailedError
+from tahoe.errors import DeltaAnalysisError, QueryFailedError
+from tahoe.table.arrow.conditions import columns_in
+from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 
 
@@ -30,17 +32,15 @@ class SnapshotDataset(ds.Dataset):  # type: ignore[misc]  # DuckDB asks only wha
 
     def scanner(self, columns: Sequence[str] | None = None, filter: ds.Expression | None = None, **_: Any) -> ds.Scanner:
         wanted = self.schema.names if columns is None else list(columns)
-        needed = wanted if filter is None else [*wanted, *(name for name in self._columns_of(filter) if name not in wanted)]
-        return ds.Scanner.from_batches(self._snapshot.to_batches(needed), columns=wanted, filter=filter)
+        needed = wanted if filter is None else [*wanted, *(name for name in columns_in(filter, self.schema.names) if name not in wanted)]
+        return ds.Scanner.from_batches(self._scan(filter).to_batches(needed), columns=wanted, filter=filter)
 
-    def _columns_of(self, filter: ds.Expression) -> Iterator[str]:
-        """The columns without which the filter cannot be evaluated: an expression does not tell them."""
-        empty = self.schema.empty_table()
-        for name in empty.column_names:
-            try:
-                empty.drop_columns([name]).filter(filter)
-            except pa.ArrowInvalid:
-                yield name
+    def _scan(self, filter: ds.Expression | None) -> Scan:
+        """The files that may have matching rows; all files if the filter has parts that statistics cannot answer."""
+        try:
+            return self._snapshot.scan(filter)
+        except DeltaAnalysisError:
+            return self._snapshot.scan()
 
 
 def tables_in(query: str) -> list[str]:
