@@ -31,23 +31,32 @@ class Written:
 
 
 @st.composite
-def written(draw, number, paths):
+def written(draw, number, paths, *, loses=True):
+    """`loses`: some statistics are missing."""
     stored = draw(st.lists(rows_of(paths), max_size=3))
     marked = draw(st.sets(st.sampled_from(range(len(stored))))) if stored and draw(st.integers(0, 2)) == 0 else set()
     part = draw(st.sampled_from(["a", "b", None]))
-    text = draw(texts(statistics_of(stored, omits_nan=draw(st.booleans())), paths, is_wide=bool(marked) or draw(st.integers(0, 5)) == 0))
+    is_wide = bool(marked) or draw(st.integers(0, 5)) == 0
+    text = draw(texts(statistics_of(stored, omits_nan=draw(st.booleans())), paths, is_wide=is_wide, loses=loses))
     vector = inline_descriptor(sorted(marked)) if marked else None
     action = add(f"f{number}", stats=text, partition_values={"part": part}, deletion_vector=vector)
     return Written(action, [{**row, "part": part} for index, row in enumerate(stored) if index not in marked])
 
 
 @st.composite
-def texts(draw, exact, paths, *, is_wide):
-    """Statistics of one of several habits: wide, cut, in part missing or null, or none at all."""
-    if draw(st.integers(0, 9)) == 0:
+def texts(draw, exact, paths, *, is_wide, loses):
+    """Statistics of one of several habits: wide, cut; in part missing or null, or none at all."""
+    if loses and draw(st.integers(0, 9)) == 0:
         return draw(st.sampled_from([None, "", "{}", "broken"]))
     statistics = draw(widened(Statistics(**{**fields(exact), "tight_bounds": False}))) if is_wide else exact
-    body = json.loads(encode_statistics(statistics, SCHEMA, prefix_length=draw(st.sampled_from([16, 32]))))
+    text = encode_statistics(statistics, SCHEMA, prefix_length=draw(st.sampled_from([16, 32])))
+    return draw(in_part(text, paths)) if loses else text
+
+
+@st.composite
+def in_part(draw, text, paths):
+    """Statistics of which some are missing or null."""
+    body = json.loads(text)
     for kind in ("minValues", "maxValues", "nullCount"):
         for path in paths:
             lost = draw(st.sampled_from(["no", "no", "no", "absent", "null"]))
