@@ -121,6 +121,17 @@ def test_moments_are_up_to_a_millisecond_behind_their_bounds():
     assert read_for(Limit(2, Order(("ntz",), False, False)), files) == ["f0", "f1"]
 
 
+def test_a_text_that_is_cut_stands_for_all_that_begin_with_it():
+    """One writer cuts a maximum without rounding it up, and another one does not cut."""
+    stem = "s" * 32
+    files = exact([[f"{stem}z"] * 2, [f"{stem}a"] * 2, ["t"]], "s")
+    for number, bound in enumerate([stem, f"{stem}a"]):
+        known = json.loads(files[number].action.stats)
+        known["minValues"]["s"] = known["maxValues"]["s"] = bound
+        files[number] = replace(files[number], action=files[number].action.replace(stats=json.dumps(known)))
+    assert read_for(Limit(2, Order(("s",), False, False)), files) == ["f0", "f1"]
+
+
 def test_the_greatest_floats_may_be_in_any_file():
     values = [[float(number), number + 0.5] for number in range(5)]
     assert read_for(Limit(2, Order(("x",), False, False)), exact(values, "x")) == ["f0", "f1"]
