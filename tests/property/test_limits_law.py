@@ -132,6 +132,16 @@ def test_a_text_that_is_cut_stands_for_all_that_begin_with_it():
     assert read_for(Limit(2, Order(("s",), False, False)), files) == ["f0", "f1"]
 
 
+def test_no_row_has_a_maximum_that_was_rounded_up():
+    """One writer cuts a maximum and rounds it up, and another one does not cut."""
+    stem = "s" * 32
+    files = exact([[f"{stem}a"], [f"{stem}b"], ["r"]], "s")
+    known = json.loads(files[1].action.stats)
+    known["minValues"]["s"] = known["maxValues"]["s"] = f"{stem}b"
+    files[1] = replace(files[1], action=files[1].action.replace(stats=json.dumps(known)))
+    assert read_for(Limit(1, Order(("s",), True, False)), files) == ["f0", "f1"]
+
+
 def test_the_greatest_floats_may_be_in_any_file():
     values = [[float(number), number + 0.5] for number in range(5)]
     assert read_for(Limit(2, Order(("x",), False, False)), exact(values, "x")) == ["f0", "f1"]
