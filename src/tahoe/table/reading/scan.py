@@ -311,8 +311,9 @@ def in_few_groups(snapshot: SnapshotState) -> Iterator[Narrowed]:
     """The files of newer commits, then also those of ever more row groups of a large checkpoint, while this is less than to list all."""
     live = snapshot.live
     parts = LiveFiles(live.parts, live.origin)
-    groups = 0
-    while not live.is_listed and parts.group_files[:groups].sum() <= NARROW_SHARE_MAX * parts.group_files.sum():
+    files_up_to = np.cumsum(parts.group_files)
+    groups, groups_max = 0, int(np.searchsorted(files_up_to, NARROW_SHARE_MAX * parts.group_files.sum(), side="right"))
+    while not live.is_listed and groups <= groups_max:
         try:
             yield live.narrowed(parts, np.arange(len(parts.group_files)) < groups)
         except (*GONE, CorruptCheckpointError) as error:
