@@ -95,6 +95,7 @@ def _loads_nothing(app: Any, error: Exception | None) -> None:
 
 def setup(app: Any) -> None:
     app.connect("builder-inited", lambda app: write_pages(DOCS / "generated"))
+    app.connect("env-get-outdated", lambda app, env, added, changed, removed: ["howto/index"])  # a page may be new
     app.connect("source-read", _prepared)
     app.connect("autodoc-process-docstring", _as_restructured_text)
     app.connect("build-finished", _loads_nothing)
