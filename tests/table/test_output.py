@@ -115,3 +115,18 @@ def test_a_package_that_is_not_installed(package: str, table: tahoe.Table, monke
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(PackageMissingError, match=rf"pip install 'tahoe\[{package}\]'"):
         getattr(table, f"to_{package}")()
+
+
+def test_a_table_shows_itself(table: tahoe.Table) -> None:
+    """In a notebook a snapshot is a page of field values, or text of the table is taken for markup."""
+    with table.transaction() as changes:
+        changes.rename_column(("number",), "<b>&")
+    snapshot = table.snapshot()
+    assert repr(snapshot) == f"Snapshot({table.url!r}, version=3)"
+    assert repr(table) == f"Table({table.url!r})"
+    assert len(repr(snapshot.scan("p = 'a'"))) < 200
+    html = table._repr_html_()
+    assert html == snapshot._repr_html_()
+    for part in (table.url, "&lt;b&gt;&amp;", "<td>8</td>", "<td>2</td>", "RENAME COLUMN", "WRITE", "partitioned by"):
+        assert part in html
+    assert "no table" in tahoe.Table("/none", env=memory_env())._repr_html_()

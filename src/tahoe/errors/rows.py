@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from typing import Any
+
 from tahoe.errors.root import DeltaAnalysisError
 
 
@@ -41,6 +44,14 @@ class ColumnNotFoundError(DeltaAnalysisError):
     sqlstate = "42703"
     what = "There is no column {column} in {table}; it has {columns}."
     todo = "Check the spelling; names are compared case-insensitively."
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        names = {name.lower(): name for name in str(parameters["columns"]).split(", ")}
+        near = difflib.get_close_matches(str(parameters["column"]).lower(), list(names), n=1, cutoff=0.6)
+        if near:
+            self.next_step = f"Did you mean {names[near[0]]}? {self.next_step}"
+            self.args = (str(self).replace(self.todo, self.next_step),)
 
 
 class PartitionMismatchError(DeltaAnalysisError):

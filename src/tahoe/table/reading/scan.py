@@ -80,6 +80,10 @@ class Scan:
     chosen: pa.Array | Chosen | None
     chosen_from: Scan | None = field(default=None, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        which = "all rows" if self.predicate is None else f"rows with {self.predicate}"
+        return f"Scan({self.url!r}, version={self.snapshot.version}, {which if len(which) < 100 else which[:99] + '…'})"
+
     @property
     def url(self) -> str:
         return self.snapshot.url

@@ -40,6 +40,7 @@ from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_parts import GONE, MemoryPart
 from tahoe.table.log.live_files import LiveFiles, Origin, Totals, to_table
 from tahoe.table.reading.filters import Filter, predicate_of
+from tahoe.table.reading.notebook import html_of
 from tahoe.table.reading.scan import Scan, plan_scan
 from tahoe.table.reading.snapshot_state import SnapshotState
 
@@ -53,6 +54,13 @@ _SERIALS = itertools.count(1)
 @dataclass(frozen=True, kw_only=True)
 class Snapshot(SnapshotState):
     """A table at one version. Made by `load_snapshot`, or by `Table.snapshot`."""
+
+    def __repr__(self) -> str:
+        return f"Snapshot({self.url!r}, version={self.version})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: location, version, rows, files, size, columns and the last commits."""
+        return html_of(self, self.everything)
 
     @cached_property
     def serial(self) -> int:

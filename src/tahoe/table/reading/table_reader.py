@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -72,6 +73,11 @@ class TableReader:
 
     def __repr__(self) -> str:
         return f"Table({self.url!r})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: location, version, rows, files, size, columns and the last commits."""
+        newest = self.snapshot_if_exists()
+        return f"<div><b>{escape(self.url)}</b>: no table</div>" if newest is None else newest._repr_html_()
 
     def exists(self) -> bool:
         """Whether there is a Delta table here."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -77,6 +78,8 @@ class OpenFiles:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         for file in self._open.values():
+            with suppress(OSError, ValueError, pa.ArrowException):  # an open writer would be closed later, without its file
+                file.writer.close()
             file.out.close()
         if error is not None:
             self.plan.table.env.discard(file.key for file in self._written)

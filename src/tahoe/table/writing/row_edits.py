@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from tahoe.errors import InvalidPredicateError
+from tahoe.errors import ColumnNotFoundError, InvalidPredicateError
 from tahoe.protocol.actions import Add, Cdc
 from tahoe.protocol.features import check_writable
 from tahoe.protocol.file_paths import encode_path
-from tahoe.protocol.predicate import has_unknown
+from tahoe.protocol.predicate import columns_of, has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.protocol.schema import Struct
 from tahoe.table.arguments import FILTER, FLAG, NAMES, POSITIONS, STREAM, TEXT, Data, takes
@@ -63,7 +63,11 @@ class RowEdits(OpenTransaction):
             DeltaAnalysisError: as for `append` and `delete`.
         """
         self._check_open()
-        predicate = predicate_of(where, self._current.schema, zone=self.table.log.zone, table=self.url)
+        schema = self._current.schema
+        predicate = predicate_of(where, schema, zone=self.table.log.zone, table=self.url)
+        for column in columns_of(predicate):
+            if schema.resolve(column.path) is None:
+                raise ColumnNotFoundError(table=self.url, column=".".join(column.path), columns=", ".join(schema.names))
         count = self._append(data, merge_schema=merge_schema, must=Must(predicate, str(where)))
         self.delete(where)
         return count
