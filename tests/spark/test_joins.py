@@ -161,6 +161,21 @@ def test_what_may_change_is_evaluated_once(spark):
 
 
 @pytest.mark.usefixtures("facts")
+def test_conditions_on_a_table_with_deletion_vectors_are_looked_at(spark, tmp_path, monkeypatch):
+    """Its plan applies them itself: a subquery with LIMIT among them may have another result the second time."""
+    path = str(tmp_path / "marked")
+    rows = spark.table("days").coalesce(1).write.format("delta")
+    rows.option("delta.enableDeletionVectors", "true").save(path)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE k % 10 = 0")
+    spark.read.format("delta").load(path).createOrReplaceTempView("marked")
+    monkeypatch.setattr(joins, "UNFILTERED_BYTES_MAX", 0)
+    assert read_of(spark.sql("SELECT count(*) FROM facts JOIN marked ON id = k WHERE day = 7"), "/facts") == 1
+    assert read_of(spark.sql("SELECT count(*) FROM facts JOIN marked ON id = k"), "/facts") == FILES
+    changing = "SELECT * FROM marked WHERE day < 8 AND k > (SELECT k FROM days LIMIT 1)"
+    assert read_of(spark.sql(f"SELECT count(*) FROM facts JOIN ({changing}) ON id = k"), "/facts") == FILES
+
+
+@pytest.mark.usefixtures("facts")
 def test_each_of_several_joins_leaves_files_out(spark):
     query = "SELECT count(*) FROM facts JOIN days a ON id = a.k JOIN days b ON id = b.k WHERE a.day < 50 AND b.day >= 45"
     frame = spark.sql(query)

@@ -34,9 +34,16 @@ class JoinFacts {
   static final String[] SIDES = {"left", "right"};
 
   private final Map reads;
+  private final Map conditions;
 
-  /** @param reads the {@link Files} of the reads, by their plans */
-  JoinFacts(Map reads) { this.reads = reads; }
+  /**
+   * @param reads the {@link Files} of the reads, by their plans
+   * @param conditions the lists of the conditions that the plans of reads apply themselves
+   */
+  JoinFacts(Map reads, Map conditions) {
+    this.reads = reads;
+    this.conditions = conditions;
+  }
 
   /** @param joins the {@link Joins.Joined} of a query */
   String json(List joins) {
@@ -106,13 +113,22 @@ class JoinFacts {
     node.put("name", isRead ? "Read" : plan.getClass().getSimpleName());
     node.put("deterministic", Boolean.valueOf(plan.deterministic()));
     node.put("source", plan instanceof LogicalRelation ? source((LogicalRelation) plan) : "");
-    node.put("selects", Boolean.valueOf(plan instanceof Filter && selects(((Filter) plan).condition())));
+    List expressions = isRead ? inside(plan) : CollectionConverters.asJava(plan.expressions());
+    boolean selects = false;
+    for (int i = 0; i < expressions.size(); i++) selects |= (isRead || plan instanceof Filter) && selects((Expression) expressions.get(i));
+    node.put("selects", Boolean.valueOf(selects));
     ArrayList functions = new ArrayList();
     node.put("functions", functions);
     nodes.add(node);
+    for (int i = 0; i < expressions.size(); i++) expression((Expression) expressions.get(i), functions, nodes);
     if (isRead) return;
-    for (Iterator it = plan.expressions().iterator(); it.hasNext(); ) expression((Expression) it.next(), functions, nodes);
     for (Iterator it = plan.children().iterator(); it.hasNext(); ) nodes((LogicalPlan) it.next(), nodes);
+  }
+
+  /** The conditions that the plan of a read applies itself: those of a table with deletion vectors. */
+  private List inside(LogicalPlan read) {
+    List found = (List) conditions.get(read);
+    return found == null ? new ArrayList() : found;
   }
 
   private static String source(LogicalRelation leaf) {

@@ -45,6 +45,7 @@ import scala.runtime.AbstractPartialFunction;
 class Joins {
   private final SparkSession session;
   private final Map reads = new IdentityHashMap();  // the plan of each read, and the Files of a scan in it
+  private final Map conditions = new IdentityHashMap();  // the list of those that the plan of a read applies itself
   private final Map visits = new IdentityHashMap();  // how often the plan of each read is in the query
   private final ArrayList joins = new ArrayList();
   private final Map chosen = new IdentityHashMap();  // for a Join, the list of its Choices
@@ -52,8 +53,9 @@ class Joins {
 
   Joins(SparkSession session) { this.session = session; }
 
-  /** Remembers the plan of a read, under which no join is looked for. */
-  LogicalPlan read(LogicalPlan plan) {
+  /** Remembers the plan of a read, which applies these conditions. No join is looked for under it. */
+  LogicalPlan read(LogicalPlan plan, List applied) {
+    conditions.put(plan, applied);
     for (Iterator leaves = plan.collectLeaves().iterator(); leaves.hasNext(); ) {
       Files files = Files.of((LogicalPlan) leaves.next());
       if (files != null) reads.put(plan, files);
@@ -73,7 +75,7 @@ class Joins {
     if (plan.isStreaming()) return plan;
     collect(plan);
     if (joins.isEmpty()) return plan;
-    String answer = (String) Ask.answer(Ask.python.joins(session, new JoinFacts(reads).json(joins)));
+    String answer = (String) Ask.answer(Ask.python.joins(session, new JoinFacts(reads, conditions).json(joins)));
     if (answer.isEmpty()) return plan;
     String[] choices = answer.split("\n");
     for (int i = 0; i < choices.length; i++) choose(choices[i].split("\u0000"));

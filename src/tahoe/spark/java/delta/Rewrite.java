@@ -143,7 +143,7 @@ public class Rewrite extends Rule {
   private LogicalPlan planned(LogicalRelation leaf, Planned planned, ArrayList conditions, AttributeSet used, Joins joins) {
     if (planned.rows() == null) {
       HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
-      return filtered(conditions, joins.read(scan(leaf, relation, planned.files(Files.of(leaf)), planned.format())));
+      return filtered(conditions, joins.read(scan(leaf, relation, planned.files(Files.of(leaf)), planned.format()), new ArrayList()));
     }
     // the optimizer cannot run on a part of a query that refers to a common table expression outside of it
     ArrayList inside = new ArrayList();
@@ -152,7 +152,7 @@ public class Rewrite extends Rule {
       boolean refers = ((Expression) conditions.get(i)).containsPattern(TreePattern$.MODULE$.CTE());
       (refers ? outside : inside).add(conditions.get(i));
     }
-    return filtered(outside, joins.read(optimised(filtered(inside, rows(leaf, planned, used)))));
+    return filtered(outside, joins.read(optimised(filtered(inside, rows(leaf, planned, used))), inside));
   }
 
   /** The relation without unused generated columns: Spark would build the struct {@code _metadata} for each row, with all its fields. */
