@@ -27,6 +27,7 @@ QUESTIONS = (
     "tpch",
     "tpcds",
     "append",
+    "arrow_rows",
     "commits",
     "beside_reference",
     "dml",

@@ -311,7 +311,7 @@ def read_file(
     """
     tracked = tracked_fields() if with_row_ids else []
     rows = _read_file(snapshot, _physical(snapshot, file), [*snapshot.schema, *tracked])
-    return rows.take(pa.array(positions, pa.int64()))
+    return rows.take(pa.array(np.fromiter(positions, np.int64, len(positions))))
 
 
 def physical_rows(snapshot: SnapshotState, file: FileAction, columns: Sequence[str]) -> pa.Table:
