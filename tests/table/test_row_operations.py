@@ -21,9 +21,11 @@ from tahoe.errors import (
     IdentityUpdateError,
     InvalidArgumentError,
     InvalidMergeError,
+    InvalidOptionError,
     InvalidPredicateError,
     MultipleSourceRowsError,
     NotNullViolationError,
+    PartitionMismatchError,
     ReplaceWhereMismatchError,
     TableExistsError,
 )
@@ -95,13 +97,33 @@ def test_rows_that_a_filter_chooses_are_replaced(properties: dict[str, str], fil
     table = made(properties=properties)
     assert table.overwrite(iter([pa.record_batch({"id": [5], "v": ["e"]})]), filter) == 1
     assert content(table) == {1: "a", 5: "e"}
-    assert table.history()[0]["operation"] == "WRITE"
+    told = table.history()[0]
+    assert (told["operation"], told["operationParameters"]["mode"]) == ("WRITE", "Overwrite")
+    assert "id" in told["operationParameters"]["predicate"]
     with pytest.raises(ReplaceWhereMismatchError, match="'id': 0"):
         table.overwrite(pa.table({"id": [5, 0], "v": ["x", "y"]}), filter)
     assert content(table) == {1: "a", 5: "e"}
     if FEED.items() <= properties.items():
         kinds = table.changes(start_version=1).group_by("_change_type").aggregate([("id", "count")]).to_pylist()
         assert {row["_change_type"]: row["id_count"] for row in kinds} == {"delete": 2, "insert": 1}
+
+
+def test_a_filter_that_says_what_is_replaced_leaves_no_option_without_effect() -> None:
+    rows = pa.table({"id": [5], "v": ["e"]})
+    table = tahoe.Table("/t", env=memory_env())
+    with pytest.raises(ReplaceWhereMismatchError):
+        table.overwrite(rows, "id > 5")
+    assert not table.exists()
+    table.overwrite(rows, "id > 1", partition_by=["v"], properties=VECTORS)
+    assert (table.snapshot().partition_columns, content(table)) == (("v",), {5: "e"})
+    for error, options in (
+        (InvalidOptionError, {"overwrite_schema": True}),
+        (InvalidOptionError, {"partitions": "dynamic"}),
+        (PartitionMismatchError, {"partition_by": ["id"]}),
+    ):
+        with pytest.raises(error):
+            table.overwrite(rows, "id > 1", **options)  # type: ignore[arg-type]
+    assert table.version == 0
 
 
 # --- DELETE and UPDATE
@@ -114,6 +136,7 @@ def test_counts_and_versions() -> None:
     assert table.delete("id = 77").version is None
     assert table.update({"v": "upper(v)", "id": 50}, "id = 2").updated == 1
     assert content(table) == {50: "B", 3: "c"}
+    assert table.history()[0]["operationParameters"] == {"predicate": '["id = 2"]'}
     assert table.delete().deleted == 2
     assert table.count() == 0
     assert [commit["operation"] for commit in table.history()] == ["DELETE", "UPDATE", "DELETE", "WRITE"]
@@ -170,6 +193,8 @@ def test_generated_and_identity_columns() -> None:
     ]
     with pytest.raises(IdentityUpdateError):
         table.update({"i": 5})
+    with pytest.raises(IdentityUpdateError):
+        table.merge(pa.table({"i": [9], "id": [2], "v": ["x"]}), on="id").when_matched_update_all().execute()
 
 
 # --- MERGE
@@ -232,6 +257,32 @@ def test_clauses_that_cannot_apply_are_refused() -> None:
     with pytest.raises(ColumnNotFoundError, match="source"):
         table.merge(pa.table({"id": [1]}), on="id").when_matched_update_all().execute()
     assert table.version == 0
+
+
+def test_a_column_may_have_the_name_of_a_side() -> None:
+    table = made(pa.table({"id": [1], "source": ["web"], "v": ["a"]}))
+    rows = pa.table({"id": [1], "v": ["x"]})
+    table.merge(rows, on="id").when_matched_update({"v": "source.v", "source": "source || '!'"}, "source = 'web'").execute()
+    assert table.to_arrow().to_pylist() == [{"id": 1, "source": "web!", "v": "x"}]
+    with pytest.raises(InvalidMergeError, match="both named"):
+        table.merge(rows, on="id", source_alias="t", target_alias="T").when_matched_delete().execute()
+
+
+def test_the_history_counts_files_and_vectors_by_the_names_of_the_reference() -> None:
+    for properties, vectors, removed, copied in ((VECTORS, 1, 0, 0), ({}, 0, 1, 1)):
+        table = made(properties=properties)
+        table.merge(pa.table({"id": [1], "v": ["x"]}), on="id").when_matched_update_all().when_not_matched_by_source_delete(
+            "id = 2"
+        ).execute()
+        told = {name: int(count) for name, count in table.history()[0]["operationMetrics"].items()}
+        assert (told["numTargetRowsUpdated"], told["numTargetRowsDeleted"], told["numTargetRowsCopied"]) == (1, 1, copied)
+        assert (told["numTargetDeletionVectorsAdded"], told["numTargetFilesRemoved"]) == (vectors, removed)
+        files = table.files()
+        assert told["numTargetFilesAdded"] == files.num_rows - vectors
+        table.delete()
+        told = {name: int(count) for name, count in table.history()[0]["operationMetrics"].items()}
+        assert (told["numRemovedFiles"], told["numDeletionVectorsRemoved"]) == (files.num_rows, vectors)
+        assert told["numRemovedBytes"] == sum(files["size_bytes"].to_pylist())
 
 
 def test_columns_of_the_source_are_added() -> None:

@@ -136,6 +136,8 @@ class ExpressionReader(NodeReader):
 
     def minus(self, node: Node) -> Expression:
         inner = self.expression(node.this)
+        if isinstance(inner, Value) and isinstance(inner.value, int | PyDecimal) and isinstance(node.this, exp.Literal):
+            return number_of(PyDecimal(inner.value).copy_negate(), str(node.this.this))  # as in Spark, -2147483648 is an INT
         if isinstance(inner, Value) and inner.value is not None and is_number(inner.type):
             negated = inner.value.copy_negate() if isinstance(inner.value, PyDecimal) else -inner.value
             return replace(inner, value=negated)
@@ -156,6 +158,8 @@ class ExpressionReader(NodeReader):
                 return found
         if isinstance(given.type, Struct | Array | Map) or isinstance(wanted, Struct | Array | Map):
             raise self.refuse(f"{sql_of(node)} has type {given.type}, and a value of type {wanted} is expected")
+        if wanted == STRING and not (given.type in INTEGERS or given.type in (BOOLEAN, DATE, VOID)):
+            raise self.refuse(f"{sql_of(node)} has type {given.type}, which only Spark casts to STRING")
         return Call("cast", (given,), wanted, (self.zone,))
 
     def converted(self, given: Value, wanted: DataType, node: Node) -> Value | None:
@@ -209,7 +213,7 @@ class ExpressionReader(NodeReader):
     # --- operators
 
     def compared(self, symbol: str, left: Expression, right: Expression, node: Node) -> Expression:
-        kind = self.common([left.type, right.type], node)
+        kind = self.common([left.type, right.type, BOOLEAN] if left.type == right.type == VOID else [left.type, right.type], node)
         if isinstance(kind, Struct | Array | Map):
             raise self.refuse(f"{sql_of(node)} compares values of type {kind}")
         return Call(symbol, (self.cast_to(left, kind, node), self.cast_to(right, kind, node)), BOOLEAN)
@@ -222,8 +226,8 @@ class ExpressionReader(NodeReader):
     def arithmetic(self, symbol: str, node: Node) -> Expression:
         left, right = self.expression(node.this), self.expression(node.expression)
         if left.type == DATE and right.type in INTEGERS and symbol in ("+", "-"):
-            days = right if symbol == "+" else Call("negative", (right,), right.type)
-            return Call("date_add", (left, self.cast_to(days, INTEGER, node)), DATE)
+            days = self.cast_to(right, INTEGER, node)
+            return Call("date_add", (left, days if symbol == "+" else Call("negative", (days,), INTEGER)), DATE)
         left, right = self.numeric(left, node), self.numeric(right, node)
         kind = self.common([left.type, right.type], node)
         if symbol in ("/", "div"):
@@ -343,9 +347,9 @@ class ExpressionReader(NodeReader):
         """FLOOR, CEIL and ROUND."""
         value, name = self.numeric(self.expression(node.this), node), type(node).__name__.lower()
         digits = 0 if node.args.get("decimals") is None else self.whole(node.args["decimals"])
-        if isinstance(value.type, Decimal) or (name != "round" and digits):
+        if isinstance(value.type, Decimal) or (name != "round" and digits) or (value.type in INTEGERS and digits < 0):
             raise self.refuse(f"{sql_of(node)} cannot be computed without Spark; cast it to DOUBLE")
-        if value.type in INTEGERS and digits >= 0:
+        if value.type in INTEGERS:
             return value if name == "round" else self.cast_to(value, LONG, node)
         return Call(name, (self.cast_to(value, DOUBLE, node),), DOUBLE if name == "round" else LONG, (digits,))
 

@@ -126,6 +126,8 @@ def _number(literal: Value) -> PyDecimal | float | None:
             found: PyDecimal | float = literal.value
             return found
         case "text":
+            if "_" in literal.value or not literal.value.isascii():  # Python's numbers may have these, Spark's not
+                raise ValueError(literal.value)
             number = PyDecimal(literal.value.strip())
             return number if number.is_finite() else float(number)
         case _:

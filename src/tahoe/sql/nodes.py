@@ -110,7 +110,9 @@ class NodeReader:
 
     def at(self, path: tuple[str, ...]) -> tuple[Column, DataType]:
         """The column at a path, spelled as in the schema, and its type."""
-        places = [path] if self.schema.resolve(path) else [(side, *path) for side in self.implied if self.schema.resolve((side, *path))]
+        is_whole = len(path) > 1 or not self.implied  # the name of a side alone is no column
+        places = [path] if is_whole and self.schema.resolve(path) else []
+        places = places or [(side, *path) for side in self.implied if self.schema.resolve((side, *path))]
         if len(places) > 1:
             raise self.refuse(f"{'.'.join(path)} is ambiguous: write {' or '.join('.'.join(place) for place in places)}")
         fields = self.schema.resolve(places[0]) if places else None

@@ -204,6 +204,18 @@ def _substring(call: Call, values: pa.Array) -> pa.Array:
     return pa.array(cut, pa.string())
 
 
+def _in_case(of_ascii: Callable[[pa.Array], pa.Array], of: Callable[[str], str]) -> Callable[[pa.Array], pa.Array]:
+    """UPPER or LOWER. Arrow changes character by character, but the upper case of the German sharp s, for one, is SS."""
+
+    def changed(values: pa.Array) -> pa.Array:
+        if pc.all(pc.string_is_ascii(values)).as_py() is not False:
+            return of_ascii(values)
+        encoded = values.dictionary_encode()
+        return pa.array([of(text) for text in encoded.dictionary.to_pylist()], values.type).take(encoded.indices)
+
+    return changed
+
+
 def _pairwise(name: str) -> Callable[..., pa.Array]:
     """A test of two texts, of which the second is usually the same for all rows."""
     by_value: Mapping[str, Callable[[str, str], bool]] = {
@@ -236,16 +248,26 @@ def _cast(call: Call, values: pa.Array) -> pa.Array:
         parsed = [_PARSERS[kind](text, zone) for text in encoded.dictionary.to_pylist()]
         return pa.array(parsed, wanted).take(encoded.indices)
     if pa.types.is_string(given):
-        return pc.utf8_trim_whitespace(values).cast(wanted)
+        return _number_of(values).cast(wanted)
     if pa.types.is_timestamp(given) or pa.types.is_date(given):
         return _moment(values, kind, zone)
     if isinstance(kind, Decimal):
         return _as_decimal(values, kind)
     if pa.types.is_integer(wanted) and (pa.types.is_floating(given) or pa.types.is_decimal(given)):
         return pc.trunc(values).cast(wanted)
-    if kind == STRING and (pa.types.is_floating(given) or pa.types.is_binary(given) or pa.types.is_decimal(given)):
-        raise pa.ArrowInvalid(f"only Spark casts {given} to STRING")
     return values.cast(wanted, safe=kind not in (FLOAT, DOUBLE))
+
+
+# What Spark leaves out around a number in a text: blanks and control characters of ASCII.
+_BLANKS = "".join(map(chr, [*range(33), 127]))
+
+
+def _number_of(texts: pa.Array) -> pa.Array:
+    """Texts that Arrow reads as Spark reads them: Arrow knows no plus sign before an integer, but hexadecimal numbers."""
+    trimmed = pc.utf8_trim(texts, _BLANKS)
+    if pc.any(pc.match_substring_regex(trimmed, "^[+-]?0[xX]")).as_py():
+        raise pa.ArrowInvalid("a hexadecimal number in a text is no number")
+    return pc.replace_substring_regex(trimmed, r"^\+([0-9.])", r"\1")
 
 
 _PARSERS: Mapping[DataType, Callable[[str, tzinfo], Any]] = {
@@ -260,9 +282,7 @@ def _moment(values: pa.Array, kind: DataType, zone: tzinfo) -> pa.Array:
     """Dates and timestamps as each other: local times are those of the zone."""
     name, given = zone_name(zone), values.type
     if kind == STRING:
-        if pa.types.is_date(given):
-            return values.cast(pa.string())
-        raise pa.ArrowInvalid("only Spark casts timestamps to STRING")
+        return values.cast(pa.string())
     is_instant = pa.types.is_timestamp(given) and given.tz is not None
     local = pc.local_timestamp(values.cast(pa.timestamp("us", name))) if is_instant else values.cast(pa.timestamp("us"))
     if kind == TIMESTAMP:
@@ -335,8 +355,8 @@ _PLAIN: Mapping[str, Callable[..., pa.Array]] = {
     "sqrt": pc.sqrt,
     "exp": pc.exp,
     "length": pc.utf8_length,
-    "lower": pc.utf8_lower,
-    "upper": pc.utf8_upper,
+    "lower": _in_case(pc.ascii_lower, str.lower),
+    "upper": _in_case(pc.ascii_upper, str.upper),
     "trim": lambda values: pc.utf8_trim(values, " "),
     "ltrim": lambda values: pc.utf8_ltrim(values, " "),
     "rtrim": lambda values: pc.utf8_rtrim(values, " "),

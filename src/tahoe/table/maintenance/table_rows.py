@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from tahoe.errors import InvalidOptionError
 from tahoe.protocol.properties import CONFLICT_RETRIES
 from tahoe.protocol.schema import Struct
 from tahoe.table.arguments import (
@@ -33,11 +34,11 @@ from tahoe.table.arrow.types import delta_schema
 from tahoe.table.commit.rerun import run_again
 from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.maintenance.lifecycle import TableLifecycle
-from tahoe.table.reading.filters import Filter
-from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
+from tahoe.table.reading.filters import Filter, predicate_of
+from tahoe.table.writing.arrow_writer import Must, schema_of_rows, write_arrow
 from tahoe.table.writing.merge import MergeRequest
 from tahoe.table.writing.merge_builder import MergeBuilder
-from tahoe.table.writing.planning import create_table
+from tahoe.table.writing.planning import create_table, plan_existing
 from tahoe.table.writing.row_changes import ChangedRows
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_request import WriteRequest
@@ -171,7 +172,8 @@ class TableRows(TableLifecycle):
         """Replace the rows of the table, or some of them, in one commit. A missing table is created. The rest is as for `append`.
 
         Args:
-            filter: replace only the rows for which it is true. All new rows must satisfy it.
+            filter: replace only the rows for which it is true. All new rows must satisfy it. It cannot be combined with
+                `partitions="dynamic"` or `overwrite_schema`.
             partitions: `dynamic` replaces only the partitions that the new rows have.
             overwrite_schema: replace the schema, too, and with `partition_by` the partitioning.
 
@@ -180,10 +182,6 @@ class TableRows(TableLifecycle):
             AppendOnlyTableError: the table is append-only.
         """
         rows: Any = data  # `takes` has made it `Rows`
-        if filter is not None:
-            with self.transaction(operation="WRITE", txn=txn, user_metadata=user_metadata) as changes:
-                changes.replace(rows, filter, merge_schema=merge_schema)
-            return changes.version
         request = WriteRequest(
             mode="overwrite",
             schema=schema_of_rows(rows, table=self.url),
@@ -196,8 +194,25 @@ class TableRows(TableLifecycle):
             txn=txn,
             user_metadata=user_metadata,
         )
+        if filter is not None:
+            return self._replace(rows, filter, request)
         with auto_compacted(self):
             return write_arrow(self, rows, request)
+
+    def _replace(self, rows: Any, filter: Filter, request: WriteRequest) -> int | None:
+        """Replace the rows for which a filter is true, as a request says; a missing table is created."""
+        refused = {"partitions": ("dynamic", request.dynamic_partitions), "overwrite_schema": (True, request.overwrite_schema)}
+        for option, (value, is_set) in refused.items():
+            if is_set:
+                raise InvalidOptionError(option=option, value=value, table=self.url, detail="it cannot be combined with a filter")
+        snapshot = self.snapshot_if_exists()
+        if snapshot is None:
+            predicate = predicate_of(filter, request.schema, zone=self.log.zone, table=self.url)
+            return write_arrow(self, rows, request, Must(predicate, str(filter)))
+        plan_existing(self, replace(request, mode="append"), snapshot)  # refuses what does not fit the table
+        with self.transaction(txn=request.txn, user_metadata=request.user_metadata) as changes:
+            changes.replace(rows, filter, merge_schema=request.merge_schema)
+        return changes.version
 
     @takes(filter=FILTER, user_metadata=TEXT)
     def delete(self, filter: Filter | None = None, *, user_metadata: str | None = None) -> ChangedRows:

@@ -26,8 +26,11 @@ from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WriteRequest, WrittenFile
 
 
-def write_arrow(table: TableReader, data: pa.Table | Rows, request: WriteRequest) -> int | None:
+def write_arrow(table: TableReader, data: pa.Table | Rows, request: WriteRequest, must: Must | None = None) -> int | None:
     """Write rows as a request says, in one commit.
+
+    Args:
+        must: what all rows must satisfy.
 
     Returns:
         the version that was committed; None if there was nothing to do.
@@ -37,7 +40,7 @@ def write_arrow(table: TableReader, data: pa.Table | Rows, request: WriteRequest
         DeltaConcurrentModificationException: a winner conflicts; the written files were deleted.
     """
     plan, rows = plan_write(table, request), data if isinstance(data, Rows) else Rows.of(data)
-    return None if plan is None else commit_files(plan, write_files(plan, rows), rows.num_rows)
+    return None if plan is None else commit_files(plan, write_files(plan, rows, must), rows.num_rows)
 
 
 def schema_of_rows(data: pa.Table | Rows, *, table: str) -> Struct:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from tahoe._cached import cached_property
-from tahoe.errors import ColumnNotFoundError, MultipleSourceRowsError
+from tahoe.errors import ColumnNotFoundError, InvalidMergeError, MultipleSourceRowsError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.expressions import Expression, references
@@ -136,6 +136,8 @@ class Merging:
         check_clauses(*([clause.condition for clause in group] for group in groups), table=snapshot.url)
         own, other, zone = snapshot.schema, request.schema, snapshot.log.zone
         sides = request.target_alias, request.source_alias
+        if sides[0].lower() == sides[1].lower():
+            raise InvalidMergeError(table=snapshot.url, detail=f"target and source are both named {sides[0]}")
         target, source = Field(name=sides[0], type=own), Field(name=sides[1], type=other)
 
         def scope(*fields: Field) -> Scope:
@@ -160,7 +162,8 @@ class Merging:
             where = f"the source of the MERGE into {self.plan.url}"
             raise ColumnNotFoundError(table=where, column=missing[0], columns=", ".join(other.names))
         for clause in (*self._matched, *self._alone):
-            check_assigned(self.plan.column_values, {name.lower() for name in clause.columns}, table=self.plan.url)
+            columns = clause.columns | ({name for name in own.names if other.find(name) is not None} if clause.takes_all else set())
+            check_assigned(self.plan.column_values, {name.lower() for name in columns}, table=self.plan.url)
 
     @property
     def updates(self) -> bool:

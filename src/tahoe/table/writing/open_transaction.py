@@ -24,7 +24,7 @@ from tahoe.protocol.row_tracking import assigns_row_ids
 from tahoe.protocol.table_configuration import TableConfiguration
 from tahoe.table.arguments import FILTER, NAMES, takes
 from tahoe.table.commit.draft import Draft, OperationInfo
-from tahoe.table.commit.row_deletions import num_records
+from tahoe.table.commit.row_deletions import alive_records, num_records
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.read_set import AnyRead, RowsRead
@@ -82,6 +82,7 @@ class OpenTransaction:
         self._operation, self._user_metadata, self._engine = operation, user_metadata, engine
         self._operations: list[_Operation] = []
         self._metrics: dict[str, int] = {}
+        self._copied_rows = 0
 
     def __enter__(self) -> Self:
         return self
@@ -215,10 +216,34 @@ class OpenTransaction:
         return OperationInfo(
             operation=self._operation or name,
             parameters=parameters,
-            metrics=self._metrics,
+            metrics={**self._metrics, **(self._file_metrics(name) if self._metrics else {})},
             user_metadata=self._user_metadata,
             engine=self._engine,
         )
+
+    def _file_metrics(self, operation: str) -> dict[str, int]:
+        """How many files and deletion vectors the commit adds and removes, under the reference's names."""
+        draft, is_merge = self._draft, operation == "MERGE"
+        vectors = draft.by_vector.values()
+        partly = [each.file for each in vectors if len(each.rows) != alive_records(each.file)]
+        wholly = [each.file for each in vectors if len(each.rows) == alive_records(each.file)]
+        removed = [*draft.removed_files.values(), *wholly]
+
+        def name(what: str, done: str) -> str:
+            return f"numTarget{what}{done}" if is_merge else f"num{done}{what}"
+
+        prefix = "numTarget" if is_merge else "num"
+        return {
+            name("Files", "Added"): len(draft.adds),
+            name("Bytes", "Added"): sum(file.size_bytes for file in draft.adds),
+            name("Files", "Removed"): len(removed),
+            name("Bytes", "Removed"): sum(file.size_bytes for file in removed),
+            name("ChangeFiles", "Added"): len(draft.change_files),
+            f"{prefix}DeletionVectorsAdded": len(partly),
+            f"{prefix}DeletionVectorsRemoved": sum(file.deletion_vector is not None for file in (*partly, *wholly)),
+            f"{prefix}DeletionVectorsUpdated": sum(file.deletion_vector is not None for file in partly),
+            "numTargetRowsCopied" if is_merge else "numCopiedRows": self._copied_rows,
+        }
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -68,8 +68,12 @@ class RowEdits(OpenTransaction):
         for column in columns_of(predicate):
             if schema.resolve(column.path) is None:
                 raise ColumnNotFoundError(table=self.url, column=".".join(column.path), columns=", ".join(schema.names))
+        before = len(self._operations)
         count = self._append(data, merge_schema=merge_schema, must=Must(predicate, str(where)))
         self.delete(where)
+        del self._operations[before:]  # for the history it is one
+        partition_by = list(self._draft.metadata.partition_columns)
+        self._did("WRITE", {"mode": "Overwrite", "partitionBy": partition_by, "predicate": str(where)})
         return count
 
     def _append(self, rows: Any, *, merge_schema: bool, must: Must | None = None) -> int:
@@ -81,7 +85,7 @@ class RowEdits(OpenTransaction):
         self._configuration = replace(self._configuration, protocol=plan.protocol, metadata=with_minted(plan.metadata, files))
         size_bytes = sum(add.size_bytes for add in adds)
         parameters = {"mode": "Append", "partitionBy": list(plan.partition_columns)}
-        self._did("WRITE", parameters, numOutputRows=rows.num_rows, numFiles=len(adds), numAddedFiles=len(adds), numOutputBytes=size_bytes)
+        self._did("WRITE", parameters, numOutputRows=rows.num_rows, numFiles=len(adds), numOutputBytes=size_bytes)
         return len(adds)
 
     @takes(paths=NAMES)
@@ -139,7 +143,7 @@ class RowEdits(OpenTransaction):
         found = {self._canonical(add.path): (add, self._matching(read, add)) for add in read.snapshot.scan(read.predicate).adds()}
         count = self._delete(found)
         self._reads.append(read)
-        self._did("DELETE", {"predicate": "true" if where is None else str(read)}, numDeletedRows=count)
+        self._did("DELETE", {"predicate": [] if where is None else [str(read)]}, numDeletedRows=count)
         return count
 
     def _matching(self, read: RowsRead, add: Add) -> BitMap64:
@@ -192,7 +196,7 @@ class RowEdits(OpenTransaction):
         plan = self._plan(current.schema)
         adds = self._wrote(plan, write_again(plan, rows.select(current.schema.names), hidden))
         self._draft.adds += adds
-        self._count(numCopiedRows=rows.num_rows, numAddedFiles=len(adds))
+        self._copied_rows += rows.num_rows
 
     def _write_changes(self) -> None:
         """Write all deleted and inserted rows that are not recorded yet as change data files: readers of a commit that has such files use

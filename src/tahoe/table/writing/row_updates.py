@@ -67,7 +67,7 @@ class RowUpdates(RowEdits):
                     changes.update(add, positions, before, with_assigned(own, assigned, own, scope).select(given), rules)
             self._take(changes)
         self._reads.append(read)
-        self._did("UPDATE", {"predicate": "true" if where is None else str(read)}, numUpdatedRows=changes.updated)
+        self._did("UPDATE", {"predicate": [] if where is None else [str(read)]}, numUpdatedRows=changes.updated)
         return changes.updated
 
     @takes(source=ROWS, on=KEYS, source_alias=TEXT, target_alias=TEXT, merge_schema=FLAG)
@@ -128,4 +128,3 @@ class RowUpdates(RowEdits):
             self._recorded_adds.update(add.path for add in adds)
             for key, (_, rows) in deleted.items():
                 self._recorded_rows[key] = self._recorded_rows.get(key, rows) | rows
-        self._count(numAddedFiles=len(adds), numAddedBytes=sum(add.size_bytes for add in adds), numAddedChangeFiles=len(recorded))
