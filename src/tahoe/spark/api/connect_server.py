@@ -138,7 +138,8 @@ def serve(serving: Serving) -> ConnectServer:
     """
     _check_process()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers of UDFs and foreachBatch need what this interpreter has
-    os.environ.pop("SPARK_REMOTE", None)
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):  # of a client that starts the server
+        os.environ.pop(name, None)
     if serving.token is not None:
         os.environ[TOKEN_VARIABLE] = serving.token  # not a setting, which clients can read; workers that are clients inherit it
     builder = SparkSession.builder
