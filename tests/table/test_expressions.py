@@ -6,6 +6,7 @@ import datetime as dt
 import random
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -106,6 +107,9 @@ def test_conditions_and_values_are_those_of_the_model(seed: int) -> None:
         ("round(i, -1)", None),
         ("cast(dec as string)", None),
         ("cast(ts as string)", None),
+        ("exp(d)", None),
+        ("s like 'a\\\\b'", None),
+        ("s like 'ab\\\\'", None),
         ("cast('0x10' as int)", None),
         ("trim(s)", ["Ab%c", "x_y", None]),
         ("lower(ltrim(s)) || '!'", ["ab%c !", "x_y!", None]),
@@ -187,6 +191,11 @@ def test_a_condition_guards_what_stands_behind_it() -> None:
 
 
 def test_local_times_are_those_of_the_zone() -> None:
+    berlin = ZoneInfo("Europe/Berlin")  # clocks go from 2 to 3, so that 2:30 is 3:30; later from 3 to 2, so that 2:30 is there twice
+    moments = [dt.datetime(2024, 3, 31, 2, 30), dt.datetime(2024, 10, 27, 2, 30), dt.datetime(2024, 7, 1, 2, 30), None]
+    rows = pa.table({"moment": pa.array(moments, pa.timestamp("us"))})
+    cast = parse_expression("cast(moment as timestamp)", delta_schema(rows.schema, table="t"), zone=berlin, table="t")
+    assert compute(cast, rows).to_pylist() == [each and each.replace(tzinfo=berlin).astimezone(UTC) for each in moments]
     zone = dt.timezone(dt.timedelta(hours=2))
     assert value("hour(ts)", zone=zone) == [1, 1, None]
     assert value("cast(ts as date)", zone=zone) == [dt.date(2024, 3, 1)] * 2 + [None]

@@ -48,7 +48,6 @@ _FUNCTIONS: Mapping[type[Any], tuple[str, tuple[DataType, ...], DataType]] = {
     exp.Contains: ("contains", (STRING, STRING), BOOLEAN),
     exp.IsNan: ("isnan", (DOUBLE,), BOOLEAN),
     exp.Sqrt: ("sqrt", (DOUBLE,), DOUBLE),
-    exp.Exp: ("exp", (DOUBLE,), DOUBLE),
     exp.Year: ("year", (DATE,), INTEGER),
     exp.Quarter: ("quarter", (DATE,), INTEGER),
     exp.Month: ("month", (DATE,), INTEGER),
@@ -279,6 +278,7 @@ class ExpressionReader(NodeReader):
         pattern = self.literal(node.expression)
         if pattern is None or pattern.kind != "text":
             raise self.refuse(f"the pattern of LIKE must be a string literal, found {sql_of(node.expression)}")
+        self.check_escapes(pattern.value, escape)
         folds = isinstance(node, exp.ILike)
         return Call("like", (self.of_type(node.this, STRING),), BOOLEAN, (pattern.value, escape, folds))
 

@@ -186,6 +186,13 @@ class NodeReader:
             raise self.refuse(f"in a binary literal, expected hexadecimal digits, found X'{digits}'")
         return bytes.fromhex("0" * (len(digits) % 2) + digits)
 
+    def check_escapes(self, pattern: str, escape: str) -> None:
+        """Refuse a pattern of LIKE in which the escape character is before another than %, _ and itself, as Spark does."""
+        characters = iter(pattern)
+        for character in characters:
+            if character == escape and next(characters, "") not in ("%", "_", escape):
+                raise self.refuse(f"in the pattern {pattern!r}, the escape character {escape} must be before %, _ or {escape}")
+
     def number(self, text: str) -> PyDecimal:
         try:
             return PyDecimal(text)

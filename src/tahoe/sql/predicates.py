@@ -230,6 +230,7 @@ class _Reader(NodeReader):
         pattern = self.required_literal(like.expression)
         if data_type != STRING or pattern.kind != "text":
             raise self.refuse(f"LIKE needs a string column and a string literal, found {sql_of(node)}")
+        self.check_escapes(pattern.value, escape)
         prefix, rest = _like_prefix(pattern.value, escape)
         if rest == "":
             return Comparison("=", column, PredicateLiteral(prefix))

@@ -286,7 +286,9 @@ def _moment(values: pa.Array, kind: DataType, zone: tzinfo) -> pa.Array:
     is_instant = pa.types.is_timestamp(given) and given.tz is not None
     local = pc.local_timestamp(values.cast(pa.timestamp("us", name))) if is_instant else values.cast(pa.timestamp("us"))
     if kind == TIMESTAMP:
-        return pc.assume_timezone(local, name, ambiguous="earliest", nonexistent="latest")
+        before = pc.assume_timezone(local, name, ambiguous="earliest", nonexistent="earliest")
+        # a time that clocks leave out is as long after the change as it is after the last time before it
+        return pc.add(before, pc.subtract(local, pc.local_timestamp(before)))
     return pc.floor_temporal(local, unit="day").cast(pa.date32()) if kind == DATE else local
 
 
@@ -353,7 +355,6 @@ _PLAIN: Mapping[str, Callable[..., pa.Array]] = {
     "floor": lambda values: pc.floor(values).cast(pa.int64()),
     "ceil": lambda values: pc.ceil(values).cast(pa.int64()),
     "sqrt": pc.sqrt,
-    "exp": pc.exp,
     "length": pc.utf8_length,
     "lower": _in_case(pc.ascii_lower, str.lower),
     "upper": _in_case(pc.ascii_upper, str.upper),
