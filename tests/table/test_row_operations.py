@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -289,6 +290,28 @@ def test_columns_of_the_source_are_added() -> None:
     table, rows = made(), pa.table({"id": [1, 9], "v": ["x", "y"], "more": [5, 6]})
     table.merge(rows, on="id", merge_schema=True).when_matched_update_all().when_not_matched_insert_all().execute()
     assert {row["id"]: row["more"] for row in table.to_arrow().to_pylist()} == {1: 5, 2: None, 3: None, 9: 6}
+
+
+def test_a_merge_that_fails_leaves_a_transaction_as_it_was() -> None:
+    table = made()
+    rows = pa.table({"id": [1, 1], "v": ["x", "y"], "more": [5, 6]})
+    with table.transaction() as changes:
+        with pytest.raises(MultipleSourceRowsError):
+            changes.merge(rows, on="id", merge_schema=True).when_matched_update_all().execute()
+        changes.delete("id = 2")
+    assert (table.schema.names, content(table)) == (("id", "v"), {1: "a", 3: "c"})
+
+
+def test_an_error_of_the_source_is_raised_as_it_is() -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"id": [1], "v": ["x"]})
+        raise LookupError("the source is gone")
+
+    table = made()
+    for change in (table.append, table.overwrite, lambda rows: table.overwrite(rows, "id = 1"), lambda rows: table.merge(rows, on="id")):
+        with pytest.raises(LookupError, match="gone"):
+            change(broken())
+    assert (table.version, content(table)) == (0, {1: "a", 2: "b", 3: "c"})
 
 
 def test_several_operations_in_one_transaction() -> None:

@@ -311,7 +311,11 @@ _read: WeakSet[pa.RecordBatchReader] = WeakSet()
 def _rows(value: Any) -> pa.Table:
     if isinstance(value, pa.Table):
         return value
-    return _by_another_library(lambda: _stream(value).read_all())
+    found = _stream(value)
+    if isinstance(value, Iterator | list | tuple):  # an error of an iterator is raised as it is
+        return found.read_all()
+    table: pa.Table = _by_another_library(found.read_all)
+    return table
 
 
 def _by_another_library(read: Callable[[], Any]) -> Any:

@@ -90,6 +90,14 @@ class RowUpdates(RowEdits):
     def _run_merge(self, request: MergeRequest) -> ChangedRows:
         """Run a MERGE that `merge` has made."""
         self._check_open() if request.only_inserts else self._check_removes_data()
+        before = self._configuration
+        try:
+            return self._merged(request)
+        except BaseException:  # the transaction may go on, without the columns that the MERGE would have added
+            self._configuration = before
+            raise
+
+    def _merged(self, request: MergeRequest) -> ChangedRows:
         if request.merge_schema and request.takes_all:
             evolved = self._plan(request.schema, merge_schema=True)
             self._draft.protocol, self._draft.metadata = evolved.protocol, evolved.metadata
