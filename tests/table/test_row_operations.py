@@ -17,6 +17,7 @@ from tahoe.errors import (
     CheckConstraintViolatedError,
     ColumnNotFoundError,
     ConcurrentAppendException,
+    ConcurrentDeleteReadException,
     ConflictingAssignmentsError,
     ExpressionFailedError,
     IdentityUpdateError,
@@ -360,6 +361,16 @@ def test_a_transaction_of_the_user_is_not_run_again() -> None:
         again(table).append(pa.table({"id": [1], "v": ["late"]}))
     added = {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")} - before
     assert added == set(table.files()["path"].to_pylist()) - before
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS])
+def test_rows_for_which_a_merge_inserted_nothing_must_stay(properties: dict[str, str]) -> None:
+    """An upsert would have neither the old row, which another writer has deleted, nor the new one."""
+    table = made(properties=properties)
+    with pytest.raises(ConcurrentDeleteReadException), table.transaction() as changes:
+        changes.merge(pa.table({"id": [1, 9], "v": ["x", "y"]}), on="id").when_not_matched_insert_all().execute()
+        again(table).delete("id = 1")
+    assert content(table) == {2: "b", 3: "c"}
 
 
 def test_nothing_is_left_of_a_merge_that_fails() -> None:

@@ -106,6 +106,7 @@ class RowUpdates(RowEdits):
             merging.run(changes)
             self._take(changes)
         self._reads.append(merging.read)
+        self._draft.is_exact = False  # it also reads rows that no clause changes: these are why rows were not inserted
         found = ChangedRows(inserted=changes.inserted, updated=changes.updated, deleted=changes.removed)
         self._did(
             "MERGE",
