@@ -176,6 +176,16 @@ def test_conditions_on_a_table_with_deletion_vectors_are_looked_at(spark, tmp_pa
 
 
 @pytest.mark.usefixtures("facts")
+def test_a_scan_in_a_subquery_leaves_files_out_twice(spark, tmp_path):
+    """By the keys of its own join, and by those of the join that Spark makes of the subquery afterwards."""
+    path = str(tmp_path / "t")
+    spark.range(120).selectExpr("id", "cast(id as int) AS i").repartitionByRange(6, "id").write.format("delta").save(path)
+    twice = f"FROM delta.`{path}` x WHERE EXISTS (SELECT 1 FROM delta.`{path}` y JOIN days ON y.id = k WHERE day = 11 AND y.i = x.i + 100)"
+    assert sorted(row.i for row in spark.sql(f"SELECT i {twice}").collect()) == list(range(10, 20))
+    spark.sql(f"DELETE {twice}")
+    assert spark.read.format("delta").load(path).count() == 110
+
+
 def test_each_of_several_joins_leaves_files_out(spark):
     query = "SELECT count(*) FROM facts JOIN days a ON id = a.k JOIN days b ON id = b.k WHERE a.day < 50 AND b.day >= 45"
     frame = spark.sql(query)

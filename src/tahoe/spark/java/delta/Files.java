@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Paths;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -107,6 +108,8 @@ public class Files implements FileIndex {
     StructType columns = partitions.add(PLACE, LongType$.MODULE$);
     return new Files(key, metadata, version, pinned, selection, within, columns, bytes, label);
   }
+
+  boolean hasPlaces() { return Arrays.asList(partitions.fieldNames()).contains(PLACE); }
 
   /** Whether a plan or a subquery in it reads a table, given by url, without time travel. No writer can change a past version. */
   public static boolean areRead(LogicalPlan plan, String table) {

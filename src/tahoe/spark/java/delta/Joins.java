@@ -291,21 +291,26 @@ class Joins {
 
     public Object applyOrElse(Object node, Function1 otherwise) {
       if (!isDefinedAt(node)) return otherwise.apply(node);
-      LogicalRelation leaf = (LogicalRelation) node;
+      LogicalRelation leaf = withPlaces((LogicalRelation) node);
+      Attribute place = (Attribute) leaf.output().last();
+      Expression all = null;
+      for (int i = 0; i < filters.size(); i++) {
+        Object[] filter = (Object[]) filters.get(i);
+        Expression mayHold = new MayHold(place, (Expression) filter[0], Files.of(leaf), (String) filter[1], (String) filter[2]);
+        all = all == null ? mayHold : new And(all, mayHold);
+      }
+      return new Project((Seq) ((LogicalRelation) node).output(), new Filter(all, leaf));
+    }
+
+    /** A scan whose last column tells its files apart. That of a subquery which Spark has optimized before may have this column. */
+    private static LogicalRelation withPlaces(LogicalRelation leaf) {
+      if (Files.of(leaf).hasPlaces()) return leaf;
       HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
       Files files = Files.of(leaf).withPlaces();
       AttributeReference place = new AttributeReference(
           Files.PLACE, LongType$.MODULE$, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), none());
-      Expression all = null;
-      for (int i = 0; i < filters.size(); i++) {
-        Object[] filter = (Object[]) filters.get(i);
-        Expression mayHold = new MayHold(place, (Expression) filter[0], files, (String) filter[1], (String) filter[2]);
-        all = all == null ? mayHold : new And(all, mayHold);
-      }
       Relation scanned = new Relation(files, relation.dataSchema(), relation.fileFormat(), relation.options(), relation.sparkSession());
-      Seq output = (Seq) leaf.output().appended(place);
-      LogicalPlan scan = leaf.copy(scanned, output, leaf.catalogTable(), leaf.isStreaming(), leaf.stream());
-      return new Project((Seq) leaf.output(), new Filter(all, scan));
+      return leaf.copy(scanned, (Seq) leaf.output().appended(place), leaf.catalogTable(), leaf.isStreaming(), leaf.stream());
     }
   }
 }
