@@ -69,8 +69,9 @@ def test_an_error_says_what_to_do_next(error):
 
 @by_leaf
 def test_an_error_about_a_table_names_it(error):
-    """Errors about the schema log of a stream name the log, which belongs to a query."""
-    if not issubclass(error, errors.DeltaSessionError | errors.StatementSyntaxError):
+    """Errors about the schema log of a stream name the log, which belongs to a query. Programs and expressions have no table."""
+    without = errors.DeltaSessionError | errors.StatementSyntaxError | errors.DeltaProgramError | errors.ExpressionFailedError
+    if not issubclass(error, without):
         assert error.parameter_names() & {"table", "location", "schemaTrackingLocation"}
 
 

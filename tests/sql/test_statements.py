@@ -354,7 +354,7 @@ def test_a_statement_with_something_changed_is_read_or_refused(text, data):
 
 @given(soups)
 def test_sql_that_begins_otherwise_is_never_claimed(text):
-    for head in ("select", "insert into t", "with x as (select 1)", "create view v as", "drop table", "show", "call f", "values"):
+    for head in ("select", "insert into t", "with x as (select 1)", "create view v as", "drop table", "show tables", "call f", "values"):
         assert parse(f"{head} {text}") is None
 
 

@@ -29,7 +29,7 @@ def test_writing_goes_on_while_empty_folders_are_removed(store: LocalStore) -> N
     done = threading.Event()
 
     def remove() -> None:
-        while not done.is_set():
+        while not done.wait(0.0005):
             store.remove_folders(["a/b", "a"])
 
     with ThreadPoolExecutor(1) as pool:

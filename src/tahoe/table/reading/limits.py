@@ -22,7 +22,7 @@ from tahoe.protocol.limits import ColumnKey, Limit, Order, key_of, rows_up_to, t
 from tahoe.protocol.predicate import TRUE, Column, IsNull, Predicate
 from tahoe.protocol.skipping import CUT_LENGTH_MIN
 from tahoe.protocol.stat_tests import BoundName
-from tahoe.table.arrow.chunks import one_array, replaced
+from tahoe.table.arrow.chunks import one_array, replaced, taken
 from tahoe.table.arrow.statistics import python_values
 from tahoe.table.reading.facts import Facts, certainly, only_where, unless_known
 from tahoe.table.reading.scan import Chosen, Scan, in_few_groups, may_match, part_of
@@ -71,7 +71,7 @@ def _smallest(scan: Scan, rows: Numbers, wanted: int) -> Numbers:
     paths = scan.column("path")
     alone = np.flatnonzero(rows >= wanted)
     if len(alone):
-        sizes = np.asarray(scan.column("size_bytes").take(alone))
+        sizes = np.asarray(taken(scan.column("size_bytes"), alone))
         return _first_paths(paths, alone[sizes == sizes.min()], 1)
     counts = np.sort(rows)[::-1]
     number = int(np.searchsorted(np.cumsum(counts), wanted)) + 1
@@ -82,7 +82,7 @@ def _smallest(scan: Scan, rows: Numbers, wanted: int) -> Numbers:
 
 def _first_paths(paths: pa.ChunkedArray, files: Numbers, number: int) -> Numbers:
     """Of some files, those with the first paths."""
-    in_order: Numbers = files[np.asarray(pc.sort_indices(paths.take(files)))]
+    in_order: Numbers = files[np.asarray(pc.sort_indices(taken(paths, files)))]
     return in_order[:number]
 
 
