@@ -27,9 +27,11 @@ from tahoe.spark.ddl import catalog, creation
 from tahoe.spark.dml import write
 from tahoe.table.verify.check import check
 from tahoe.table.writing.planning import create_table, plan_write
-from tests.spark.streams import append, ids, rows_in, run
+from tests.spark.streams import append, ids, rows_in, run, source
 
 pytestmark = pytest.mark.every_spark
+
+__all__ = ["source"]
 
 
 def test_a_table_goes_through_a_stream_once(spark: SparkSession, source: str, tmp_path: Path) -> None:
