@@ -144,7 +144,7 @@ def test_merge_into_of_a_dataframe(spark):
     assert ids(spark.table("merged")) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.skip(reason="known defect: once a session with artifacts is closed, jobs of other sessions look for its files and fail")
+@pytest.mark.skip(reason="Spark's defect, also without tahoe: jobs of all sessions fetch the files of each, and fail if one is closed")
 def test_functions_artifacts_and_views_belong_to_a_session(server, spark, folder):
     """Two clients use the same names for different views and modules."""
     other = server.client()
