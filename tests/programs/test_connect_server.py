@@ -22,6 +22,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 from pyspark.errors.exceptions.connect import SparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
+from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 from pyspark.sql.types import DateType, IntegerType, LongType, StructField, StructType
 
@@ -71,6 +72,12 @@ def started(folder: Path, *options: str) -> Server:
     said = process.stdout.readline()
     assert said.startswith("ready: sc://"), said + (folder / "stderr").read_text()[-3000:]
     return Server(process, said.split()[1], said, folder)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _clients_ask_nothing_at_exit() -> None:
+    """When Python ends, each of PySpark's clients that is not stopped asks its server for something: ten minutes long, if it has gone."""
+    SparkConnectClient._cleanup_ml_cache = lambda self: None  # for the rest of the process
 
 
 @pytest.fixture(scope="module")
