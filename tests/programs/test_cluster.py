@@ -64,7 +64,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         for process in processes:
             process.terminate()
         for process in processes:
-            process.wait()
+            process.wait(60)
 
 
 def test_a_cluster_writes_reads_and_applies_vectors(cluster: str, tmp_path: Path) -> None:

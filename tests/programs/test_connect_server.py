@@ -7,13 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,71 +17,20 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 from pyspark.errors.exceptions.connect import SparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
-from pyspark.sql.connect.client import SparkConnectClient
-from pyspark.sql.connect.session import SparkSession as ConnectSession
 from pyspark.sql.types import DateType, IntegerType, LongType, StructField, StructType
 
 import tahoe
 from tahoe.spark.api.connect_table import RemoteDeltaTable
 from tahoe.spark.jvm.failures import class_for_clients
-
-ROOT = Path(__file__).resolve().parents[2]
-TOKEN = "open sesame"
-SETTINGS = (
-    "spark.master=local[2]",
-    "spark.sql.shuffle.partitions=2",
-    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
-    "spark.sql.session.timeZone=UTC",
-)
-
-ENDLESS = "SELECT sum(a.id * b.id) FROM range(1000000) a, range(10000000) b"
+from tests.programs.connect_servers import PATIENCE_SECONDS, ROOT, TOKEN, Query, Server, serving, until
 
 pytestmark = pytest.mark.every_spark
 
 
-@dataclass
-class Server:
-    process: subprocess.Popen[str]
-    url: str
-    said: str
-    folder: Path
-
-    def client(self) -> SparkSession:
-        session = SparkSession.builder.remote(f"{self.url}/;token={TOKEN}").create()
-        ConnectSession._default_session = ConnectSession._active_session.session = session  # functions ask the default session for settings
-        return session
-
-
-def command(folder: Path, *options: str) -> list[str]:
-    settings = [part for text in (*SETTINGS, f"spark.sql.warehouse.dir={folder}/names") for part in ("--conf", text)]
-    return [sys.executable, "-c", "from tahoe.cli import main; main()", "connect-server", "--port", "0", *settings, *options]
-
-
-def started(folder: Path, *options: str) -> Server:
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": f"{ROOT}/src"}
-    environment.pop("PYSPARK_PYTHON", None)
-    process = subprocess.Popen(
-        command(folder, *options), stdout=subprocess.PIPE, stderr=(folder / "stderr").open("w"), text=True, env=environment, cwd=folder
-    )
-    assert process.stdout is not None
-    said = process.stdout.readline()
-    assert said.startswith("ready: sc://"), said + (folder / "stderr").read_text()[-3000:]
-    return Server(process, said.split()[1], said, folder)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _clients_ask_nothing_at_exit() -> None:
-    """When Python ends, each of PySpark's clients that is not stopped asks its server for something: ten minutes long, if it has gone."""
-    SparkConnectClient._cleanup_ml_cache = lambda self: None  # for the rest of the process
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    found = started(tmp_path_factory.mktemp("server"), "--token", TOKEN)
-    yield found
-    found.process.kill()
-    found.process.wait()
-    os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)  # set by PySpark for the whole process
+    with serving(tmp_path_factory.mktemp("server"), "--token", TOKEN) as found:
+        yield found
 
 
 @pytest.fixture
@@ -320,78 +264,48 @@ def test_many_sessions_leave_nothing_behind(server, folder):
 
     def crowd() -> None:
         sessions = [server.client() for _ in range(10)]
-        threads = [threading.Thread(target=work, args=(session, number)) for number, session in enumerate(sessions)]
+        threads = [threading.Thread(target=work, args=(session, number), daemon=True) for number, session in enumerate(sessions)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        until(lambda: not any(thread.is_alive() for thread in threads))
         for session in sessions:
             session.stop()
+
+    def is_as_before() -> bool:
+        threads, files = threads_and_files(server.process.pid)
+        return threads <= before[0] + 4 and files <= before[1] + 8
 
     crowd()
     before = threads_and_files(server.process.pid)
     for _ in range(2):
         crowd()
-    slow = threading.Thread(target=swallow, args=(lambda: first.sql(ENDLESS).collect(),))
-    slow.start()
-    time.sleep(1)
+    slow = Query(first, Path(folder))
     first.interruptAll()
-    slow.join(60)
-    assert not slow.is_alive()
+    until(slow.has_ended)
+    assert "CANCELED" in str(slow.error)
     first.stop()
-    after = threads_and_files(server.process.pid)
-    assert after[0] <= before[0] + 4
-    assert after[1] <= before[1] + 8
-
-
-def swallow(action: Callable[[], Any]) -> None:
-    with suppress(PySparkException):
-        action()
-
-
-def test_what_would_be_open_to_all_is_refused_before_anything_starts(tmp_path):
-    for options, said in (
-        (["--host", "0.0.0.0"], "token"),
-        (["--conf", "spark.connect.grpc.binding.port=1"], "--port"),
-        (["--conf", "spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin"], "SparkConnectPlugin"),
-    ):
-        done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 2
-        assert "DELTA_CONNECT_SERVER" in done.stderr
-        assert said in done.stderr
-
-
-def test_a_second_signal_ends_the_server_at_once(tmp_path):
-    server = started(tmp_path)
-    session = SparkSession.builder.remote(server.url).create()
-    slow = threading.Thread(target=swallow, args=(lambda: session.sql(ENDLESS).collect(),), daemon=True)
-    slow.start()
-    time.sleep(2)
-    server.process.send_signal(signal.SIGINT)
-    time.sleep(1)
-    assert server.process.poll() is None
-    server.process.send_signal(signal.SIGINT)
-    assert server.process.wait(10) == 128 + signal.SIGINT
+    until(is_as_before)
 
 
 def test_the_server_shuts_down_when_its_queries_are_done(server, folder):
     """The last test of the file: a running query finishes, new work is refused, and the work after commits is done."""
     session, other = server.client(), server.client()
     session.range(1).write.format("delta").save(f"{folder}/t")
-    found: list[Any] = []
-
-    def slowly(batches: Any) -> Any:
-        time.sleep(6)
-        yield from batches
-
-    running = threading.Thread(target=lambda: found.extend(session.range(3).coalesce(1).mapInArrow(slowly, "id long").collect()))
-    running.start()
-    time.sleep(3)
+    slow = Query(session, Path(folder))
     server.process.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
-    with pytest.raises(PySparkException, match="shutting down"):
-        other.range(1).collect()
-    running.join(60)
-    assert [row.id for row in found] == [0, 1, 2]
-    assert server.process.wait(60) == 0
+    until(lambda: "shutting down and accepts no new work" in refusal(other))
+    assert not slow.has_ended()
+    slow.let_end()
+    until(slow.has_ended)
+    assert (slow.rows, slow.error) == ([0, 1, 2], None)
+    assert server.process.wait(PATIENCE_SECONDS) == 0
     assert (Path(folder) / "t/_delta_log/00000000000000000000.crc").exists()
+
+
+def refusal(session: SparkSession) -> str:
+    """Why a query is refused, if it is."""
+    try:
+        session.range(1).collect()
+    except PySparkException as error:
+        return str(error)
+    return ""

@@ -52,6 +52,8 @@ def connect_server(host: Host = "localhost", port: Port = 15002, token: Token = 
     cancelled = server.stop(drain)
     if cancelled:
         print(f"tahoe connect-server: cancelled {cancelled} queries after {drain:g} seconds", file=sys.stderr, flush=True)
+    sys.stdout.flush()
+    os._exit(0)  # all is done; while Python ends, it puts back the default handlers, by which a late signal would change the exit code
 
 
 def _say_ready(server: ConnectServer, *, has_token: bool) -> None:
