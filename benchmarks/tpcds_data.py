@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from zipfile import ZipFile
 
-from benchmarks.measure import CACHE, SCALE_FACTOR
+from benchmarks.measure import CACHE, SCALE_FACTOR, link_data_files
 
 JARS = CACHE / "tpcds-jars"
 FOLDER = CACHE / "tpcds" / f"sf{SCALE_FACTOR}"
@@ -81,7 +81,7 @@ def make(load: Callable[[str, str, str, str], object]) -> Path:
             _generate(table, texts)
             load(str(texts / f"{table}.dat"), schema, PARTITIONED_BY.get(table, ""), str(FOLDER / "delta" / table))
             (texts / f"{table}.dat").unlink()
-            _link(FOLDER / "delta" / table, FOLDER / "parquet" / table)
+            link_data_files(FOLDER / "delta" / table, FOLDER / "parquet" / table)
         (FOLDER / "done").touch()
     return FOLDER
 
@@ -95,14 +95,6 @@ def _class_path() -> str:
     if not (JARS / "installed").exists():
         raise SystemExit(f"TPC-DS's generator is not there. Run: make {JARS.relative_to(CACHE.parent)}/installed")
     return os.pathsep.join(str(jar) for jar in sorted(JARS.glob("*.jar")) if not jar.name.endswith("-tests.jar"))
-
-
-def _link(table: Path, plain: Path) -> None:
-    for file in table.rglob("*.parquet"):
-        key = file.relative_to(table)
-        if not key.parts[0].startswith("_"):
-            (plain / key).parent.mkdir(parents=True, exist_ok=True)
-            (plain / key).hardlink_to(file)
 
 
 def only(names: str) -> Mapping[str, str]:

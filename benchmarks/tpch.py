@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import Row, SparkSession
 
-from benchmarks.measure import FOLDER, Comparison, compare, report, start_spark, tpch
+from benchmarks.measure import FOLDER, Comparison, compare, link_data_files, report, start_spark, tpch
 from benchmarks.tpch_queries import QUERIES, TABLES
 
 GOAL_EACH = 1.2
@@ -23,7 +23,7 @@ def run() -> list[Comparison]:
         shutil.rmtree(folder, ignore_errors=True)
         for table in TABLES:
             spark.read.parquet(str(source / table)).write.format("delta").save(str(folder / "delta" / table))
-            _link(folder / "delta" / table, folder / "parquet" / table)
+            link_data_files(folder / "delta" / table, folder / "parquet" / table)
         (folder / "done").touch()
     databases = {kind: _database(spark, folder, kind) for kind in ("delta", "parquet")}
     found = []
@@ -38,13 +38,6 @@ def run() -> list[Comparison]:
         found.append(compared)
     total = [[sum(times) for times in zip(*(getattr(c, side) for c in found), strict=True)] for side in ("ours", "theirs")]
     return [replace(found[0], question="TPC-H, all 22 queries", ours=total[0], theirs=total[1], goal=1.05), *found]
-
-
-def _link(table: Path, plain: Path) -> None:
-    """Link the same files into a folder without a log."""
-    plain.mkdir(parents=True)
-    for file in table.glob("*.parquet"):
-        (plain / file.name).hardlink_to(file)
 
 
 def _database(spark: SparkSession, folder: Path, kind: str) -> str:
