@@ -26,6 +26,7 @@ def small(group_files: int = 2):
     with (
         patch("tahoe.table.log.grouped_part.IN_ONE_GO_ROWS_MAX", 0),
         patch("tahoe.table.log.checkpoint.IN_ONE_GO_ROWS_MAX", 0),
+        patch("tahoe.table.commit.checkpoint_writer.IN_ONE_GO_ROWS_MAX", 0),
         patch("tahoe.table.reading.scan.NARROW_SHARE_MAX", 1.0),
         patch("tahoe.table.commit.file_order.ROW_GROUP_FILES", group_files),
         patch("tahoe.table.commit.file_order.UNIT_GROUPS", 2),

@@ -18,8 +18,11 @@ from tahoe.errors import (
     DeltaError,
     InvalidArgumentError,
     InvalidPredicateError,
+    InvalidPropertyError,
     InvalidTimeTravelError,
     NoColumnsError,
+    SchemaMismatchError,
+    UnknownArgumentError,
     UnsupportedDataTypeError,
 )
 from tahoe.protocol.column_changes import ColumnChange, NewColumn
@@ -173,9 +176,7 @@ def test_every_need_is_of_a_method_that_is_there() -> None:
     assert NEEDED.keys() <= {method for method, _ in ARGUMENTS}
 
 
-def test_keywords_that_are_not_there_are_told_as_python_tells_them(env: Env) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'colums'"):
-        made(env).to_arrow(colums=["n"])  # type: ignore[call-arg]
+def test_an_argument_that_is_missing_is_told_as_python_tells_it(env: Env) -> None:
     with pytest.raises(TypeError, match="positional argument"):
         made(env).append()  # type: ignore[call-arg]
 
@@ -376,3 +377,39 @@ def test_a_frame_with_a_column_of_several_types_is_told_which(env: Env) -> None:
 def test_rows_without_columns_make_no_table(env: Env) -> None:
     with pytest.raises(NoColumnsError):
         Table(env.store.url, env=env).append(pa.table({}))
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        (lambda t: t.append(pa.table({"n": [1]}), mergeSchema=True), "merge_schema"),
+        (lambda t: t.snapshot(versionAsOf=0), "version"),
+        (lambda t: t.to_arrow(timestampAsOf="2026-01-01"), "timestamp"),
+        (lambda t: t.optimize(zOrderBy=["n"]), "z_order_by"),
+        (lambda t: t.snapshot().to_arrow(column=["n"]), "columns"),
+        (lambda t: t.repair(dryRun=True), "dry_run"),
+        (lambda t: Table(t.url, storage_option={}), "storage_options"),
+    ],
+)
+def test_an_argument_in_another_spelling_is_told(call: Callable[[Table], object], meant: str) -> None:
+    table = Table("/t", env=memory_env())
+    table.append(pa.table({"n": [1]}))
+    with pytest.raises(UnknownArgumentError, match=rf"Did you mean {meant}\? Check the spelling"):
+        call(table)
+    with pytest.raises(TypeError, match=r"has no argument xyz; it has data, "):
+        table.append(pa.table({"n": [1]}), xyz=1)  # type: ignore[call-arg]
+
+
+def test_a_property_in_another_spelling_is_told() -> None:
+    table = Table("/t", env=memory_env())
+    with pytest.raises(InvalidPropertyError, match=r"did you mean delta\.enableDeletionVectors"):
+        table.append(pa.table({"n": [1]}), properties={"delta.enableDeletionVector": "true"})
+    with pytest.raises(InvalidPropertyError, match=r"no such property\. "):
+        table.append(pa.table({"n": [1]}), properties={"delta.somethingElse": "true"})
+
+
+def test_advice_is_in_the_spelling_of_python() -> None:
+    table = Table("/t", env=memory_env())
+    table.append(pa.table({"n": [1]}))
+    with pytest.raises(SchemaMismatchError, match="add it to the table: merge_schema=True"):
+        table.append(pa.table({"n": [1], "m": [1]}))

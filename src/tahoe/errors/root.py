@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import string
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 
@@ -34,7 +36,18 @@ class DeltaError(Exception):
             raise TypeError(f"{type(self).__name__} takes {sorted(expected)}, got {sorted(parameters)}")
         self.parameters: dict[str, Any] = parameters
         self.next_step: str = self.todo.format(**parameters)
-        super().__init__(f"[{self.condition}] {self.what.format(**parameters)} {self.next_step} SQLSTATE: {self.sqlstate}")
+        super().__init__(self._text())
+
+    def _suggest(self, name: str, known: Iterable[str]) -> None:
+        """Begin the next step with the one of the known names that is like a name, if there is one."""
+        spelled = {each.lower(): each for each in known}
+        near = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.6)
+        if near:
+            self.next_step = f"Did you mean {spelled[near[0]]}? {self.todo.format(**self.parameters)}"
+            self.args = (self._text(),)
+
+    def _text(self) -> str:
+        return f"[{self.condition}] {self.what.format(**self.parameters)} {self.next_step} SQLSTATE: {self.sqlstate}"
 
     @classmethod
     def parameter_names(cls) -> set[str]:

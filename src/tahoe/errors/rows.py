@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from tahoe.errors.root import DeltaAnalysisError
@@ -47,11 +46,7 @@ class ColumnNotFoundError(DeltaAnalysisError):
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
-        names = {name.lower(): name for name in str(parameters["columns"]).split(", ")}
-        near = difflib.get_close_matches(str(parameters["column"]).lower(), list(names), n=1, cutoff=0.6)
-        if near:
-            self.next_step = f"Did you mean {names[near[0]]}? {self.next_step}"
-            self.args = (str(self).replace(self.todo, self.next_step),)
+        self._suggest(str(parameters["column"]), str(parameters["columns"]).split(", "))
 
 
 class PartitionMismatchError(DeltaAnalysisError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tahoe.errors.root import DeltaAnalysisError
 
 
@@ -13,6 +15,20 @@ class InvalidArgumentError(DeltaAnalysisError):
     pyspark_class = "IllegalArgumentException"
     what = "{table}: the argument {argument} must be {expected}, not {found}."
     todo = "{remedy}"
+
+
+class UnknownArgumentError(DeltaAnalysisError, TypeError):
+    """A method was called with a keyword argument that it does not have."""
+
+    condition = "DELTA_UNKNOWN_ARGUMENT"
+    sqlstate = "22023"
+    pyspark_class = "IllegalArgumentException"
+    what = "{method}() has no argument {argument}; it has {arguments}."
+    todo = "Check the spelling."
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self._suggest(str(parameters["argument"]), str(parameters["arguments"]).split(", "))
 
 
 class InvalidOptionError(DeltaAnalysisError):

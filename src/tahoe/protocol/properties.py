@@ -7,6 +7,7 @@ protocol supports its feature, so its value is read only through `tahoe.protocol
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -385,7 +386,9 @@ def _checked_name(key: str, value: str, table: str) -> str:
             return prefix + key[len(prefix) :]
     found = find_property(key)
     if found is None:
-        detail = "Delta has no such property" if folded.startswith(PREFIX) else "tahoe has no such property"
+        detail = f"{'Delta' if folded.startswith(PREFIX) else 'tahoe'} has no such property"
+        near = difflib.get_close_matches(folded, list(_BY_FOLDED_NAME), n=1, cutoff=0.8)
+        detail = f"{detail}; did you mean {_BY_FOLDED_NAME[near[0]].name}?" if near else detail
         raise InvalidPropertyError(property=key, table=table, value=value, detail=detail)
     if found.is_internal:
         raise InvalidPropertyError(property=found.name, table=table, value=value, detail="only writers set it, not users")

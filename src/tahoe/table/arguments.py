@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.interchange import from_dataframe
 
-from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelError
+from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelError, UnknownArgumentError
 from tahoe.protocol.column_changes import ColumnChange, NewColumn
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct
@@ -98,15 +98,23 @@ class Rule:
 
 
 def takes(**rules: Rule) -> Callable[[Method], Method]:
-    """Check and convert arguments of a method, by name, before it is called. The object's `url` names the table in errors."""
+    """Check and convert arguments of a method, by name, before it is called. The object's `url` names the table in errors.
+
+    Calls of the method with other keyword arguments are refused, with the name that was probably meant.
+    """
 
     def decorate(method: Method) -> Method:
         parameters = list(inspect.signature(method).parameters.values())[1:]
+        names = [parameter.name for parameter in parameters]
+        is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         places = [(at, parameter, rules[parameter.name]) for at, parameter in enumerate(parameters) if parameter.name in rules]
         assert len(places) == len(rules), f"{method.__qualname__} has no argument of one of these names: {', '.join(rules)}"
 
         @wraps(method)
         def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+            for name in kwargs if not is_open else ():
+                if name not in names:
+                    raise UnknownArgumentError(method=method.__name__, argument=name, arguments=", ".join(names))
             by_position = list(args)
             for at, parameter, rule in places:
                 given: Any = by_position if at < len(args) else kwargs

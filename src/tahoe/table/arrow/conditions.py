@@ -1,37 +1,51 @@
-"""Conditions of `pyarrow.compute`: their values for rows, the columns that they name, and the comparisons in them.
+"""Conditions of `pyarrow.compute`: their values for rows, and what they consist of.
 
-Arrow does not let Python look into an expression, except by its text. What is read from the text is built again and compared with the
-expression, so a text that means something else is never trusted. Knows nothing of Delta tables.
+Arrow does not let Python look into an expression. So it is looked into as Arrow serialises it: a record batch with the values, whose
+metadata has calls and columns in their order. What is serialised in an unknown way is not looked into. Knows nothing of Delta tables.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-import re
-from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import and_
+import ctypes
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
 
 from tahoe.table.arrow.chunks import one_array
 
-Comparison: TypeAlias = tuple[str, str, Any]
-"""A column, `==`, `<`, `<=`, `>` or `>=`, and a Python value."""
 
-_AND = " and "
-_ATOM = re.compile(r"\((.+) (==|<=|>=|<|>) (.+)\)", re.DOTALL)
-_BUILDERS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": pc.equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A column, or a field of a struct, by its path."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A constant, in Python."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of one of Arrow's functions."""
+
+    function: str
+    arguments: tuple[Part, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+Part: TypeAlias = Reference | Value | Call
+
+# Longer conditions, of about a hundred comparisons, are not looked into: their calls are as deep as they are long.
+_WORDS_MAX = 600
 
 
 def condition_of_arrow(condition: pc.Expression, rows: pa.Table) -> pa.Array:
@@ -40,58 +54,92 @@ def condition_of_arrow(condition: pc.Expression, rows: pa.Table) -> pa.Array:
     Raises:
         pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError: it does not fit the columns.
     """
+    from pyarrow import acero  # noqa: PLC0415 - it imports pandas, where that is installed, and few need it
+
     plan = [
-        Declaration("table_source", TableSourceNodeOptions(rows)),
-        Declaration("project", ProjectNodeOptions([condition], ["found"])),
+        acero.Declaration("table_source", acero.TableSourceNodeOptions(rows)),
+        acero.Declaration("project", acero.ProjectNodeOptions([condition], ["found"])),
     ]
-    found = one_array(Declaration.from_sequence(plan).to_table(use_threads=False).column(0))
+    found = one_array(acero.Declaration.from_sequence(plan).to_table(use_threads=False).column(0))
     return found if len(found) == rows.num_rows else pa.repeat(found[0], rows.num_rows)
 
 
 def columns_in(condition: pc.Expression, names: Sequence[str]) -> list[str]:
-    """The columns that a condition may name: all whose names are in its text."""
-    text = str(condition)
-    return [name for name in names if name in text]
+    """The columns that a condition names; all whose names are in its text, if it cannot be looked into."""
+    parts, text = parts_of(condition), str(condition)
+    if parts is None:
+        return [name for name in names if name in text]
+    named = {path[0] for path in _references(parts)}
+    return [name for name in names if name in named]
 
 
-def comparisons_in(condition: pc.Expression) -> list[Comparison]:
-    """The comparisons of columns with values that are all true where the condition is true; none if it is anything else."""
-    found = list(_comparisons(str(condition)))
-    if not found or None in found:
-        return []
-    known = [comparison for comparison in found if comparison is not None]
-    again = reduce(and_, (_BUILDERS[symbol](pc.field(name), pc.scalar(value)) for name, symbol, value in known))
-    return known if again.equals(condition) else []
+def _references(part: Part) -> Iterator[tuple[str, ...]]:
+    match part:
+        case Reference(path):
+            yield path
+        case Call(_, arguments):
+            for argument in arguments:
+                yield from _references(argument)
 
 
-def _comparisons(text: str) -> Sequence[Comparison | None]:
-    """The comparisons of a text, joined by AND from left to right; None for a part that is something else."""
-    atom = _ATOM.fullmatch(text)
-    if _AND in text and text.startswith("(("):
-        left, _, right = text[1:-1].rpartition(_AND)
-        return [*_comparisons(left), *_comparisons(right)]
-    value = None if atom is None else _value(atom[3])
-    return [None] if atom is None or value is None else [(atom[1], atom[2], value)]
+def parts_of(condition: pc.Expression) -> Part | None:
+    """What a condition consists of; None if that is not known."""
+    try:
+        _, (serialised, *_) = condition.__reduce__()
+        batch = pa.ipc.open_file(serialised).get_batch(0)
+        words = deque(_metadata(batch.schema))
+        return None if len(words) > _WORDS_MAX else _read(words, batch)
+    except (pa.ArrowException, ValueError, LookupError, TypeError, OverflowError):
+        return None
 
 
-def _value(text: str) -> Any:
-    """The value that Arrow prints so; None if it is not known."""
-    if text in ("true", "false"):
-        return text == "true"
-    for parse in (int, float, _text, dt.date.fromisoformat, _moment):
-        try:
-            return parse(text)
-        except ValueError:
-            continue
-    return None
+def _read(words: deque[tuple[str, str]], batch: pa.RecordBatch) -> Part:
+    """The expression at the beginning of the metadata, which is taken away."""
+    kind, text = words.popleft()
+    if kind == "literal":
+        return Value(batch.column(int(text))[0].as_py())
+    if kind == "field_ref":
+        return Reference((text,))
+    if kind == "nested_field_ref":
+        names = [words.popleft() for _ in range(int(text))]
+        if all(of == "field_ref" for of, _ in names):
+            return Reference(tuple(name for _, name in names))
+    if kind != "call":
+        raise ValueError(kind)
+    arguments: list[Part] = []
+    options: Mapping[str, Any] = {}
+    while words[0] != ("end", text):
+        if words[0][0] == "options":
+            options = batch.column(int(words.popleft()[1]))[0].as_py()
+        else:
+            arguments.append(_read(words, batch))
+    words.popleft()
+    return Call(text, tuple(arguments), options)
 
 
-def _text(text: str) -> str:
-    found = json.loads(text)
-    if not isinstance(found, str):
-        raise ValueError(text)  # noqa: TRY004 - it is the text that is wrong
-    return found
+class _ArrowSchema(ctypes.Structure):
+    """The first members of `struct ArrowSchema` in Arrow's C data interface."""
+
+    _fields_ = (("format", ctypes.c_void_p), ("name", ctypes.c_void_p), ("metadata", ctypes.c_void_p))
 
 
-def _moment(text: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(text)
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def _metadata(schema: pa.Schema) -> Iterator[tuple[str, str]]:
+    """The metadata of a schema in order, with keys that repeat. `schema.metadata` is a dictionary, which loses both."""
+    capsule = schema.__arrow_c_schema__()  # it owns the memory
+    address = _ArrowSchema.from_address(_pointer_of(capsule, b"arrow_schema")).metadata or 0
+
+    def taken(size: int) -> bytes:
+        nonlocal address
+        found = ctypes.string_at(address, size)
+        address += size
+        return found
+
+    def number() -> int:
+        return int.from_bytes(taken(4), sys.byteorder)
+
+    for _ in range(number() if address else 0):
+        yield taken(number()).decode(), taken(number()).decode()

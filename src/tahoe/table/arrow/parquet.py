@@ -149,7 +149,8 @@ class NestedColumns:
         """The number of rows in each row group."""
         return np.array([self.footer.row_group(group).num_rows for group in self.groups], np.int64)
 
-    def _open(self) -> pq.ParquetFile:
+    def open(self) -> pq.ParquetFile:
+        """A reader of the file, which must not be shared between threads."""
         known, metadata = self._footer
         return open_parquet(self._store, self._key, metadata, known=known)
 
@@ -169,7 +170,7 @@ class NestedColumns:
         found = [self._has(name) for name in dotted]
         if self.num_rows <= IN_ONE_GO_ROWS_MAX:
             columns = [name for name, there in zip(dotted, found, strict=True) if there]
-            table = self._open().read_row_groups(self.groups, columns=columns, use_threads=False)
+            table = self.open().read_row_groups(self.groups, columns=columns, use_threads=False)
             return [_inside_of(table.column(path[0]), path) if there else None for path, there in zip(paths, found, strict=True)]
         pieces = self._pieces()
         tasks = [(piece, path) for path, there in zip(paths, found, strict=True) if there for piece in pieces]
@@ -184,7 +185,7 @@ class NestedColumns:
     def batches(self, parent: str, names: Sequence[str], rows: int) -> Iterator[pa.StructArray]:
         """A struct column in batches of at most `rows` rows, with those of the fields `names` that the file has, in the file's order."""
         leaves = [f"{parent}.{name}" for name in names if self._has(f"{parent}.{name}")]
-        file = self._open()
+        file = self.open()
         for batch in file.iter_batches(rows, row_groups=self.groups, columns=leaves) if leaves else ():
             yield batch.column(0)
 
@@ -192,9 +193,14 @@ class NestedColumns:
         """Whether the file has a field at a path."""
         return self._has(".".join(path))
 
+    @cached_property
+    def _type(self) -> pa.DataType:
+        """The schema of the file as a struct."""
+        return pa.struct(list(self.footer.schema.to_arrow_schema()))
+
     def type_of(self, path: tuple[str, ...]) -> pa.DataType | None:
         """The type of a field; None if the file does not have it, or if its path leads through a type that is not a struct."""
-        kind: pa.DataType = pa.struct(list(self.footer.schema.to_arrow_schema()))
+        kind = self._type
         for name in path:
             position = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
             if position < 0:
@@ -222,13 +228,13 @@ class NestedColumns:
 
     def _batches(self, path: tuple[str, ...], rows: int, group: int, start: int) -> Iterator[tuple[int, pa.ChunkedArray]]:
         """One field of a row group in batches, each with the position of its first row."""
-        for batch in self._open().iter_batches(rows, row_groups=[group], columns=[".".join(path)], use_threads=False):
+        for batch in self.open().iter_batches(rows, row_groups=[group], columns=[".".join(path)], use_threads=False):
             yield start, _inside_of(pa.chunked_array([batch.column(0)]), path)
             start += len(batch)
 
     def _read_one(self, task: tuple[tuple[int, ...], tuple[str, ...]]) -> pa.ChunkedArray:
         groups, path = task
-        file = self._open()  # a reader must not be shared between threads
+        file = self.open()
         return _inside_of(file.read_row_groups(groups, columns=[".".join(path)], use_threads=False).column(0), path)
 
 

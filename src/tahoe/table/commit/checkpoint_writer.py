@@ -32,6 +32,7 @@ from tahoe.protocol.schema import DataType
 from tahoe.protocol.stats import statistics_columns
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.compression import arrow_codec
+from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX
 from tahoe.table.arrow.statistics import STATS_PARSED, parsed_statistics, texts_of_parsed
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.commit.file_order import order_of
@@ -341,22 +342,44 @@ class _Writer:
         Args:
             tags: metadata in the footer.
         """
-        schema = pa.schema([*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)], tags)
+        schema = pa.schema([*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)])
         codec = arrow_codec(self.snapshot.properties, table=self.snapshot.url)
         counts = Counter[str]()
         with tempfile.SpooledTemporaryFile(_BUFFERED_BYTES_MAX) as out:
-            how = {"compression": codec, "use_dictionary": _REPEATED, "write_page_checksum": True}
+            how = {"compression": codec, "use_dictionary": _REPEATED, "write_page_checksum": True, "store_schema": False}
             with pq.ParquetWriter(out, schema, **how) as writer:
-                if actions:
-                    writer.write_table(pa.Table.from_pylist([_row(action) for action in actions], schema))
-                for name, array in files:
-                    columns = [array if field.name == name else pa.nulls(len(array), field.type) for field in schema]
-                    writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-                    counts[name] += len(array)
+                for group in _row_groups(_tables(schema, actions, files, counts)):
+                    writer.write_table(group)
+                writer.add_key_value_metadata(tags or {})
             size_bytes = out.tell()
             out.seek(0)
             self._put(key, out.read() if size_bytes <= _BUFFERED_BYTES_MAX else cast(BinaryIO, out), if_absent=if_absent)
         return size_bytes, counts
+
+
+def _tables(
+    schema: pa.Schema, actions: Sequence[Action], files: Iterable[tuple[str, pa.StructArray]], counts: Counter[str]
+) -> Iterator[pa.Table]:
+    """The rows of a checkpoint file; adds and removes are counted."""
+    if actions:
+        yield pa.Table.from_pylist([_row(action) for action in actions], schema)
+    for name, array in files:
+        counts[name] += len(array)
+        columns = [array if field.name == name else pa.nulls(len(array), field.type) for field in schema]
+        yield pa.Table.from_arrays(columns, schema=schema)
+
+
+def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Tables as row groups: a small checkpoint has one, because each takes kilobytes in the footer. Those of a large one stay apart."""
+    small: list[pa.Table] = []
+    for table in tables:
+        small.append(table)
+        if sum(part.num_rows for part in small) > IN_ONE_GO_ROWS_MAX:
+            yield from small
+            yield from tables
+            return
+    if small:
+        yield pa.concat_tables(small)
 
 
 # Columns with many repeated values. Paths and statistics hardly repeat.

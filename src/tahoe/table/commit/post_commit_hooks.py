@@ -32,8 +32,9 @@ from tahoe.table.reading.tags import oldest_held
 
 _logger = logging.getLogger("tahoe")
 
-# Version checksums list files, transactions and domains if there are few, so that a small table can be opened from one file.
-CHECKSUM_FILES_MAX = 50
+# Version checksums list files, transactions and domains if there are few, so that a small table can be opened from one file. Every commit
+# writes the list again: with up to 50 files, as the reference has it, a table of tiny commits was mostly such lists.
+CHECKSUM_FILES_MAX = 10
 CHECKSUM_TXNS_MAX = 100
 CHECKSUM_DOMAINS_MAX = 10
 

@@ -6,7 +6,7 @@ snapshot then uses an older one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +30,7 @@ from tahoe.protocol.log_files import Checkpoint
 from tahoe.protocol.replay import check_reconciled
 from tahoe.storage.env import Store
 from tahoe.table.arrow.chunks import one_array
-from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns, in_parallel, open_parquet
+from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns, in_parallel
 from tahoe.table.log.commit_fingerprint import TAG, CommitFingerprint, has_commit, parse_fingerprint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_parts import BATCH_ROWS, DELETION_VECTOR, TEXT_MAP, CheckpointPart, MemoryPart, Part, cast_column
@@ -79,11 +79,12 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) ->
             actions.extend(a for a in found if not isinstance(a, Add))
             parts.append(MemoryPart(to_table([a for a in found if isinstance(a, Add)])))
         else:
-            few, footer = _read_few(store, key)
+            columns = NestedColumns(store, key)
+            few = _read_few(columns)
             actions.extend(few)
-            fingerprint = parse_fingerprint(footer.get(TAG.encode()))
+            fingerprint = parse_fingerprint((columns.footer.metadata or {}).get(TAG.encode()))
             # The files of a V2 checkpoint are in its sidecars. Any other checkpoint without a column of files has lost them.
-            parts.append(_open_part(store, key, has_files=not any(isinstance(a, CheckpointMetadata) for a in few)))
+            parts.append(_open_part(columns, has_files=not any(isinstance(a, CheckpointMetadata) for a in few)))
     detail = check_reconciled(actions, lambda path: canonical_key(path, store.url))
     if detail is not None:
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=detail)
@@ -91,7 +92,7 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) ->
     if len(set(sidecars)) != len(sidecars):
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail="it lists a sidecar more than once")
     opened = in_parallel if len(sidecars) >= _IN_PARALLEL_MIN else map
-    parts.extend(opened(lambda key: _open_part(store, key, has_files=True), sidecars))
+    parts.extend(opened(lambda key: _open_part(NestedColumns(store, key), has_files=True), sidecars))
     if (twice := _named_twice(parts)) is not None:
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=f"it has {twice} more than once")
     _check_table(log, checkpoint, _tagged(actions) or fingerprint, parts)
@@ -193,9 +194,8 @@ _OPENED = ("path", "size_bytes", "deletion_vector")
 _OPENED_WHERE_FEW = (*_OPENED, "partition_values", "modification_time_ms", "base_row_id", "default_row_commit_version")
 
 
-def _open_part(store: Store, key: str, *, has_files: bool) -> Part:
+def _open_part(columns: NestedColumns, *, has_files: bool) -> Part:
     """Open a part. Of a small file the columns that every reader needs are read, so that it is found now if it is broken."""
-    columns = NestedColumns(store, key)
     try:
         CheckpointPart(columns).check_types()
         part = opened_part(columns)
@@ -203,10 +203,14 @@ def _open_part(store: Store, key: str, *, has_files: bool) -> Part:
             part.load(_OPENED if columns.num_rows > IN_ONE_GO_ROWS_MAX else _OPENED_WHERE_FEW)
         detail = None if columns.has(("add", "path")) or not has_files else "it has no column add.path"
     except UNREADABLE as error:
-        raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
+        raise _corrupt(columns, str(error)) from error
     if detail is not None:
-        raise CorruptCheckpointError(table=store.url, file=key, detail=detail)
+        raise _corrupt(columns, detail)
     return part
+
+
+def _corrupt(columns: NestedColumns, detail: str) -> CorruptCheckpointError:
+    return CorruptCheckpointError(table=columns.url, file=columns.key, detail=detail)
 
 
 def read_few(store: Store, key: str) -> list[Action]:
@@ -217,18 +221,17 @@ def read_few(store: Store, key: str) -> list[Action]:
     """
     if key.endswith(".json"):
         return [a for a in _read_json(store, key) if not isinstance(a, Add | Remove)]
-    return _read_few(store, key)[0]
+    return _read_few(NestedColumns(store, key))
 
 
-def _read_few(store: Store, key: str) -> tuple[list[Action], Mapping[bytes, bytes]]:
-    """The actions other than files in a Parquet file, and the metadata in its footer."""
+def _read_few(columns: NestedColumns) -> list[Action]:
+    """The actions other than files in a Parquet file."""
     try:
-        file = open_parquet(store, key)
-        names = [name for name in _FEW if name in file.schema_arrow.names]
-        table = file.read_row_groups(_groups_with(file.metadata, names), columns=names)
-        return [action for name in names for action in _decode_column(table, name)], file.metadata.metadata or {}
+        names = [name for name in _FEW if columns.has((name,))]
+        table = columns.open().read_row_groups(_groups_with(columns.footer, names), columns=names)
+        return [action for name in names for action in _decode_column(table, name)]
     except UNREADABLE as error:
-        raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
+        raise _corrupt(columns, str(error)) from error
 
 
 def _groups_with(metadata: pq.FileMetaData, names: Sequence[str]) -> list[int]:

@@ -129,7 +129,7 @@ class Part(ABC):
         return self.column("deletion_vector").drop_null()
 
     def lacks_texts(self) -> bool:
-        """Whether a file has its statistics only in typed columns of a checkpoint."""
+        """Whether a file has its statistics only in typed columns of a checkpoint; perhaps a file that newer actions name."""
         return bool(self.column("stats").null_count)
 
     def check(self) -> None:

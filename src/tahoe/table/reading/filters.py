@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
+from decimal import Decimal
 from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import InvalidPredicateError
-from tahoe.protocol.predicate import And, Column, Computed, Or, Predicate
-from tahoe.protocol.schema import BOOLEAN, BYTE, DATE, DOUBLE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, Struct
+from tahoe.protocol.predicate import And, Column, Computed, IsNull, Not, Or, Predicate
+from tahoe.protocol.schema import BOOLEAN, BYTE, DATE, DOUBLE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Struct
+from tahoe.protocol.schema import Decimal as DecimalType
 from tahoe.sql.predicates import compared_with, parse_predicate
-from tahoe.table.arrow.conditions import columns_in, comparisons_in, condition_of_arrow
+from tahoe.table.arrow.conditions import Call, Part, Reference, Value, columns_in, condition_of_arrow, parts_of
 from tahoe.table.arrow.types import arrow_schema
 
 Condition: TypeAlias = tuple[str, str, Any]
@@ -57,26 +60,75 @@ def _of_arrow(condition: pc.Expression, schema: Struct, zone: tzinfo, table: str
         raise InvalidPredicateError(table=table, predicate=str(condition), detail=f"it is of type {found.type}, not bool")
     columns = tuple(Column((name,)) for name in columns_in(condition, schema.names))
     computed = Computed(condition, columns, str(condition))
-    alike = [comparison for comparison in comparisons_in(condition) if _is_alike(schema, *comparison)]
-    return And((*(compared_with(*each, schema=schema, zone=zone, table=table) for each in alike), computed))
+    parts = parts_of(condition)
+    implied = None if parts is None else _Implied(schema, zone, table).by(parts)
+    return computed if implied is None else And((implied, computed))
 
 
-def _is_alike(schema: Struct, name: str, symbol: str, value: object) -> bool:
-    """Whether SQL's comparison is true wherever Arrow's is: both compare values of the column's type, without a cast."""
-    field = schema.find(name)
-    if field is None or symbol not in ("==", "<", "<=", ">", ">="):
-        return False
+@dataclass(frozen=True, slots=True)
+class _Implied:
+    """Finds what a condition of Arrow implies, by which statistics exclude files."""
+
+    schema: Struct
+    zone: tzinfo
+    table: str
+
+    def by(self, part: Part) -> Predicate | None:
+        """A predicate that is true wherever a part of the condition is; None if there is none that statistics would understand."""
+        match part:
+            case Call("and" | "and_kleene", parts):
+                known = tuple(found for found in map(self.by, parts) if found is not None)
+                return And(known) if known else None
+            case Call("or" | "or_kleene", parts):
+                known = tuple(found for found in map(self.by, parts) if found is not None)
+                return Or(known) if len(known) == len(parts) else None
+            case Call("if_else", (test, then, Value(None))):
+                return self.by(Call("and", (test, then)))
+            case Reference(path) if self._type(path) == BOOLEAN:
+                return self._compared(path, "=", True, [True])
+            case Call("is_null", (Reference(path),), options) if not options["nan_is_null"]:
+                return IsNull(Column(path)) if self._type(path) else None
+            case Call("is_valid", (Reference(path),)):
+                return Not(IsNull(Column(path))) if self._type(path) else None
+            case Call("is_in", (Reference(path),), options):
+                return self._compared(path, "in", options["value_set"], options["value_set"])
+            case Call(function, (Reference(path), Value(value))) if function in _SYMBOLS:
+                return self._compared(path, _SYMBOLS[function], value, [value])
+        return None
+
+    def _compared(self, path: tuple[str, ...], symbol: str, value: object, values: Sequence[object]) -> Predicate | None:
+        kind, name = self._type(path), ".".join(path)
+        is_clear = len(path) == 1 or (not any("." in part for part in path) and self.schema.find(name) is None)
+        if kind is None or not is_clear or not all(_is_alike(kind, each) for each in values):
+            return None
+        return compared_with(name, symbol, value, schema=self.schema, zone=self.zone, table=self.table)
+
+    def _type(self, path: tuple[str, ...]) -> DataType | None:
+        fields = self.schema.resolve(path)
+        return None if fields is None else fields[-1].type
+
+
+_SYMBOLS = {"equal": "=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+
+# Beyond this number, not every whole number is a double.
+_DOUBLE_WHOLE_MAX = 2**53
+
+
+def _is_alike(kind: DataType, value: object) -> bool:
+    """Whether SQL's comparison with a column of this type is true wherever Arrow's is: both compare values of the type, without a cast."""
     match value:
         case bool():
-            return field.type == BOOLEAN
+            return kind == BOOLEAN
         case int():
-            return field.type in (BYTE, SHORT, INTEGER, LONG)
+            return kind in (BYTE, SHORT, INTEGER, LONG) or (kind == DOUBLE and abs(value) <= _DOUBLE_WHOLE_MAX)
         case float():
-            return field.type == DOUBLE
+            return kind == DOUBLE
         case str():
-            return field.type == STRING
-        case datetime():
-            return field.type == (TIMESTAMP_NTZ if value.tzinfo is None else TIMESTAMP)
+            return kind == STRING
+        case Decimal():
+            return isinstance(kind, DecimalType)
+        case datetime():  # a Timestamp of pandas may have nanoseconds
+            return type(value) is datetime and kind == (TIMESTAMP_NTZ if value.tzinfo is None else TIMESTAMP)
         case date():
-            return field.type == DATE
+            return kind == DATE
     return False

@@ -48,6 +48,8 @@ if TYPE_CHECKING:  # optional packages
     import pandas as pd
     import polars as pl
 
+    from tahoe.table.reading.dataset import TableDataset  # imported when it is used
+
 _SERIALS = itertools.count(1)
 
 
@@ -140,6 +142,12 @@ class Snapshot(SnapshotState):
     def head(self, rows: int = 5, columns: Sequence[str] | None = None, filter: Filter | None = None) -> pa.Table:
         """The first rows, in the order of the files; no further file is read."""
         return self.scan(filter).head(rows, columns)
+
+    def to_pyarrow_dataset(self) -> TableDataset:
+        """This version as a `pyarrow.dataset.Dataset`, to which DuckDB and Polars hand down columns and conditions of their queries."""
+        from tahoe.table.reading.dataset import TableDataset  # noqa: PLC0415 - pyarrow.dataset imports pandas, where that is installed
+
+        return TableDataset(self.everything)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows for any library that takes Arrow data: `polars.DataFrame(snapshot)`, `duckdb.sql("from snapshot")`."""

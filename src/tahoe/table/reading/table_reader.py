@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # optional packages
     import pandas as pd
     import polars as pl
 
+    from tahoe.table.reading.dataset import TableDataset
+
 
 class TableReader:
     """Read access to a Delta table at a location. Nothing is read before the first call, and every call sees the newest version.
@@ -223,6 +225,16 @@ class TableReader:
     ) -> pa.Table:
         """See `Snapshot.head`."""
         return self.snapshot(version, timestamp).head(rows, columns, filter)
+
+    @takes(version=VERSION, timestamp=TIMESTAMP)
+    def to_pyarrow_dataset(self, *, version: int | str | None = None, timestamp: str | date | None = None) -> TableDataset:
+        """A version as a `pyarrow.dataset.Dataset`, to which DuckDB and Polars hand down columns and conditions of their queries.
+
+        orders = table.to_pyarrow_dataset()
+        duckdb.sql("select sum(price) from orders where day = date '2026-01-31'")
+        polars.scan_pyarrow_dataset(orders).filter(polars.col("price") > 10).collect()
+        """
+        return self.snapshot(version, timestamp).to_pyarrow_dataset()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows for any library that takes Arrow data: `polars.DataFrame(table)`, `duckdb.sql("from table")`."""

@@ -312,12 +312,12 @@ def _evolved(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> t
         raise SchemaMismatchError(
             table=table.url,
             detail=f"the table has no column {', '.join(new)} (it has {', '.join(snapshot.schema.names)})",
-            remedy="Drop the column from the data, or add it: option mergeSchema=true in Spark, merge_schema=True in tahoe.Table.",
+            remedy=f"Drop the column from the data, or add it to the table: {_spelled(request, 'mergeSchema', 'merge_schema=True')}.",
         )
     widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if request.merge_schema else None
     merged = merge_schemas(snapshot.schema, request.schema, widens, _fixed_columns(snapshot) if widens is not None else frozenset())
     if request.merge_schema:
-        _check_losses(table, merged, request.schema, is_widened=widens is not None)
+        _check_losses(table, merged, request, is_widened=widens is not None)
     if merged == snapshot.schema:
         return snapshot.protocol, snapshot.metadata
     # Ignore features whose properties are set but which the protocol does not support: new columns do not enable them.
@@ -334,14 +334,20 @@ def _fixed_columns(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(chain((name.lower() for name in [*values.generated, *values.identity]), *named))
 
 
-def _check_losses(table: TableReader, schema: Struct, data: Struct, *, is_widened: bool) -> None:
+def _spelled(request: WriteRequest, option: str, argument: str) -> str:
+    """Advice in the spelling of whoever writes: an option in Spark, an argument in Python."""
+    return argument if request.engine is None else f"option {option}=true"
+
+
+def _check_losses(table: TableReader, schema: Struct, request: WriteRequest, *, is_widened: bool) -> None:
     """Refuse data whose values would silently lose digits or the time of day in a write with `mergeSchema`."""
-    found = [f"column {'.'.join(path)} is {known}, but {given} in the data" for path, known, given in losses(schema, data)]
+    changed = losses(schema, request.schema)
+    found = [f"column {'.'.join(path)} is {known}, but {given} in the data" for path, known, given in changed]
     if found:
         why = "an expression of the table depends on the type" if is_widened else "type widening is not enabled"
         raise SchemaMismatchError(
             table=table.url,
-            detail=f"{'; '.join(found)}; mergeSchema does not widen it, because {why}",
+            detail=f"{'; '.join(found)}; {_spelled(request, 'mergeSchema', 'merge_schema=True')} does not widen it, because {why}",
             remedy="Cast the column in the data." if is_widened else "Set delta.enableTypeWidening=true, or cast the column in the data.",
         )
 
