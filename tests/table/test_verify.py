@@ -243,6 +243,8 @@ VARIED = pa.table(
         "inner": [{"n": 1}, {"n": 2}, None],
         "at": pa.array([1_001, 2_002, 3_003], pa.timestamp("us", "UTC")),
         "price": pa.array([None, 100, 250], pa.decimal128(20, 2)),
+        "rate": pa.array([1, 2, None], pa.decimal128(5, 2)),
+        "name": ["y", None, "z"],
     }
 )
 
@@ -274,6 +276,14 @@ def test_the_statistics_that_we_write_are_right(env: Env) -> None:
         (("maxValues", "s"), LONG_TEXT + "b", "s is at most"),
         (("maxValues", "price"), 2, "price is at most 2"),
         (("minValues", "at"), "1970-01-01T00:00:00.009Z", "at is at least"),
+        # a limit would rely on these: the first rows in an order
+        (("minValues", "at"), "1970-01-01T00:00:00.000Z", "the least at is 1970-01-01 00:00:00+00:00"),
+        (("maxValues", "at"), "1970-01-01T00:00:00.004Z", "the greatest at is 1970-01-01 00:00:00.004000+00:00"),
+        (("minValues", "d"), -1.5, "the least d is -1.5, but in the file it is -0.0"),
+        (("minValues", "s"), "Z", "the least s is Z, but in the file it is a"),
+        (("minValues", "name"), LONG_TEXT[:16], f"the least name is {LONG_TEXT[:16]}, but in the file it is y"),
+        (("minValues", "rate"), 0.5, "the least rate is 0.5"),
+        (("maxValues", "rate"), 2.75, "the greatest rate is 2.75"),
     ],
 )
 def test_only_the_rows_tell_that_a_statistic_is_wrong(env: Env, field: tuple[str, ...], value: object, says: str) -> None:
@@ -292,7 +302,15 @@ def test_only_the_rows_tell_that_a_statistic_is_wrong(env: Env, field: tuple[str
     assert list(check_table(Log(env), statistics=True)) == []
 
 
-@pytest.mark.parametrize("wide", [{"tightBounds": False}, {"minValues": {}}, {"maxValues": {"s": "y"}, "minValues": {"price": -3}}])
+ROUNDED = {
+    "minValues": {"at": "1970-01-01T00:00:00.001Z", "rate": 1.0, "d": 0.0},
+    "maxValues": {"at": "1970-01-01T00:00:00.003Z", "d": 9.5},
+}
+
+
+@pytest.mark.parametrize(
+    "wide", [{"tightBounds": False}, {"minValues": {}}, {"maxValues": {"s": "y"}, "minValues": {"price": -3}}, ROUNDED], ids=str
+)
 def test_wide_statistics_are_right(env: Env, wide: dict[str, object]) -> None:
     table = varied(env)
     (entry,) = (a for a in table.log.read_version(0) if isinstance(a, Add))

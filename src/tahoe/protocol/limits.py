@@ -20,8 +20,8 @@ from typing import Any
 
 from tahoe.protocol.answers import EXACT_DIGITS, FIRST_DAY, is_plain
 from tahoe.protocol.column_mapping import physical_path
-from tahoe.protocol.predicate import TRUE, Column, Comparison, IsNull, Literal, Or, Predicate
-from tahoe.protocol.schema import DataType, Decimal, Primitive, Struct
+from tahoe.protocol.predicate import TRUE, Column, Comparison, IsNull, Literal, Or, Predicate, evaluate
+from tahoe.protocol.schema import DataType, Decimal, Field, Primitive, Struct
 from tahoe.protocol.skipping import CUT_LENGTH_MIN, MILLISECOND_REST, has_exact_order, text_after
 from tahoe.protocol.stat_tests import BoundName
 from tahoe.protocol.stats import Path
@@ -128,3 +128,18 @@ def rows_up_to(order: Order, bound: Any, schema: Struct) -> Predicate | None:
         return None
     values = Comparison(">=" if order.is_descending else "<=", column, Literal(value))
     return Or((IsNull(column), values)) if order.has_nulls_first else values
+
+
+def has_its_row(name: BoundName, bound: Any, end: Any, column: Field) -> bool:
+    """Whether a row of a file is where `key_of` expects one because of a tight bound, so that a limit may rely on it.
+
+    Args:
+        end: the least value of the file for a minimum, the greatest one for a maximum; of the bound's type.
+    """
+    schema, order = Struct((column,)), Order((column.name,), name == "max", has_nulls_first=False)
+    key = key_of(order, schema, ())
+    if not isinstance(key, ColumnKey) or key.near is None or (key.least is not None and bound < key.least):
+        return True
+    reached = text_end(bound) if key.is_text else bound
+    first_rows = None if reached is None else rows_up_to(order, reached, schema)
+    return first_rows is None or evaluate(first_rows, {column.name: end}) is True

@@ -320,8 +320,8 @@ class _Examination(_Presence):
         data_file = DataFile(file.url, file.path, {}, file.vector, None, None)
         rows = measure_rows(measure_footer(self._snapshot, data_file, file.size_bytes, columns))
         live_rows = footer.num_rows - (0 if file.vector is None else file.vector.cardinality)
-        types = {column.physical: column.type for column in columns}
-        return list(row_contradictions(claimed, rows, types, live_rows=live_rows, has_vector=file.vector is not None))
+        fields = {column.physical: column.field for column in columns}
+        return list(row_contradictions(claimed, rows, fields, live_rows=live_rows, has_vector=file.vector is not None))
 
 
 class _ExaminationOfRows(_Examination):

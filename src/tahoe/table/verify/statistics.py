@@ -1,20 +1,21 @@
 """Contradictions between the statistics of the log and a file.
 
 Protocol: "Per-file Statistics". A footer is compared where its bounds are certainly exact; only statistics that exclude values of the file
-are contradictions. The statistics of rows are exact, so that also a null count or a bound that is only wrong, and from which the log would
-answer a query wrongly (`tahoe.protocol.answers`), is a contradiction.
+are contradictions. The statistics of rows are exact, so that also a null count or a bound that is only wrong is a contradiction if a query
+would have a wrong result because of it: an answer from the log (`tahoe.protocol.answers`) or first rows (`tahoe.protocol.limits`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeAlias
 
 import pyarrow.parquet as pq
 
-from tahoe.protocol.answers import exact_bounds
-from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Primitive, Struct
+from tahoe.protocol.limits import has_its_row
+from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Field, Primitive, Struct
+from tahoe.protocol.stat_tests import BoundName
 from tahoe.protocol.stats import Statistics
 from tahoe.table.arrow.types import arrow_type
 
@@ -49,23 +50,23 @@ def footer_contradictions(claimed: Statistics, footer: Statistics, columns: Mapp
 
 
 def row_contradictions(
-    claimed: Statistics, rows: Statistics, columns: Mapping[Path, DataType], *, live_rows: int | None, has_vector: bool
+    claimed: Statistics, rows: Statistics, columns: Mapping[Path, Field], *, live_rows: int | None, has_vector: bool
 ) -> Iterator[str]:
-    """Statistics of the log that exclude values of the rows, or from which the log would answer a query wrongly.
+    """Statistics of the log that exclude values of the rows, or because of which a query would have a wrong result.
 
     Args:
         rows: of the live rows.
         live_rows: how many they are.
     """
     answers = claimed.tight_bounds and not has_vector
-    for path, data_type in columns.items():
+    for path, column in columns.items():
         said, nulls = claimed.null_count.get(path), rows.null_count.get(path)
         if not answers:
             yield from _wrong_nulls(claimed, rows, path, live_rows)
         elif None not in (said, nulls) and said != nulls:
             yield f"the log says {said} nulls in {'.'.join(path)}, but the file has {nulls}"
-        found = list(_excluding(claimed, path, data_type, rows.min_values.get(path), rows.max_values.get(path)))
-        yield from found or (_not_its_ends(claimed, rows, path, data_type) if answers else ())
+        found = list(_excluding(claimed, path, column.type, rows.min_values.get(path), rows.max_values.get(path)))
+        yield from found or (_not_its_ends(claimed, rows, path, column) if answers else ())
 
 
 def _wrong_nulls(claimed: Statistics, actual: Statistics, path: Path, rows: int | None) -> Iterator[str]:
@@ -87,16 +88,14 @@ def _excluding(claimed: Statistics, path: Path, data_type: DataType, low: Any, h
         yield f"the log says that {'.'.join(path)} is at most {said_high}, but the file contains {high}"
 
 
-def _not_its_ends(claimed: Statistics, rows: Statistics, path: Path, data_type: DataType) -> Iterator[str]:
-    """Bounds that no row has, though the log answers MIN and MAX from them."""
-    between = exact_bounds(data_type)
-    for end, said, found in (
-        ("least", claimed.min_values.get(path), rows.min_values.get(path)),
-        ("greatest", claimed.max_values.get(path), rows.max_values.get(path)),
-    ):
-        if between is None or said is None or found is None or type(said) is not type(found):
-            continue
-        if said != found and between[0] <= said <= between[1]:
+def _not_its_ends(claimed: Statistics, rows: Statistics, path: Path, column: Field) -> Iterator[str]:
+    """Bounds that no row has, though answers from the log and limits rely on it."""
+    ends: Sequence[tuple[str, BoundName, Any, Any]] = (
+        ("least", "min", claimed.min_values.get(path), rows.min_values.get(path)),
+        ("greatest", "max", claimed.max_values.get(path), rows.max_values.get(path)),
+    )
+    for end, name, said, found in ends:
+        if said is not None and found is not None and type(said) is type(found) and not has_its_row(name, said, found, column):
             yield f"the log says that the {end} {'.'.join(path)} is {said}, but in the file it is {found}"
 
 
