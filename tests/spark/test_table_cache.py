@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
+import weakref
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import tahoe
+from tahoe.protocol.predicate import TRUE
 from tahoe.spark.jvm import table_cache
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import leaves, optimised
-from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.table_cache import held_snapshot, hold, open_table, release, scan_of, within_text
 from tahoe.storage.cloud import CloudStore
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.dynamodb import DynamoDBCommitService
+from tahoe.table.reading.snapshot import load_snapshot
+from tests.table.builders import add, make_log
 
 pytestmark = pytest.mark.every_spark
 
@@ -40,6 +45,23 @@ def test_the_commit_service_of_the_reference_is_chosen_by_its_settings(spark):
         for name in settings:
             spark.conf.unset(name)
     assert isinstance(open_table(spark, "s3a://bucket/plain").env.store, CloudStore)
+
+
+def test_the_files_of_a_batch_are_released_with_it() -> None:
+    """A query runs for months, so nothing of its batches may stay, and nothing else may go."""
+    snapshot, other = load_snapshot(make_log([[add("a"), add("b")]])), load_snapshot(make_log([[add("c")]]))
+    files, held = weakref.ref(snapshot.live), hold(snapshot)
+    kept = scan_of(other, TRUE)
+    for numbers in (None, [1]):
+        within = within_text(held, numbers)
+        scan_of(held_snapshot(within), TRUE, within)
+    del snapshot
+    gc.collect()
+    assert files() is not None
+    release(held)
+    gc.collect()
+    assert files() is None
+    assert scan_of(other, TRUE) is kept
 
 
 @pytest.mark.parametrize("has_vectors", [False, True], ids=["plain", "vectors"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, pairwise
@@ -16,6 +19,7 @@ from tahoe.errors import (
     OtherTableInStreamError,
     StreamCommitsMissingError,
     StreamSchemaChangedError,
+    StreamSchemaEvolvedError,
     StreamSourceChangeError,
     StreamSourceDeleteError,
     StreamStartUncheckedError,
@@ -30,6 +34,9 @@ from tahoe.protocol.stream_offset import BASE, StreamOffset
 from tahoe.protocol.stream_schema import SchemaRules
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading import stream_commits
+from tahoe.table.reading.feed_stream import FeedStream
+from tahoe.table.reading.schema_log import SchemaLog
+from tahoe.table.reading.schema_tracking import SchemaTracker
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream import Limit, StreamStart, TableStream
 from tahoe.table.reading.stream_commits import Following
@@ -298,6 +305,34 @@ def test_commits_that_were_read_are_kept_up_to_a_limit(monkeypatch: pytest.Monke
     stream.commits.forget(8)
     assert len(stream.commits.sizes_after(begin)) == 2, "what is processed is not kept, however long the query runs"
     assert read(stream, begin, end) == read(few, begin, end)
+
+
+@pytest.mark.parametrize("kind", [TableStream, FeedStream])
+@pytest.mark.parametrize("is_tracked", [False, True], ids=["untracked", "tracked"])
+def test_the_files_of_the_start_are_released_when_they_are_read(kind: type[TableStream | FeedStream], is_tracked: bool) -> None:
+    """A query runs for months. It would else hold the files of the version at which it was started, whatever becomes of them."""
+    recorded, env = METADATA.replace(configuration={"delta.enableChangeDataFeed": "true"}), memory_env()
+    put_commit(env, 0, [Protocol(reader_version=1, writer_version=4), recorded, add("a"), add("b")])
+    snapshot = load_snapshot(Log(env))
+    tracker = SchemaTracker(SchemaLog(env.store_at(f"{env.store.url}/tracked"), "test", env.store.url), snapshot, snapshot, "source")
+    stream = kind(snapshot, StreamStart(tracker=tracker if is_tracked else None), snapshot)
+    held = weakref.ref(snapshot.live)
+    del snapshot
+    with suppress(StreamSchemaEvolvedError):
+        stream.first_end(Limit())
+    end = stream.first_end(Limit(files=1))
+    assert end == StreamOffset(table_id="test", version=0, index=0, is_initial=True)
+    assert stream.outstanding(None)[0] == 2
+    assert [len(portion.snapshot.live) for portion in stream.portions(None, end)] == [2 if kind is TableStream else 1]
+    gc.collect()
+    assert held() is not None, "the next batch reads on"
+    put_commit(env, 1, [add("c")])
+    stream.forget_initial()
+    gc.collect()
+    assert held() is None
+    last = stream.next_end(StreamOffset(table_id="test", version=1), Limit())
+    assert [len(portion.snapshot.live) for portion in stream.portions(StreamOffset(table_id="test", version=1), last)] == [1]
+    assert [len(portion.snapshot.live) for portion in stream.portions(None, end)] == [2 if kind is TableStream else 1], "read again"
 
 
 # --- streams with the schema of an older version, because their DataFrame is older than the change

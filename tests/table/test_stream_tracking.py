@@ -68,7 +68,8 @@ def started(env: Env, first: int | None = None) -> TableStream:
     merge_next(log, Log(env))
     newest = load_snapshot(Log(env))
     tracker = SchemaTracker(log, newest, newest, SOURCE)
-    return TableStream(tracker.snapshot, StreamStart(version=lambda: first, tracker=tracker), newest)
+    read = newest if log.current is None else with_tracked(newest, log.current)
+    return TableStream(read, StreamStart(version=lambda: first, tracker=tracker), newest)
 
 
 def at(version: int, index: int) -> StreamOffset:

@@ -89,6 +89,12 @@ class Recent(Generic[K, V]):
                 self._entries.popitem(last=False)
         return value
 
+    def drop(self, is_unwanted: Callable[[K], bool]) -> None:
+        """Remove the entries of some keys."""
+        with self._lock:
+            for key in [key for key in self._entries if is_unwanted(key)]:
+                del self._entries[key]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
@@ -323,23 +329,28 @@ def hold(snapshot: Snapshot, *, marked: bool = False, version_of: Callable[[str]
 
 
 def release(held: str) -> None:
-    """Release a held snapshot."""
+    """Release a held snapshot, and its scans: no query asks for them any more."""
     _held.pop(held, None)
+    _scans.drop(lambda key: key[5] is not None and _name_in(key[5]) == held)
 
 
 def held_snapshot(within: str) -> Snapshot:
     """The held snapshot that a text from `within_text` names. Precondition: its command is still running."""
-    return _held[within.partition(":")[0]].snapshot
+    return _held[_name_in(within)].snapshot
 
 
 def holds_marked(within: str) -> bool:
     """Whether the snapshot that a text from `within_text` names is held for the rows that deletion vectors mark."""
-    return _held[within.partition(":")[0]].marked
+    return _held[_name_in(within)].marked
 
 
 def within_text(held: str, numbers: Iterable[int] | None) -> str:
     """A held snapshot, and the numbers of its files to read (None for all), as a string that Java passes through."""
     return held if numbers is None else f"{held}:{','.join(map(str, sorted(numbers)))}"
+
+
+def _name_in(within: str) -> str:
+    return within.partition(":")[0]
 
 
 def _numbers_in(within: str) -> list[int] | None:

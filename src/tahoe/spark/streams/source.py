@@ -150,7 +150,7 @@ def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, quer
     tracked = None if log is None or log.current is None else with_tracked(newest, log.current)
     snapshot = as_analysed(tracked or newest, query.analysed, columns_of, is_fixed=tracked is not None)
     start = StreamStart(
-        version=_first_version(gateway, newest, asked, checkpoint),
+        version=_first_version(gateway, newest.without_files(), asked, checkpoint),
         is_given=asked.has_start,
         exclude=asked.exclude,
         following=asked.following,

@@ -123,7 +123,7 @@ class FeedStream(Stream[FeedCommit]):
     """The change data feed of a table as the source of one query."""
 
     def __init__(self, snapshot: Snapshot, start: StreamStart, newest: Snapshot | None = None) -> None:
-        super().__init__(snapshot, start, partial(changed, snapshot=newest or snapshot), newest)
+        super().__init__(snapshot, start, partial(changed, snapshot=(newest or snapshot).without_files()), newest)
 
     def _check_start(self, after: StreamOffset, end: StreamOffset | None = None) -> None:
         """Also check that changes are recorded where the stream begins. `changed` checks later versions."""

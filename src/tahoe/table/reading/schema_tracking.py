@@ -31,10 +31,10 @@ class SchemaTracker:
 
     def __init__(self, log: SchemaLog, read: Snapshot, newest: Snapshot, source_path: str) -> None:
         self._log = log
-        self._newest = newest
+        self._newest = newest.without_files()
         self._source_path = source_path
         self._from_version = -1 if log.current is None else log.current.version
-        self.snapshot = read if log.current is None else with_tracked(newest, log.current)
+        self.snapshot = read.without_files() if log.current is None else with_tracked(self._newest, log.current)
 
     @property
     def has_begun(self) -> bool:

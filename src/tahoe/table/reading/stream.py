@@ -142,10 +142,10 @@ class Stream(ABC, Generic[Commit]):
     def __init__(
         self, snapshot: Snapshot, start: StreamStart, content: Callable[[int, Sequence[Action]], Commit], newest: Snapshot | None = None
     ) -> None:
-        self.snapshot = snapshot
-        self.schema = StreamSchema(snapshot, start.rules, newest or snapshot, has_start=start.is_given, tracker=start.tracker)
-        self._newest = newest or snapshot
-        self.commits = StreamCommits(snapshot, content, self.schema, loses_data=start.following.loses_data, last=self._newest.commit)
+        self._whole: Snapshot | None = snapshot  # until its files are read; a query may run for months
+        self.snapshot, self._newest = snapshot.without_files(), (newest or snapshot).without_files()
+        self.schema = StreamSchema(self.snapshot, start.rules, self._newest, has_start=start.is_given, tracker=start.tracker)
+        self.commits = StreamCommits(self.snapshot, content, self.schema, loses_data=start.following.loses_data, last=self._newest.commit)
         self._start = start
         self._reads = excluding(start.exclude)
         self._initial_files: _Initial | None = None
@@ -329,11 +329,11 @@ class Stream(ABC, Generic[Commit]):
     def _initial(self, version: int) -> _Initial:
         if self._initial_files is None or self._initial_files.snapshot.version != version:
             self.schema.check_initial(version)
-            snapshot = self.snapshot if version == self.snapshot.version else self._loaded(version)
+            snapshot = self._whole if self._whole is not None and version == self._whole.version else self._loaded(version)
             columns = {name: snapshot.live.column(name) for name in ("modification_time_ms", "path")}
             order = np.asarray(pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])).astype(np.int64)
             sizes = np.asarray(one_array(snapshot.live.column("size_bytes"))).astype(np.int64)[order]
-            read = snapshot if version == self.snapshot.version else self._as_read(snapshot)
+            read = snapshot if snapshot is self._whole else self._as_read(snapshot)
             times = None if self._start.event_time is None else EventTimes(read, self._start.event_time)
             self._initial_files = _Initial(read, order, sizes, times)
         return self._initial_files
@@ -353,7 +353,7 @@ class Stream(ABC, Generic[Commit]):
 
     def forget_initial(self) -> None:
         """Release the memory of the initial snapshot, which the stream has read."""
-        self._initial_files = None
+        self._whole = self._initial_files = None
 
     def version_of(self, file: str) -> int | None:
         """The version to which a file belongs that a batch reads, by its path or url; None if the stream does not know it any more."""
@@ -367,7 +367,8 @@ class Stream(ABC, Generic[Commit]):
     def outstanding(self, after: StreamOffset | None) -> tuple[int, int]:
         """The files and bytes that are known and not read yet: of the initial snapshot, and of the commits that were looked at."""
         if after is None:
-            return len(self.snapshot.live), self.snapshot.live.size_bytes
+            live = (self._whole or self.snapshot).live
+            return len(live), live.size_bytes
         sizes, initial = self.commits.sizes_after(after), self._initial_files if after.is_initial else None
         if initial is not None and after.event_time is not None and initial.times is not None:
             files, size = initial.times.left(after.event_time.before_us)
