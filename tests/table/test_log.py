@@ -241,6 +241,21 @@ def test_a_later_snapshot_reads_only_the_commits_since():
     assert refresh(newer) is newer
 
 
+def test_a_listing_that_a_commit_has_passed_by_is_completed():
+    """A folder is listed in any order while others write into it: twice in a row the newest commit is seen, and those before it are not."""
+    log = make_log([[add("a")], [add("b")], [add("c")], [add("d")], [add("e")]])
+    whole, real = log.list_files(), log.env.store.list_from
+    log.env.store.list_from = lambda *given: (info for info in real(*given) if info.key not in (commit_key(2), commit_key(3)))
+    before = load_snapshot(log, 1)
+    assert log.list_files() == whole
+    assert log.list_files(3) == whole[3:]
+    assert log.list_files(4) == whole[4:]
+    assert paths(log) == ["a", "b", "c", "d", "e"]
+    assert refresh(before).version == 4
+    log.env.store.delete(commit_key(2))
+    assert log.list_files() == [*whole[:2], *whole[3:]]
+
+
 def test_a_table_that_was_made_anew_in_the_same_place_is_not_mixed_with_the_old_one():
     log = make_log([[add("a")], [add("b")]])
     snapshot = load_snapshot(log)

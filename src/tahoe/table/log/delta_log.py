@@ -6,10 +6,11 @@ snapshot's work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
+from itertools import pairwise
 from typing import TypeVar
 
 from tahoe.errors import (
@@ -71,12 +72,27 @@ class Log:
         return store.head(key) is not None
 
     def list_files(self, from_version: int = 0) -> list[LogFile]:
-        """The files of the log from a version on, oldest first. Unknown names are left out."""
+        """The files of the log from a version on, oldest first. Unknown names are left out.
+
+        A file system lists a folder in any order, while others write into it: the listing may have a new commit, but not the one before
+        it, although that is older. A commit that seems to be missing is therefore looked for by its name.
+        """
         start_after = f"{log_files.LOG_FOLDER}/{from_version:020d}"
         found = []
         for info in self.env.store.list_from(log_files.LOG_FOLDER, start_after if from_version else ""):
             if file := log_files.parse_name(_name(info.key), size_bytes=info.size_bytes, modified_ms=info.modified_ms, etag=info.etag):
                 found.append(file)
+        unlisted = self._unlisted(found, from_version)
+        return sorted([*found, *unlisted], key=lambda file: file.name) if unlisted else found
+
+    def _unlisted(self, listed: Sequence[LogFile], from_version: int) -> list[LogFile]:
+        """The commits that exist, directly before those that were listed."""
+        found: list[LogFile] = []
+        versions = [file.version for file in listed if file.kind is log_files.Kind.COMMIT]
+        for last, version in pairwise([from_version - 1, *versions] if from_version else versions):
+            while version - 1 > last and (file := self.commit_file(version - 1)) is not None:
+                found.append(file)
+                version -= 1
         return found
 
     def exists(self) -> bool:

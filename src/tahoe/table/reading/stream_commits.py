@@ -133,8 +133,6 @@ class StreamCommits(Generic[Commit]):
         """The commit files from a version on, without a gap."""
         log = self._snapshot.log
         files = _commits(log, version)
-        if not _is_whole(files, version):
-            files = _commits(log, version)  # a listing may show a commit that was put while it ran, without the one before it
         self._check_same_table(files, version)
         self._last = files[-1] if files else self._last
         files = [file for file in files if file.version >= version]
