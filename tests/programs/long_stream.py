@@ -30,7 +30,7 @@ def main() -> None:
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
     builder = builder.config("spark.driver.memory", "1g").config("spark.log.level", "ERROR").config(map=FEW)
     spark = tahoe.enable(builder.getOrCreate())
-    rows = spark.readStream.format("delta").load(str(folder / "source"))
+    rows = spark.readStream.format("delta").option("ignoreDeletes", "true").load(str(folder / "source"))
     query = rows.writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint")).start(str(folder / "sink"))
     begin = time.monotonic()
     for sample in range(SAMPLES + 1):
