@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -142,3 +143,24 @@ def test_row_groups_hold_many_small_batches(tmp_path: Path) -> None:
     table.append(batches(50))
     (path,) = tmp_path.rglob("*.parquet")
     assert pq.read_metadata(path).num_row_groups == 1
+
+
+def test_values_that_do_not_repeat_have_no_dictionary(tmp_path: Path) -> None:
+    """A dictionary of all values takes time and bytes; values that repeat without one take many times the bytes."""
+    rows = 40_000
+    data = {
+        "unique": pa.array(range(rows)),
+        "texts": pa.array([f"t{n}" for n in range(rows)]),
+        "decimals": pa.array([Decimal(n) for n in range(rows)], pa.decimal128(20, 2)),
+        "runs": pa.array([n // 50 for n in range(rows)]),
+        "few": pa.array([f"s{n % 7}" for n in range(rows)]),
+        "narrow": pa.array(range(rows), pa.int32()),
+        "nulls": pa.nulls(rows, pa.string()),
+        "s": pa.array([{"x": n} for n in range(rows)]),
+    }
+    table = tahoe.Table(tmp_path / "t")
+    table.append(pa.table(data))
+    footer = pq.read_metadata(tmp_path / "t" / table.files()["path"][0].as_py()).row_group(0)
+    columns = [footer.column(n) for n in range(footer.num_columns)]
+    assert {column.path_in_schema for column in columns if not column.has_dictionary_page} == {"unique", "texts", "decimals"}
+    assert table.to_arrow() == pa.table(data)

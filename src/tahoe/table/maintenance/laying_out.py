@@ -295,7 +295,7 @@ def _contents(job: _Job, row_groups: Iterable[pa.Table], with_nan: set[str]) -> 
     for _, parts in groupby(limited, lambda part: part[0]):
         _, first = next(parts)
         with tempfile.TemporaryFile(prefix="tahoe-") as out:
-            with parquet_writer(job.plan, out, first.schema, with_nan, first.num_rows) as writer:
+            with parquet_writer(job.plan, out, first, with_nan) as writer:
                 for rows in chain([first], (rows for _, rows in parts)):
                     writer.write_table(rows, row_group_size=rows.num_rows)
             yield out

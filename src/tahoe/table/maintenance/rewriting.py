@@ -132,7 +132,7 @@ def _write(work: Rewrite, groups: Iterator[pa.Table], out: Any) -> None:
     if first is None:
         return
     stored = stored_rows(work, first)
-    with parquet_writer(work.plan, out, stored.schema, _with_nan(work), stored.num_rows) as writer:
+    with parquet_writer(work.plan, out, stored, _with_nan(work)) as writer:
         writer.write_table(stored, row_group_size=max(1, stored.num_rows))
         for group in groups:
             writer.write_table(stored_rows(work, group), row_group_size=max(1, group.num_rows))

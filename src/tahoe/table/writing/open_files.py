@@ -30,8 +30,9 @@ _FILE_BYTES = 256 << 20
 # So many files are open at most; for another one, the file that has not had rows for the longest time is put.
 _OPEN_FILES_MAX = 64
 
-# Encoded rows of a file beyond this size are in a temporary file.
+# Encoded rows of a file beyond this size are in a temporary file; those of the only file beyond four times this size.
 _MEMORY_BYTES = 8 << 20
+_ALONE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,12 @@ class _OpenFile:
     Attributes:
         values: of its partition, serialised, by physical name.
         with_nan: the Parquet columns that have no statistics, because they have NaN.
+        memory_bytes: how many encoded bytes are held in memory.
     """
 
     values: Mapping[str, str | None]
     with_nan: frozenset[str]
+    memory_bytes: int
     out: BinaryIO
     writer: pq.ParquetWriter
     footers: list[pq.FileMetaData] = field(default_factory=list)
@@ -117,10 +120,11 @@ class OpenFiles:
 
     def _opened(self, values: Mapping[str, str | None], rows: pa.Table, with_nan: frozenset[str]) -> _OpenFile:
         self.plan.check_replaced(values)
-        out: Any = tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES, prefix="tahoe-")  # noqa: SIM115  closed when it is put
+        memory_bytes = _MEMORY_BYTES if self._open else _ALONE * _MEMORY_BYTES
+        out: Any = tempfile.SpooledTemporaryFile(max_size=memory_bytes, prefix="tahoe-")  # noqa: SIM115  closed when it is put
         footers: list[pq.FileMetaData] = []
-        writer = parquet_writer(self.plan, out, rows.schema, with_nan, rows.num_rows, footers)
-        return _OpenFile(values=values, with_nan=with_nan, out=out, writer=writer, footers=footers)
+        writer = parquet_writer(self.plan, out, rows, with_nan, footers)
+        return _OpenFile(values=values, with_nan=with_nan, memory_bytes=memory_bytes, out=out, writer=writer, footers=footers)
 
     def _put(self, key: tuple[str | None, ...]) -> None:
         """Put a file. It is among those written before: an interruption may come between any two lines."""
@@ -133,7 +137,7 @@ class OpenFiles:
             self._footers[name] = file.footers[0]
             out.seek(0)
             try:
-                env.store.put(name, out.read() if size <= _MEMORY_BYTES else out)
+                env.store.put(name, out.read() if size <= file.memory_bytes else out)
             except FileNotFoundError as error:
                 raise _gone(self.plan.url) from error
 

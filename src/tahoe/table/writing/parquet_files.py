@@ -67,6 +67,12 @@ def as_stored(plan: WritePlan, rows: pa.Table) -> pa.Table:
     return pa.table(columns, schema=pa.schema(fields))
 
 
+# If more than this share of so many neighbouring values of eight bytes or more are different, a dictionary of the column would grow
+# beyond the size at which Parquet's writers give it up.
+_DISTINCT_SHARE_MAX = 0.95
+_SAMPLE_ROWS = 1 << 14
+_WIDE_BITS = 64
+
 # Whether the installed PyArrow writes Bloom filters. Files of an older one have none, which is legal: Spark or a later rewrite adds them.
 WRITES_BLOOM_FILTERS = "bloom_filter_options" in inspect.signature(pq.ParquetWriter).parameters
 
@@ -74,33 +80,40 @@ WRITES_BLOOM_FILTERS = "bloom_filter_options" in inspect.signature(pq.ParquetWri
 def parquet_writer(
     plan: WritePlan,
     out: BinaryIO,
-    schema: pa.Schema,
+    first: pa.Table,
     with_nan: Collection[str],
-    group_rows: int,
     footers: list[pq.FileMetaData] | None = None,
 ) -> pq.ParquetWriter:
     """A writer of a data file.
 
     Args:
-        schema: of `as_stored` rows.
-        group_rows: how many rows a row group has, about.
+        first: the rows of its first row group, as `as_stored` gives them. The others are taken to be alike.
         with_nan: the Parquet columns that contain NaN. They get no statistics, because Arrow ignores NaN in bounds, and Delta sorts it
             last.
         footers: gets the footer when the writer is closed.
     """
-    bounded = [path for field in schema for path, _ in leaves(field.name, pa.array([], field.type)) if path not in with_nan]
+    paths = [(field.name, path) for field in first.schema for path, _ in leaves(field.name, pa.array([], field.type))]
+    bounded = [path for _, path in paths if path not in with_nan]
+    repeating = [path for name, path in paths if _may_repeat(first.column(name).slice(0, _SAMPLE_ROWS))]
     codec = arrow_codec(plan.metadata.configuration, table=plan.url)
     filters = {
-        name: {"ndv": max(1, min(group_rows, definition.num_items or group_rows)), "fpp": definition.fpp}
+        name: {"ndv": max(1, min(first.num_rows, definition.num_items or first.num_rows)), "fpp": definition.fpp}
         for name, definition in plan.filtered_columns.items()
         if name in bounded
     }
     asked = {"bloom_filter_options": filters} if filters and WRITES_BLOOM_FILTERS else {}
-    writer = pq.ParquetWriter(
-        out, schema, compression=codec, store_schema=False, write_statistics=bounded, metadata_collector=footers, **asked
-    )
+    how = {"compression": codec, "store_schema": False, "write_statistics": bounded, "use_dictionary": repeating, **asked}
+    writer = pq.ParquetWriter(out, first.schema, metadata_collector=footers, **how)
     writer.add_key_value_metadata(GREGORIAN)
     return writer
+
+
+def _may_repeat(values: pa.ChunkedArray) -> bool:
+    """Whether a dictionary of the values may be smaller than the values. Building it takes a third of the time of writing a column."""
+    kind = values.type
+    if pa.types.is_nested(kind) or (pa.types.is_primitive(kind) and kind.bit_width < _WIDE_BITS):
+        return True
+    return bool(pc.count_distinct(values).as_py() <= _DISTINCT_SHARE_MAX * (len(values) - values.null_count))
 
 
 def columns_with_nan(data: pa.Table) -> set[str]:
