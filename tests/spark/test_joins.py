@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark 
 
 import tahoe
 from tahoe.errors import ConcurrentAppendException
-from tahoe.spark.reading import joins
+from tahoe.spark.reading import answers, joins
 from tahoe.table.commit.draft import Draft
 from tests import sample
 
@@ -128,7 +128,7 @@ def test_files_without_a_key_are_not_read(spark, plan):
 def test_explain_tells_and_a_setting_turns_it_off(spark):
     query = next(iter(QUERIES))
     assert "files that may have id in dynamicpruning" in explained(spark.sql(query))
-    for setting in (joins.SETTING, "spark.sql.optimizer.dynamicPartitionPruning.enabled"):
+    for setting in (joins.SETTING, answers.SETTING, "spark.sql.optimizer.dynamicPartitionPruning.enabled"):
         spark.conf.set(setting, "false")
         try:
             assert "files that may have" not in explained(spark.sql(query))

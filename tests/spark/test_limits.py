@@ -99,6 +99,12 @@ def test_limits_leave_out_files_where_they_may(spark, path, table_name, without)
     assert without(lambda: reads(spark.sql(f"SELECT id FROM {table_name} LIMIT 3"))) == [30]
 
 
+@pytest.mark.usefixtures("scans")
+def test_the_setting_for_wrong_statistics_is_for_limits_too(spark, path):
+    thirty_days(spark, path)
+    assert reads(spark.read.format("delta").load(path).limit(3)) == [30]
+
+
 def test_dataframes_leave_out_files_too(spark, path):
     thirty_days(spark, path)
     frame = spark.read.format("delta").load(path)

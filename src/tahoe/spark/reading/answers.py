@@ -24,7 +24,7 @@ from tahoe.table.reading.answers import answer
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 
-# The reference's setting for the same.
+# The reference's setting for the same. Here it is also for limits and joins, so that one setting suffices where statistics are wrong.
 SETTING = "spark.databricks.delta.optimizeMetadataQuery.enabled"
 
 # With these, in a session or as an option of a reader, a scan may return fewer rows than the log has.
@@ -41,7 +41,12 @@ _COMBINED: Mapping[str, Literal["count", "min", "max"]] = {"Count": "count", "Mi
 
 def are_wanted(gateway: Gateway, options: Mapping[str, str]) -> bool:
     """Whether the session, and the reader of a table with these options, allow answers from the log."""
-    return is_on(gateway, SETTING) and has_all_rows(gateway, options)
+    return are_trusted(gateway) and has_all_rows(gateway, options)
+
+
+def are_trusted(gateway: Gateway) -> bool:
+    """Whether queries may rely on statistics for more than the data skipping by their conditions."""
+    return is_on(gateway, SETTING)
 
 
 def is_on(gateway: Gateway, setting: str) -> bool:

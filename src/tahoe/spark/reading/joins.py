@@ -21,7 +21,7 @@ from tahoe.protocol.names import dotted, visible
 from tahoe.protocol.predicate import Column, In, IsNull, Or, Predicate
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import scan_of
-from tahoe.spark.reading.answers import is_on
+from tahoe.spark.reading.answers import are_trusted, is_on
 from tahoe.spark.reading.filters import column_of
 from tahoe.spark.reading.join_rules import (
     OTHER,
@@ -69,7 +69,7 @@ Source: TypeAlias = Literal["broadcast", "either", "own"]
 
 def are_wanted(gateway: Gateway) -> bool:
     """Whether the session allows scans to leave out files by the keys of joins."""
-    return is_on(gateway, SETTING) and is_on(gateway, _SPARKS_SETTING)
+    return are_trusted(gateway) and is_on(gateway, SETTING) and is_on(gateway, _SPARKS_SETTING)
 
 
 @dataclass(frozen=True, slots=True)

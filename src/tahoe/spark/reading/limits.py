@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tahoe.protocol.limits import Limit, Order
 from tahoe.protocol.predicate import Predicate
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.reading.answers import has_all_rows, is_on
+from tahoe.spark.reading.answers import are_trusted, has_all_rows, is_on
 from tahoe.spark.reading.filters import column_of
 
 # The reference's setting for LIMIT without an order. Here it is also for the first rows in an order.
@@ -31,4 +31,4 @@ def limit_of(told: str, condition: Predicate) -> Limit | None:
 
 def are_wanted(gateway: Gateway, options: Mapping[str, str]) -> bool:
     """Whether the session, and the reader of a table with these options, allow scans to leave out files because of a limit."""
-    return is_on(gateway, SETTING) and has_all_rows(gateway, options)
+    return are_trusted(gateway) and is_on(gateway, SETTING) and has_all_rows(gateway, options)
