@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from google.protobuf.any_pb2 import Any as Packed
 from pyspark.sql.connect import proto
+from pyspark.sql.connect.plan import LogicalPlan
 
 from tahoe.errors import ConcurrentAppendException, ConnectServerError, WriteAlreadyRecordedError
 from tahoe.spark.api.connect_calls import Call, Expression, Relation, calls_of_command, calls_of_relation
-from tahoe.spark.api.connect_messages import DeltaCommand, DeltaRelation, unpacked
+from tahoe.spark.api.connect_messages import Calls, DeltaCommand, DeltaRelation, unpacked
 from tahoe.spark.api.connect_server import Serving
+from tahoe.spark.api.connect_table import RemoteDeltaTable, _Asked, _RemoteMergeBuilder, _RemoteTableBuilder
 from tahoe.spark.jvm.failures import class_for_clients
 
 
@@ -101,3 +103,12 @@ def test_the_users_plugins_stay():
 def test_a_conflict_has_the_name_that_the_references_client_knows():
     assert class_for_clients(ConcurrentAppendException) == "io.delta.exceptions.ConcurrentAppendException"
     assert class_for_clients(WriteAlreadyRecordedError) == "io.delta.exceptions.ConcurrentTransactionException"
+
+
+def test_what_a_client_has_tells_its_table_without_asking():
+    table = RemoteDeltaTable(_Asked(None, Calls(path="/t", alias="a")), LogicalPlan(None))
+    assert (repr(table), table._repr_html_()) == ("DeltaTable('/t', alias='a')", None)
+    assert repr(table.optimize().where("x = 1")) == "DeltaOptimizeBuilder('/t', alias='a', optimize, where)"
+    merge = _RemoteMergeBuilder(table._asked).whenMatchedDelete("x = 1").whenNotMatchedInsertAll()
+    assert repr(merge) == "DeltaMergeBuilder('/t', alias='a', whenMatchedDelete, whenNotMatchedInsertAll)"
+    assert repr(_RemoteTableBuilder(None, "create").tableName("t")) == "DeltaTableBuilder(create, tableName)"

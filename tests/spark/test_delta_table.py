@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,28 @@ def test_alias(spark: SparkSession, path: str) -> None:
     write(spark, path)
     left, right = DeltaTable.forPath(spark, path).alias("l"), DeltaTable.forPath(spark, path).alias("r")
     assert left.toDF().join(right.toDF(), F.expr("l.id = r.id")).count() == 3
+
+
+def test_a_table_and_its_builders_tell_what_they_are(spark: SparkSession, path: str, table_name: str) -> None:
+    """A notebook shows the address of a Python object, or fails because the table was dropped; or a job runs for it."""
+    spark.range(3).write.format("delta").save(path)
+    spark.sql(f"create table {table_name} using delta location '{path}'")
+    named, table = DeltaTable.forName(spark, table_name), DeltaTable.forPath(spark, path)
+    url = repr(f"file://{path}")
+    assert [repr(named), repr(table.alias("t"))] == [f"DeltaTable('{table_name}')", f"DeltaTable({url}, alias='t')"]
+    assert f">{table_name}<" in named._repr_html_()
+    assert "<td>3</td>" in table._repr_html_()
+    merge = table.alias("t").merge(spark.range(1).alias("s"), "t.id = s.id").whenMatchedUpdate("s.id > 1", {"id": "s.id"})
+    assert repr(merge.whenNotMatchedInsertAll().whenNotMatchedBySourceDelete()) == (
+        f"DeltaMergeBuilder({url}, WHEN MATCHED AND … THEN UPDATE SET …, WHEN NOT MATCHED THEN INSERT *, "
+        "WHEN NOT MATCHED BY SOURCE THEN DELETE)"
+    )
+    assert repr(table.optimize().where("id > 1")) == f"DeltaOptimizeBuilder({url}, WHERE …)"
+    builder = DeltaTable.create(spark).tableName("t").addColumn("id", "long").addColumn("v", "string")
+    assert repr(builder) == "DeltaTableBuilder(create, 't', columns=[id, v])"
+    shutil.rmtree(path)
+    assert "is not a Delta table" in named._repr_html_()
+    assert repr(named) == f"DeltaTable('{table_name}')"
 
 
 # --- describing tables

@@ -129,4 +129,37 @@ def test_a_table_shows_itself(table: tahoe.Table) -> None:
     assert html == snapshot._repr_html_()
     for part in (table.url, "&lt;b&gt;&amp;", "<td>8</td>", "<td>2</td>", "RENAME COLUMN", "WRITE", "partitioned by"):
         assert part in html
-    assert "no table" in tahoe.Table("/none", env=memory_env())._repr_html_()
+    assert ">name<" not in html
+    assert "<td>main.sales</td>" in table._repr_html_("main.sales")
+
+
+def test_a_table_that_cannot_be_read_shows_why(table: tahoe.Table) -> None:
+    """A cell of a notebook that ends with a table fails, because the table was dropped or its log is damaged."""
+    snapshot = table.snapshot()
+    table.env.store.put("_delta_log/00000000000000000003.json", b"<no json>")
+    table.env.store.delete("_delta_log/00000000000000000002.json")
+    for shown in (table, tahoe.Table("/none", env=memory_env())):
+        assert "[DELTA_" in shown._repr_html_()
+        assert "<table>" not in shown._repr_html_()
+    for info in list(table.env.store.walk()):
+        table.env.store.delete(info.key)
+    assert "is not a Delta table" in table._repr_html_()
+    assert repr(table) == f"Table({table.url!r})"
+    assert snapshot.url in snapshot._repr_html_()
+
+
+def test_what_is_being_made_tells_what_it_has(table: tahoe.Table) -> None:
+    """An unfinished MERGE or transaction shows the address of a Python object."""
+    merge = (
+        table.merge(pa.table({"number": [1], "p": ["a"]}), on="number")
+        .when_matched_update_all("source.p = 'b'")
+        .when_not_matched_insert_all()
+    )
+    assert repr(merge.when_matched_delete()) == (
+        f"MergeBuilder({table.url!r}, on `target`.`number` = `source`.`number`, WHEN MATCHED AND … THEN UPDATE SET *, "
+        "WHEN MATCHED THEN DELETE, WHEN NOT MATCHED THEN INSERT *)"
+    )
+    with table.transaction() as changes:
+        changes.delete("number = 1")
+        assert repr(changes) == f"Transaction({table.url!r}, open: DELETE)"
+    assert repr(changes) == f"Transaction({table.url!r}, committed as version 3: DELETE)"

@@ -77,6 +77,12 @@ class _Asked:
         row = self.run().head()
         return None if row is None else row[0]
 
+    def shown(self, kind: str) -> str:
+        """The text of an object: its class, the table, and the calls so far."""
+        place = [repr(self.calls.name or self.calls.path)] if self.calls.name or self.calls.path else []
+        alias = [f"alias={self.calls.alias!r}"] if self.calls.alias else []
+        return f"{kind}({', '.join([*place, *alias, *(call.method for call in self.calls.calls)])})"
+
     def _value(self, value: Any) -> Message:
         match value:
             case Column():
@@ -173,6 +179,13 @@ class RemoteDeltaTable(DeltaTable):
     def __init__(self, asked: _Asked, plan: LogicalPlan) -> None:
         self._asked, self._plan = asked, plan
 
+    def __repr__(self) -> str:
+        return self._asked.shown("DeltaTable")
+
+    def _repr_html_(self) -> str | None:
+        """Nothing but the text: more would have to be asked of the server."""
+        return None
+
     @classmethod
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})) -> DeltaTable:
         scan, calls = DeltaRelation(), Calls(path=path)
@@ -259,6 +272,9 @@ class _RemoteMergeBuilder(DeltaMergeBuilder):
     def __init__(self, asked: _Asked) -> None:
         self._asked = asked
 
+    def __repr__(self) -> str:
+        return self._asked.shown("DeltaMergeBuilder")
+
     whenMatchedUpdate = _with(DeltaMergeBuilder.whenMatchedUpdate)
     whenMatchedUpdateAll = _with(DeltaMergeBuilder.whenMatchedUpdateAll)
     whenMatchedDelete = _with(DeltaMergeBuilder.whenMatchedDelete)
@@ -274,6 +290,9 @@ class _RemoteOptimizeBuilder(DeltaOptimizeBuilder):
     def __init__(self, asked: _Asked) -> None:
         self._asked = asked
 
+    def __repr__(self) -> str:
+        return self._asked.shown("DeltaOptimizeBuilder")
+
     where = _adding(DeltaOptimizeBuilder.where)
     executeCompaction = _asking(DeltaOptimizeBuilder.executeCompaction)
     executeZOrderBy = _asking(DeltaOptimizeBuilder.executeZOrderBy)
@@ -282,6 +301,9 @@ class _RemoteOptimizeBuilder(DeltaOptimizeBuilder):
 class _RemoteTableBuilder(DeltaTableBuilder):
     def __init__(self, spark: Any, creation: str) -> None:
         self._asked = _Asked(spark, Calls()).then(creation)
+
+    def __repr__(self) -> str:
+        return self._asked.shown("DeltaTableBuilder")
 
     tableName = _adding(DeltaTableBuilder.tableName)
     location = _adding(DeltaTableBuilder.location)

@@ -82,6 +82,14 @@ class DeltaTable(DeltaTableLifecycle):
     def __init__(self, spark: SparkSession, table: Table, *, name: str | None = None, alias: str | None = None) -> None:
         self._handle = TableHandle(spark=spark, table=table, name=name, alias=alias)
 
+    def __repr__(self) -> str:
+        alias = self._handle.alias
+        return f"DeltaTable({self._handle.name or self._handle.table.url!r}{'' if alias is None else f', alias={alias!r}'})"
+
+    def _repr_html_(self) -> str | None:
+        """In a notebook: name, location, version, rows, files, size, columns and the last commits, from the log alone."""
+        return self._handle.table._repr_html_(self._handle.name)
+
     @classmethod
     @_or_remote
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})) -> DeltaTable:

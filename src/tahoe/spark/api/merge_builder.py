@@ -35,6 +35,9 @@ class DeltaMergeBuilder:
     def __init__(self, command: Merge) -> None:
         self._command = command
 
+    def __repr__(self) -> str:
+        return f"DeltaMergeBuilder({', '.join([repr(self._command.target.table.url), *self._command.outline])})"
+
     def whenMatchedUpdate(
         self,
         condition: str | Column | None = None,

@@ -26,6 +26,9 @@ class DeltaOptimizeBuilder:
         self._target = target
         self._conditions: list[Column] = []
 
+    def __repr__(self) -> str:
+        return f"DeltaOptimizeBuilder({', '.join([repr(self._target.table.url), *('WHERE …' for _ in self._conditions)])})"
+
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
         """Rewrite only files that may contain rows for which a condition is true. All conditions of several calls must be true.
 

@@ -47,6 +47,10 @@ class TableBuilder:
         self._clustering_columns: tuple[str, ...] = ()
         self._properties: dict[str, str] = {}
 
+    def __repr__(self) -> str:
+        names = ", ".join(field.name for field in self._columns)
+        return f"DeltaTableBuilder({self._creation}, {self._name or self._location!r}, columns=[{names}])"
+
     def tableName(self, identifier: str) -> Self:
         """Set the name: a name in the session's catalog, with or without a database, or ``delta.`/data/t` ``."""
         if type(identifier) is not str:

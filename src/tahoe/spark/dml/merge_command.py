@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from pyspark.sql import Column, DataFrame
 
 from tahoe.protocol.evolution import taken_in, widening_of
-from tahoe.protocol.merge_clauses import check_clauses
+from tahoe.protocol.merge_clauses import Outline, check_clauses, outlined
 from tahoe.protocol.schema import Struct
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.dml.set_clauses import Assignment, paths_in
@@ -33,6 +33,11 @@ class Clause:
     condition: Column | None = None
     assignments: tuple[Assignment, ...] | None = None
 
+    @property
+    def outline(self) -> Outline:
+        takes_all = self.assignments is None
+        return Outline(kind=self.kind, is_conditional=self.condition is not None, takes_all=takes_all)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
@@ -53,6 +58,11 @@ class Merge:
     @property
     def clauses(self) -> tuple[Clause, ...]:
         return (*self.matched, *self.not_matched, *self.not_matched_by_source)
+
+    @property
+    def outline(self) -> list[str]:
+        groups = (self.matched, self.not_matched, self.not_matched_by_source)
+        return list(outlined([[clause.outline for clause in group] for group in groups]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
@@ -21,14 +21,25 @@ _COUNTED_FILES_MAX = 10_000
 _COLUMNS_MAX = 30
 
 
-def html_of(snapshot: SnapshotState, scan: Scan) -> str:
-    """A version as HTML: location, version, rows, files, size, columns, and the last commits.
+def html_or_reason(url: str, make: Callable[[], str]) -> str:
+    """The HTML of a table or a version. One that cannot be read is shown with the reason, so that a cell of a notebook never fails."""
+    try:
+        return make()
+    except Exception as error:  # also what the storage or a Spark session that has ended raises
+        return f"<div><b>{escape(url)}</b>: {escape((str(error) or type(error).__name__).split(chr(10))[0])}</div>"
+
+
+def html_of(snapshot: SnapshotState, scan: Scan, name: str | None = None) -> str:
+    """A version as HTML: location, name, version, rows, files, size, columns, and the last commits.
 
     Args:
         scan: of all files of the snapshot.
+        name: of the table in a catalog; the one that the log has if None.
     """
     totals = snapshot.live.totals
+    name = name or snapshot.metadata.name
     facts = [
+        *([("name", name)] if name else []),
         ("version", f"{snapshot.version}"),
         ("rows", _rows(scan)),
         ("files", f"{totals.files:,}"),

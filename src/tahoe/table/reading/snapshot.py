@@ -40,7 +40,7 @@ from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_parts import GONE, MemoryPart
 from tahoe.table.log.live_files import LiveFiles, Origin, Totals, to_table
 from tahoe.table.reading.filters import Filter, predicate_of
-from tahoe.table.reading.notebook import html_of
+from tahoe.table.reading.notebook import html_of, html_or_reason
 from tahoe.table.reading.scan import Scan, plan_scan
 from tahoe.table.reading.snapshot_state import SnapshotState
 
@@ -60,9 +60,9 @@ class Snapshot(SnapshotState):
     def __repr__(self) -> str:
         return f"Snapshot({self.url!r}, version={self.version})"
 
-    def _repr_html_(self) -> str:
-        """In a notebook: location, version, rows, files, size, columns and the last commits."""
-        return html_of(self, self.everything)
+    def _repr_html_(self, name: str | None = None) -> str:
+        """In a notebook: location, name, version, rows, files, size, columns and the last commits."""
+        return html_or_reason(self.url, lambda: html_of(self, self.everything, name))
 
     @cached_property
     def serial(self) -> int:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.reading.change_feed import AskedRange, plan_feed
 from tahoe.table.reading.filters import Filter
 from tahoe.table.reading.history import history, parse_timestamp, version_at
+from tahoe.table.reading.notebook import html_or_reason
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
 from tahoe.table.reading.tags import snapshot_asked
@@ -76,10 +76,9 @@ class TableReader:
     def __repr__(self) -> str:
         return f"Table({self.url!r})"
 
-    def _repr_html_(self) -> str:
-        """In a notebook: location, version, rows, files, size, columns and the last commits."""
-        newest = self.snapshot_if_exists()
-        return f"<div><b>{escape(self.url)}</b>: no table</div>" if newest is None else newest._repr_html_()
+    def _repr_html_(self, name: str | None = None) -> str:
+        """In a notebook: location, name, version, rows, files, size, columns and the last commits; or why the table cannot be read."""
+        return html_or_reason(self.url, lambda: self.snapshot()._repr_html_(name))
 
     def exists(self) -> bool:
         """Whether there is a Delta table here."""

@@ -20,7 +20,7 @@ from tahoe.errors import ColumnNotFoundError, InvalidMergeError, MultipleSourceR
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.expressions import Expression, references
-from tahoe.protocol.merge_clauses import check_clauses
+from tahoe.protocol.merge_clauses import Outline, check_clauses, outlined
 from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import TRUE
 from tahoe.protocol.schema import BOOLEAN, Field, Struct
@@ -46,6 +46,10 @@ class Clause:
     kind: Kind
     condition: str | None = None
     set: Mapping[str, Any] | None = None
+
+    @property
+    def outline(self) -> Outline:
+        return Outline(kind=self.kind, is_conditional=self.condition is not None, takes_all=self.set is None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +78,11 @@ class MergeRequest:
     @property
     def clauses(self) -> tuple[Clause, ...]:
         return (*self.matched, *self.not_matched, *self.not_matched_by_source)
+
+    @property
+    def outline(self) -> list[str]:
+        groups = (self.matched, self.not_matched, self.not_matched_by_source)
+        return list(outlined([[clause.outline for clause in group] for group in groups]))
 
     @property
     def only_inserts(self) -> bool:

@@ -28,8 +28,7 @@ class MergeBuilder:
         return self._request.table
 
     def __repr__(self) -> str:
-        clauses = len(self._request.clauses)
-        return f"MergeBuilder({self.url!r}, on {self._request.condition}, {clauses} clause{'' if clauses == 1 else 's'})"
+        return f"MergeBuilder({', '.join([repr(self.url), f'on {self._request.condition}', *self._request.outline])})"
 
     @takes(set=SET, condition=TEXT)
     def when_matched_update(self, set: Mapping[str, Any], condition: str | None = None) -> MergeBuilder:

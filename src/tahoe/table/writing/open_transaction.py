@@ -100,6 +100,11 @@ class OpenTransaction:
     def url(self) -> str:
         return self.table.url
 
+    def __repr__(self) -> str:
+        state = "open" if self._is_open else "nothing committed" if self.version is None else f"committed as version {self.version}"
+        made = ", ".join(operation.name for operation in self._operations)
+        return f"Transaction({self.url!r}, {state}{f': {made}' if made else ''})"
+
     # --- reading
 
     @takes(filter=FILTER)
