@@ -18,6 +18,7 @@ from typing import Any as _Any
 
 import tahoe.sql as _sql
 from tahoe import errors
+from tahoe._notebook_errors import shorten_errors as _shorten_errors
 from tahoe._version import VERSION as _VERSION
 
 if _TYPE_CHECKING:
@@ -59,7 +60,7 @@ __all__ = [
 ]
 
 if _find_spec("pyspark") is None:  # names that need PySpark are left out, so that `from tahoe import *` and help(tahoe) work
-    __all__ = ["Snapshot", "Table", "__version__", "errors", "exceptions"]
+    __all__[:] = ["Snapshot", "Table", "__version__", "errors", "exceptions"]  # a list of its own would mislead type checkers
 
 
 def __getattr__(name: str) -> _Any:
@@ -82,3 +83,4 @@ class _Sql(_ModuleType):
 
 
 _sys.modules[_sql.__name__].__class__ = _Sql
+_shorten_errors()

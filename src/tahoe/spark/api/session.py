@@ -9,8 +9,10 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tahoe._notebook_errors import shorten_errors
 from tahoe.reference_settings import CATALOG_CLASS as REFERENCE_CATALOG_CLASS
 from tahoe.reference_settings import without_reference
 from tahoe.spark.api.connect_session import is_connect, is_served
@@ -56,6 +58,7 @@ def enable(spark: SparkSession) -> SparkSession:
         UnsupportedSparkVersionError: tahoe does not support this version of Spark.
         ReferenceJarPresentError: the class path has another source with the name delta.
     """
+    shorten_errors(PySparkException)
     if is_served(spark):
         return spark
     if is_connect(spark):
