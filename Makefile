@@ -36,6 +36,7 @@ lint: java .venv/installed ## ruff, mypy, the import contracts, and the Java sou
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check src tests benchmarks demo
 	.venv/bin/mypy
+	.venv/bin/mypy tests/package/typed_program.py
 	.venv/bin/lint-imports
 	scripts/check-java-sources .venv
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -41,7 +41,7 @@ class DeltaMergeBuilder:
     def whenMatchedUpdate(
         self,
         condition: str | Column | None = None,
-        set: dict[str, str | Column] | None = None,
+        set: Mapping[str, str | Column] | None = None,
     ) -> DeltaMergeBuilder:
         """Update matched rows of the target. Values may use columns of both sides.
 
@@ -59,7 +59,7 @@ class DeltaMergeBuilder:
         return self._matched(self._clause("delete", condition))
 
     def whenNotMatchedInsert(
-        self, condition: str | Column | None = None, values: dict[str, str | Column] | None = None
+        self, condition: str | Column | None = None, values: Mapping[str, str | Column] | None = None
     ) -> DeltaMergeBuilder:
         """Insert a row for each row of the source that no row of the target matches.
 
@@ -75,7 +75,7 @@ class DeltaMergeBuilder:
     def whenNotMatchedBySourceUpdate(
         self,
         condition: str | Column | None = None,
-        set: dict[str, str | Column] | None = None,
+        set: Mapping[str, str | Column] | None = None,
     ) -> DeltaMergeBuilder:
         """Update rows of the target that no row of the source matches. Values may use columns of the target."""
         return self._left_alone(self._clause("update", condition, self._values(set, "'set' in whenNotMatchedBySourceUpdate")))
@@ -175,11 +175,11 @@ def assignments_of(target: Target, given: Any, name: str, source: DataFrame | No
 
     Raises:
         ValueError: the dictionary is None.
-        TypeError: it is not a dictionary, or a key or a value has the wrong type.
+        TypeError: it is not a mapping, or a key or a value has the wrong type.
     """
     if given is None:
         raise ValueError(f"{name} cannot be None")
-    if type(given) is not dict:
+    if not isinstance(given, Mapping):
         raise TypeError(f"{name} must be a dict, found to be {type(given)}")
     for column, value in given.items():
         if type(column) is not str:
