@@ -17,6 +17,7 @@ from uuid import UUID
 
 import numpy as np
 
+from tahoe._progress import showing
 from tahoe.errors import DataFileMissingError, FilesChangedError
 from tahoe.protocol.actions import Add, DeletionVectorDescriptor
 from tahoe.protocol.deletion_vector import ABSOLUTE, INLINE, RELATIVE, vector_file_path, vector_location, z85_encode
@@ -165,10 +166,10 @@ class DeepFiles(CloneFiles):
         self._made.update(copy.key for copy in work if copy.key in there)
         threads = ThreadPoolExecutor(_COPIERS, thread_name_prefix="tahoe-clone")
         try:
-            for done, copy in enumerate(threads.map(self._copied, left), start=1):
-                self._made.add(copy.key)
-                if self._progress is not None:
-                    self._progress(done, len(left))
+            with showing("CLONE", told=self._progress) as told:
+                for done, copy in enumerate(threads.map(self._copied, left), start=1):
+                    self._made.add(copy.key)
+                    told(done, len(left))
         finally:
             threads.shutdown(cancel_futures=True)  # after an error or Ctrl-C no further copy begins
         return [copy.add for copy in left if copy.add is not None]

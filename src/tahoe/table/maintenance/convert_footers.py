@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import pyarrow.parquet as pq
 
+from tahoe._progress import showing
 from tahoe.errors import DeltaError, UnreadableFooterError
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.stats import encode_statistics
@@ -61,8 +62,11 @@ Examiner: TypeAlias = Callable[[FooterQuestion, Sequence[str]], Iterable[Examine
 def in_threads(question: FooterQuestion, keys: Sequence[str]) -> Iterator[Examined | BaseException]:
     """Examine files in threads of this process."""
     known: list[_Kind] = []
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tahoe-footers") as threads:
+    done = 0
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tahoe-footers") as threads, showing("CONVERT", "footers") as told:
         for found in threads.map(lambda some: [_examined(question, key, known) for key in some], in_batches(keys)):
+            done += len(found)
+            told(done, len(keys))
             yield from found
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tahoe._progress import showing
 from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.actions import Add
 from tahoe.protocol.clustering import columns_without_statistics
@@ -211,13 +212,13 @@ def optimize(
     report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms, order=order)
     if dry_run:
         return replace(_as_planned(report, snapshot, bins, request.settings), ended_ms=table.env.clock_ms())
-    rewriter = rewriter or (in_threads if order is None else lay_out_in_threads)
-    rewriter = rewriter if progress is None else _telling(rewriter, bins, progress)
-    for batch in _batches(bins, request.settings.batch_bytes):
-        done, failure = _rewritten(plan, batch, rewriter)
-        report = _committed(table, plan, request, done, report)
-        if failure is not None:
-            raise failure
+    with showing(request.operation, told=progress, is_ours=rewriter is None) as told:
+        chosen = _telling(rewriter or (in_threads if order is None else lay_out_in_threads), bins, told)
+        for batch in _batches(bins, request.settings.batch_bytes):
+            done, failure = _rewritten(plan, batch, chosen)
+            report = _committed(table, plan, request, done, report)
+            if failure is not None:
+                raise failure
     if request.operation == OPTIMIZE and not request.is_auto:
         wanted = AnalyzeRequest(filter=request.filter, absent_only=True, user_metadata=request.user_metadata, engine=request.engine)
         report = replace(report, version=compute_absent(table, wanted, snapshot) or report.version)

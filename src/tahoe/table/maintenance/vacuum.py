@@ -19,6 +19,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tahoe._progress import showing
 from tahoe.errors import (
     DeltaError,
     InvalidOptionError,
@@ -322,15 +323,15 @@ class _Run:
         store, url = self.table.env.store, self.table.url
         keys: list[str] = dead.files["key"].to_pylist()
         failed: dict[str, str] = {}
-        for start in range(0, len(keys), BATCH_FILES):
-            late.look(self._newest(), self.table.env.clock_ms(), keys[:start])
-            batch = keys[start : start + BATCH_FILES]
-            failed |= {key: "a tag that was made meanwhile holds it" for key in batch if key in late.spared}
-            failed |= {key: str(error) for key, error in store.delete_many([key for key in batch if key not in failed]).items()}
-            done = min(start + BATCH_FILES, len(keys))
-            _logger.info("%s: VACUUM has dealt with %s of %s files", url, done, len(keys))
-            if self.request.progress is not None:
-                self.request.progress(done, len(keys))
+        with showing("VACUUM", told=self.request.progress) as told:
+            for start in range(0, len(keys), BATCH_FILES):
+                late.look(self._newest(), self.table.env.clock_ms(), keys[:start])
+                batch = keys[start : start + BATCH_FILES]
+                failed |= {key: "a tag that was made meanwhile holds it" for key in batch if key in late.spared}
+                failed |= {key: str(error) for key, error in store.delete_many([key for key in batch if key not in failed]).items()}
+                done = min(start + BATCH_FILES, len(keys))
+                _logger.info("%s: VACUUM has dealt with %s of %s files", url, done, len(keys))
+                told(done, len(keys))
         kept = {_checksum_of(key) for key in failed}
         store.delete_many([key for key in dead.checksums if key not in kept])
         with suppress(DeltaError):  # the files are deleted, and the user needs the report

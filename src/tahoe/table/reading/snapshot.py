@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
+from tahoe._progress import showing
 from tahoe.errors import (
     CommitGoneError,
     CorruptCheckpointError,
@@ -204,7 +205,11 @@ def _from_log_files(log: Log, segment: Segment) -> Snapshot:
             _check_schema(log, state)
         except InvalidActionError as error:
             raise CorruptCheckpointError(table=log.url, file=names, detail=str(error)) from error
-    commits = [log.read(file) for file in segment.deltas]
+    commits = []
+    with showing("reading the log", "commits") as told:
+        for number, file in enumerate(segment.deltas, start=1):
+            commits.append(log.read(file))
+            told(number, len(segment.deltas))
     for actions in commits:
         apply(state, _without_files(actions), log.canonical)
     checkpoint = frozenset(f.name for f in segment.checkpoint.files) if segment.checkpoint else frozenset[str]()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tahoe._progress import showing
 from tahoe.errors import NoColumnsError, ReplaceWhereMismatchError, UnsupportedDataTypeError
 from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.predicate import Predicate
@@ -85,12 +86,13 @@ def write_files(plan: WritePlan, data: pa.Table | Rows, must: Must | None = None
     _check_structs(plan)
     rows = data if isinstance(data, Rows) else Rows.of(data)
     new = NewRows(plan, rows.schema.names)
-    with OpenFiles(plan, minted=new.minted) as files:
+    with OpenFiles(plan, minted=new.minted) as files, showing("writing", "rows") as told:
         for piece in rows.pieces():
             stored = new.assigned(piece)
             if must is not None:
                 must.check(stored, table=plan.url)
             files.write(stored)
+            told(rows.num_rows, 0)
         if not rows.num_rows:
             new.assigned(rows.schema.empty_table())  # what does not fit is refused, even without rows
         return files.close()
