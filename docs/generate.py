@@ -9,10 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from tahoe import errors
-from tahoe.cli import app
+from tahoe.cli.commands import SUMMARIES, load_command
 from tahoe.errors import DeltaError
 from tahoe.protocol.features import FEATURES, Feature
 from tahoe.protocol.properties import PROPERTIES, FeatureProperty, Property
@@ -127,8 +125,8 @@ def _command_line() -> Iterator[str]:
     yield "`vacuum` could not delete a file, and 2 if the command fails, with the message on standard error.\n"
     yield "Completion of commands and options for bash, zsh, fish and PowerShell: `tahoe --install-completion`, then open a new shell."
     yield "`tahoe --show-completion` prints the script instead.\n"
-    group = typer.main.get_command(app)
-    for name, command in group.commands.items():  # type: ignore[attr-defined]
+    for name in SUMMARIES:
+        command = load_command(name)
         yield f"## tahoe {name}\n"
         yield _plain(command.help or "") + "\n"
         yield f"```text\ntahoe {name} {' '.join(_usage(command))}\n```\n"

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import tahoe
 from tahoe import cli
+from tahoe.cli.commands import SUMMARIES, load_command
 from tests.storage.servers import s3_server
 
 ROWS = pa.table(
@@ -50,6 +51,16 @@ def run_json(*arguments: str) -> Any:
     done = run(*arguments, "--json")
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_help_lists_every_command_and_loads_none() -> None:
+    """`tahoe --help` takes a second and more, or says something else than the command's own help."""
+    for name, summary in SUMMARIES.items():
+        assert " ".join(load_command(name).help.split()).startswith(summary), name
+        assert name in run("--help").stdout
+    code = "import sys; from tahoe.cli import app; app(['--help'], standalone_mode=False); print('pyarrow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
 
 
 def test_show_tells_what_the_table_is(path: str) -> None:
@@ -465,9 +476,10 @@ def test_brackets_in_names_are_no_markup(tmp_path: Path) -> None:
 def test_a_shell_completes_commands_and_options() -> None:
     """bash, zsh and fish ask the program itself."""
     program = "import sys; from tahoe.cli import main; sys.argv = ['tahoe']; main()"
-    asked = {"_TAHOE_COMPLETE": "complete_bash", "COMP_WORDS": "tahoe his", "COMP_CWORD": "1"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, **asked})
-    assert done.stdout.split() == ["history"]
+    for words, offered in (("tahoe his", ["history"]), ("tahoe history --ver", ["--version", "--verbose"])):
+        asked = {"_TAHOE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, **asked})
+        assert done.stdout.split() == offered
 
 
 def test_the_entry_point_is_there() -> None:

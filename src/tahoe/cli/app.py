@@ -11,12 +11,16 @@ from typing import Annotated
 
 import typer
 
+import tahoe
 from tahoe import errors
+from tahoe._progress import watch_command_line
 from tahoe._version import VERSION
+from tahoe.cli.commands import Commands
 from tahoe.cli.output import open_console, printable
-from tahoe.table.table import Table
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Inspect and maintain Delta tables, without Spark.")
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, help="Inspect and maintain Delta tables, without Spark."
+)
 
 
 _PATH_HELP = "Path or URL of the table: /data/t, s3://bucket/t, abfss://container@account.dfs.core.windows.net/t"
@@ -38,6 +42,7 @@ Options = Annotated[list[str] | None, typer.Option("--option", metavar="KEY=VALU
 def main() -> None:
     """The entry point of the command `tahoe`."""
     _prepare_output()
+    watch_command_line()
     try:
         app()
     except OSError as error:  # typer handles closed pipes; this is for example a full disk
@@ -70,8 +75,8 @@ def _root(_: OwnVersion = False) -> None:
     """Separates the options of `tahoe` itself from the commands."""
 
 
-def open_table(path: str, option: Sequence[str] | None) -> Table:
-    return Table(path, dict(key_value(text, "--option") for text in option or ()))
+def open_table(path: str, option: Sequence[str] | None) -> tahoe.Table:
+    return tahoe.Table(path, dict(key_value(text, "--option") for text in option or ()))
 
 
 def key_value(text: str, option: str) -> tuple[str, str]:

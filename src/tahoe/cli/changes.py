@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
-from tahoe.cli.output import ROWS_SHOWN_MAX, print_json, print_rows
-from tahoe.cli.values import plain_rows
+from tahoe.cli.output import ROWS_SHOWN_MAX, print_json
+from tahoe.cli.rows import plain_rows, print_rows
 
 From = Annotated[str, typer.Option("--from", metavar="VERSION", help="First version, or its tag.")]
 

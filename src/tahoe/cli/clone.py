@@ -10,7 +10,7 @@ from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, key_value, open_table
 from tahoe.cli.convert import Partition, partition_columns
-from tahoe.cli.output import print_facts, print_json, print_progress
+from tahoe.cli.output import print_facts, print_json
 from tahoe.table.maintenance.clone import CloneReport
 from tahoe.table.maintenance.foreign_sources import NO_VERSION
 
@@ -54,7 +54,6 @@ def clone(
             source_format=source_format,
             partition_schema=columns,
             storage_options=dict(key_value(text, "--target-option") for text in target_option or option or ()),
-            progress=print_progress,
         )
     if as_json:
         print_json(asdict(report))

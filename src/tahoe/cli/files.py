@@ -10,7 +10,8 @@ from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json, print_table
-from tahoe.cli.values import cell, plain_rows
+from tahoe.cli.rows import plain_rows
+from tahoe.cli.values import cell
 from tahoe.protocol.column_mapping import physical_path
 from tahoe.protocol.predicate import columns_of
 from tahoe.protocol.schema import DataType

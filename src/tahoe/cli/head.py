@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
-from tahoe.cli.output import print_json, print_rows
-from tahoe.cli.values import plain_rows
+from tahoe.cli.output import print_json
+from tahoe.cli.rows import plain_rows, print_rows
 
 Rows = Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")]
 Columns = Annotated[list[str] | None, typer.Option("--column", metavar="NAME", help="Only this column; may be repeated. Default: all.")]

@@ -11,7 +11,8 @@ from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, print_json, print_table
-from tahoe.cli.values import cell, flat, plain_rows, second, with_numbers
+from tahoe.cli.rows import plain_rows
+from tahoe.cli.values import cell, flat, second, with_numbers
 from tahoe.table.inspection.inspector import INSPECTIONS
 
 What = Annotated[str, typer.Argument(metavar="WHAT", help=f"One of {', '.join(INSPECTIONS)}.")]

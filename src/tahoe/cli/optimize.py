@@ -9,7 +9,7 @@ import typer
 from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
-from tahoe.cli.output import print_facts, print_json, print_progress
+from tahoe.cli.output import print_facts, print_json
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.properties import parse_size
 from tahoe.table.maintenance.optimize import OptimizeReport
@@ -49,7 +49,7 @@ def optimize(
     with errors_as_messages():
         table = open_table(path, option)
         size = _size(target_size, table.url)
-        report = table.optimize(where, z_order_by=zorder_by or (), full=full, max_file_bytes=size, dry_run=dry_run, progress=print_progress)
+        report = table.optimize(where, z_order_by=zorder_by or (), full=full, max_file_bytes=size, dry_run=dry_run)
     if as_json:
         print_json({"table": table.url, "dry_run": dry_run, **_report_json(report)})
         return

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import IO, Any
 
-import pyarrow as pa
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
@@ -16,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from tahoe.cli.values import cell, json_value, plain_rows
+from tahoe.cli.values import json_value
 from tahoe.protocol.names import visible
 
 # People do not read longer tables; --json prints all rows.
@@ -89,16 +88,6 @@ def print_table(
         console.print(f"and {more:,} more; --json prints all")
 
 
-def print_rows(rows: pa.Table, *, more: int = 0) -> None:
-    """Print rows of a table."""
-    cells = [[cell(value) for value in row.values()] for row in plain_rows(rows)]
-    print_table(rows.column_names, cells, right=[field.name for field in rows.schema if _is_number(field.type)], more=more)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
 def _cut(cells: Sequence[Sequence[str]], column: int, width: int) -> Iterator[list[str]]:
     """The rows below the headings with the values of one column cut, so that each fits into a line."""
     taken = sum(max(map(cell_len, other)) + len(COLUMN_GAP) for n, other in enumerate(zip(*cells, strict=True)) if n != column)
@@ -133,12 +122,6 @@ def _print_vertically(console: Console, records: Sequence[Mapping[str, str]]) ->
         if number:
             console.print()
         console.print(grid)
-
-
-def print_progress(done: int, total: int) -> None:
-    """Say on a terminal how many files are done, in one line that is written anew."""
-    if sys.stderr.isatty():
-        print(f"\r{done:,} of {total:,} files", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
 
 def counted(count: int, name: str) -> str:

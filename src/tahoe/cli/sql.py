@@ -11,8 +11,8 @@ import pyarrow as pa
 import typer
 
 from tahoe.cli.app import AsJson, Options, Timestamp, Version, errors_as_messages, key_value, open_table
-from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json_list, print_rows
-from tahoe.cli.values import plain_rows
+from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json_list
+from tahoe.cli.rows import plain_rows, print_rows
 from tahoe.errors import PackageMissingError
 
 if TYPE_CHECKING:

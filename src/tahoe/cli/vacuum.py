@@ -10,7 +10,7 @@ import typer
 from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
-from tahoe.cli.output import ROWS_SHOWN_MAX, counted, open_console, print_json, print_progress, printable
+from tahoe.cli.output import ROWS_SHOWN_MAX, counted, open_console, print_json, printable
 from tahoe.cli.values import second
 from tahoe.table.maintenance.vacuum import VacuumReport
 
@@ -33,9 +33,7 @@ def vacuum(
 ) -> None:
     """Delete the files that no version within the retention needs. The exit code is 1 if some could not be deleted."""
     with errors_as_messages():
-        report = open_table(path, option).vacuum(
-            retain, lite=lite, dry_run=dry_run, retention_check=not no_retention_check, progress=print_progress
-        )
+        report = open_table(path, option).vacuum(retain, lite=lite, dry_run=dry_run, retention_check=not no_retention_check)
     if as_json:
         print_json(_report_json(report))
     else:

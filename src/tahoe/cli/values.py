@@ -1,4 +1,4 @@
-"""Arrow values as Python values that JSON can represent, or as text for people."""
+"""Python values as values that JSON can represent, or as text for people."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
-
-import pyarrow as pa
-
-from tahoe.protocol.partitions import format_partition_value
-from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ
 
 _INTEGER = re.compile(r"-?(0|[1-9]\d*)")
 
@@ -66,35 +60,3 @@ def json_value(value: Any) -> Any:
             return value.hex()
         case _:
             return str(value)
-
-
-def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
-    columns = [_values(column) for column in table.columns]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    if not pa.types.is_nested(column.type):
-        with suppress(OverflowError, ValueError):  # a date outside of Python's calendar
-            values: list[Any] = column.to_pylist()
-            return values
-    return [_value(scalar) for scalar in column]
-
-
-def _value(scalar: pa.Scalar) -> Any:
-    """A scalar as a Python value. A map becomes a dict with its keys as text; a date outside of Python's calendar becomes text."""
-    kind = scalar.type
-    if not scalar.is_valid:
-        return None
-    if pa.types.is_map(kind):
-        return {cell(_value(entry["key"])): _value(entry["value"]) for entry in scalar.values}
-    if pa.types.is_struct(kind):
-        return {name: _value(item) for name, item in scalar.items()}
-    if pa.types.is_list(kind):
-        return [_value(item) for item in scalar.values]
-    try:
-        return scalar.as_py()
-    except (OverflowError, ValueError):
-        if pa.types.is_date(kind):
-            return format_partition_value(scalar.value, DATE)
-        return format_partition_value(scalar.value, TIMESTAMP if kind.tz else TIMESTAMP_NTZ)
