@@ -484,3 +484,29 @@ def test_keys_that_are_turned_into_text_do_not_hinder_a_commit_behind_another(
     with pytest.raises(ConcurrentAppendException):
         table.merge(texts, "t.id = s.k" if rows < 100 else "string(t.id) = s.k").whenMatchedUpdate(set={"amount": "s.v"}).execute()
     assert len(data_files(path)) == len(before) + 1
+
+
+def test_jobs_are_named_after_steps(spark: SparkSession, path: str) -> None:
+    """Spark's UI shows ten jobs of one name; or the description of the user's own jobs is lost."""
+    table = make(spark.range(10).selectExpr("id", "'a' v"), path, COPIES)
+    context, before = spark.sparkContext, max(described_jobs(spark))
+    context.setJobDescription("nightly")
+    try:
+        source = spark.range(2, 20).selectExpr("id", "'x' v").alias("s")
+        table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdate(set={"v": "s.v"}).execute()
+        table.delete("id % 7 = 3")
+        assert context.getLocalProperty("spark.job.description") == "nightly"
+    finally:
+        context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+    named = {description for number, description in described_jobs(spark).items() if number > before}
+    steps = ("MERGE: find rows", "MERGE: write rows", "MERGE: copy rows", "DELETE: find rows", "DELETE: copy rows")
+    assert {f"nightly: tahoe {step}" for step in steps} <= named
+
+
+def described_jobs(spark: SparkSession) -> dict[int, str | None]:
+    """The descriptions of the jobs so far, by their numbers; the oldest are let go."""
+    core: Any = spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
+    core.listenerBus().waitUntilEmpty()
+    jobs = core.statusStore().jobsList(spark.sparkContext._jvm.java.util.ArrayList())  # type: ignore[union-attr]
+    found = [jobs.apply(number) for number in range(jobs.size())]
+    return {int(job.jobId()): job.description().get() if job.description().isDefined() else None for job in found}

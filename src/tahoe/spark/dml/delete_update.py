@@ -79,7 +79,7 @@ def delete(command: Delete) -> int:
 
 
 def _delete(command: Delete) -> int:
-    with RowChange(command.target) as change:
+    with RowChange(command.target, command=DELETE) as change:
         if change.is_recorded:
             return 0
         if command.condition is None:
@@ -134,7 +134,7 @@ def update(command: Update) -> int:
 
 
 def _update(command: Update) -> int:
-    with RowChange(command.target) as change:
+    with RowChange(command.target, command=UPDATE) as change:
         search = Search(change, F.lit(True) if command.condition is None else command.condition)
         values = resolved(command.assignments, change.schema, command.target.name, change.snapshot.url)
         planned = _updated(change, search.rows, values)

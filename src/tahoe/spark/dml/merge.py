@@ -59,7 +59,7 @@ def merge(command: Merge) -> Merged:
 
 def _merge(command: Merge) -> Merged:
     only_inserts = all(clause.kind == "insert" for clause in command.clauses)
-    with RowChange(command.target, removes_data=not only_inserts, evolve=partial(evolved_schema, command)) as change:
+    with RowChange(command.target, command=MERGE, removes_data=not only_inserts, evolve=partial(evolved_schema, command)) as change:
         if change.options.merges_by_partition and change.snapshot.partition_columns:
             change.options = change.options.redistributing(True)
         analysed = AnalysedMerge(command, change)

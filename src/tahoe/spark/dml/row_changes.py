@@ -31,6 +31,7 @@ from tahoe.protocol.names import quoted
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.spark.dml.job_steps import JobSteps
 from tahoe.spark.dml.row_checks import check_rows
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of
@@ -111,6 +112,7 @@ class RowChange:
         self,
         target: Target,
         *,
+        command: str | None = None,
         removes_data: bool = True,
         data_change: bool = True,
         evolve: Callable[[Snapshot, bool], Struct] = lambda snapshot, _: snapshot.schema,
@@ -120,6 +122,7 @@ class RowChange:
         """Begin the command.
 
         Args:
+            command: its name; the operation of the plan if None.
             removes_data: whether the command may delete rows; append-only tables refuse it.
             data_change: whether the command changes the table's rows; False if it only rearranges them.
             evolve: `evolve(snapshot, auto_merge)`: the schema to evolve to. `auto_merge`: the session's automatic schema evolution is on.
@@ -146,12 +149,15 @@ class RowChange:
         self._draft = replace(self.plan.draft(), reads=None, txn=self.options.txn)
         self._touched: list[Touched] = []
         self._materialised: list[DataFrame] = []
+        self._steps = JobSteps(self.spark, command or self.plan.request.operation)
         self._held = hold(self.snapshot)
 
     def __enter__(self) -> RowChange:
+        self._steps.begin("find rows")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._steps.end()
         self._release_rows()
         if error is not None:
             self._draft.discard()
@@ -286,8 +292,9 @@ class RowChange:
             forget_rows(self.target.spark, self._materialised)
         self._materialised.clear()
 
-    def write(self, completed: Completed) -> Written:
+    def write(self, completed: Completed, *, step: str = "write rows") -> Written:
         """Write rows as new files of the table. Updated and copied rows have the row tracking columns; new rows may omit them."""
+        self._steps.begin(step)
         tracking, hidden, renamed = self.snapshot.row_tracking, list[Field](), completed.frame
         if tracking is not None and KEPT_ROW_ID in renamed.columns:
             names = {KEPT_ROW_ID: tracking.row_id_column, KEPT_ROW_VERSION: tracking.row_commit_version_column}
@@ -316,7 +323,7 @@ class RowChange:
         """Write rows of the table unchanged. Returns how many rows were written."""
         names = [*without_void(self.schema).names, *self.kept_names]
         stored = self.as_they_are(rows.select(*[F.col(quoted(name)) for name in names]))
-        return self.write(Completed(frame=stored)).num_records
+        return self.write(Completed(frame=stored), step="copy rows").num_records
 
     def as_they_are(self, rows: DataFrame) -> DataFrame:
         """Existing rows with the columns and types of the table after the command. Column rules and constraints are not applied to them."""
@@ -325,6 +332,7 @@ class RowChange:
 
     def write_changes(self, rows: DataFrame) -> None:
         """Write change data files: the table's columns, and `_change_type`."""
+        self._steps.begin("write the change data feed")
         columns = [F.col(quoted(name)) for name in (*without_void(self.plan.schema).names, CHANGE_TYPE)]
         written = write_changes(self.plan, self.options, rows.select(*columns), self.refusals)
         self._draft.on_discard(written.discard)
@@ -384,16 +392,16 @@ class RowChange:
 
     def vector_metrics(self, prefix: str) -> dict[str, int]:
         """How many deletion vectors are added and removed, as the reference counts: a replaced vector counts as both."""
-        if not self.deletes_by_vector:
-            return {f"{prefix}DeletionVectors{what}": 0 for what in ("Added", "Removed", "Updated")}
-        had = [t for t in self._touched if t.deletion.file.deletion_vector is not None]
-        updated = sum(not t.is_whole for t in had)
-        added = sum(not t.is_whole for t in self._touched)
-        return {
-            f"{prefix}DeletionVectorsAdded": added,
-            f"{prefix}DeletionVectorsRemoved": len(had),
-            f"{prefix}DeletionVectorsUpdated": updated,
-        }
+        return _vector_metrics(self._touched if self.deletes_by_vector else (), prefix)
+
+
+def _vector_metrics(touched: Sequence[Touched], prefix: str) -> dict[str, int]:
+    had = [t for t in touched if t.deletion.file.deletion_vector is not None]
+    return {
+        f"{prefix}DeletionVectorsAdded": sum(not t.is_whole for t in touched),
+        f"{prefix}DeletionVectorsRemoved": len(had),
+        f"{prefix}DeletionVectorsUpdated": sum(not t.is_whole for t in had),
+    }
 
 
 def columns_of(schema: Struct) -> list[Column]:

@@ -113,7 +113,7 @@ def _write_again(target: Target, snapshot: Snapshot, metadata: Metadata, numbers
     """Commit new metadata, and rewrite some files, given by number, to conform to it."""
     request = WriteRequest(mode="append", schema=snapshot.schema, data_change=False)
     plan = replace(plan_existing(target.table, request, snapshot), metadata=metadata)
-    with RowChange(target, removes_data=False, plan=plan) as change:
+    with RowChange(target, command=operation, removes_data=False, plan=plan) as change:
         if len(numbers):
             wanted = set(numbers)
             change.remove([add for number, add in enumerate(snapshot.live.adds()) if number in wanted])
