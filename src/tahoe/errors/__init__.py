@@ -33,7 +33,7 @@
     │   │   ExpressionFailedError; below the first
     │   │   UnknownFeaturePropertyError, ManifestPropertyError
     │   ├── InvalidArgumentError          a method was called with an invalid argument
-    │   ├── UnknownArgumentError          a method was called with an argument that it does not have; it is a TypeError
+    │   ├── UnknownArgumentError          a method was called with an argument that it does not have
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError, VacuumPartitionError
     │   ├── ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError, ClusteringWithPredicateError,
     │   │   ClusteringWithZOrderError, OptimizeFullNotSupportedError

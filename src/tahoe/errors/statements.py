@@ -18,12 +18,12 @@ class InvalidArgumentError(DeltaAnalysisError):
 
 
 class UnknownArgumentError(DeltaAnalysisError, TypeError):
-    """A method was called with a keyword argument that it does not have."""
+    """A method was called with a keyword argument that it does not have. As in Python, it is a `TypeError`."""
 
     condition = "DELTA_UNKNOWN_ARGUMENT"
     sqlstate = "22023"
     pyspark_class = "IllegalArgumentException"
-    what = "{method}() has no argument {argument}; it has {arguments}."
+    what = "{table}: {method}() has no argument {argument}; it has {arguments}."
     todo = "Check the spelling."
 
     def __init__(self, **parameters: Any) -> None:

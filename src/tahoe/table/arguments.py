@@ -114,18 +114,23 @@ def takes(**rules: Rule) -> Callable[[Method], Method]:
         def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
             for name in kwargs if not is_open else ():
                 if name not in names:
-                    raise UnknownArgumentError(method=method.__name__, argument=name, arguments=", ".join(names))
+                    raise UnknownArgumentError(table=_told(self), method=method.__name__, argument=name, arguments=", ".join(names))
             by_position = list(args)
             for at, parameter, rule in places:
                 given: Any = by_position if at < len(args) else kwargs
                 key = at if at < len(args) else parameter.name
                 if (given is by_position or key in kwargs) and given[key] is not parameter.default:
-                    given[key] = rule(given[key], parameter.name, table=str(getattr(self, "url", "the table")))
+                    given[key] = rule(given[key], parameter.name, table=_told(self))
             return method(self, *by_position, **kwargs)
 
         return checked  # type: ignore[return-value]
 
     return decorate
+
+
+def _told(owner: object) -> str:
+    """The table of a method's object, as far as it is known yet."""
+    return str(getattr(owner, "url", "the table"))
 
 
 def _described(value: object) -> str:

@@ -27,6 +27,7 @@ from tahoe.spark.jvm.table_cache import within_text
 from tahoe.spark.reading.deletion_vectors import BROADCAST_BYTES_MAX, CHUNK_ROWS, CHUNK_WORDS, KEY, WORDS, Chunks, bitmaps
 from tahoe.spark.reading.metadata_columns import POSITION, ROW_BITS
 from tahoe.spark.reading.scan import relation_of
+from tahoe.table.log.deletion_vectors import row_indexes
 from tahoe.table.reading.snapshot import Snapshot
 
 # The size of Spark's own bitmaps (`bitmap_construct_agg`), in bits: 1 << 15 = 32,768 rows.
@@ -168,5 +169,5 @@ def with_flags(frame: DataFrame, positions: Positions, column: str, flag: str) -
 def _chunks(positions: Positions) -> Chunks:
     """The bitmaps of the positions, keyed by the upper bits of the positions that each bitmap covers."""
     files = sorted(positions.by_file.items())
-    found = [bitmaps((file << ROW_BITS) | np.fromiter(indexes, dtype=np.int64, count=len(indexes))) for file, indexes in files]
+    found = [bitmaps((file << ROW_BITS) | row_indexes(indexes)) for file, indexes in files]
     return Chunks(np.concatenate([keys for keys, _ in found]), np.concatenate([words for _, words in found]).view(np.int64))

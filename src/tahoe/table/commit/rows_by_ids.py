@@ -19,7 +19,7 @@ from tahoe.protocol.actions import Add, FileAction, Remove
 from tahoe.protocol.conflict import Winner
 from tahoe.protocol.row_tracking import preserves_row_ids
 from tahoe.protocol.stats import num_records_of
-from tahoe.table.log.deletion_vectors import deleted_rows
+from tahoe.table.log.deletion_vectors import deleted_rows, row_indexes
 from tahoe.table.reading.rows import read_row_ids
 from tahoe.table.reading.snapshot_state import SnapshotState
 
@@ -61,7 +61,7 @@ def _ids(base: SnapshotState, file: Remove, rows: BitMap64 | None) -> npt.NDArra
     """The row ids of some rows of a file, or of all its live rows."""
     ids = read_row_ids(base, file)
     chosen = BitMap64(range(len(ids))) - deleted_rows(base.log, file) if rows is None else rows
-    return ids[np.fromiter(chosen, np.int64, len(chosen))]
+    return ids[row_indexes(chosen)]
 
 
 class _Ids:
@@ -71,7 +71,7 @@ class _Ids:
         self._paths = [base.log.canonical(file.path) for file in files]
         found = [read_row_ids(base, file) for file in files]
         dead = [deleted_rows(base.log, file) for file in files]
-        live = [np.setdiff1d(np.arange(len(ids)), np.fromiter(gone, np.int64, len(gone))) for ids, gone in zip(found, dead, strict=True)]
+        live = [np.setdiff1d(np.arange(len(ids)), row_indexes(gone)) for ids, gone in zip(found, dead, strict=True)]
         ids = np.concatenate([ids[rows] for ids, rows in zip(found, live, strict=True)] or [np.empty(0, np.int64)])
         order = np.argsort(ids)
         self._ids = ids[order]

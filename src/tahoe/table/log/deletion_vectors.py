@@ -46,11 +46,16 @@ def load_deletion_vector(log: Log, vector: DeletionVectorDescriptor, file: str, 
     Raises:
         DeletionVectorError: the vector is missing or damaged, or deletes rows that the file does not have.
     """
-    deleted = np.fromiter(load_bitmap(log, vector, file), dtype=np.int64, count=vector.cardinality)
-    if rows is not None and len(deleted) and deleted[-1] >= rows:
-        detail = f"it deletes row {deleted[-1]}, but the file has {rows} rows"
+    deleted = load_bitmap(log, vector, file)
+    if rows is not None and deleted and deleted.max() >= rows:
+        detail = f"it deletes row {deleted.max()}, but the file has {rows} rows"
         raise DeletionVectorError(table=log.url, vector=vector.unique_id, file=file, detail=detail)
-    return deleted
+    return row_indexes(deleted)
+
+
+def row_indexes(rows: BitMap64) -> npt.NDArray[np.int64]:
+    """The rows of a bitmap in order. Iterating over it in Python takes ten times as long."""
+    return np.asarray(rows.to_array()).astype(np.int64)
 
 
 def deleted_rows(log: Log, file: FileAction) -> BitMap64:

@@ -15,12 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyroaring import BitMap64
 
 from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.actions import DeletionVectorDescriptor, FileAction, decode_deletion_vector
 from tahoe.protocol.column_mapping import column_id, stored_name
-from tahoe.protocol.conflict import RowIndexes
 from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.partitions import parse_partition_value
 from tahoe.protocol.predicate import Predicate, columns_of, has_unknown
@@ -29,7 +29,7 @@ from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, St
 from tahoe.table.arrow.file_columns import file_column, julian_column
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.types import arrow_field, arrow_type
-from tahoe.table.log.deletion_vectors import load_deletion_vector
+from tahoe.table.log.deletion_vectors import load_deletion_vector, row_indexes
 from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.snapshot_state import SnapshotState
 
@@ -299,7 +299,7 @@ def matching_rows(snapshot: SnapshotState, file: FileAction, predicate: Predicat
 
 
 def read_file(
-    snapshot: SnapshotState, file: FileAction, positions: RowIndexes | npt.NDArray[np.int64], *, with_row_ids: bool = False
+    snapshot: SnapshotState, file: FileAction, positions: BitMap64 | npt.NDArray[np.int64], *, with_row_ids: bool = False
 ) -> pa.Table:
     """The rows of one file at some row indexes, whether deleted or not.
 
@@ -311,7 +311,7 @@ def read_file(
     """
     tracked = tracked_fields() if with_row_ids else []
     rows = _read_file(snapshot, _physical(snapshot, file), [*snapshot.schema, *tracked])
-    return rows.take(pa.array(np.fromiter(positions, np.int64, len(positions))))
+    return rows.take(pa.array(row_indexes(positions) if isinstance(positions, BitMap64) else positions))
 
 
 def physical_rows(snapshot: SnapshotState, file: FileAction, columns: Sequence[str]) -> pa.Table:

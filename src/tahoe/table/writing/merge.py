@@ -26,6 +26,7 @@ from tahoe.protocol.predicate import TRUE
 from tahoe.protocol.schema import BOOLEAN, Field, Struct
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.types import arrow_schema, delta_schema
+from tahoe.table.log.deletion_vectors import row_indexes
 from tahoe.table.reading.read_set import RowsRead
 from tahoe.table.reading.rows import physical_rows, read_file
 from tahoe.table.reading.snapshot import Snapshot
@@ -204,7 +205,7 @@ class Merging:
             self._insert(changes)
 
     def _file(self, add: Add, matcher: Matcher, changes: RowChanges) -> None:
-        places = positions_of(self._left(add))
+        places = row_indexes(self._left(add))
         target, source = self._pairs(add, places, matcher)
         self._is_matched[source] = True
         if self._matched and len(target):
@@ -328,10 +329,6 @@ class Merging:
     @cached_property
     def _by_columns(self) -> dict[tuple[str, ...], NewRows]:
         return {}
-
-
-def positions_of(rows: BitMap64) -> Rows:
-    return np.fromiter(rows, np.int64, len(rows))
 
 
 def _struct(rows: pa.Table) -> pa.Array:

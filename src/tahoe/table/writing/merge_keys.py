@@ -100,13 +100,15 @@ class Matcher:
                 part = np.arange(start, min(start + step, self._source_rows))
                 yield np.tile(np.arange(rows), len(part)), np.repeat(part, rows)
             return
-        codes = np.zeros(rows, np.int64)
+        left, codes = np.arange(rows), np.zeros(rows, np.int64)  # the rows that may match; after the first key they are few
         for place, values in enumerate(keys):
-            codes = _found(self._levels[place], self._combined(codes, self._coded(place, values), place))
+            next_codes = self._coded(place, values)[left]
+            there = np.flatnonzero(next_codes >= 0)
+            codes = _found(self._levels[place], self._combined(codes[there], next_codes[there], place))
+            left, codes = left[there[codes >= 0]], codes[codes >= 0]
         low, high = np.searchsorted(self._codes, codes, "left"), np.searchsorted(self._codes, codes, "right")
-        counts = np.where(codes < 0, 0, high - low)
-        target = np.repeat(np.arange(rows), counts)
-        starts = np.repeat(low - np.concatenate([[0], np.cumsum(counts)[:-1]]) if rows else low, counts)
+        target = np.repeat(left, high - low)
+        starts = np.repeat(low - np.cumsum(high - low) + (high - low), high - low)
         yield target, self._order[starts + np.arange(len(target))]
 
     def _coded(self, place: int, values: pa.Array) -> Rows:

@@ -15,12 +15,13 @@ from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.predicate import has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.table.arguments import FILTER, FLAG, KEYS, ROWS, SET, TEXT, Data, takes
+from tahoe.table.log.deletion_vectors import row_indexes
 from tahoe.table.reading.filters import Filter
 from tahoe.table.reading.rows import read_file
 from tahoe.table.writing.arrow_values import NewRows, given_by_update
 from tahoe.table.writing.arrow_writer import delete_files
 from tahoe.table.writing.assignments import Scope, parse_assignments, with_assigned
-from tahoe.table.writing.merge import MergeRequest, Merging, positions_of
+from tahoe.table.writing.merge import MergeRequest, Merging
 from tahoe.table.writing.merge_builder import MergeBuilder
 from tahoe.table.writing.row_changes import ChangedRows, RowChanges
 from tahoe.table.writing.row_edits import RowEdits
@@ -60,7 +61,7 @@ class RowUpdates(RowEdits):
         rules = NewRows(plan, given := given_by_update(plan.column_values, plan.schema, {path[0] for path in assigned}), updates=True)
         with self._changing(plan) as changes:
             for add in read.snapshot.scan(read.predicate).adds():
-                positions = positions_of(self._matching(read, add) & self._left(add))
+                positions = row_indexes(self._matching(read, add) & self._left(add))
                 if len(positions):
                     before = read_file(current, add, positions, with_row_ids=current.row_tracking is not None)
                     own = before.select(current.schema.names)
