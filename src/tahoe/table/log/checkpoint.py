@@ -228,7 +228,7 @@ def _read_few(columns: NestedColumns) -> list[Action]:
     """The actions other than files in a Parquet file."""
     try:
         names = [name for name in _FEW if columns.has((name,))]
-        table = columns.open().read_row_groups(_groups_with(columns.footer, names), columns=names)
+        table = columns.open().read_row_groups(_groups_with(columns.footer, names), columns=names, use_threads=False)
         return [action for name in names for action in _decode_column(table, name)]
     except UNREADABLE as error:
         raise _corrupt(columns, str(error)) from error

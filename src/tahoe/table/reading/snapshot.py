@@ -220,7 +220,7 @@ def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
     """Load a small version from its version checksum, which saves reading the earlier log files."""
     if segment.checksum is None or segment.commit is None or len(segment.deltas) + (segment.checkpoint is not None) < 3:
         return None
-    found = _trusted_checksum(log, segment.commit)
+    found = _trusted_checksum(log, segment.commit, with_files=True)
     if found is None or found.files is None or found.txns is None or found.domains is None:
         return None
     state = State(
@@ -232,8 +232,8 @@ def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
     return _checked(log, state, LiveFiles([MemoryPart(to_table(found.files))]), segment.version, segment.commit)
 
 
-def _trusted_checksum(log: Log, commit: LogFile) -> VersionChecksum | None:
-    """The version checksum beside a commit, if it may be relied upon; None otherwise.
+def _trusted_checksum(log: Log, commit: LogFile, *, with_files: bool = False) -> VersionChecksum | None:
+    """The version checksum beside a commit, if it may be relied upon, and lists the files if that is asked for; None otherwise.
 
     Only checksums written by tahoe are used, and only if checksum and commit have the same `txnId`. Checksums of other writers are compared
     by `tahoe check`, but not relied upon.
@@ -242,7 +242,7 @@ def _trusted_checksum(log: Log, commit: LogFile) -> VersionChecksum | None:
         found = parse_version_checksum(log.env.store.get(log_files.checksum_key(commit.version)))
     except FileNotFoundError:
         return None
-    if found is None or not found.is_whole:
+    if found is None or not found.is_whole or (with_files and found.files is None):
         return None
     info = next((a for a in log.read(commit) if isinstance(a, CommitInfo)), CommitInfo({}))
     is_ours = info.txn_id is not None and info.txn_id == found.txn_id and "tahoe/" in str(info.fields.get("engineInfo"))
