@@ -44,6 +44,7 @@ QUESTIONS = (
     "answers",
     "joins",
     "limits",
+    "connect",
 )
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")

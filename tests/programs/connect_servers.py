@@ -44,6 +44,10 @@ class Server:
         return session
 
     @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
     def errors(self) -> str:
         return (self.folder / "stderr").read_text()
 
@@ -90,38 +94,58 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-class Query:
-    """A query of three rows that runs until `let_end`, in a thread."""
+class Gate:
+    """Where a query waits until it is opened."""
 
-    def __init__(self, session: SparkSession, folder: Path) -> None:
-        self.rows: list[int] = []
-        self.error: BaseException | None = None
-        self._begun, self._may_end = folder / "begun", folder / "may end"
-        self._thread = threading.Thread(target=self._collect, args=(self._frame(session),), daemon=True)
-        self._thread.start()
-        until(lambda: self._begun.exists() or self.error)
-        assert self.error is None
+    def __init__(self, folder: Path) -> None:
+        self._reached, self._opened = folder / "reached", folder / "opened"
 
-    def _frame(self, session: SparkSession) -> DataFrame:
-        begun, may_end, seconds = self._begun, self._may_end, 2 * PATIENCE_SECONDS
+    def waiting(self) -> Callable[[], None]:
+        """What functions of the query call, in Python workers of the server."""
+        reached, opened, seconds = self._reached, self._opened, 2 * PATIENCE_SECONDS
 
-        def wait(batches: Any) -> Any:
-            begun.touch()
+        def wait() -> None:
+            reached.touch()
             end = time.monotonic() + seconds
-            while not may_end.exists() and time.monotonic() < end:
+            while not opened.exists() and time.monotonic() < end:
                 time.sleep(0.02)
+
+        return wait
+
+    def rows(self, session: SparkSession) -> DataFrame:
+        """Three rows that come when the gate is open."""
+        wait = self.waiting()
+
+        def slowly(batches: Any) -> Any:
+            wait()
             yield from batches
 
-        return session.range(3).coalesce(1).mapInArrow(wait, "id long")
+        return session.range(3).coalesce(1).mapInArrow(slowly, "id long")
 
-    def _collect(self, frame: DataFrame) -> None:
+    def is_reached(self) -> bool:
+        return self._reached.exists()
+
+    def open(self) -> None:
+        self._opened.touch()
+
+
+class Running:
+    """An action in a thread, whose query has come to a gate."""
+
+    def __init__(self, gate: Gate, action: Callable[[], Any]) -> None:
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self._action = action
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        until(lambda: gate.is_reached() or self.has_ended())
+        assert gate.is_reached(), self.error
+
+    def _run(self) -> None:
         try:
-            self.rows.extend(row.id for row in frame.collect())
+            self.result = self._action()
         except BaseException as error:
             self.error = error
-
-    def let_end(self) -> None:
-        self._may_end.touch()
 
     def has_ended(self) -> bool:
         return not self._thread.is_alive()

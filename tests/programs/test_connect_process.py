@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.connect_servers import PATIENCE_SECONDS, Query, command, serving, until
+from tests.programs.connect_servers import PATIENCE_SECONDS, Gate, Running, command, serving, until
 
 
 def test_what_would_be_open_to_all_is_refused_before_anything_starts(tmp_path):
@@ -30,14 +30,15 @@ def test_what_would_be_open_to_all_is_refused_before_anything_starts(tmp_path):
 def test_a_second_signal_ends_the_server_at_once(tmp_path):
     """Though a query runs that would be waited for."""
     with serving(tmp_path) as server:
-        slow = Query(server.client(), tmp_path)
+        gate = Gate(tmp_path)
+        slow = Running(gate, gate.rows(server.client()).collect)
         server.process.send_signal(signal.SIGINT)
         until(lambda: "shutting down" in server.errors)
         assert server.process.poll() is None
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(PATIENCE_SECONDS) == 128 + signal.SIGINT
         assert "Traceback" not in server.errors
-        assert slow.rows == []
+        assert slow.result is None
 
 
 @pytest.fixture

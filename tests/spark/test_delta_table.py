@@ -542,12 +542,14 @@ def test_columns_of_its_dataframe_stand_in_conditions_and_values(spark, path):
 
 
 def test_columns_of_its_dataframe_stand_in_a_merge(spark, path):
+    """With an alias and without, though the source has a column of the same name."""
     spark.createDataFrame([(1, "a"), (2, "b")], "id long, v string").write.format("delta").save(path)
-    table = DeltaTable.forPath(spark, path).alias("t")
-    rows = table.toDF()
     source = spark.createDataFrame([(1, "x")], "id long, w string")
-    table.merge(source, rows.id == source.id).whenMatchedUpdate(rows.v == "a", {"v": F.concat(rows.v, source.w)}).execute()
-    assert sorted(map(tuple, table.toDF().collect())) == [(1, "ax"), (2, "b")]
+    for table in (DeltaTable.forPath(spark, path).alias("t"), DeltaTable.forPath(spark, path)):
+        rows = table.toDF()
+        table.merge(source, rows.id == source.id).whenMatchedUpdate(rows.v > "a", {"v": F.concat(rows.v, source.w)}).execute()
+        table.merge(source, rows.id == source.id).whenMatchedUpdate(rows.v == "a", {"v": F.concat(rows.v, source.w)}).execute()
+    assert sorted(map(tuple, table.toDF().collect())) == [(1, "axx"), (2, "b")]
 
 
 def test_columns_of_another_dataframe_do_not(spark, path):

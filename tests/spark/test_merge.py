@@ -170,6 +170,10 @@ def test_conditions_without_keys(spark: SparkSession, path: str, mode: Mapping[s
     merge = accounts(spark, path, mode).merge(ranges, "t.id between s.low and s.high").whenMatchedDelete()
     assert merge.execute().collect()[0].num_deleted_rows == 5
     assert ids(path) == [0, 1, 5, 6, 9]
+    overlapping = spark.sql("select * from values (0, 1), (1, 5) as s(low, high)").alias("s")
+    with pytest.raises(MultipleSourceRowsError, match=r"for example: id = 1\."):
+        merge_of_ranges = DeltaTable.forPath(spark, path).alias("t").merge(overlapping, "t.id between s.low and s.high")
+        merge_of_ranges.whenMatchedUpdate(set={"id": "s.low"}).execute()
 
 
 def test_several_rows_for_one_are_refused_and_shown(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:

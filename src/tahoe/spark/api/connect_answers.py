@@ -96,6 +96,7 @@ class _Client:
     def _start(self, asked: TableCalls) -> Any:
         if asked.path is not None:
             table = DeltaTable.forPath(self._gateway.spark, asked.path, asked.storage)
+            table.toDF()  # as the client has done if a condition has the table's columns, which then need a qualifier
         elif asked.name is not None:
             table = DeltaTable.forName(self._gateway.spark, asked.name)
         else:

@@ -65,8 +65,10 @@ def _or_remote(method: M) -> M:
     def called(cls: Any, sparkSession: Any = None, *arguments: Any, **named: Any) -> Any:
         session = SparkSession.getActiveSession() if sparkSession is None else sparkSession
         if is_served(session):
+            from tahoe.spark.api.connect_conflicts import know_conflicts  # noqa: PLC0415 - needs grpc
             from tahoe.spark.api.connect_table import RemoteDeltaTable  # noqa: PLC0415 - needs protobuf
 
+            know_conflicts()
             return getattr(RemoteDeltaTable, method.__name__)(session, *arguments, **named)
         return method(cls, sparkSession, *arguments, **named)
 

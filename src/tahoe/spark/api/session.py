@@ -47,8 +47,8 @@ STATEMENTS_OF_RULES = {
 def enable(spark: SparkSession) -> SparkSession:
     """Enable Delta tables in a session, and in sessions created from it: `spark = tahoe.enable(spark)`.
 
-    A second call changes nothing. After `spark.stop()`, enable the new session again. In a Spark Connect session whose server has tahoe
-    there is nothing to do. With another server `format("delta")` works through Python; a warning says what is slower and what is missing.
+    A second call changes nothing. After `spark.stop()`, enable the new session again. In a Spark Connect session whose server has tahoe,
+    the server does everything. With another server `format("delta")` works through Python; a warning says what is slower and missing.
 
     Returns:
         the same session.
@@ -60,6 +60,9 @@ def enable(spark: SparkSession) -> SparkSession:
     """
     shorten_errors(PySparkException)
     if is_served(spark):
+        from tahoe.spark.api.connect_conflicts import know_conflicts  # noqa: PLC0415 - needs grpc
+
+        know_conflicts()
         return spark
     if is_connect(spark):
         from tahoe.spark.api import connect, connect_commands  # noqa: PLC0415 - a session with a JVM never needs them

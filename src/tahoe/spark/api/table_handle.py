@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -40,9 +40,17 @@ class TableHandle:
 
     def target(self) -> Target:
         """The table as the target of a DML command."""
-        parts = [] if self.name is None or self.alias is not None else qualified_name(self.spark, self.name)
-        alias = parts[-1] if parts else self.alias
+        parts = self._qualifier()
+        alias = parts[-1] if parts else None
         return Target(spark=self.spark, table=self.table, alias=alias, qualifier=tuple(parts[:-1]), frames=tuple(self.frames))
+
+    def _qualifier(self) -> Sequence[str]:
+        """What qualifies the table's columns. That of a path is as in SQL; columns of DataFrames need one beside the source of a MERGE."""
+        if self.alias is not None:
+            return [self.alias]
+        if self.name is not None:
+            return qualified_name(self.spark, self.name)
+        return ["delta", self.table.url] if self.frames else []
 
     def condition(self, given: str | Column | None) -> Column | None:
         return None if given is None else own_columns(self.target(), condition_of(given))

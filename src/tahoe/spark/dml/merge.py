@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark 
 from tahoe.errors import MultipleSourceRowsError
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.conflict import EVERYTHING, Reads
+from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import TRUE, Or, Predicate
 from tahoe.spark.dml.merge_analysis import ACTION, AnalysedMerge, union
 from tahoe.spark.dml.merge_command import MERGE, Clause, Kind, Merge, Merged, check_command, evolved_schema
@@ -133,7 +134,8 @@ def _check_repeated(analysed: AnalysedMerge, matches: DataFrame) -> None:
     places = [row[PLACE] for row in several.collect()]
     if not places:  # `left_alone` is an anti join and repeats no row
         return
-    rows = analysed.target.where(F.col(PLACE).isin(places)).select(*analysed.keys.of_target())
+    columns = analysed.keys.of_target() or [F.col(quoted(analysed.target.columns[0]))]
+    rows = analysed.target.where(F.col(PLACE).isin(places)).select(*columns)
     shown = "; ".join(", ".join(f"{name} = {value}" for name, value in row.asDict().items()) for row in rows.collect())
     raise MultipleSourceRowsError(table=analysed.url, keys=shown, condition=analysed.condition)
 

@@ -19,8 +19,7 @@ import scala.runtime.AbstractPartialFunction;
  * plan, which a command's own plans do not have.
  */
 public class ClientColumns extends AbstractPartialFunction {
-  /** Spark copies the tags of a replaced node, the id of the plan among them, to a node that has none. */
-  private static final TreeNodeTag NAMED = new TreeNodeTag("tahoe named");
+  private static final TreeNodeTag PLAN_ID = LogicalPlan$.MODULE$.PLAN_ID_TAG();
 
   private final List plans;
   private final List qualifier;
@@ -49,15 +48,15 @@ public class ClientColumns extends AbstractPartialFunction {
   public Object applyOrElse(Object node, Function1 otherwise) {
     if (!isDefinedAt(node)) return otherwise.apply(node);
     if (!isOwn(plan(node))) return ofSource(node).get();
+    UnresolvedAttribute column = (UnresolvedAttribute) node;
+    column.unsetTagValue(PLAN_ID); // Spark keeps a node that equals its replacement, and copies the tags of one that does not
     List parts = new ArrayList(qualifier);
-    parts.addAll(CollectionConverters.asJava(((UnresolvedAttribute) node).nameParts()));
-    UnresolvedAttribute named = new UnresolvedAttribute(CollectionConverters.asScala(parts).toSeq());
-    named.setTagValue(NAMED, Boolean.TRUE);
-    return named;
+    parts.addAll(CollectionConverters.asJava(column.nameParts()));
+    return new UnresolvedAttribute(CollectionConverters.asScala(parts).toSeq());
   }
 
   private static Option plan(Object node) {
-    return node instanceof UnresolvedAttribute ? ((UnresolvedAttribute) node).getTagValue(LogicalPlan$.MODULE$.PLAN_ID_TAG()) : Option.empty();
+    return node instanceof UnresolvedAttribute ? ((UnresolvedAttribute) node).getTagValue(PLAN_ID) : Option.empty();
   }
 
   private boolean isOwn(Option plan) { return plans.contains(String.valueOf(plan.get())); }
