@@ -59,6 +59,7 @@ sys.stdin.read()
 def serving(*command: str) -> Iterator[list[SparkSession]]:
     """A server's clients."""
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment.pop("SPARK_CONNECT_MODE_ENABLED", None)  # set by the clients of the other server
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     try:
@@ -66,9 +67,11 @@ def serving(*command: str) -> Iterator[list[SparkSession]]:
         if not said.startswith("ready: "):
             raise RuntimeError(f"the server did not start: {' '.join(command)}")
         clients = [SparkSession.builder.remote(said.split()[1]).create() for _ in range(CLIENTS)]
-        yield clients
-        for client in clients:
-            client.stop()
+        try:
+            yield clients
+        finally:
+            for client in clients:
+                client.stop()
     finally:
         process.terminate()
         process.communicate(timeout=120)
