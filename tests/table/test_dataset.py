@@ -19,6 +19,7 @@ import pytest
 import tahoe
 from tahoe.errors import ColumnNotFoundError, DeltaDataError, InvalidPredicateError, UnsupportedOperationError
 from tahoe.table.arrow.conditions import Call, Reference, Value, columns_in, parts_of
+from tests.table.builders import memory_env
 
 VECTORS = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
 DAYS = [dt.date(2026, 1, day) for day in (1, 2, 3)]
@@ -189,6 +190,21 @@ def test_a_data_set_is_of_one_version(table: tahoe.Table) -> None:
 def test_what_is_refused(table: tahoe.Table, call: Callable[[Any], object], error: type[Exception]) -> None:
     with pytest.raises(error):
         call(table.to_pyarrow_dataset())
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda t: ds.Scanner.from_dataset(t).to_table(),
+        lambda t: ds.dataset(pa.table({"number": [1]})).join(t.filter("number > 1"), "number"),
+    ],
+)
+def test_functions_that_pass_by_its_methods_fail(read: Callable[[Any], object]) -> None:
+    """They end the process, or read files without their deletion vectors."""
+    table = tahoe.Table("/t", env=memory_env())
+    table.append(pa.table({"number": [1, 2]}))
+    with pytest.raises(FileNotFoundError, match="this data set is read by its own methods"):
+        read(table.to_pyarrow_dataset())
 
 
 def test_an_error_in_a_file_reaches_who_reads(table: tahoe.Table) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
 
 from tahoe.errors import UnsupportedOperationError
 from tahoe.protocol.predicate import And
@@ -23,7 +24,12 @@ Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
 """Names of columns, expressions by the names of new columns, or None for all columns."""
 
 
-class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
+# The only file of the data set in C++. Functions that pass by the methods below would end the process if there were no data set in C++, and
+# lose the rows if it were empty; so they fail, and say why.
+_FILE = "this data set is read by its own methods: scanner(), to_batches(), to_table()"
+
+
+class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has no types
     """The rows of a version, for consumers of data sets. Made by `Table.to_pyarrow_dataset`. No method of the base class is left as it is.
 
     Args:
@@ -36,6 +42,8 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
     def __init__(self, everything: Scan, filters: Sequence[Filter] = ()) -> None:
         self._everything, self._filters = everything, tuple(filters)
+        nothing = ds.ParquetFileFormat().make_fragment(_FILE, LocalFileSystem())
+        super().__init__([nothing], self.schema, nothing.format)
 
     def __repr__(self) -> str:
         return f"TableDataset({self.url!r}, version={self._everything.snapshot.version})"
