@@ -52,9 +52,10 @@ def shorten_errors(*classes: type[BaseException]) -> None:
 
 
 def _shell() -> Any:
-    """IPython's shell, if this program runs in one."""
+    """IPython's shell, if this program runs in one that lets programs show exceptions."""
     ipython = sys.modules.get("IPython")
-    return None if ipython is None else ipython.get_ipython()
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell if hasattr(shell, "set_custom_exc") else None
 
 
 def _is_ours(error: BaseException) -> bool:

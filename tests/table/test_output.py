@@ -163,3 +163,15 @@ def test_what_is_being_made_tells_what_it_has(table: tahoe.Table) -> None:
         changes.delete("number = 1")
         assert repr(changes) == f"Transaction({table.url!r}, open: DELETE)"
     assert repr(changes) == f"Transaction({table.url!r}, committed as version 3: DELETE)"
+
+
+def test_reports_are_short(table: tahoe.Table) -> None:
+    """A cell that ends with VACUUM prints a million paths."""
+    optimized = table.optimize()
+    assert repr(optimized) == (
+        f"OptimizeReport(version=3, rewritten: 1 of 2 files ({optimized.removed_bytes[0]:,} bytes) "
+        f"as 1 files ({optimized.added_bytes[0]:,} bytes))"
+    )
+    vacuumed = table.vacuum(0, retention_check=False, dry_run=True)
+    assert repr(vacuumed) == f"VacuumReport({table.url!r}, would be deleted: {len(vacuumed.files)} files of {vacuumed.size_bytes:,} bytes)"
+    assert repr(table.report()) == f"TableReport({table.url!r}, version=3)"

@@ -127,6 +127,11 @@ class OptimizeReport:
     cube_bytes: tuple[int, ...] = ()
     cubes: int = 0
 
+    def __repr__(self) -> str:
+        removed = f"{len(self.removed_bytes):,} of {self.files_considered:,} files ({sum(self.removed_bytes):,} bytes)"
+        added = f"{len(self.added_bytes):,} files ({sum(self.added_bytes):,} bytes)"
+        return f"OptimizeReport(version={self.version}, rewritten: {removed} as {added})"
+
     def parts(self, count: int) -> str:
         """A number of bins, by what becomes of each: `1 cube`, `5 partitions`, `2 new files`."""
         name = "new file" if self.order is None else "cube" if self.order.is_clustered else "partition"

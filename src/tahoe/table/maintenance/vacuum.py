@@ -122,6 +122,11 @@ class VacuumReport:
     held_bytes: int = 0
     failed: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        done = "would be deleted" if self.is_dry_run else "deleted"
+        failed = f", {len(self.failed):,} failed" if self.failed else ""
+        return f"VacuumReport({self.table!r}, {done}: {len(self.files):,} files of {self.size_bytes:,} bytes{failed})"
+
     @property
     def paths(self) -> list[str]:
         """The absolute urls of what was deleted, unescaped."""

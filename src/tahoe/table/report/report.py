@@ -26,6 +26,9 @@ class TableReport:
 
     figures: Figures
 
+    def __repr__(self) -> str:
+        return f"TableReport({self.figures.table!r}, version={self.figures.version})"
+
     @cached_property
     def advice(self) -> Sequence[Advice]:
         """What is worth doing, with the statements to run, the most useful first."""
