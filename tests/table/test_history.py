@@ -7,7 +7,7 @@ import pytest
 from tahoe.errors import InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import CommitInfo, Metadata, Protocol, encode_commit
-from tahoe.storage.memory import MemoryStore
+from tahoe.storage.memory import MemoryStore, Operation
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.history import history, parse_timestamp, version_at
 from tahoe.table.reading.snapshot import load_snapshot
@@ -122,3 +122,19 @@ def test_timestamps_as_users_write_them(text, expected_ms):
 def test_a_text_that_is_no_timestamp_is_refused():
     with pytest.raises(InvalidTimeTravelError, match="'yesterday' is not a timestamp"):
         parse_timestamp("yesterday", table="t")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_a_large_commit_only_the_first_line_is_read(is_first: bool):
+    """The history of a table reads the names of a million files."""
+    env = memory_env()
+    log, info = Log(env), CommitInfo({"operation": "WRITE"})
+    files = [add(f"{number:0100d}.parquet") for number in range(1000)]
+    put_commit(env, 0, [info, PROTOCOL, METADATA, *files] if is_first else [PROTOCOL, METADATA, *files, info])
+    store = env.store
+    assert isinstance(store, MemoryStore)
+    found = log.commit_info(0)
+    assert found is not None
+    assert found.fields["operation"] == "WRITE"
+    assert store.calls[Operation.GET] == (0 if is_first else 1)
+    assert log.commit_info(1) is None

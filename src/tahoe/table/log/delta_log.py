@@ -6,7 +6,7 @@ snapshot's work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
@@ -36,6 +36,9 @@ from tahoe.storage.locations import split_file, split_url
 from tahoe.table.log.kept_commits import KeptCommits
 
 Result = TypeVar("Result")
+
+# Who committed usually stands in the first line of a commit, which is read without the files that follow: there may be a million.
+_HEAD_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,12 +226,20 @@ class Log:
 
     def commit_info(self, version: int) -> CommitInfo | None:
         """The `commitInfo` of a commit; None if it has none or metadata cleanup has deleted the commit."""
+        key, store = log_files.commit_key(version), self.env.store
         try:
-            data = self.env.store.get(log_files.commit_key(version))
+            data = store.get_range(key, 0, _HEAD_BYTES)
+            if len(data) == _HEAD_BYTES:
+                first = next(self._actions(version, data[: data.find(b"\n") + 1]), None)
+                if isinstance(first, CommitInfo):
+                    return first
+                data = store.get(key)
         except FileNotFoundError:
             return None
-        actions = decode_commit(data, table=self.url, file=log_files.commit_name(version))
-        return next((a for a in actions if isinstance(a, CommitInfo)), None)
+        return next((a for a in self._actions(version, data) if isinstance(a, CommitInfo)), None)
+
+    def _actions(self, version: int, data: bytes) -> Iterator[Action]:
+        return decode_commit(data, table=self.url, file=log_files.commit_name(version))
 
 
 def _name(key: str) -> str:
