@@ -145,7 +145,7 @@ def test_a_filter_that_cannot_be_understood_is_refused(table):
 def test_new_columns_need_leave_and_then_come_last(table):
     table.append(ROWS)
     wider = ROWS.append_column("extra", pa.array([1, 2, 3, 4]))
-    with pytest.raises(SchemaMismatchError, match=r"no column extra.*mergeSchema=true"):
+    with pytest.raises(SchemaMismatchError, match=r"no column extra.*merge_schema=True"):
         table.append(wider)
     table.append(wider, merge_schema=True)
     assert table.schema.names == ("id", "p", "v", "extra")
