@@ -42,7 +42,6 @@ _TOLD_MAX = 60
 
 _LONGS = range(-(2**63), 2**63)
 
-
 _NAME = re.compile(r"\w+")
 
 
@@ -98,10 +97,7 @@ class Rule:
 
 
 def takes(**rules: Rule) -> Callable[[Method], Method]:
-    """Check and convert arguments of a method, by name, before it is called. The object's `url` names the table in errors.
-
-    Calls of the method with other keyword arguments are refused, with the name that was probably meant.
-    """
+    """Check and convert arguments of a method, by name, and refuse unknown ones. The object's `url` names the table in errors."""
 
     def decorate(method: Method) -> Method:
         parameters = list(inspect.signature(method).parameters.values())[1:]
