@@ -44,6 +44,11 @@ def test_options_for_others_are_not_named(place: Place) -> None:
     assert unknown_options(given, place, table="/t") == []
 
 
+@pytest.mark.parametrize("place", [Place.READ, Place.READ_STREAM, Place.READ_STREAM_OF_FEED], ids=lambda place: place.value)
+def test_options_of_the_reader_of_files_have_an_effect(place: Place) -> None:
+    assert unknown_options(["ignoreMissingFiles", "IGNORECORRUPTFILES", "datetimeRebaseMode", "int96RebaseMode"], place, table="/t") == []
+
+
 def test_a_stream_warns_once_about_each_text() -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")

@@ -30,13 +30,14 @@ _STREAM = (
     *("schemaTrackingLocation", "schemaLocation", "streamingSourceTrackingId"),
     *("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange"),
 )
-_READ_STREAM_OF_FEED = ("path", *_FEED, *_STARTS, *_TIME_TRAVEL, *_STREAM)
+_PARQUETS = ("ignoreMissingFiles", "ignoreCorruptFiles", "datetimeRebaseMode", "int96RebaseMode")  # of Spark's reader of data files
+_READ_STREAM_OF_FEED = ("path", *_PARQUETS, *_FEED, *_STARTS, *_TIME_TRAVEL, *_STREAM)
 _WRITE_EITHER = ("path", "mergeSchema", "overwriteSchema", "optimizeWrite", "userMetadata", "compression", "maxRecordsPerFile")
 _REPLACE = ("replaceWhere", "replaceUsing", "replaceOn", "targetAlias", "partitionOverwriteMode")
 _OF_ONE_WRITE = (*_REPLACE, "txnAppId", "txnVersion", "dataChange")  # sinks refuse them
 
 _NAMES: Mapping[Place, tuple[str, ...]] = {
-    Place.READ: ("path", *_TIME_TRAVEL, *_FEED, *_STARTS, "endingVersion", "endingTimestamp"),
+    Place.READ: ("path", *_PARQUETS, *_TIME_TRAVEL, *_FEED, *_STARTS, "endingVersion", "endingTimestamp"),
     Place.READ_STREAM: (*_READ_STREAM_OF_FEED, *_CHANGES),
     Place.READ_STREAM_OF_FEED: _READ_STREAM_OF_FEED,
     Place.WRITE: (*_WRITE_EITHER, *_OF_ONE_WRITE, "clusterOnWrite"),
