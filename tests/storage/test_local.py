@@ -101,6 +101,9 @@ def test_content_and_names_are_forced_to_the_disk_in_order(store: LocalStore, mo
     parent = Path(store.url.removeprefix("file://")).parent.name
     store.put_if_absent("_delta_log/0.json", b"x")
     assert steps == ["mkdir t", f"sync {parent}", "mkdir _delta_log", "sync t", "sync content", "link", "sync _delta_log"]
+    steps.clear()
+    store.put_if_absent("_delta_log/0.crc", b"x")  # nobody needs a version checksum
+    assert steps == ["link"]
 
 
 def test_a_folder_that_cannot_be_synced_is_no_failure(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:

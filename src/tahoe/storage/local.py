@@ -1,7 +1,7 @@
 """Stores in the local file system.
 
 A file is written under a temporary name in its folder, synced to disk, and then linked or renamed to its name; then the folder is synced
-too. `link` fails if the name exists, as the protocol's "Creation of New Log Entries" requires.
+too. Only version checksums are not synced. `link` fails if the name exists, as the protocol's "Creation of New Log Entries" requires.
 
 On file systems without hard links (FAT, many network and FUSE mounts), `put_if_absent` is refused. Opening the final name with O_EXCL would
 admit only one writer, but readers could see partial content, and a crash would leave a partial commit. A lock file would stop only writers
@@ -39,6 +39,10 @@ from tahoe.storage.locations import LOCAL_SCHEME, local_path, split_url
 # The errors of `link` on file systems without hard links. EPERM may also mean that links are not permitted.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+# Files of this suffix, version checksums, are not synced, because every commit would wait for the disk once more. After a power failure
+# one may be missing or empty; its readers ignore it, as the reference's do.
+_NOT_SYNCED = ".crc"
 
 # Errors after which the request has no effect. Others (EIO, ESTALE, ETIMEDOUT, ...) may come from a network file system.
 _REFUSALS = frozenset(
@@ -215,7 +219,8 @@ class LocalStore:
                 else:
                     shutil.copyfileobj(data, file, _COPY_BYTES)
                 file.flush()
-                os.fsync(file.fileno())
+                if not key.endswith(_NOT_SYNCED):
+                    os.fsync(file.fileno())
             yield path
         finally:
             with suppress(FileNotFoundError):
@@ -235,7 +240,8 @@ class LocalStore:
                 raise AtomicCreateUnsupportedError(table=self.url, operation=f"create {key}", detail=detail) from error
             raise
         try:
-            _sync_folder(os.path.dirname(path))
+            if not key.endswith(_NOT_SYNCED):
+                _sync_folder(os.path.dirname(path))
         except OSError as error:  # the file is there, so the operation is not refused, whatever the error says
             raise StorageUnavailableError(table=self.url, operation=f"create {key}", detail=str(error)) from error
         return True
