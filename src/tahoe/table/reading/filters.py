@@ -86,12 +86,12 @@ class _Implied:
                 return self.by(Call("and", (test, then)))
             case Reference(path) if self._type(path) == BOOLEAN:
                 return self._compared(path, "=", True, [True])
-            case Call("is_null", (Reference(path),), options) if not options["nan_is_null"]:
+            case Call("is_null", (Reference(path),), {"nan_is_null": False}):
                 return IsNull(Column(path)) if self._type(path) else None
             case Call("is_valid", (Reference(path),)):
                 return Not(IsNull(Column(path))) if self._type(path) else None
-            case Call("is_in", (Reference(path),), options):
-                return self._compared(path, "in", options["value_set"], options["value_set"])
+            case Call("is_in", (Reference(path),), {"value_set": list(values)}):
+                return self._compared(path, "in", values, values)
             case Call(function, (Reference(path), Value(value))) if function in _SYMBOLS:
                 return self._compared(path, _SYMBOLS[function], value, [value])
         return None
