@@ -24,7 +24,7 @@ from benchmarks.measure import FOLDER, ROUNDS, Comparison, report
 
 CLIENTS = int(os.environ.get("CLIENTS", "50"))
 # Queries of each client in a round.
-QUERIES = int(os.environ.get("QUERIES", "4"))
+QUERIES = int(os.environ.get("QUERIES", "2"))
 # Rounds that are not measured: the JVM compiles what small queries need only after thousands of them.
 WARM_UP = int(os.environ.get("WARM_UP", "5"))
 GOAL = 1.1
@@ -36,6 +36,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.warehouse.dir": str(FOLDER / "connect" / "warehouse"),
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
 

@@ -39,8 +39,8 @@ _TAKEN = {
 }
 _PLUGINS = "spark.plugins"
 
-# Spark's web pages ask nobody for a name, so they are off unless they are asked for.
-_DEFAULTS = {"spark.app.name": "tahoe connect-server", "spark.ui.enabled": "false"}
+# Spark's web pages ask nobody for a name, and its progress bars fill a server's log: both are off unless they are asked for.
+_DEFAULTS = {"spark.app.name": "tahoe connect-server", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 _LOOPBACK = ("localhost", "::1", "[::1]")
 
