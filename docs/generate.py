@@ -1,4 +1,4 @@
-"""Writes the pages that follow from the code: errors, properties, table features, inspections and the command line."""
+"""Writes the pages that follow from the code: errors, options, settings, properties, table features and the command line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,21 @@ from tahoe.cli.commands import SUMMARIES, load_command
 from tahoe.errors import DeltaError
 from tahoe.protocol.features import FEATURES, Feature
 from tahoe.protocol.properties import PROPERTIES, FeatureProperty, Property
+from tahoe.spark.jvm.option_names import OPTIONS, Option, Place
+from tahoe.spark.jvm.setting_names import SETTINGS
 
 
 def write_pages(folder: Path) -> None:
     """Write each page whose text has changed."""
     folder.mkdir(exist_ok=True)
-    pages = {"errors": _errors, "properties": _properties, "features": _features, "command-line": _command_line}
+    pages = {
+        "errors": _errors,
+        "options": _options,
+        "settings": _settings,
+        "properties": _properties,
+        "features": _features,
+        "command-line": _command_line,
+    }
     for name, page in pages.items():
         text, file = "\n".join(page()) + "\n", folder / f"{name}.md"
         if not file.exists() or file.read_text(encoding="utf-8") != text:
@@ -63,6 +72,56 @@ def _braced(text: str) -> str:
     return re.sub(r"[\\*_<>\[\]`]", lambda found: "\\" + found[0], text)
 
 
+# --- options and settings
+
+_READERS = (Place.READ, Place.READ_STREAM)
+_WRITERS = (Place.WRITE, Place.WRITE_STREAM)
+
+
+def _options() -> Iterator[str]:
+    yield "# Options\n"
+    yield '`option` and `options` of readers and writers with `format("delta")`. Names are case-insensitive. An option that has no effect'
+    yield "where it is given, for example because it is misspelt, gives a warning that names it and the nearest valid option.\n"
+    yield "## Readers\n"
+    yield from _of(_READERS)
+    yield "\nWith `readChangeFeed`, a stream reads commits that delete or change rows, so that the options for these have no effect.\n"
+    yield "## Writers\n"
+    yield from _of(_WRITERS)
+    yield "\nWriters also take [table properties](properties.md) (`delta.…`), and readers and writers what goes into Hadoop's"
+    yield "configuration: `fs.…`, `dfs.…` and `parquet.…`."
+
+
+def _of(places: tuple[Place, ...]) -> Iterator[str]:
+    yield _row("Option", "For", "Default", "Meaning")
+    yield _row("---", "---", "---", "---")
+    for option in OPTIONS:
+        if found := [place.value.partition(".")[2] for place in places if place in option.places]:
+            yield _row(_code(option.name), ", ".join(map(_code, found)), _stated(option.default), _meaning_of(option))
+
+
+def _meaning_of(option: Option) -> str:
+    return f"the same as {_code(option.same_as)}" if option.same_as else option.meaning
+
+
+def _stated(default: str) -> str:
+    """A value as code; a sentence about the default as it is."""
+    return default if " " in default or "`" in default else _code(default)
+
+
+def _settings() -> Iterator[str]:
+    yield "# Settings of a session\n"
+    yield "`spark.conf.set`, `SET` in SQL, or the configuration of the session. Those of `spark.databricks.delta` are the reference's, with"
+    yield "its defaults; those of `spark.tahoe` are tahoe's own. Others of the reference have no effect. Options of a reader or writer take"
+    yield "precedence over settings, and settings over table properties.\n"
+    yield _row("Setting", "Default", "Meaning")
+    yield _row("---", "---", "---")
+    for setting in sorted(SETTINGS, key=lambda setting: setting.name):
+        yield _row(_code(setting.name), _stated(setting.default), setting.meaning)
+    yield "\nOf Spark's own settings, tahoe follows `spark.sql.sources.partitionOverwriteMode`, `spark.sql.storeAssignmentPolicy`,"
+    yield "`spark.sql.ansi.enabled`, `spark.sql.session.timeZone`, `spark.sql.files.ignoreMissingFiles` and `ignoreCorruptFiles`,"
+    yield "`spark.sql.files.maxRecordsPerFile`, and those of Spark's Parquet reader and writer. `spark.hadoop.…` reaches the storage."
+
+
 # --- properties and features
 
 
@@ -70,11 +129,13 @@ def _properties() -> Iterator[str]:
     yield "# Table properties\n"
     yield "`TBLPROPERTIES` in SQL, `option` of a writer, `properties` of `Table.append`. Names are the reference's; those that begin with"
     yield "`tahoe.` are tahoe's own. `tahoe inspect properties PATH` prints those of a table.\n"
-    yield _row("Property", "Takes", "Default", "Table feature")
-    yield _row("---", "---", "---", "---")
+    yield _row("Property", "Meaning", "Takes", "Default", "Table feature")
+    yield _row("---", "---", "---", "---", "---")
     for known in sorted(PROPERTIES, key=lambda known: known.name):
         feature = known.feature if isinstance(known, FeatureProperty) else ""
-        yield _row(_code(known.name), _takes(known), _code(_default(known.default)), _code(str(feature)))
+        yield _row(_code(known.name), known.meaning, _takes(known), _code(_default(known.default)), _code(str(feature)))
+    yield "\nA CHECK constraint is the property `delta.constraints.<name>`, which `ALTER TABLE … ADD CONSTRAINT` sets."
+    yield "`delta.feature.<name>` = `supported` adds a [table feature](features.md)."
 
 
 def _takes(known: Property[Any]) -> str:

@@ -1,6 +1,7 @@
 """The driver of a Connect server for declarative pipelines: `python pipelines.py PORT`.
 
-It runs the code of the guide as it is printed, with that port, over a table `bronze`, and appends to it for each line that it reads.
+It runs the code of the page about pipelines as it is printed, with that port, over a table `bronze`, and appends to it for each line that
+it reads.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "pipelines.md"
 STAYS = "threading.Event().wait()"
 
 
 def blocks(kind: str) -> list[str]:
-    """The blocks of the guide about pipelines."""
-    section = GUIDE.read_text(encoding="utf-8").split("### Declarative pipelines")[1].split("\n## ")[0]
-    return [part.split("```")[0] for part in section.split(f"```{kind}\n")[1:]]
+    """The blocks of the page."""
+    return [part.split("```")[0] for part in PAGE.read_text(encoding="utf-8").split(f"```{kind}\n")[1:]]
 
 
 def serve(spark: SparkSession) -> None:

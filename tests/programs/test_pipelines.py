@@ -1,4 +1,4 @@
-"""Spark's declarative pipelines over tables of a Connect server whose driver has called `enable`: the guide's example."""
+"""Spark's declarative pipelines over tables of a Connect server whose driver has called `enable`: the example of the page about them."""
 
 from __future__ import annotations
 

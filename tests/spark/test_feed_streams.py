@@ -140,10 +140,10 @@ def test_what_a_stream_cannot_read_is_named(spark: SparkSession, path: str, tmp_
     assert at(spark, sink).where("new is not null").select("id", "new", "change_type").collect() == [(100, 5, "insert")]
 
 
-def test_the_guide_keeps_a_table_equal_to_another(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_page_keeps_a_table_equal_to_another(spark: SparkSession, tmp_path: Path) -> None:
     """Its code runs as it is printed, after each kind of change, and again after a batch that the checkpoint has lost."""
-    guide = Path(__file__).resolve().parents[2].joinpath("docs", "guide.md").read_text(encoding="utf-8")
-    code = guide.split("### Keeping a table equal to another")[1].split("```python\n")[1].split("```")[0].replace("/data/", f"{tmp_path}/")
+    page = Path(__file__).resolve().parents[2].joinpath("docs", "howto", "equal-tables.md").read_text(encoding="utf-8")
+    code = page.split("```python\n")[1].split("```")[0].replace("/data/", f"{tmp_path}/")
     bronze, silver = table_at(spark, str(tmp_path / "bronze")), str(tmp_path / "silver")
     at(spark, bronze).limit(0).write.format("delta").save(silver)
 

@@ -42,13 +42,13 @@ def table() -> Table:
     return made
 
 
-def test_every_inspection_is_a_method_and_is_in_the_guide() -> None:
+def test_every_inspection_is_a_method_and_is_on_the_page() -> None:
     methods = {name for name, _ in inspect.getmembers(Inspector, inspect.isfunction) if not name.startswith("_")}
     assert methods == set(INSPECTIONS)
 
 
 @pytest.mark.parametrize("name", INSPECTIONS)
-def test_the_guide_says_what_each_column_is(name: str) -> None:
+def test_the_page_says_what_each_column_is(name: str) -> None:
     inspection = INSPECTIONS[name]
     lines = [f"| `{column.name}` | {column.type} | {column.meaning} |" for column in inspection.columns]
     wanted = f"## `{name}`\n\nEach row is {inspection.rows}.\n\n| Column | Type | Meaning |\n|---|---|---|\n" + "\n".join(lines) + "\n"

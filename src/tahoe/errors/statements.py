@@ -43,7 +43,7 @@ class InvalidPredicateError(DeltaAnalysisError):
     condition = "DELTA_INVALID_PREDICATE"
     sqlstate = "42601"
     what = "The predicate {predicate} cannot be used on {table}: {detail}."
-    todo = "Write it in SQL over the table's columns; docs/guide.md lists the operators and functions that work without Spark."
+    todo = "Write it in SQL over the table's columns; docs/reference/filters.md lists the operators and functions that work without Spark."
 
 
 class ExpressionFailedError(DeltaAnalysisError):

@@ -36,6 +36,7 @@ class Property(Generic[T]):
         default: the value for tables that do not set the property.
         parse: converts text to the value; raises ValueError for invalid text.
         takes: the valid values, as worded in an error message.
+        meaning: Markdown, for the page of the properties.
         is_internal: whether only writers may set it, not users.
     """
 
@@ -43,6 +44,7 @@ class Property(Generic[T]):
     default: T
     parse: Callable[[str], T]
     takes: str
+    meaning: str
     is_internal: bool = False
 
     def read(self, text: str, *, table: str = "the table") -> T:
@@ -161,117 +163,212 @@ def _format_version(text: str) -> str:
 # --- the properties
 
 
-def _switch(name: str, default: bool = False) -> PlainProperty[bool]:
-    return PlainProperty(name=name, default=default, parse=parse_boolean, takes="true or false")
+def _switch(name: str, meaning: str, default: bool = False) -> PlainProperty[bool]:
+    return PlainProperty(name=name, default=default, parse=parse_boolean, takes="true or false", meaning=meaning)
 
 
-def _feature_switch(name: str, feature: str) -> FeatureProperty[bool]:
-    return FeatureProperty(name=name, feature=feature, default=False, parse=parse_boolean, takes="true or false")
+def _feature_switch(name: str, feature: str, meaning: str) -> FeatureProperty[bool]:
+    return FeatureProperty(name=name, feature=feature, default=False, parse=parse_boolean, takes="true or false", meaning=meaning)
 
 
-def _length(name: str, default: timedelta) -> PlainProperty[timedelta]:
+def _length(name: str, default: timedelta, meaning: str) -> PlainProperty[timedelta]:
     takes = "an interval in weeks, days, hours or less, such as 'interval 30 days'; months and years have no fixed length"
-    return PlainProperty(name=name, default=default, parse=parse_interval, takes=takes)
+    return PlainProperty(name=name, default=default, parse=parse_interval, takes=takes, meaning=meaning)
 
 
-def _text(name: str, *, is_internal: bool = False) -> PlainProperty[str | None]:
-    return PlainProperty(name=name, default=None, parse=str, takes="a string", is_internal=is_internal)
+def _text(name: str, meaning: str, *, is_internal: bool = False) -> PlainProperty[str | None]:
+    return PlainProperty(name=name, default=None, parse=str, takes="a string", is_internal=is_internal, meaning=meaning)
 
 
-APPEND_ONLY = _feature_switch("delta.appendOnly", "appendOnly")
-CHECKPOINT_INTERVAL = PlainProperty(name="delta.checkpointInterval", default=10, parse=_number(1), takes="an integer of at least 1")
-CHECKPOINT_POLICY = FeatureProperty(
-    name="delta.checkpointPolicy", feature="v2Checkpoint", default="classic", parse=_one_of("classic", "v2"), takes="classic or v2"
+APPEND_ONLY = _feature_switch("delta.appendOnly", "appendOnly", "rows can be added, but not changed or deleted")
+CHECKPOINT_INTERVAL = PlainProperty(
+    name="delta.checkpointInterval",
+    meaning="every how many commits a checkpoint is written",
+    default=10,
+    parse=_number(1),
+    takes="an integer of at least 1",
 )
-CHECKPOINT_RETENTION = _length("delta.checkpointRetentionDuration", timedelta(days=2))
-WRITE_STATS_AS_JSON = _switch("delta.checkpoint.writeStatsAsJson", True)
+CHECKPOINT_POLICY = FeatureProperty(
+    name="delta.checkpointPolicy",
+    meaning="the kind of checkpoints",
+    feature="v2Checkpoint",
+    default="classic",
+    parse=_one_of("classic", "v2"),
+    takes="classic or v2",
+)
+CHECKPOINT_RETENTION = _length(
+    "delta.checkpointRetentionDuration",
+    timedelta(days=2),
+    "without effect: log cleanup keeps what the versions within `delta.logRetentionDuration` need",
+)
+WRITE_STATS_AS_JSON = _switch("delta.checkpoint.writeStatsAsJson", "checkpoints have statistics as JSON", True)
 # True as in the reference's code. The protocol's text says that the default is false, but typed statistics are legal in any checkpoint.
-WRITE_STATS_AS_STRUCT = _switch("delta.checkpoint.writeStatsAsStruct", True)
+WRITE_STATS_AS_STRUCT = _switch(
+    "delta.checkpoint.writeStatsAsStruct", "checkpoints have statistics as typed columns, which are faster to read", True
+)
 COLUMN_MAPPING_MODE = FeatureProperty(
     name="delta.columnMapping.mode",
+    meaning="columns can be renamed and dropped: files name them by another name or by an id",
     feature="columnMapping",
     default="none",
     parse=_one_of("none", "name", "id"),
     takes="none, name or id",
 )
 MAX_COLUMN_ID = PlainProperty(
-    name="delta.columnMapping.maxColumnId", default=0, parse=_number(0), takes="a non-negative integer", is_internal=True
+    name="delta.columnMapping.maxColumnId",
+    meaning="the last id that a column got",
+    default=0,
+    parse=_number(0),
+    takes="a non-negative integer",
+    is_internal=True,
 )
 NUM_INDEXED_COLUMNS = PlainProperty(
-    name="delta.dataSkippingNumIndexedCols", default=32, parse=_number(-1), takes="a number of columns, or -1 for all"
+    name="delta.dataSkippingNumIndexedCols",
+    meaning="the first how many columns have statistics",
+    default=32,
+    parse=_number(-1),
+    takes="a number of columns, or -1 for all",
 )
 STATS_COLUMNS: PlainProperty[tuple[tuple[str, ...], ...] | None] = PlainProperty(
     name="delta.dataSkippingStatsColumns",
+    meaning="the columns that have statistics, instead of the first ones",
     default=None,
     parse=parse_column_list,
     takes="a comma-separated list of columns; names with a dot or a comma are quoted with backticks",
 )
 STRING_PREFIX_LENGTH = PlainProperty(
-    name="delta.dataSkippingStringPrefixLength", default=32, parse=_number(1), takes="a number of characters, at least 1"
+    name="delta.dataSkippingStringPrefixLength",
+    meaning="how many characters of a string the statistics have",
+    default=32,
+    parse=_number(1),
+    takes="a number of characters, at least 1",
 )
-DELETED_FILE_RETENTION = _length("delta.deletedFileRetentionDuration", timedelta(days=7))
-LOG_RETENTION = _length("delta.logRetentionDuration", timedelta(days=30))
-DROP_FEATURE_RETENTION = _length("delta.dropFeatureTruncateHistory.retentionDuration", timedelta(hours=24))
+DELETED_FILE_RETENTION = _length(
+    "delta.deletedFileRetentionDuration", timedelta(days=7), "how long VACUUM keeps files that the table no longer has"
+)
+LOG_RETENTION = _length("delta.logRetentionDuration", timedelta(days=30), "how long log files are kept, and with them older versions")
+DROP_FEATURE_RETENTION = _length(
+    "delta.dropFeatureTruncateHistory.retentionDuration",
+    timedelta(hours=24),
+    "how old the history must be that DROP FEATURE … TRUNCATE HISTORY removes",
+)
 TXN_RETENTION: PlainProperty[timedelta | None] = PlainProperty(
-    name="delta.setTransactionRetentionDuration", default=None, parse=parse_interval, takes="an interval, such as 'interval 30 days'"
+    name="delta.setTransactionRetentionDuration",
+    meaning="checkpoints forget an application or a stream that has written nothing for so long",
+    default=None,
+    parse=parse_interval,
+    takes="an interval, such as 'interval 30 days'",
 )
-ENABLE_CHANGE_DATA_FEED = _feature_switch("delta.enableChangeDataFeed", "changeDataFeed")
-ENABLE_DELETION_VECTORS = _feature_switch("delta.enableDeletionVectors", "deletionVectors")
-ENABLE_EXPIRED_LOG_CLEANUP = _switch("delta.enableExpiredLogCleanup", True)
-ENABLE_IN_COMMIT_TIMESTAMPS = _feature_switch("delta.enableInCommitTimestamps", "inCommitTimestamp")
+ENABLE_CHANGE_DATA_FEED = _feature_switch(
+    "delta.enableChangeDataFeed", "changeDataFeed", "commits record the rows that they change, for the change data feed"
+)
+ENABLE_DELETION_VECTORS = _feature_switch(
+    "delta.enableDeletionVectors", "deletionVectors", "DELETE, UPDATE and MERGE mark rows as deleted, instead of rewriting their files"
+)
+ENABLE_EXPIRED_LOG_CLEANUP = _switch(
+    "delta.enableExpiredLogCleanup", "log files past `delta.logRetentionDuration` are deleted after a checkpoint", True
+)
+ENABLE_IN_COMMIT_TIMESTAMPS = _feature_switch(
+    "delta.enableInCommitTimestamps", "inCommitTimestamp", "commits contain their time, so that a copy of the table keeps it"
+)
 # The version and time at which in-commit timestamps were enabled, on tables with earlier commits.
 IN_COMMIT_TIMESTAMPS_FROM_VERSION: PlainProperty[int | None] = PlainProperty(
-    name="delta.inCommitTimestampEnablementVersion", default=None, parse=_number(0), takes="a version", is_internal=True
+    name="delta.inCommitTimestampEnablementVersion",
+    meaning="the first version whose commit contains its time",
+    default=None,
+    parse=_number(0),
+    takes="a version",
+    is_internal=True,
 )
 IN_COMMIT_TIMESTAMPS_FROM_TIME: PlainProperty[int | None] = PlainProperty(
-    name="delta.inCommitTimestampEnablementTimestamp", default=None, parse=_number(0), takes="milliseconds", is_internal=True
+    name="delta.inCommitTimestampEnablementTimestamp",
+    meaning="the time of that version",
+    default=None,
+    parse=_number(0),
+    takes="milliseconds",
+    is_internal=True,
 )
-ENABLE_ROW_TRACKING = _feature_switch("delta.enableRowTracking", "rowTracking")
-ROW_TRACKING_SUSPENDED = _feature_switch("delta.rowTrackingSuspended", "rowTracking")
-ENABLE_TYPE_WIDENING = _feature_switch("delta.enableTypeWidening", "typeWidening")
+ENABLE_ROW_TRACKING = _feature_switch("delta.enableRowTracking", "rowTracking", "rows have ids that they keep")
+ROW_TRACKING_SUSPENDED = _feature_switch("delta.rowTrackingSuspended", "rowTracking", "rows get no ids for the time being")
+ENABLE_TYPE_WIDENING = _feature_switch(
+    "delta.enableTypeWidening", "typeWidening", "types of columns can become wider without rewriting files"
+)
 ISOLATION_LEVEL = PlainProperty(
     name="delta.isolationLevel",
+    meaning="[which appends may pass a concurrent write](../consistency.md#guarantees)",
     default="Serializable",
     parse=_one_of("Serializable", "WriteSerializable"),
     takes="Serializable or WriteSerializable",
 )
 PARQUET_COMPRESSION = PlainProperty(
     name="delta.parquet.compression.codec",
+    meaning="the codec of the Parquet files",
     default="zstd",
     parse=_one_of("uncompressed", "none", "snappy", "gzip", "lz4", "lz4_raw", "zstd"),
     takes="uncompressed, none, snappy, gzip, lz4, lz4_raw or zstd",
 )
 PARQUET_FORMAT_VERSION = PlainProperty(
-    name="delta.parquet.format.version", default="1.0.0", parse=_format_version, takes="1.0.0 or 2.MINOR.PATCH"
+    name="delta.parquet.format.version",
+    meaning="the version of the Parquet format of the data files",
+    default="1.0.0",
+    parse=_format_version,
+    takes="1.0.0 or 2.MINOR.PATCH",
 )
 TARGET_FILE_SIZE: PlainProperty[int | None] = PlainProperty(
-    name="delta.targetFileSize", default=None, parse=parse_size, takes="a size in bytes, such as 134217728 or 128mb"
+    name="delta.targetFileSize",
+    meaning="the size of the files that OPTIMIZE and clustering make; without it, 1 GiB and 128 MiB",
+    default=None,
+    parse=parse_size,
+    takes="a size in bytes, such as 134217728 or 128mb",
 )
 AUTO_COMPACT = PlainProperty(
     name="delta.autoOptimize.autoCompact",
+    meaning="[auto compaction](../reference/layout.md#order-of-rows) after writes",
     default="false",
     parse=_one_of("true", "false", "auto", "legacy"),
     takes="true, false or auto",
 )
-AUTO_OPTIMIZE = _switch("delta.autoOptimize")  # deprecated: stands for the properties of both features
+AUTO_OPTIMIZE = _switch(
+    "delta.autoOptimize", "an older name for both properties of `delta.autoOptimize.*`"
+)  # deprecated: stands for the properties of both features
 OPTIMIZE_WRITE: PlainProperty[bool | None] = PlainProperty(
-    name="delta.autoOptimize.optimizeWrite", default=None, parse=parse_boolean, takes="true or false"
+    name="delta.autoOptimize.optimizeWrite",
+    meaning="[optimised writes](../reference/layout.md#order-of-rows)",
+    default=None,
+    parse=parse_boolean,
+    takes="true or false",
 )
 BLOOM_FILTERS: PlainProperty[tuple[BloomFilter, ...]] = PlainProperty(
     name="tahoe.bloomFilters",
+    meaning="the columns whose files get [Bloom filters](../reference/layout.md#bloom-filters)",
     default=(),
     parse=parse_bloom_filters,
     takes="a comma-separated list of columns, each with or without options, such as id (fpp = 0.01, numItems = 1000000)",
 )
-CLUSTER_ON_WRITE = _switch("tahoe.clusterOnWrite", True)
-CONFLICT_RETRIES = PlainProperty(name="tahoe.conflictRetries", default=3, parse=_number(0), takes="a non-negative integer")
-SYMLINK_MANIFESTS = _switch("delta.compatibility.symlinkFormatManifest.enabled")
-RANDOMIZE_FILE_PREFIXES = _switch("delta.randomizeFilePrefixes")
+CLUSTER_ON_WRITE = _switch("tahoe.clusterOnWrite", "large writes to a clustered table lay out their rows", True)
+CONFLICT_RETRIES = PlainProperty(
+    name="tahoe.conflictRetries",
+    meaning="how often a command is [run again after a conflict](../consistency.md#compactions)",
+    default=3,
+    parse=_number(0),
+    takes="a non-negative integer",
+)
+SYMLINK_MANIFESTS = _switch(
+    "delta.compatibility.symlinkFormatManifest.enabled", "each commit writes [manifests](../reference/manifests.md)"
+)
+RANDOMIZE_FILE_PREFIXES = _switch(
+    "delta.randomizeFilePrefixes", "without effect in tahoe; other writers put data files into folders with random names"
+)
 RANDOM_PREFIX_LENGTH = PlainProperty(
-    name="delta.randomPrefixLength", default=2, parse=_number(1), takes="a number of characters, at least 1"
+    name="delta.randomPrefixLength",
+    meaning="without effect in tahoe; the length of these names",
+    default=2,
+    parse=_number(1),
+    takes="a number of characters, at least 1",
 )
 PROTECTED_CHECKPOINTS_BEFORE = FeatureProperty(
     name="delta.requireCheckpointProtectionBeforeVersion",
+    meaning="log files of older versions are only deleted together with a checkpoint",
     feature="checkpointProtection",
     default=0,
     parse=_number(0),
@@ -280,62 +377,53 @@ PROTECTED_CHECKPOINTS_BEFORE = FeatureProperty(
 )
 
 PROPERTIES: tuple[Property[Any], ...] = (
-    APPEND_ONLY,
-    AUTO_COMPACT,
-    AUTO_OPTIMIZE,
-    BLOOM_FILTERS,
-    CHECKPOINT_INTERVAL,
-    CHECKPOINT_POLICY,
-    CHECKPOINT_RETENTION,
-    WRITE_STATS_AS_JSON,
-    WRITE_STATS_AS_STRUCT,
-    CLUSTER_ON_WRITE,
-    COLUMN_MAPPING_MODE,
-    CONFLICT_RETRIES,
-    MAX_COLUMN_ID,
-    NUM_INDEXED_COLUMNS,
-    STATS_COLUMNS,
-    STRING_PREFIX_LENGTH,
-    DELETED_FILE_RETENTION,
-    LOG_RETENTION,
-    DROP_FEATURE_RETENTION,
-    TXN_RETENTION,
-    ENABLE_CHANGE_DATA_FEED,
-    ENABLE_DELETION_VECTORS,
-    ENABLE_EXPIRED_LOG_CLEANUP,
-    ENABLE_IN_COMMIT_TIMESTAMPS,
-    ENABLE_ROW_TRACKING,
-    ENABLE_TYPE_WIDENING,
-    ISOLATION_LEVEL,
-    OPTIMIZE_WRITE,
-    PARQUET_COMPRESSION,
-    PARQUET_FORMAT_VERSION,
-    RANDOMIZE_FILE_PREFIXES,
-    RANDOM_PREFIX_LENGTH,
-    PROTECTED_CHECKPOINTS_BEFORE,
-    TARGET_FILE_SIZE,
+    *(known for known in tuple(globals().values()) if isinstance(known, Property)),
     # Properties without effect here, some of which other writers use. They are listed so that names and values are checked.
-    PlainProperty(name="delta.minReaderVersion", default=None, parse=_number(1, 3), takes="1, 2 or 3"),
-    PlainProperty(name="delta.minWriterVersion", default=None, parse=_number(1, 7), takes="an integer from 1 to 7"),
-    _switch("delta.ignoreProtocolDefaults"),
-    _length("delta.sampleRetentionDuration", timedelta(days=7)),
-    _switch("delta.enableFullRetentionRollback", True),
-    _feature_switch("delta.enableVariantShredding", "variantShredding"),
-    SYMLINK_MANIFESTS,
-    ROW_TRACKING_SUSPENDED,
-    _text("delta.rowTracking.materializedRowIdColumnName", is_internal=True),
-    _text("delta.rowTracking.materializedRowCommitVersionColumnName", is_internal=True),
-    IN_COMMIT_TIMESTAMPS_FROM_VERSION,
-    IN_COMMIT_TIMESTAMPS_FROM_TIME,
-    _text("delta.universalFormat.enabledFormats"),
-    _switch("delta.universalFormat.iceberg.atomicConversion.supported"),
-    _feature_switch("delta.enableIcebergCompatV1", "icebergCompatV1"),
-    _feature_switch("delta.enableIcebergCompatV2", "icebergCompatV2"),
-    _feature_switch("delta.enableIcebergCompatV3", "icebergCompatV3"),
-    _switch("delta.castIcebergTimeType"),
-    _switch("delta.ignoreIcebergBucketPartition"),
-    _feature_switch("delta.enableMaterializePartitionColumnsFeature", "materializePartitionColumns"),
-    _switch("delta.writePartitionColumnsToParquet"),
+    PlainProperty(
+        name="delta.minReaderVersion",
+        meaning="the reader version of a new table; raises that of an existing one",
+        default=None,
+        parse=_number(1, 3),
+        takes="1, 2 or 3",
+    ),
+    PlainProperty(
+        name="delta.minWriterVersion",
+        meaning="the writer version of a new table; raises that of an existing one",
+        default=None,
+        parse=_number(1, 7),
+        takes="an integer from 1 to 7",
+    ),
+    _switch("delta.ignoreProtocolDefaults", "a new table ignores the session's default versions and features"),
+    _length("delta.sampleRetentionDuration", timedelta(days=7), "without effect"),
+    _switch("delta.enableFullRetentionRollback", "without effect", True),
+    _feature_switch(
+        "delta.enableVariantShredding",
+        "variantShredding",
+        "variants may be stored as columns; tahoe reads them in Spark and writes them whole",
+    ),
+    _text(
+        "delta.rowTracking.materializedRowIdColumnName", "the column of data files that has row ids of rows that moved", is_internal=True
+    ),
+    _text(
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+        "the column of data files that has the versions of rows that moved",
+        is_internal=True,
+    ),
+    _text("delta.universalFormat.enabledFormats", "without effect: tahoe writes no metadata of other formats"),
+    _switch("delta.universalFormat.iceberg.atomicConversion.supported", "without effect"),
+    _feature_switch("delta.enableIcebergCompatV1", "icebergCompatV1", "files have what Iceberg's readers need, version 1"),
+    _feature_switch(
+        "delta.enableIcebergCompatV2", "icebergCompatV2", "the same, version 2; tahoe reads such tables and does not write them"
+    ),
+    _feature_switch(
+        "delta.enableIcebergCompatV3", "icebergCompatV3", "the same, version 3; tahoe reads such tables and does not write them"
+    ),
+    _switch("delta.castIcebergTimeType", "without effect"),
+    _switch("delta.ignoreIcebergBucketPartition", "without effect"),
+    _feature_switch(
+        "delta.enableMaterializePartitionColumnsFeature", "materializePartitionColumns", "data files have the partition columns too"
+    ),
+    _switch("delta.writePartitionColumnsToParquet", "without effect"),
 )
 
 _BY_FOLDED_NAME: Mapping[str, Property[Any]] = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-SERVER_VERSION = "spark.tahoe.version"
+from tahoe.spark.jvm import setting_names
+
+SERVER_VERSION = setting_names.SERVER_VERSION.name
 """The setting by which clients see that the server has enabled tahoe, and in which version."""
 
 

@@ -12,7 +12,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
-from tahoe.spark.api.settings import SETTING, flag
+from tahoe.spark.api.settings import flag
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.writing.write_inputs import write_options
@@ -32,7 +33,7 @@ RESTORED = StructType(
 )
 
 # Whether versions that VACUUM may be deleting are refused.
-RETENTION = SETTING + "vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+RETENTION = setting_names.CHECK_EXPIRED.name
 _IGNORES_MISSING = "spark.sql.files.ignoreMissingFiles"
 
 

@@ -6,9 +6,6 @@ from pyspark.sql import SparkSession
 
 from tahoe.spark.jvm.flags import parse_flag
 
-# The prefix of the reference's settings.
-SETTING = "spark.databricks.delta."
-
 
 def flag(spark: SparkSession, name: str, table: str) -> bool | None:
     """The value of a setting; None if it is not set.

@@ -26,6 +26,7 @@ from tahoe.protocol.partition_folders import Partition
 from tahoe.protocol.partitions import HIVE_NULL, partition_folder
 from tahoe.protocol.schema import Struct
 from tahoe.spark.ddl.catalog import catalog_table, name_not_found
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.catalog_entries import (
     become_delta,
     is_delta_provider,
@@ -38,6 +39,7 @@ from tahoe.spark.jvm.catalog_entries import (
 from tahoe.spark.jvm.flags import is_false, is_true
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified, url_of_uri
+from tahoe.spark.jvm.setting_names import Setting
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.layout.workers import in_workers, is_local
@@ -46,9 +48,6 @@ from tahoe.table.maintenance.convert import CONVERT, ConvertReport, ConvertReque
 from tahoe.table.maintenance.convert_footers import Examined, FooterQuestion, examined, in_batches, in_threads
 from tahoe.table.maintenance.convert_sources import CatalogPartition
 from tahoe.table.table import Table
-
-_SETTING = "spark.databricks.delta."
-_METADATA_CHECK = _SETTING + "convert.metadataCheck.enabled"
 
 # The footers of fewer files are read by the driver: a job would start Python workers first.
 DRIVER_FILES_MAX = 4000
@@ -144,12 +143,12 @@ def _convert_entry(gateway: Gateway, command: ConvertCommand, entry: JavaObject,
 def request_of_entry(gateway: Gateway, table: Table, entry: JavaObject, *, statistics: bool = True) -> ConvertRequest:
     """What the session's catalog and settings say of a Parquet table: its columns, partitions and properties."""
     settings, name = gateway.settings(), str(entry.identifier().unquotedString())
-    by_catalog = _is_on(settings, "convert.useCatalogPartitions")
+    by_catalog = _is_on(settings, setting_names.CONVERT_USES_PARTITIONS)
     columns, partition = _columns_of(gateway, entry, name)
     return replace(
         request_of_session(gateway, table, statistics=statistics),
         partition_schema=partition,
-        schema=columns if by_catalog and _is_on(settings, "convert.useCatalogSchema") else None,
+        schema=columns if by_catalog and _is_on(settings, setting_names.CONVERT_USES_SCHEMA) else None,
         partitions=_partitions(gateway, entry, partition, table.url) if by_catalog else None,
         properties=_properties_of(gateway, entry),
         catalog_table=name,
@@ -198,9 +197,12 @@ def _take_properties(gateway: Gateway, table: Table, properties: dict[str, str],
     known = table.snapshot().properties
     if {**known, **properties} == dict(known):
         return
-    if known and _is_on(gateway.settings(), "convert.metadataCheck.enabled"):
+    if known and _is_on(gateway.settings(), setting_names.CONVERT_CHECKS_METADATA):
         raise CatalogPropertiesMismatchError(
-            table=name, configuration=dict(known), tableProperties=properties, metadataCheckSqlConf=_METADATA_CHECK
+            table=name,
+            configuration=dict(known),
+            tableProperties=properties,
+            metadataCheckSqlConf=setting_names.CONVERT_CHECKS_METADATA.name,
         )
     with table.transaction(operation=CONVERT, engine=engine_of(gateway.spark)) as changes:
         changes.set_properties(properties)
@@ -214,18 +216,18 @@ def request_of_session(gateway: Gateway, table: Table, *, statistics: bool = Tru
     settings = gateway.settings()
     options = parse_options({}, settings, table=table.url)
     return ConvertRequest(
-        statistics=statistics and _is_on(settings, "stats.collect"),
-        uses_sink_log=_is_on(settings, "convert.useMetadataLog"),
+        statistics=statistics and _is_on(settings, setting_names.COLLECT_STATISTICS),
+        uses_sink_log=_is_on(settings, setting_names.CONVERT_USES_SINK_LOG),
         skips_unreadable=is_true(settings.get("spark.sql.files.ignoreCorruptFiles")),
-        nulls_unfit=is_true(settings.get(_SETTING + "convert.partitionValues.ignoreCastFailure")),
+        nulls_unfit=is_true(settings.get(setting_names.CONVERT_NULLS.name)),
         default_properties=options.default_properties,
         user_metadata=options.user_metadata,
         engine=engine_of(gateway.spark),
     )
 
 
-def _is_on(settings: dict[str, str], name: str) -> bool:
-    return not is_false(settings.get(_SETTING + name))
+def _is_on(settings: dict[str, str], setting: Setting) -> bool:
+    return not is_false(settings.get(setting.name))
 
 
 def examined_in(spark: SparkSession, question: FooterQuestion, keys: Sequence[str]) -> Iterable[Examined | BaseException]:

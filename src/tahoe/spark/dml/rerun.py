@@ -14,13 +14,11 @@ from typing import TypeVar
 from tahoe.errors import DeltaConcurrentModificationException, InvalidOptionError
 from tahoe.protocol.properties import CONFLICT_RETRIES
 from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.table.commit.rerun import run_again
 
 Result = TypeVar("Result")
-
-# How often a command is run again: the session's setting takes precedence over the table's property.
-SETTING = "spark.tahoe.conflictRetries"
 
 
 def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
@@ -51,10 +49,12 @@ def behind_new_table(write: Callable[[], Result]) -> Result:
 
 
 def _allowed(target: Target) -> int:
-    """How often a command may be run again."""
-    text, table = Gateway(target.spark).settings().get(SETTING), target.table
+    """How often a command may be run again: the session's setting takes precedence over the table's property."""
+    text, table = Gateway(target.spark).settings().get(setting_names.CONFLICT_RETRIES.name), target.table
     if text is None:
         return CONFLICT_RETRIES.get(table.snapshot().properties, table=table.url)
     if not (text.isascii() and text.isdigit()):
-        raise InvalidOptionError(option=SETTING, value=text, table=table.url, detail="it must be a non-negative integer")
+        raise InvalidOptionError(
+            option=setting_names.CONFLICT_RETRIES.name, value=text, table=table.url, detail="it must be a non-negative integer"
+        )
     return int(text)

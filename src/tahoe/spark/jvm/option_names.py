@@ -1,4 +1,4 @@
-"""The names of the options that readers and writers of Delta tables take, and a warning about options that have no effect. Pure.
+"""The options that readers and writers of Delta tables take, and a warning about options that have no effect. Pure.
 
 Spark passes every option to the source, and ignores none and refuses none itself: a misspelt name would go unnoticed.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 
@@ -21,27 +22,155 @@ class Place(Enum):
     WRITE_STREAM = "df.writeStream"
 
 
-_STARTS = ("startingVersion", "startingTimestamp")
-_FEED = ("readChangeFeed", "readChangeData")
-_TIME_TRAVEL = ("versionAsOf", "timestampAsOf")  # streams refuse them
-_CHANGES = ("ignoreDeletes", "ignoreChanges", "ignoreFileDeletion", "skipChangeCommits")
-_STREAM = (
-    *("maxFilesPerTrigger", "maxBytesPerTrigger", "excludeRegex", "failOnDataLoss", "withEventTimeOrder"),
-    *("schemaTrackingLocation", "schemaLocation", "streamingSourceTrackingId"),
-    *("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange"),
+_STREAMS = (Place.READ_STREAM, Place.READ_STREAM_OF_FEED)
+_READERS = (Place.READ, *_STREAMS)
+_WRITERS = (Place.WRITE, Place.WRITE_STREAM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """An option of readers or writers.
+
+    Attributes:
+        meaning: Markdown, for the page of the options.
+        default: as a user would write it; empty if there is none.
+        refused: where the option is known, and always an error.
+        same_as: the name that is preferred, if this is another one for the same.
+    """
+
+    name: str
+    places: tuple[Place, ...]
+    meaning: str
+    default: str = ""
+    refused: tuple[Place, ...] = ()
+    same_as: str = ""
+
+
+def _time_travel(name: str, meaning: str) -> Option:
+    return Option(name=name, places=(Place.READ,), meaning=meaning, refused=_STREAMS)
+
+
+def _of_streams(name: str, meaning: str, default: str = "") -> Option:
+    return Option(name=name, places=_STREAMS, meaning=meaning, default=default)
+
+
+def _of_changes(name: str, meaning: str, same_as: str = "") -> Option:
+    """What a stream of rows does at a commit that deletes or changes rows; a stream of a change data feed reads such commits."""
+    return Option(name=name, places=(Place.READ_STREAM,), meaning=meaning, default="false", same_as=same_as)
+
+
+def _of_parquet(name: str, meaning: str, setting: str) -> Option:
+    """An option of Spark's reader of data files."""
+    return Option(name=name, places=_READERS, meaning=meaning, default=f"`spark.sql.{setting}`")
+
+
+def _acknowledging(name: str, change: str) -> Option:
+    return _of_streams(name, f"accepts, in a stream that tracks its schema, {change}: `always`, or the version of one change")
+
+
+def _of_one_write(name: str, meaning: str, default: str = "") -> Option:
+    return Option(name=name, places=(Place.WRITE,), meaning=meaning, default=default, refused=(Place.WRITE_STREAM,))
+
+
+_FEED_MEANING = "read the change data feed instead of rows"
+_LOCATION_MEANING = (
+    "where the stream keeps the log of its schemas: its checkpoint, or a folder below it; not with `failOnDataLoss` = `false`"
 )
-_PARQUETS = ("ignoreMissingFiles", "ignoreCorruptFiles", "datetimeRebaseMode", "int96RebaseMode")  # of Spark's reader of data files
-_READ_STREAM_OF_FEED = ("path", *_PARQUETS, *_FEED, *_STARTS, *_TIME_TRAVEL, *_STREAM)
-_WRITE_EITHER = ("path", "mergeSchema", "overwriteSchema", "optimizeWrite", "userMetadata", "compression", "maxRecordsPerFile")
-_REPLACE = ("replaceWhere", "replaceUsing", "replaceOn", "targetAlias", "partitionOverwriteMode")
-_OF_ONE_WRITE = (*_REPLACE, "txnAppId", "txnVersion", "dataChange")  # sinks refuse them
+
+OPTIONS: tuple[Option, ...] = (
+    Option(name="path", places=(*_READERS, *_WRITERS), meaning="the folder of the table; `load(path)` and `save(path)` set it"),
+    _time_travel("versionAsOf", "the version to read, or the name of a tag"),
+    _time_travel("timestampAsOf", "read the version that was the newest at this time"),
+    Option(name="readChangeFeed", places=_READERS, meaning=_FEED_MEANING, default="false"),
+    Option(name="readChangeData", places=_READERS, meaning=_FEED_MEANING, default="false", same_as="readChangeFeed"),
+    Option(
+        name="startingVersion",
+        places=_READERS,
+        meaning="the first version of a change data feed; of a stream, which then leaves out the rows from before. A stream also takes "
+        "`latest`, the version after the newest. The checkpoint of a stream that has made progress takes precedence",
+    ),
+    Option(name="startingTimestamp", places=_READERS, meaning="the same as a time: begin with the first commit at or after it"),
+    Option(name="endingVersion", places=(Place.READ,), meaning="the last version of a change data feed", default="the newest"),
+    Option(name="endingTimestamp", places=(Place.READ,), meaning="the same as a time"),
+    _of_streams("maxFilesPerTrigger", "how many files a batch reads at most", "1000 if neither limit is given"),
+    _of_streams("maxBytesPerTrigger", "a size such as `1g`: the file that reaches it is the last of its batch"),
+    _of_streams("excludeRegex", "files whose paths match are not read"),
+    _of_streams("failOnDataLoss", "`false`: go on if the log no longer has the next commit", "true"),
+    _of_streams(
+        "withEventTimeOrder",
+        "read the rows that the table has when the query begins [in the order of event time](../reference/streams.md#order-of-event-time)",
+        "the setting of this name",
+    ),
+    _of_changes("ignoreDeletes", "pass over commits that only remove whole files"),
+    _of_changes("skipChangeCommits", "pass over all commits that delete or change rows"),
+    _of_changes("ignoreChanges", "read every file that such a commit adds. Rows that it did not change are read again"),
+    _of_changes("ignoreFileDeletion", "an older name of the same", same_as="ignoreChanges"),
+    _of_streams("schemaTrackingLocation", _LOCATION_MEANING),
+    Option(name="schemaLocation", places=_STREAMS, meaning=_LOCATION_MEANING, same_as="schemaTrackingLocation"),
+    _of_streams("streamingSourceTrackingId", "a name that distinguishes streams of the same table in one query that tracks schemas"),
+    _acknowledging("allowSourceColumnRename", "renamed columns"),
+    _acknowledging("allowSourceColumnDrop", "dropped columns"),
+    _acknowledging("allowSourceColumnTypeChange", "wider types"),
+    _of_parquet("ignoreMissingFiles", "pass over data files that do not exist", "files.ignoreMissingFiles"),
+    _of_parquet("ignoreCorruptFiles", "pass over data files that cannot be read", "files.ignoreCorruptFiles"),
+    _of_parquet("datetimeRebaseMode", "how dates and times before 1900 are read, as in Spark", "parquet.datetimeRebaseModeInRead"),
+    _of_parquet("int96RebaseMode", "the same for timestamps of 12 bytes (INT96)", "parquet.int96RebaseModeInRead"),
+    Option(
+        name="mergeSchema",
+        places=_WRITERS,
+        meaning="add the columns that the table lacks, at every depth, and widen types where `delta.enableTypeWidening` is true",
+        default="`spark.databricks.delta.schema.autoMerge.enabled`",
+    ),
+    Option(
+        name="overwriteSchema",
+        places=_WRITERS,
+        meaning="replace the schema and the partitioning, in an overwrite of the whole table",
+        default="false",
+    ),
+    _of_one_write("replaceWhere", "overwrite only the rows that match this condition; the new rows must match it"),
+    _of_one_write("replaceUsing", "columns, separated by commas: overwrite the rows that have the same values in them as a new row"),
+    _of_one_write("replaceOn", "a condition over new rows and rows of the table: overwrite those for which it holds with a new row"),
+    _of_one_write("targetAlias", "the name of the table in `replaceOn`"),
+    _of_one_write(
+        "partitionOverwriteMode",
+        "`dynamic`: overwrite only the partitions that new rows have; `static`: all of them",
+        "`spark.sql.sources.partitionOverwriteMode`",
+    ),
+    _of_one_write("txnAppId", "the id of an application that numbers its writes; requires `txnVersion`"),
+    _of_one_write("txnVersion", "the number of the write. If the table has it or a later one for the id, nothing is written"),
+    _of_one_write("dataChange", "`false`: the write only arranges rows anew, so that streams and change data feeds pass over it", "true"),
+    Option(
+        name="userMetadata", places=_WRITERS, meaning="a text for the history", default="`spark.databricks.delta.commitInfo.userMetadata`"
+    ),
+    Option(
+        name="optimizeWrite",
+        places=_WRITERS,
+        meaning="[redistribute the rows](../reference/layout.md#order-of-rows), so that few large files are written",
+        default="the setting, else the property",
+    ),
+    Option(
+        name="clusterOnWrite",
+        places=(Place.WRITE,),
+        meaning="[lay out the rows](../reference/layout.md#order-of-rows) that are written to a clustered table",
+        default="the setting, else the property",
+    ),
+    Option(
+        name="maxRecordsPerFile", places=_WRITERS, meaning="how many rows a file has at most", default="`spark.sql.files.maxRecordsPerFile`"
+    ),
+    Option(
+        name="compression",
+        places=_WRITERS,
+        meaning="the codec of the Parquet files",
+        default="`delta.parquet.compression.codec`, else Spark's setting",
+    ),
+    Option(
+        name="checkpointLocation", places=(Place.WRITE_STREAM,), meaning="the folder of the query's checkpoint; each query needs its own"
+    ),
+    Option(name="queryName", places=(Place.WRITE_STREAM,), meaning="the name of the query"),
+)
 
 _NAMES: Mapping[Place, tuple[str, ...]] = {
-    Place.READ: ("path", *_PARQUETS, *_TIME_TRAVEL, *_FEED, *_STARTS, "endingVersion", "endingTimestamp"),
-    Place.READ_STREAM: (*_READ_STREAM_OF_FEED, *_CHANGES),
-    Place.READ_STREAM_OF_FEED: _READ_STREAM_OF_FEED,
-    Place.WRITE: (*_WRITE_EITHER, *_OF_ONE_WRITE, "clusterOnWrite"),
-    Place.WRITE_STREAM: (*_WRITE_EITHER, *_OF_ONE_WRITE, "checkpointLocation", "queryName"),
+    place: tuple(option.name for option in OPTIONS if place in option.places + option.refused) for place in Place
 }
 
 # Options for the storage, for Parquet and for the table's properties, Spark's own, and what catalogs store with a table.

@@ -20,16 +20,18 @@ from tahoe.protocol.predicate import And, Predicate
 from tahoe.protocol.properties import TARGET_FILE_SIZE, parse_size
 from tahoe.spark.dml.row_changes import RowChange, Target
 from tahoe.spark.dml.touched_rows import Search
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.flags import is_false
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore
+from tahoe.spark.jvm.setting_names import Setting
 from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.layout.clustering import lay_out
 from tahoe.spark.layout.workers import in_workers, is_local
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import without_void
 from tahoe.spark.writing.write_inputs import write_options
-from tahoe.table.maintenance.clustering import CHECK_SETTING, CubeBin, OrderRequest
+from tahoe.table.maintenance.clustering import CubeBin, OrderRequest
 from tahoe.table.maintenance.compaction import GIB, Bin, CompactionSettings
 from tahoe.table.maintenance.laying_out import lay_out_in_threads
 from tahoe.table.maintenance.optimize import (
@@ -46,10 +48,6 @@ from tahoe.table.maintenance.optimize import (
 from tahoe.table.maintenance.rewriting import Rewritten, rewrite_of
 from tahoe.table.writing.parquet_files import WRITES_BLOOM_FILTERS
 from tahoe.table.writing.write_plan import WritePlan
-
-_SETTING = "spark.databricks.delta.optimize."
-
-_CLOSED = "clustering.mergeStrategy.minCubeSize.threshold"
 
 # Less than this is rewritten in the driver: a job would start Python workers first.
 DRIVER_BYTES_MAX = 256 << 20
@@ -155,10 +153,10 @@ def _settings(target: Target) -> CompactionSettings:
     known = Gateway(target.spark).settings()
     default = TARGET_FILE_SIZE.get(target.table.snapshot().properties, table=table) or GIB
     return CompactionSettings(
-        max_file_bytes=_size(known, "maxFileSize", table) or default,
-        min_file_bytes=_size(known, "minFileSize", table) or default,
-        max_deleted_share=_share(known.get(_SETTING + "maxDeletedRowsRatio", "0.05"), table),
-        batch_bytes=_size(known, "batchSize", table),
+        max_file_bytes=_size(known, setting_names.OPTIMIZE_MAX_SIZE, table) or default,
+        min_file_bytes=_size(known, setting_names.OPTIMIZE_MIN_SIZE, table) or default,
+        max_deleted_share=_share(known.get(setting_names.OPTIMIZE_DELETED.name, "0.05"), table),
+        batch_bytes=_size(known, setting_names.OPTIMIZE_BATCH, table),
     )
 
 
@@ -169,19 +167,19 @@ def _order(command: Optimize) -> OrderRequest:
     return OrderRequest(
         zorder_by=command.zorder_by,
         is_full=command.full,
-        checks_statistics=not is_false(known.get(CHECK_SETTING)),
+        checks_statistics=not is_false(known.get(setting_names.ZORDER_CHECKS.name)),
         max_file_rows=rows if rows > 0 else None,
-        closed_bytes=_size(known, _CLOSED, target.table.url) or CLOSED_BYTES,
+        closed_bytes=_size(known, setting_names.CUBE_CLOSED, target.table.url) or CLOSED_BYTES,
     )
 
 
-def _size(known: Mapping[str, str], name: str, table: str) -> int | None:
-    text = known.get(_SETTING + name)
+def _size(known: Mapping[str, str], setting: Setting, table: str) -> int | None:
+    text = known.get(setting.name)
     try:
         return None if text is None else parse_size(text)
     except ValueError:
         detail = "it must be a size in bytes, such as 134217728 or 128mb"
-        raise InvalidOptionError(option=_SETTING + name, value=text, table=table, detail=detail) from None
+        raise InvalidOptionError(option=setting.name, value=text, table=table, detail=detail) from None
 
 
 def _share(text: str, table: str) -> float:
@@ -191,7 +189,7 @@ def _share(text: str, table: str) -> float:
         share = -1.0
     if not 0 <= share <= 1:
         detail = "it must be a number from 0 to 1"
-        raise InvalidOptionError(option=_SETTING + "maxDeletedRowsRatio", value=text, table=table, detail=detail)
+        raise InvalidOptionError(option=setting_names.OPTIMIZE_DELETED.name, value=text, table=table, detail=detail)
     return share
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tahoe.protocol.answers import Aggregate, PartitionOf, Question, is_plain, measure_of
 from tahoe.protocol.predicate import Predicate
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import scan_of
 from tahoe.spark.reading.filters import column_of, is_value, predicate_of
@@ -25,7 +26,7 @@ from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 
 # The reference's setting for the same. Here it is also for limits and joins, so that one setting suffices where statistics are wrong.
-SETTING = "spark.databricks.delta.optimizeMetadataQuery.enabled"
+SETTING = setting_names.ANSWERS_FROM_LOG.name
 
 # With these, in a session or as an option of a reader, a scan may return fewer rows than the log has.
 _LENIENT = ("ignoreMissingFiles", "ignoreCorruptFiles")

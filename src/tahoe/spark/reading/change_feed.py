@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol.predicate import Predicate
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.flags import is_true, parse_flag
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
@@ -58,8 +59,8 @@ START_VERSION, START_TIMESTAMP = "startingVersion", "startingTimestamp"
 END_VERSION, END_TIMESTAMP = "endingVersion", "endingTimestamp"
 
 # Settings of the reference, and their defaults there.
-SCHEMA_MODE = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnMappingTable"
-CLIPS = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
+SCHEMA_MODE = setting_names.FEED_SCHEMA_MODE.name
+CLIPS = setting_names.FEED_CLIPS.name
 
 
 def is_asked_for(options: Mapping[str, str], table: str) -> bool:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from tahoe.protocol.names import dotted, visible
 from tahoe.protocol.predicate import Column, In, IsNull, Or, Predicate
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import scan_of
 from tahoe.spark.reading.answers import are_trusted, is_on
@@ -39,7 +40,7 @@ from tahoe.spark.reading.scan import Asked, Selection, places_of, source_of
 from tahoe.table.reading.keys import share_of_files
 from tahoe.table.reading.scan import Scan, may_match
 
-SETTING = "spark.tahoe.pruneJoins"
+SETTING = setting_names.PRUNE_JOINS.name
 
 # Spark plans the subqueries only with this.
 _SPARKS_SETTING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 from tahoe.protocol.limits import Limit, Order
 from tahoe.protocol.predicate import Predicate
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.reading.answers import are_trusted, has_all_rows, is_on
 from tahoe.spark.reading.filters import column_of
 
 # The reference's setting for LIMIT without an order. Here it is also for the first rows in an order.
-SETTING = "spark.databricks.delta.stats.limitPushdown.enabled"
+SETTING = setting_names.LIMIT_PUSHDOWN.name
 
 
 def limit_of(told: str, condition: Predicate) -> Limit | None:

@@ -8,11 +8,10 @@ from functools import partial
 from tahoe.errors import DeltaError, DeltaStorageError, StreamSchemaMismatchError
 from tahoe.protocol.schema import Struct, parse_schema
 from tahoe.protocol.stream_schema import SchemaRules, shape
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.flags import parse_flag
+from tahoe.spark.jvm.setting_names import Setting
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tahoe.table.reading.stream_schema import READS_MOVED_COLUMNS
-
-_PREFIX = "spark.databricks.delta."
 
 
 def rules_of(settings: Mapping[str, str], *, table: str) -> SchemaRules:
@@ -24,26 +23,23 @@ def rules_of(settings: Mapping[str, str], *, table: str) -> SchemaRules:
 
     allows = partial(is_on, settings, table=table)
     return SchemaRules(
-        reads_moved_columns=allows(READS_MOVED_COLUMNS.removeprefix(_PREFIX)),
-        reads_other_partitions=allows("streaming.unsafeReadOnPartitionColumnChanges.enabled"),
-        reads_nulls=allows("streaming.unsafeReadOnNullabilityChange.enabled"),
-        skips_start=allows("streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled"),
-        widens=allows("typeWidening.allowTypeChangeStreamingDeltaSource", default=True),
-        asks_before_widening=allows("typeWidening.enableStreamingSchemaTracking"),
-        ignores_types=allows("typeWidening.bypassStreamingTypeChangeCheck"),
+        reads_moved_columns=allows(setting_names.READS_MOVED),
+        reads_other_partitions=allows(setting_names.READS_OTHER_PARTITIONS),
+        reads_nulls=allows(setting_names.READS_NULLS),
+        skips_start=allows(setting_names.SKIPS_START),
+        widens=allows(setting_names.WIDENS),
+        asks_before_widening=allows(setting_names.TRACKS_WIDENING),
+        ignores_types=allows(setting_names.IGNORES_TYPES),
     )
 
 
-def is_on(settings: Mapping[str, str], name: str, *, table: str, default: bool = False) -> bool:
+def is_on(settings: Mapping[str, str], setting: Setting, *, table: str) -> bool:
     """A setting of the session.
-
-    Args:
-        name: without `spark.databricks.delta.`
 
     Raises:
         InvalidOptionError: it is neither true nor false.
     """
-    return parse_flag(settings.get(_PREFIX + name, str(default)), _PREFIX + name, table=table)
+    return parse_flag(settings.get(setting.name, setting.default), setting.name, table=table)
 
 
 def encode_analysed(snapshot: Snapshot, columns: Struct) -> str:

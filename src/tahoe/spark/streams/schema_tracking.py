@@ -8,6 +8,7 @@ from tahoe.errors import SchemaChangeNotAcknowledgedError, SchemaLocationOutside
 from tahoe.protocol.schema_acknowledgement import ALWAYS, changes_between, checkpoint_suffix, is_acknowledged
 from tahoe.protocol.stream_schema import SchemaRules, first_retyped
 from tahoe.protocol.tracked_schema import TrackedSchema
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import qualified
 from tahoe.spark.streams.options import SourceOptions
@@ -28,9 +29,8 @@ def open_log(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Schema
     """
     if asked.schema_location is None:
         return None
-    name = "streaming.schemaTracking.enabled"
-    if not is_on(gateway.settings(), name, table=newest.url, default=True):
-        detail, remedy = f"spark.databricks.delta.{name} is false", "Set it to true, or start the query without schemaTrackingLocation."
+    if not is_on(gateway.settings(), setting_names.TRACKING, table=newest.url):
+        detail, remedy = f"{setting_names.TRACKING.name} is false", "Set it to true, or start the query without schemaTrackingLocation."
         raise UnsupportedOperationError(operation="A schemaTrackingLocation", table=newest.url, detail=detail, remedy=remedy)
     folder = schema_log_folder(qualified(gateway, asked.schema_location), newest.metadata.id, asked.tracking_id)
     return SchemaLog(newest.log.env.store_at(folder), newest.metadata.id, newest.url)
@@ -45,7 +45,7 @@ def as_tracked(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Snap
     log = open_log(gateway, newest, asked)
     if log is None or log.current is None:
         return newest
-    if is_on(gateway.settings(), "streaming.schemaTracking.mergeConsecutiveSchemaChanges.enabled", table=newest.url, default=True):
+    if is_on(gateway.settings(), setting_names.TRACKING_MERGES, table=newest.url):
         merge_next(log, newest.log)
     return with_tracked(newest, log.current)
 
@@ -66,9 +66,9 @@ def started(gateway: Gateway, newest: Snapshot, asked: SourceOptions, source_pat
     log, settings = open_log(gateway, newest, asked), gateway.settings()
     if log is None or asked.schema_location is None:
         return None
-    if not is_on(settings, "streaming.allowSchemaLocationOutsideCheckpointLocation", table=newest.url):
+    if not is_on(settings, setting_names.TRACKING_OUTSIDE, table=newest.url):
         _check_location(gateway, asked.schema_location, source_path)
-    if is_on(settings, "streaming.schemaTracking.metadataPathCheck.enabled", table=newest.url, default=True):
+    if is_on(settings, setting_names.TRACKING_CHECKS_PATH, table=newest.url):
         log.check_source(source_path)
     previous = log.previous()
     if log.current is not None and previous is not None:

@@ -12,15 +12,11 @@ from typing import TypeVar
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.partitions import parse_boolean
 from tahoe.protocol.properties import AUTO_COMPACT, AUTO_OPTIMIZE, CLUSTER_ON_WRITE, OPTIMIZE_WRITE, parse_size
+from tahoe.spark.jvm import setting_names
+from tahoe.spark.jvm.setting_names import Setting
 from tahoe.table.maintenance.auto_compaction import AutoCompaction
 
 Value = TypeVar("Value")
-
-_COMPACT = "spark.databricks.delta.autoCompact."
-_WRITE = "spark.databricks.delta.optimizeWrite."
-
-# Whether tables are clustered on write, by a session's setting.
-CLUSTER_SETTING = "spark.tahoe.clusterOnWrite"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,21 +72,21 @@ class _Settings:
     given: Mapping[str, str]
     table: str
 
-    def value(self, name: str, default: Value, parse: Callable[[str], Value], takes: str) -> Value:
-        text = self.given.get(name)
+    def value(self, setting: Setting, default: Value, parse: Callable[[str], Value], takes: str) -> Value:
+        text = self.given.get(setting.name)
         try:
             return default if text is None else parse(text.strip())
         except ValueError:
-            raise InvalidOptionError(option=name, value=text, table=self.table, detail=f"it must be {takes}") from None
+            raise InvalidOptionError(option=setting.name, value=text, table=self.table, detail=f"it must be {takes}") from None
 
-    def flag(self, name: str, default: bool) -> bool:
-        return self.value(name, default, parse_boolean, "true or false")
+    def flag(self, setting: Setting, default: bool) -> bool:
+        return self.value(setting, default, parse_boolean, "true or false")
 
-    def size(self, name: str, default: int) -> int:
-        return self.value(name, default, parse_size, "a size in bytes, such as 134217728 or 128mb")
+    def size(self, setting: Setting, default: int) -> int:
+        return self.value(setting, default, parse_size, "a size in bytes, such as 134217728 or 128mb")
 
-    def count(self, name: str, default: int, least: int) -> int:
-        return self.value(name, default, lambda text: _count(text, least), f"an integer of at least {least}")
+    def count(self, setting: Setting, default: int, least: int) -> int:
+        return self.value(setting, default, lambda text: _count(text, least), f"an integer of at least {least}")
 
 
 def _count(text: str, least: int) -> int:
@@ -106,15 +102,15 @@ def auto_compaction(settings: Mapping[str, str], *, table: str) -> AutoCompactio
         InvalidOptionError: a setting has an invalid value.
     """
     found, default = _Settings(given=settings, table=table), AutoCompaction()
-    max_file_bytes = found.size(_COMPACT + "maxFileSize", default.max_file_bytes)
+    max_file_bytes = found.size(setting_names.COMPACT_MAX_SIZE, default.max_file_bytes)
     return AutoCompaction(
-        is_on=found.value(_COMPACT + "enabled", None, lambda text: AUTO_COMPACT.parse(text) != "false", AUTO_COMPACT.takes),
-        min_files=found.count(_COMPACT + "minNumFiles", default.min_files, 0),
+        is_on=found.value(setting_names.COMPACT, None, lambda text: AUTO_COMPACT.parse(text) != "false", AUTO_COMPACT.takes),
+        min_files=found.count(setting_names.COMPACT_MIN_FILES, default.min_files, 0),
         max_file_bytes=max_file_bytes,
-        min_file_bytes=found.size(_COMPACT + "minFileSize", max_file_bytes // 2),
-        only_modified=found.flag(_COMPACT + "modifiedPartitionsOnly.enabled", default.only_modified),
-        max_partitions=found.count(_COMPACT + "maxNumModifiedPartitions", default.max_partitions, 1),
-        skips_blind_appends=found.flag(_COMPACT + "nonBlindAppend.enabled", default.skips_blind_appends),
+        min_file_bytes=found.size(setting_names.COMPACT_MIN_SIZE, max_file_bytes // 2),
+        only_modified=found.flag(setting_names.COMPACT_MODIFIED, default.only_modified),
+        max_partitions=found.count(setting_names.COMPACT_PARTITIONS, default.max_partitions, 1),
+        skips_blind_appends=found.flag(setting_names.COMPACT_NOT_APPENDS, default.skips_blind_appends),
     )
 
 
@@ -128,12 +124,14 @@ def optimized_write(settings: Mapping[str, str], *, is_on: bool | None, table: s
         InvalidOptionError: a setting has an invalid value.
     """
     found, default = _Settings(given=settings, table=table), OptimizedWrite()
-    by_session = found.value(_WRITE + "enabled", None, parse_boolean, "true or false")
+    by_session = found.value(setting_names.OPTIMIZE_WRITE, None, parse_boolean, "true or false")
     return OptimizedWrite(
         is_on=by_session if is_on is None else is_on,
-        task_bytes=found.value(_WRITE + "binSize", default.task_bytes, _megabytes, "a size in megabytes, such as 512, or with a unit: 1g"),
-        blocks_max=found.count(_WRITE + "numShuffleBlocks", default.blocks_max, 1),
-        groups_max=found.count(_WRITE + "maxShufflePartitions", default.groups_max, 1),
+        task_bytes=found.value(
+            setting_names.OPTIMIZE_WRITE_SIZE, default.task_bytes, _megabytes, "a size in megabytes, such as 512, or with a unit: 1g"
+        ),
+        blocks_max=found.count(setting_names.OPTIMIZE_WRITE_BLOCKS, default.blocks_max, 1),
+        groups_max=found.count(setting_names.OPTIMIZE_WRITE_PARTITIONS, default.groups_max, 1),
     )
 
 
@@ -147,9 +145,9 @@ def cluster_on_write(settings: Mapping[str, str], *, is_on: bool | None, table: 
         InvalidOptionError: a setting has an invalid value.
     """
     found = _Settings(given=settings, table=table)
-    by_session = found.value(CLUSTER_SETTING, None, parse_boolean, "true or false")
+    by_session = found.value(setting_names.CLUSTER_ON_WRITE, None, parse_boolean, "true or false")
     return ClusterOnWrite(
-        is_on=by_session if is_on is None else is_on, min_bytes=found.size(CLUSTER_SETTING + ".minSize", ClusterOnWrite().min_bytes)
+        is_on=by_session if is_on is None else is_on, min_bytes=found.size(setting_names.CLUSTER_MIN_SIZE, ClusterOnWrite().min_bytes)
     )
 
 

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from tahoe.errors import UnsupportedDataTypeError
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.flags import is_true
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.option_names import Place, warn_of_unknown
@@ -29,10 +30,6 @@ from tahoe.table.reading.table_reader import TableReader
 # Spark's metadata key for the collations of a column whose type is string.
 _COLLATIONS = "__COLLATIONS"
 
-# The session's version for idempotent writes, and whether it applies to one write only.
-_TXN_VERSION = "spark.databricks.delta.write.txnVersion"
-_RESET_TXN_VERSION = _TXN_VERSION + ".autoReset.enabled"
-
 
 def write_options(spark: SparkSession, options: Mapping[str, str], table: TableReader, place: Place = Place.WRITE) -> WriteOptions:
     """The options of a write, with the session's settings.
@@ -43,8 +40,8 @@ def write_options(spark: SparkSession, options: Mapping[str, str], table: TableR
     warn_of_unknown(options, place, table=table.url)
     settings = Gateway(spark).settings()
     parsed = parse_options(options, settings, table=table.url)
-    if parsed.txn is not None and is_true(settings.get(_RESET_TXN_VERSION)):
-        spark.conf.unset(_TXN_VERSION)  # otherwise the session's next write would count as a repetition of this one
+    if parsed.txn is not None and is_true(settings.get(setting_names.RESET_TXN_VERSION.name)):
+        spark.conf.unset(setting_names.TXN_VERSION.name)  # otherwise the session's next write would count as a repetition of this one
     return parsed
 
 

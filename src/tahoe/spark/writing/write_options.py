@@ -13,6 +13,7 @@ from typing import cast, overload
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.names import parse_column_list
 from tahoe.protocol.schema import Struct
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.flags import is_false, is_true, parse_flag
 from tahoe.spark.writing.assignment_rules import Policy
 from tahoe.spark.writing.file_sizes import ClusterOnWrite, OptimizedWrite, auto_compaction, cluster_on_write, optimized_write
@@ -26,9 +27,7 @@ CLUSTERING_COLUMNS = "__clustering_columns"
 MODE = "__mode"
 SETTINGS = "__settings"
 
-_SETTING = "spark.databricks.delta."
 _OVERWRITE_SETTING = "spark.sql.sources.partitionOverwriteMode"
-_DEFAULT_PROPERTY = _SETTING + "properties.defaults."
 
 # Prefixes of options for the storage and the Parquet writer, which go into Hadoop's configuration.
 _HADOOP = ("parquet.", "fs.", "dfs.")
@@ -117,12 +116,12 @@ class WriteOptions:
 
 def has_auto_merge(settings: Mapping[str, str]) -> bool:
     """Whether a session's settings let writes and MERGE evolve the schema."""
-    return is_true(settings.get(_SETTING + "schema.autoMerge.enabled"))
+    return is_true(settings.get(setting_names.AUTO_MERGE.name))
 
 
 def is_setting(name: str) -> bool:
     """Whether `parse_options` may read the session's setting of this name."""
-    return name.startswith((_SETTING, "spark.tahoe.")) or name == _OVERWRITE_SETTING
+    return setting_names.is_setting(name) or name == _OVERWRITE_SETTING
 
 
 def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, table: str) -> WriteOptions:
@@ -146,20 +145,22 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
         merge_schema=given.flag("mergeSchema", has_auto_merge(settings)),
         overwrite_schema=overwrite_schema,
         replace_where=given.text("replaceWhere"),
-        replace_where_is_checked=not is_false(settings.get(_SETTING + "replaceWhere.constraintCheck.enabled")),
+        replace_where_is_checked=not is_false(settings.get(setting_names.CHECK_REPLACE_WHERE.name)),
         replace_using=given.names("replaceUsing"),
         replace_on=given.text("replaceOn"),
         target_alias=given.text("targetAlias"),
         dynamic_partitions=given.dynamic_partitions(settings, whole=overwrite_schema or replacement is not None),
         txn=given.txn(settings),
-        user_metadata=given.text("userMetadata") or settings.get(_SETTING + "commitInfo.userMetadata"),
+        user_metadata=given.text("userMetadata") or settings.get(setting_names.USER_METADATA.name),
         data_change=given.flag("dataChange", True),
         optimized_write=optimized_write(settings, is_on=given.flag("optimizeWrite", None), table=table),
         cluster_on_write=cluster_on_write(settings, is_on=given.flag("clusterOnWrite", None), table=table),
-        merges_by_partition=not is_false(settings.get(_SETTING + "merge.repartitionBeforeWrite.enabled")),
+        merges_by_partition=not is_false(settings.get(setting_names.MERGE_REPARTITIONS.name)),
         properties={name: value for name, value in options.items() if name.lower().startswith("delta.")},
         default_properties={
-            "delta." + name.removeprefix(_DEFAULT_PROPERTY): value for name, value in settings.items() if name.startswith(_DEFAULT_PROPERTY)
+            "delta." + name.removeprefix(setting_names.DEFAULT_PROPERTIES.name): value
+            for name, value in settings.items()
+            if name.startswith(setting_names.DEFAULT_PROPERTIES.name)
         },
         writer={name: value for name in _WRITER if (value := given.text(name)) is not None},
         hadoop={name: value for name, value in options.items() if name.lower().startswith(_HADOOP)},
@@ -174,7 +175,7 @@ def _policy(settings: Mapping[str, str]) -> Policy:
 
 
 def _policy_of_updates(settings: Mapping[str, str]) -> Policy:
-    if not is_true(settings.get(_SETTING + "updateAndMergeCastingFollowsAnsiEnabledFlag")):
+    if not is_true(settings.get(setting_names.CASTS_BY_ANSI.name)):
         return _policy(settings)
     return "LEGACY" if is_false(settings.get("spark.sql.ansi.enabled")) else "ANSI"
 
@@ -219,7 +220,7 @@ class _Options:
         """The application id and version of an idempotent write; None if not specified."""
         app_id, version = self.text("txnAppId"), self.text("txnVersion")
         if app_id is None and version is None:
-            app_id, version = settings.get(_SETTING + "write.txnAppId"), settings.get(_SETTING + "write.txnVersion")
+            app_id, version = settings.get(setting_names.TXN_APP_ID.name), settings.get(setting_names.TXN_VERSION.name)
         if app_id is None and version is None:
             return None
         for name, value, other in (("txnAppId", app_id, "txnVersion"), ("txnVersion", version, "txnAppId")):

@@ -25,7 +25,7 @@ INSPECTIONS: Mapping[str, Inspection] = {
 class Inspector:
     """Looks into a table, in its newest version, or in the version or at the time that is given.
 
-    The guide lists the columns of each answer. Sizes are in bytes, times are timestamps in UTC with milliseconds.
+    docs/inspect.md lists the columns of each answer. Sizes are in bytes, times are timestamps in UTC with milliseconds.
 
     Every method raises:
         TableNotFoundError, NotADeltaTableError: there is no table.

@@ -1,0 +1,103 @@
+"""The generated pages of the reference have every option, setting, property, feature and error that the code knows."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tahoe import errors
+from tahoe.errors import DeltaError
+from tahoe.protocol.features import FEATURES
+from tahoe.protocol.properties import PROPERTIES
+from tahoe.protocol.schema_acknowledgement import ACKNOWLEDGING
+from tahoe.spark.jvm import setting_names
+from tahoe.spark.jvm.option_names import OPTIONS
+from tahoe.spark.jvm.setting_names import SETTINGS, Setting
+from tahoe.spark.streams import options as stream_options
+from tahoe.spark.writing import write_options
+from tahoe.spark.writing.file_sizes import auto_compaction, cluster_on_write, optimized_write
+
+ROOT = Path(__file__).resolve().parents[2]
+SPARK = ROOT / "src" / "tahoe" / "spark"
+TABLE_OF_SETTINGS = SPARK / "jvm" / "setting_names.py"
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+NAMES = {
+    "options": [option.name for option in OPTIONS],
+    "settings": [setting.name for setting in SETTINGS],
+    "properties": [known.name for known in PROPERTIES],
+    "features": [feature.name for feature in FEATURES],
+}
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_a_page_has_each_name_with_its_meaning(generate: ModuleType, tmp_path: Path, page: str) -> None:
+    generate.write_pages(tmp_path)
+    rows = re.findall(r"^\| `([^`]+)` \|(.+)\|$", (tmp_path / f"{page}.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {name for name, _ in rows} == set(NAMES[page])
+    assert all(re.search(r"[a-z]{4}", said) for _, said in rows)
+
+
+def test_each_error_is_on_its_page_with_its_remedy(generate: ModuleType, tmp_path: Path) -> None:
+    generate.write_pages(tmp_path)
+    text = (tmp_path / "errors.md").read_text(encoding="utf-8")
+    public = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, DeltaError)]
+    raised = [kind for kind in public if "what" in vars(kind) and kind is not DeltaError]
+    assert [kind.__name__ for kind in raised if f"`tahoe.errors.{kind.__name__}`" not in text] == []
+    assert all(kind.todo for kind in raised)
+
+
+def texts(path: Path) -> Iterator[str]:
+    """The string literals of a module that are no docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    yield from (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in said)
+
+
+def test_settings_are_named_in_their_table_alone() -> None:
+    """A setting that is read under a name of its own would be missing on the page."""
+    begins = ("spark.databricks.delta.", "spark.tahoe.")
+    others = [path for path in SPARK.rglob("*.py") if path != TABLE_OF_SETTINGS]
+    assert [(path.name, text) for path in others for text in texts(path) if text.startswith(begins)] == []
+
+
+def test_each_setting_is_read() -> None:
+    code = "\n".join(path.read_text(encoding="utf-8") for path in SPARK.rglob("*.py") if path != TABLE_OF_SETTINGS)
+    by_protocol = {f"spark.databricks.delta.streaming.{name}" for name in (*ACKNOWLEDGING, "allowSourceColumnRenameAndDrop")}
+    constants = {name: known for name, known in vars(setting_names).items() if isinstance(known, Setting)}
+    unread = {known.name for name, known in constants.items() if f"setting_names.{name}" not in code}
+    assert unread == by_protocol
+
+
+def test_defaults_of_settings_are_those_of_the_code() -> None:
+    """The page would show another default than the one that applies."""
+    stated = {known.name: known.default for known in SETTINGS if known.default and " " not in known.default}
+    assert auto_compaction(stated, table="t") == auto_compaction({}, table="t")
+    assert optimized_write(stated, is_on=None, table="t") == optimized_write({}, is_on=None, table="t")
+    assert cluster_on_write(stated, is_on=None, table="t") == cluster_on_write({}, is_on=None, table="t")
+    assert write_options.parse_options({}, stated, table="t") == write_options.parse_options({}, {}, table="t")
+
+
+@pytest.mark.parametrize("parser", [write_options, stream_options], ids=["writers", "streams"])
+def test_each_option_that_is_parsed_is_in_the_table(parser: ModuleType) -> None:
+    code = inspect.getsource(parser)
+    asked = set(re.findall(r"""(?:given|self)\.(?:text|flag|value|names)\(\s*"(\w+)\"""", code))
+    assert len(asked) > 5
+    assert asked <= {option.name for option in OPTIONS}
