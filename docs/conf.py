@@ -22,7 +22,7 @@ nitpicky = False
 default_role = "literal"
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "deflist"]
 # A diagram in a block without a language is no code.
 highlight_language = "none"
 
@@ -44,8 +44,8 @@ html_theme_options = {
     "show_toc_level": 2,
     "footer_start": [],
     "footer_end": [],
-    # A list of all errors beside the list of all errors helps nobody.
-    "secondary_sidebar_items": {"**": ["page-toc"], "generated/errors": []},
+    # A list of all errors beside the list of all errors helps nobody, and a wide table needs the room.
+    "secondary_sidebar_items": {"**": ["page-toc"], "generated/errors": [], "generated/features": []},
     "show_prev_next": True,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

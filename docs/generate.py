@@ -92,20 +92,25 @@ def _options() -> Iterator[str]:
 
 
 def _of(places: tuple[Place, ...]) -> Iterator[str]:
-    yield _row("Option", "For", "Default", "Meaning")
-    yield _row("---", "---", "---", "---")
     for option in OPTIONS:
         if found := [place.value.partition(".")[2] for place in places if place in option.places]:
-            yield _row(_code(option.name), ", ".join(map(_code, found)), _stated(option.default), _meaning_of(option))
+            where = f"For {' and '.join(map(_code, found))}."
+            yield _entry(option.name, _meaning_of(option), where, _default_of(option.default))
+
+
+def _entry(name: str, meaning: str, *facts: str) -> str:
+    """An entry of a definition list: long names leave no room for columns."""
+    said = meaning[:1].upper() + meaning[1:]
+    return f"`{name}`\n: {' '.join([said.rstrip('.') + '.', *filter(None, facts)])}\n"
 
 
 def _meaning_of(option: Option) -> str:
     return f"the same as {_code(option.same_as)}" if option.same_as else option.meaning
 
 
-def _stated(default: str) -> str:
-    """A value as code; a sentence about the default as it is."""
-    return default if " " in default or "`" in default else _code(default)
+def _default_of(default: str) -> str:
+    """A default, as code; a sentence about it as it is."""
+    return f"Default: {default if ' ' in default or '`' in default else _code(default)}." if default else ""
 
 
 def _settings() -> Iterator[str]:
@@ -113,10 +118,8 @@ def _settings() -> Iterator[str]:
     yield "`spark.conf.set`, `SET` in SQL, or the configuration of the session. Those of `spark.databricks.delta` are the reference's, with"
     yield "its defaults; those of `spark.tahoe` are tahoe's own. Others of the reference have no effect. Options of a reader or writer take"
     yield "precedence over settings, and settings over table properties.\n"
-    yield _row("Setting", "Default", "Meaning")
-    yield _row("---", "---", "---")
     for setting in sorted(SETTINGS, key=lambda setting: setting.name):
-        yield _row(_code(setting.name), _stated(setting.default), setting.meaning)
+        yield _entry(setting.name, setting.meaning, _default_of(setting.default))
     yield "\nOf Spark's own settings, tahoe follows `spark.sql.sources.partitionOverwriteMode`, `spark.sql.storeAssignmentPolicy`,"
     yield "`spark.sql.ansi.enabled`, `spark.sql.session.timeZone`, `spark.sql.files.ignoreMissingFiles` and `ignoreCorruptFiles`,"
     yield "`spark.sql.files.maxRecordsPerFile`, and those of Spark's Parquet reader and writer. `spark.hadoop.…` reaches the storage."
@@ -129,11 +132,9 @@ def _properties() -> Iterator[str]:
     yield "# Table properties\n"
     yield "`TBLPROPERTIES` in SQL, `option` of a writer, `properties` of `Table.append`. Names are the reference's; those that begin with"
     yield "`tahoe.` are tahoe's own. `tahoe inspect properties PATH` prints those of a table.\n"
-    yield _row("Property", "Meaning", "Takes", "Default", "Table feature")
-    yield _row("---", "---", "---", "---", "---")
     for known in sorted(PROPERTIES, key=lambda known: known.name):
-        feature = known.feature if isinstance(known, FeatureProperty) else ""
-        yield _row(_code(known.name), known.meaning, _takes(known), _code(_default(known.default)), _code(str(feature)))
+        feature = f"Needs the feature `{known.feature}`." if isinstance(known, FeatureProperty) else ""
+        yield _entry(known.name, known.meaning, f"Takes {_takes(known)}.", _default_of(_default(known.default)), feature)
     yield "\nA CHECK constraint is the property `delta.constraints.<name>`, which `ALTER TABLE … ADD CONSTRAINT` sets."
     yield "`delta.feature.<name>` = `supported` adds a [table feature](features.md)."
 
@@ -157,15 +158,15 @@ def _default(value: Any) -> str:
 def _features() -> Iterator[str]:
     yield "# Table features\n"
     yield "What tahoe does with each feature of the protocol. A feature is active where the schema or the properties make use of it.\n"
-    yield _row("Feature", "For", "About", "Read", "Written where it is active", "Needs")
-    yield _row("---", "---", "---", "---", "---", "---")
+    yield _row("Feature", "Required of", "Read", "Written where it is active")
+    yield _row("---", "---", "---", "---")
     for feature in FEATURES:
         who = "readers and writers" if feature.is_reader_feature else "writers"
-        read = "yes" if feature.is_read else "no"
-        yield _row(_code(feature.name), who, feature.rule, read, feature.writes.value, ", ".join(map(_code, feature.requires)))
-    yield "\n## Why\n"
+        yield _row(_code(feature.name), who, "yes" if feature.is_read else "no", feature.writes.value)
+    yield "\n## What each one is about\n"
     for feature in FEATURES:
-        yield f"- **{feature.name}**{_implied(feature)}: {feature.why}"
+        needs = f" It needs {' and '.join(map(_code, feature.requires))}." if feature.requires else ""
+        yield f"- **{feature.name}**{_implied(feature)}: {feature.rule}. {feature.why}{needs}"
 
 
 def _implied(feature: Feature) -> str:

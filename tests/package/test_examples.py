@@ -42,3 +42,21 @@ METHODS = [
 @pytest.mark.parametrize(("method", "code"), METHODS)
 def test_a_method_has_an_example(method: str, code: str) -> None:
     assert re.search(rf"\.{method}\b", code), "add it to docs/reference/deltatable.md or table.md"
+
+
+FOR_CONTRIBUTORS = {"ARCHITECTURE.md", "STYLE.md", "TESTING.md", "PROFILE.md"}
+FOR_USERS = [
+    page for page in sorted(DOCS.rglob("*.md")) if page.name not in FOR_CONTRIBUTORS and page.parent.name not in ("decisions", "generated")
+]
+FENCED = re.compile(r"^(?:`{3}|:{3}|<!--).*?^(?:`{3}|:{3}|.*?-->)$", re.DOTALL | re.MULTILINE)
+INDENTED = re.compile(r"^(?! *[-*] |\d\. )[^\s].*\n\n    \S|\A    \S", re.MULTILINE)
+LANGUAGES = {"python", "sql", "sh", "text", "yaml", "{toctree}", "{eval-rst}"}
+
+
+@pytest.mark.parametrize("page", FOR_USERS, ids=[page.relative_to(DOCS).as_posix() for page in FOR_USERS])
+def test_each_block_of_code_names_its_language(page: Path) -> None:
+    """Code without a language, or indented, is run by nothing."""
+    text = page.read_text(encoding="utf-8")
+    opened = re.findall(r"^```(.*)$", text, re.MULTILINE)[::2]
+    assert set(opened) <= LANGUAGES
+    assert INDENTED.findall(FENCED.sub("", text)) == []

@@ -50,9 +50,9 @@ NAMES = {
 @pytest.mark.parametrize("page", NAMES)
 def test_a_page_has_each_name_with_its_meaning(generate: ModuleType, tmp_path: Path, page: str) -> None:
     generate.write_pages(tmp_path)
-    rows = re.findall(r"^\| `([^`]+)` \|(.+)\|$", (tmp_path / f"{page}.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert {name for name, _ in rows} == set(NAMES[page])
-    assert all(re.search(r"[a-z]{4}", said) for _, said in rows)
+    entries = re.findall(r"^(?:\| )?`([^`]+)`(?: \||\n:)(.+)$", (tmp_path / f"{page}.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {name for name, _ in entries} == set(NAMES[page])
+    assert all(re.search(r"[a-z]{4}", said) for _, said in entries)
 
 
 def test_each_error_is_on_its_page_with_its_remedy(generate: ModuleType, tmp_path: Path) -> None:

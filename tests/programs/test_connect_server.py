@@ -343,13 +343,17 @@ def tls(server, tmp_path) -> Iterator[int]:
     if missing := [name for name in ("haproxy", "openssl") if shutil.which(name) is None]:
         pytest.skip(f"NOT TESTED: a proxy for TLS, because there is no {' and no '.join(missing)} here")
     page = (ROOT / "docs/connect.md").read_text()
-    (certificate,) = [line for line in page.splitlines() if line.startswith("    openssl req")]
+    (certificate,) = [line for line in page.splitlines() if line.startswith("openssl req")]
     certificate = replaced(certificate, ("CN=data.example.org", "CN=here"), ("DNS:data.example.org", "IP:127.0.0.1"))
     subprocess.run(shlex.split(certificate), cwd=tmp_path, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     (tmp_path / "both.pem").write_text((tmp_path / "cert.pem").read_text() + (tmp_path / "key.pem").read_text())
     with socket.create_server(("127.0.0.1", 0)) as listening:
         given = ("bind :443", f"bind fd@{listening.fileno()}"), ("127.0.0.1:15002", f"127.0.0.1:{server.port}")
-        recipe = replaced(page.split("```text\n")[1].split("```")[0], *given, ("/etc/haproxy/data.example.org.pem", f"{tmp_path}/both.pem"))
+        recipe = replaced(
+            page.split("## TLS")[1].split("```text\n")[1].split("```")[0],
+            *given,
+            ("/etc/haproxy/data.example.org.pem", f"{tmp_path}/both.pem"),
+        )
         (tmp_path / "haproxy.cfg").write_text(recipe)
         with subprocess.Popen(["haproxy", "-db", "-f", "haproxy.cfg"], cwd=tmp_path, pass_fds=[listening.fileno()]) as proxy:
             yield listening.getsockname()[1]

@@ -59,6 +59,8 @@ class Table(TableRows):
     def report(self, version: int | str | None = None) -> TableReport:
         """A page about a version, with advice: `table.report().save("t.html")`. Of large tables it looks at samples, and says so.
 
+        >>> table.report().save("/data/orders.html")
+
         Raises:
             as `snapshot`
         """
@@ -69,6 +71,8 @@ class Table(TableRows):
         """Remove a table feature from the protocol, and its traces from the table, so that clients without the feature can use the table.
 
         Deletion vectors, column mapping and type widening require rewriting data files; use `DeltaTable.dropFeatureSupport` for them.
+
+        >>> table.drop_feature("v2Checkpoint")
 
         Args:
             truncate_history: delete the versions that use the feature, once they are older than
@@ -110,8 +114,10 @@ class Table(TableRows):
 
         With `z_order_by`, and on a clustered table, rows are ordered so that queries skip files and parts of files by each of the columns.
         A second run changes only what was added since the first. Rows pass through a temporary file, so that memory is bounded.
-
         If another writer changes a file that is being rewritten, the files rewritten together with it are left as they are.
+
+        >>> table.optimize(z_order_by=["shop"], dry_run=True).files_considered
+        1
 
         Args:
             filter: SQL text over any columns; only files that may contain matching rows are rewritten.
@@ -161,9 +167,11 @@ class Table(TableRows):
     ) -> VacuumReport:
         """Delete the files that no version within the retention and none with a tag needs, and the folders that this leaves empty.
 
+        >>> table.vacuum(dry_run=True).files
+        ()
+
         Args:
-            retention_hours: how long a file is kept after the last version that needs it; None for the table property
-                `delta.deletedFileRetentionDuration`, a week by default.
+            retention_hours: how long a file is kept after the last version that needs it; `delta.deletedFileRetentionDuration` if None.
             lite: find the files in the log since the last VACUUM, instead of listing the folder. Files of failed writes stay.
             dry_run: report what would be deleted, and delete nothing.
             inventory: what is in the folder, instead of listing it: `path`, `length`, `isDir` and `modificationTime` in milliseconds.
@@ -199,6 +207,9 @@ class Table(TableRows):
         Statistics are missing if a writer left them out, or if the table's properties name other columns since then. Footers are read, and
         rows where footers are not enough. Other writers are not disturbed.
 
+        >>> table.compute_statistics("shop = 'A'").files_examined
+        0
+
         Args:
             filter: SQL text over any columns; only files that may contain matching rows are considered.
             user_metadata: for the table's history.
@@ -227,12 +238,14 @@ class Table(TableRows):
 
         A file is removed only if the storage says that it does not exist. Two entries of a file with different deleted rows are left.
 
+        >>> table.repair(dry_run=True).repairs
+        ()
+
         Args:
             dry_run: change nothing, and report what would be done.
             metadata_only: repair only the log, and look at no data file.
             verify_all_files: also read every footer and every deletion vector, and compute wrong statistics again.
-            verify_statistics: also compare all statistics with the rows; files whose footers confirm them are not read. It includes
-                verify_all_files.
+            verify_statistics: the same, and compare all statistics with the rows; files whose footers confirm them are not read.
             unreadable_vectors: what is done about files whose deletion vector is missing or damaged: `report`; `restore_rows` keeps the
                 file, so that its deleted rows are in the table again; `remove_files` removes the file with all its rows.
             announce: called with the report before anything is changed.

@@ -6,7 +6,7 @@
 Arguments, argument checks and result columns are the reference's. This module only translates calls into commands.
 """
 
-# ruff: noqa: N802, N803, TRY004  the names are the reference's, and so are the errors for bad arguments
+# ruff: noqa: N802, N803  the names are the reference's
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tahoe.errors import DeltaError, InvalidOptionError, TableNotFoundError
 from tahoe.spark.api.connect_session import is_served
 from tahoe.spark.api.convert import run_convert
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
-from tahoe.spark.api.lifecycle import DeltaTableLifecycle, verify
+from tahoe.spark.api.lifecycle import DeltaTableLifecycle
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user, run_for_user
 from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder, purged
 from tahoe.spark.api.table_builder import TableBuilder
@@ -39,7 +39,6 @@ from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.layout.auto_compaction import writing_command
-from tahoe.spark.layout.feature_drop import drop_feature
 from tahoe.table.arguments import FLAG, LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
 from tahoe.table.table import Table
 
@@ -97,6 +96,9 @@ class DeltaTable(DeltaTableLifecycle):
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})) -> DeltaTable:
         """Return the table in a folder.
 
+        >>> DeltaTable.forPath(spark, "/data/orders").toDF().count()
+        3
+
         Args:
             hadoopConf: credentials and settings of the storage, with names that begin with `fs.` or `dfs.`.
 
@@ -113,6 +115,9 @@ class DeltaTable(DeltaTableLifecycle):
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
         """Return the table that has a name in the session's catalog, or a path as in ``delta.`/data/t` ``.
 
+        >>> DeltaTable.forName(spark, "delta.`/data/orders`").toDF().count()
+        3
+
         Raises:
             AnalysisException: the catalog does not have the name.
             NotADeltaTableError: the name is of a view, or of a table that is not a Delta table.
@@ -126,6 +131,9 @@ class DeltaTable(DeltaTableLifecycle):
     @_or_remote
     def convertToDelta(cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None) -> DeltaTable:
         """Make a folder of Parquet files, such as ``parquet.`/data/t` ``, or a table of the catalog a Delta table, in place.
+
+        >>> DeltaTable.convertToDelta(spark, "parquet.`/data/parquet`").toDF().count()
+        3
 
         Args:
             partitionSchema: the partition columns in the order of the folders, as DDL ("day DATE, hour INT") or as a schema. The catalog
@@ -143,7 +151,11 @@ class DeltaTable(DeltaTableLifecycle):
     @classmethod
     @_or_remote
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
-        """Return whether there is a Delta table at a path."""
+        """Return whether there is a Delta table at a path.
+
+        >>> DeltaTable.isDeltaTable(spark, "/data/orders")
+        True
+        """
         _check_session(sparkSession)
         place = _taken(LOCATION, identifier, "identifier")
         return open_table(sparkSession, path_in(place) or place).exists()
@@ -151,31 +163,50 @@ class DeltaTable(DeltaTableLifecycle):
     @classmethod
     @_or_remote
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Return a builder that creates a table; the table must not exist."""
+        """Return a builder that creates a table; the table must not exist.
+
+        >>> DeltaTable.create(spark).location("/data/new").addColumn("id", "LONG").execute().toDF().columns
+        ['id']
+        """
         return DeltaTableBuilder(_session(sparkSession), "create")
 
     @classmethod
     @_or_remote
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Return a builder that creates a table, and leaves an existing table unchanged."""
+        """Return a builder that creates a table, and leaves an existing table unchanged.
+
+        >>> DeltaTable.createIfNotExists(spark).location("/data/orders").addColumn("id", "LONG").execute().toDF().count()
+        3
+        """
         return DeltaTableBuilder(_session(sparkSession), "createIfNotExists")
 
     @classmethod
     @_or_remote
     def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Return a builder that replaces a table and keeps its history; the table must exist."""
+        """Return a builder that replaces a table and keeps its history; the table must exist.
+
+        >>> DeltaTable.replace(spark).location("/data/orders").addColumn("id", "LONG").execute().toDF().count()
+        0
+        """
         return DeltaTableBuilder(_session(sparkSession), "replace")
 
     @classmethod
     @_or_remote
     def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Return a builder that creates a table, or replaces an existing table and keeps its history."""
+        """Return a builder that creates a table, or replaces an existing table and keeps its history.
+
+        >>> DeltaTable.createOrReplace(spark).location("/data/orders").addColumn("id", "LONG").execute().toDF().count()
+        0
+        """
         return DeltaTableBuilder(_session(sparkSession), "createOrReplace")
 
     def toDF(self) -> DataFrame:
         """Return the rows as a DataFrame, which reads the newest version each time it is planned.
 
         Conditions and values may use its columns: `table.delete(table.toDF().id == 3)`.
+
+        >>> table.toDF().where("price > 25").count()
+        1
         """
         handle = self._handle
         frame = handle.spark.read.format("delta").load(handle.table.url) if handle.name is None else handle.spark.table(handle.name)
@@ -183,7 +214,11 @@ class DeltaTable(DeltaTableLifecycle):
         return frame if handle.alias is None else frame.alias(handle.alias)
 
     def alias(self, aliasName: str) -> DeltaTable:
-        """Return the same table under an alias for use in conditions."""
+        """Return the same table under an alias for use in conditions.
+
+        >>> table.alias("o").toDF().select("o.id").count()
+        3
+        """
         alias = _taken(TEXT, aliasName, "aliasName", self._handle.table.url)
         same = DeltaTable(self._handle.spark, self._handle.table)
         same._handle = dataclasses.replace(self._handle, alias=alias)
@@ -191,6 +226,9 @@ class DeltaTable(DeltaTableLifecycle):
 
     def delete(self, condition: str | Column | None = None) -> DataFrame:
         """Delete the rows for which a condition is true, or all rows. The condition may contain subqueries.
+
+        >>> table.delete("price > 25").first().num_affected_rows
+        1
 
         Returns:
             one row: `num_affected_rows`, the number of deleted rows; -1 if whole files without a row count in the log were removed.
@@ -204,6 +242,9 @@ class DeltaTable(DeltaTableLifecycle):
 
     def update(self, condition: str | Column | None = None, set: Mapping[str, str | Column] | None = None) -> DataFrame:
         """Update the rows for which a condition is true, or all rows.
+
+        >>> table.update("id = 1", {"price": "price * 2"}).first().num_affected_rows
+        1
 
         Args:
             set: values by the names of columns or struct fields; strings are SQL. Values are computed from the old values of the row.
@@ -223,6 +264,10 @@ class DeltaTable(DeltaTableLifecycle):
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
         """Return a builder of a MERGE, which updates, deletes and inserts rows according to the rows of a source.
 
+        >>> merge = table.alias("t").merge(rows.alias("s"), "t.id = s.id")
+        >>> merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().first().num_inserted_rows
+        1
+
         Args:
             condition: which rows of the source match which rows of the table. Columns are qualified with the aliases of the two.
         """
@@ -237,6 +282,9 @@ class DeltaTable(DeltaTableLifecycle):
 
     def reorg(self, where: str | Column | None = None, *, purge: bool = True, deletedShare: float = 0.0) -> DataFrame:
         """Rewrite files without the rows that deletion vectors mark. The table's rows do not change.
+
+        >>> table.reorg().first().numFilesRemoved
+        0
 
         Args:
             where: a condition on partition columns; only files of matching partitions are rewritten.
@@ -261,6 +309,8 @@ class DeltaTable(DeltaTableLifecycle):
     def syncIdentity(self, columnName: str) -> None:
         """Advance the high-water mark of an identity column to the farthest value in the table, as `ALTER COLUMN ... SYNC IDENTITY` does.
 
+        >>> DeltaTable.forPath(spark, "/data/numbered").syncIdentity("id")
+
         Raises:
             NotAnIdentityColumnError: the column is not an identity column.
         """
@@ -268,45 +318,11 @@ class DeltaTable(DeltaTableLifecycle):
             self._handle.spark, lambda: sync_identity(self._handle.target(), TEXT(columnName, "columnName", table=self._handle.table.url))
         )
 
-    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
-        """Raise the table's protocol to at least these versions. It is never lowered.
-
-        Raises:
-            ValueError: a version is not an int.
-            InvalidPropertyError: a version does not exist.
-        """
-        if not isinstance(readerVersion, int):
-            raise ValueError(f"The readerVersion needs to be an integer but got '{type(readerVersion)}'.")
-        if not isinstance(writerVersion, int):
-            raise ValueError(f"The writerVersion needs to be an integer but got '{type(writerVersion)}'.")
-        self._handle.define(lambda changes: changes.upgrade_protocol(readerVersion, writerVersion))
-
-    def addFeatureSupport(self, featureName: str) -> None:
-        """Add support for a feature to the table's protocol. This alone does not enable the feature.
-
-        Raises:
-            ValueError: the name is not a str.
-            InvalidPropertyError: the feature does not exist.
-        """
-        verify(featureName, str, "featureName", "a string")
-        self._handle.define(lambda changes: changes.upgrade_protocol(features=[featureName]))
-
-    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Drop a feature from the table, with all its traces, so that readers and writers without the feature can use the table. Earlier
-        versions keep the feature, unless the history is truncated.
-
-        Raises:
-            ValueError: an argument has the wrong type.
-            FeatureDropError: the feature does not exist, the table does not have it, or something in the table needs it.
-            FeatureDropWaitsError: with `truncateHistory`: the feature is no longer used, but the history cannot be truncated yet.
-        """
-        verify(featureName, str, "featureName", "a string")
-        if truncateHistory is not None:
-            verify(truncateHistory, bool, "truncateHistory", "a boolean")
-        run_for_user(self._handle.spark, lambda: drop_feature(self._handle.target(), featureName, truncate_history=bool(truncateHistory)))
-
     def vacuum(self, retentionHours: float | None = None, *, lite: bool | None = None, dry_run: bool = False) -> DataFrame:
         """Delete the files that no version within the retention needs, and the folders that this leaves empty.
+
+        >>> table.vacuum(dry_run=True).count()
+        0
 
         Args:
             retentionHours: None for the table property `delta.deletedFileRetentionDuration`; so is a shorter time other than 0, unless
@@ -329,16 +345,28 @@ class DeltaTable(DeltaTableLifecycle):
         return paths_frame(spark, run_vacuum(spark, table, retention_hours=hours, lite=is_lite, dry_run=is_dry).paths)
 
     def optimize(self) -> DeltaOptimizeBuilder:
-        """Return a builder of an OPTIMIZE: which partitions it rewrites, and how."""
+        """Return a builder of an OPTIMIZE: which partitions it rewrites, and how.
+
+        >>> table.optimize().executeCompaction().count()
+        1
+        """
         return DeltaOptimizeBuilder(self._handle.target())
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """Return one row per commit, newest first: all commits, or the newest `limit`."""
+        """Return one row per commit, newest first: all commits, or the newest `limit`.
+
+        >>> [commit.operation for commit in table.history().collect()]
+        ['WRITE', 'CREATE TABLE']
+        """
         commits = raising_for_user(lambda: self._handle.table.history(limit))
         return described(self._handle.spark, [history_row(commit) for commit in commits], HISTORY)
 
     def detail(self) -> DataFrame:
-        """Return one row that describes the newest version of the table."""
+        """Return one row that describes the newest version of the table.
+
+        >>> table.detail().first().numFiles
+        1
+        """
         return described(self._handle.spark, [detail_row(self._handle.table.snapshot(), self._handle.full_name())], DETAIL)
 
 

@@ -1,4 +1,4 @@
-"""The methods of `DeltaTable` that are about a whole table: RESTORE, CLONE, and manifests for other engines."""
+"""The methods of `DeltaTable` that are about a whole table: RESTORE, CLONE, the protocol, and manifests for other engines."""
 
 # ruff: noqa: N802, N803, TRY004  the reference's names and errors
 
@@ -17,10 +17,11 @@ from tahoe.spark.api.restore import run_restore
 from tahoe.spark.api.table_handle import TableHandle
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.time_travel import session_moment
+from tahoe.spark.layout.feature_drop import drop_feature
 
 
 class DeltaTableLifecycle:
-    """A table that can be restored and cloned."""
+    """A table that can be restored and cloned, and whose protocol can be changed."""
 
     _handle: TableHandle
 
@@ -28,6 +29,9 @@ class DeltaTableLifecycle:
         """Make a new version that equals an earlier one: its files, deleted rows, schema, properties and clustering columns.
 
         Row ids, identity values and column ids that were assigned since then are not assigned again. The protocol is not lowered.
+
+        >>> table.restoreToVersion(0).first().num_removed_files
+        1
 
         Args:
             version: a version, or the name of a tag.
@@ -49,6 +53,9 @@ class DeltaTableLifecycle:
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Restore the newest version that was committed at a time or before it, as `restoreToVersion` does.
 
+        >>> table.restoreToTimestamp(str(table.history().first().timestamp)).count()
+        0
+
         Args:
             timestamp: `yyyy-MM-dd`, with or without `HH:mm:ss`; without a zone in the session's time zone.
 
@@ -63,6 +70,8 @@ class DeltaTableLifecycle:
 
     def generate(self, mode: str) -> None:
         """Write symlink manifests for Presto, Athena and other engines without Delta, one for each partition.
+
+        >>> DeltaTable.forPath(spark, "/data/plain").generate("symlink_format_manifest")
 
         Args:
             mode: `symlink_format_manifest`, the only one.
@@ -81,6 +90,9 @@ class DeltaTableLifecycle:
         A deep clone has copies of all files. One that was interrupted can be repeated and copies the rest. With `replace`, a second one
         copies only what has changed since, and removes what is gone. A shallow clone reads this table's files, until a VACUUM of this
         table deletes them.
+
+        >>> table.clone("/data/copy", isShallow=True).toDF().count()
+        3
 
         Args:
             target: an absolute path or a url, or else a name in the session's catalog.
@@ -104,6 +116,9 @@ class DeltaTableLifecycle:
     ) -> Self:
         """Clone a version of the table, or that of a tag, as `clone` does.
 
+        >>> table.cloneAtVersion(0, "/data/copy", isShallow=True).toDF().count()
+        0
+
         Raises:
             ValueError: an argument has the wrong type.
             VersionNotFoundError: the log does not have the version.
@@ -117,6 +132,9 @@ class DeltaTableLifecycle:
     ) -> Self:
         """Clone the newest version that was committed at a time or before it, as `clone` does.
 
+        >>> table.cloneAtTimestamp(str(table.history().first().timestamp), "/data/copy", isShallow=True).toDF().count()
+        3
+
         Raises:
             ValueError: an argument has the wrong type.
             TimestampOutOfRangeError: it is not within the time of the log's commits.
@@ -124,6 +142,49 @@ class DeltaTableLifecycle:
         """
         verify(timestamp, str, "timestamp", "a string")
         return self._cloned(target, isShallow, replace, properties, timestamp=self._moment(timestamp))
+
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
+        """Raise the table's protocol to at least these versions. It is never lowered.
+
+        >>> table.upgradeTableProtocol(3, 7)
+
+        Raises:
+            ValueError: a version is not an int.
+            InvalidPropertyError: a version does not exist.
+        """
+        if not isinstance(readerVersion, int):
+            raise ValueError(f"The readerVersion needs to be an integer but got '{type(readerVersion)}'.")
+        if not isinstance(writerVersion, int):
+            raise ValueError(f"The writerVersion needs to be an integer but got '{type(writerVersion)}'.")
+        self._handle.define(lambda changes: changes.upgrade_protocol(readerVersion, writerVersion))
+
+    def addFeatureSupport(self, featureName: str) -> None:
+        """Add support for a feature to the table's protocol. This alone does not enable the feature.
+
+        >>> table.addFeatureSupport("domainMetadata")
+
+        Raises:
+            ValueError: the name is not a str.
+            InvalidPropertyError: the feature does not exist.
+        """
+        verify(featureName, str, "featureName", "a string")
+        self._handle.define(lambda changes: changes.upgrade_protocol(features=[featureName]))
+
+    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
+        """Drop a feature from the table, with all its traces, so that readers and writers without the feature can use the table. Earlier
+        versions keep the feature, unless the history is truncated.
+
+        >>> table.dropFeatureSupport("v2Checkpoint")
+
+        Raises:
+            ValueError: an argument has the wrong type.
+            FeatureDropError: the feature does not exist, the table does not have it, or something in the table needs it.
+            FeatureDropWaitsError: with `truncateHistory`: the feature is no longer used, but the history cannot be truncated yet.
+        """
+        verify(featureName, str, "featureName", "a string")
+        if truncateHistory is not None:
+            verify(truncateHistory, bool, "truncateHistory", "a boolean")
+        run_for_user(self._handle.spark, lambda: drop_feature(self._handle.target(), featureName, truncate_history=bool(truncateHistory)))
 
     def _moment(self, timestamp: str) -> datetime:
         handle = self._handle

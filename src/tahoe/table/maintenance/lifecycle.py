@@ -48,6 +48,9 @@ class TableLifecycle(TableReader):
         applications have recorded stay, so a stream does not write again what was removed. Other writers are not disturbed; if one of
         them commits first, its changes are undone as well.
 
+        >>> table.restore(0).version
+        2
+
         Args:
             version, timestamp: exactly one of them: a version or the name of a tag, or the newest version not after the timestamp.
             ignore_missing_files: restore also a version of which files are gone.
@@ -100,10 +103,11 @@ class TableLifecycle(TableReader):
         progress: Callable[[int, int], None] | None = None,
         env: Env | None = None,
     ) -> CloneReport:
-        """Create an independent table with the rows of this one. Changes of one do not affect the other.
+        """Create an independent table with the rows of this one. Changes of one do not affect the other. A deep clone copies all files;
+        repeated after an interruption, the rest; and with `replace`, what has changed since. A shallow clone reads this table's files,
+        until a VACUUM of this table deletes them.
 
-        A deep clone copies all files; repeated after an interruption, the rest; and with `replace`, what has changed since. A shallow
-        clone reads this table's files, until a VACUUM of this table deletes them.
+        >>> cloned = table.clone("/data/copy", shallow=True)
 
         Args:
             target: path or url of the clone; shallow: copy no data files.
@@ -113,8 +117,7 @@ class TableLifecycle(TableReader):
             source_format: `delta`, `parquet` (files as `convert` takes them) or `iceberg` (a table's folder or metadata file).
             partition_schema: the partition columns of a folder of Parquet files, as in `convert`.
             storage_options, env: of the target: credentials and settings of its storage; its outside world, for tests and other hosts.
-            user_metadata: for the clone's history.
-            progress: called with the number of files that were copied, and the number of all that are to be copied.
+            user_metadata: for the clone's history; progress: called with the numbers of files that were copied and that are to be copied.
 
         Raises: those of `tahoe.table.maintenance.clone.clone`, and InvalidArgumentError for another format.
         """
@@ -138,6 +141,9 @@ class TableLifecycle(TableReader):
 
         No data file is written or changed. All files below the folder belong to the table, whatever their names are, except those that
         begin with an underscore or a dot. Nothing is changed before all footers were read and all checks were made.
+
+        >>> tahoe.Table("/data/parquet").convert().version
+        0
 
         Args:
             partition_schema: the partition columns and their types, in the order of the folders `name=value`.
@@ -171,6 +177,9 @@ class TableLifecycle(TableReader):
         VACUUM and log cleanup by other writers delete it nevertheless, because only tahoe knows tags. Readers need not know them. The first
         tag adds the writer feature `domainMetadata`.
 
+        >>> table.tag("2026-q3", expires="2031-01-01").version
+        2
+
         Args:
             name: up to 128 letters, digits, `_`, `-` and `.`; not only digits, and not digits behind a `v`.
             version, timestamp: a version or another tag of it, or the newest version not after the timestamp; the newest version if both
@@ -202,6 +211,8 @@ class TableLifecycle(TableReader):
     def untag(self, name: str, *, if_exists: bool = False, user_metadata: str | None = None) -> int | None:
         """Drop a tag. The version stays until log cleanup and VACUUM delete it like any other.
 
+        >>> table.untag("2026-q2", if_exists=True)
+
         Returns:
             the version that was committed; None if there is no such tag.
 
@@ -212,6 +223,9 @@ class TableLifecycle(TableReader):
 
     def tags(self) -> list[Tag]:
         """The tags, oldest version first: their `name`, `version`, `created`, and `expires`, which is None if they do not.
+
+        >>> [tag.name for tag in table.tags()]
+        []
 
         Raises:
             InvalidActionError: another program has written a malformed tag. Drop it with `untag`.
@@ -224,6 +238,9 @@ class TableLifecycle(TableReader):
 
         They are in `_symlink_format_manifest`, one for each partition. With the table property
         `delta.compatibility.symlinkFormatManifest.enabled` each commit brings them up to date.
+
+        >>> tahoe.Table("/data/plain").generate().version
+        0
 
         Args:
             mode: `symlink_format_manifest`, the only one.
@@ -239,7 +256,11 @@ class TableLifecycle(TableReader):
     # --- maintenance of the log
 
     def create_checkpoint(self) -> int:
-        """Write a checkpoint of the newest version. Every `delta.checkpointInterval`-th commit does this by itself. Returns the version."""
+        """Write a checkpoint of the newest version. Every `delta.checkpointInterval`-th commit does this by itself. Returns the version.
+
+        >>> table.create_checkpoint()
+        1
+        """
         snapshot = self.snapshot()
         write_checkpoint(snapshot)
         return snapshot.version
@@ -247,6 +268,8 @@ class TableLifecycle(TableReader):
     @takes(starting_version=LONG, ending_version=LONG)
     def compact_logs(self, starting_version: int, ending_version: int) -> None:
         """Write a compacted log file for a range of commits. Readers use it instead of these commits.
+
+        >>> table.compact_logs(0, 1)
 
         Raises:
             InvalidOptionError: the versions are not a range.
@@ -258,6 +281,9 @@ class TableLifecycle(TableReader):
         """Delete the commits and checkpoints past `delta.logRetentionDuration`, up to the oldest version that a tag holds.
 
         Automatic checkpoints do this by themselves.
+
+        >>> table.cleanup_metadata()
+        0
 
         Returns:
             the number of deleted files.

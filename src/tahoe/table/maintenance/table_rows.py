@@ -66,6 +66,12 @@ class TableRows(TableLifecycle):
     ) -> TransactionBuilder:
         """Several changes in one commit, made at the end of a `with` block; see `TransactionBuilder`.
 
+        >>> with table.transaction() as changes:
+        ...     deleted = changes.delete("id = 1")
+        ...     added = changes.append(rows)
+        >>> changes.version
+        2
+
         Args:
             operation: the operation's name in the history; chosen from the changes if None.
             txn: application id and version; if that version or a later one is recorded, nothing is committed.
@@ -89,6 +95,9 @@ class TableRows(TableLifecycle):
         user_metadata: str | None = None,
     ) -> int | None:
         """Add rows in one commit. A missing table is created, with NOT NULL columns as in the Arrow schema.
+
+        >>> table.append(pa.table({"id": [4], "shop": ["B"], "price": [40]}))
+        2
 
         Args:
             data: an Arrow table or batch, a frame of pandas, Polars, DuckDB or another library that exports Arrow data, or a stream: a
@@ -128,6 +137,9 @@ class TableRows(TableLifecycle):
         if_not_exists: bool = False,
     ) -> int | None:
         """Make a table without rows.
+
+        >>> tahoe.Table("/data/new").create(pa.schema([("id", pa.int64())]), properties={"delta.appendOnly": "true"})
+        0
 
         Args:
             schema: its columns; NOT NULL columns of an Arrow schema stay so.
@@ -170,6 +182,9 @@ class TableRows(TableLifecycle):
         user_metadata: str | None = None,
     ) -> int | None:
         """Replace the rows of the table, or some of them, in one commit. A missing table is created. The rest is as for `append`.
+
+        >>> table.overwrite(rows, filter="shop = 'B'")
+        2
 
         Args:
             filter: replace only the rows for which it is true. All new rows must satisfy it. It cannot be combined with
@@ -218,7 +233,8 @@ class TableRows(TableLifecycle):
     def delete(self, filter: Filter | None = None, *, user_metadata: str | None = None) -> ChangedRows:
         """Delete the rows for which a filter is true; all rows if None. See `TransactionBuilder.delete`.
 
-            table.delete("day < date'2026-01-01'").deleted
+        >>> table.delete("price > 25").deleted
+        1
 
         Raises:
             InvalidPredicateError, ColumnNotFoundError: the filter cannot be evaluated without Spark.
@@ -230,7 +246,8 @@ class TableRows(TableLifecycle):
     def update(self, set: Mapping[str, Any], filter: Filter | None = None, *, user_metadata: str | None = None) -> ChangedRows:
         """Change the rows for which a filter is true; all rows if None. See `TransactionBuilder.update`.
 
-        table.update({"price": "price * 1.1", "checked": True}, "day = date'2026-01-01'").updated
+        >>> table.update({"price": "price * 2", "shop": "'C'"}, "id = 1").updated
+        1
         """
         return self._change(lambda changes: ChangedRows(updated=changes.update(set, filter)), user_metadata)
 
@@ -247,7 +264,8 @@ class TableRows(TableLifecycle):
     ) -> MergeBuilder:
         """Update, delete and insert rows according to the rows of a source. It runs when `execute` is called.
 
-            table.merge(rows, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+        >>> table.merge(rows, on="id").when_matched_update_all().when_not_matched_insert_all().execute().inserted
+        1
 
         Args:
             source: as for `append`; it is held in memory.

@@ -81,12 +81,19 @@ class TableReader:
         return html_or_reason(self.url, lambda: self.snapshot()._repr_html_(name))
 
     def exists(self) -> bool:
-        """Whether there is a Delta table here."""
+        """Whether there is a Delta table here.
+
+        >>> tahoe.Table("/data/nothing").exists()
+        False
+        """
         return self.log.exists()
 
     @takes(version=VERSION, timestamp=TIMESTAMP)
     def snapshot(self, version: int | str | None = None, timestamp: str | date | None = None) -> Snapshot:
         """The table at a version, at the newest version not after a timestamp, or at the newest version.
+
+        >>> table.snapshot(0).count()
+        0
 
         Args:
             version: a version, or the name of a tag.
@@ -148,12 +155,20 @@ class TableReader:
 
     @takes(filter=FILTER)
     def scan(self, filter: Filter | None = None) -> Scan:
-        """See `Snapshot.scan`."""
+        """See `Snapshot.scan`.
+
+        >>> table.scan("shop = 'B'").kept_files
+        1
+        """
         return self.snapshot().scan(filter)
 
     @takes(filter=FILTER, columns=NAMES)
     def files(self, filter: Filter | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """See `Snapshot.files`."""
+        """See `Snapshot.files`.
+
+        >>> table.files("id = 1", columns=["path", "size_bytes"]).num_rows
+        1
+        """
         return self.snapshot().files(filter, columns)
 
     # --- rows of the newest version, or of another one
@@ -167,7 +182,11 @@ class TableReader:
         version: int | str | None = None,
         timestamp: str | date | None = None,
     ) -> pa.Table:
-        """See `Snapshot.to_arrow`; of the version that `snapshot` gives for `version` or `timestamp`."""
+        """See `Snapshot.to_arrow`; of the version that `snapshot` gives for `version` or `timestamp`.
+
+        >>> table.to_arrow(["id"], "price >= 20")["id"].to_pylist()
+        [2, 3]
+        """
         return self.snapshot(version, timestamp).to_arrow(columns, filter)
 
     @takes(columns=NAMES, filter=FILTER, limit=COUNT)
@@ -180,7 +199,11 @@ class TableReader:
         version: int | str | None = None,
         timestamp: str | date | None = None,
     ) -> pa.RecordBatchReader:
-        """See `Snapshot.to_batches`."""
+        """See `Snapshot.to_batches`.
+
+        >>> sum(batch.num_rows for batch in table.to_batches(["id"]))
+        3
+        """
         return self.snapshot(version, timestamp).to_batches(columns, filter, limit=limit)
 
     @takes(columns=NAMES, filter=FILTER)
@@ -192,7 +215,11 @@ class TableReader:
         version: int | str | None = None,
         timestamp: str | date | None = None,
     ) -> pd.DataFrame:
-        """See `Snapshot.to_pandas`."""
+        """See `Snapshot.to_pandas`.
+
+        >>> int(table.to_pandas(["price"])["price"].sum())
+        60
+        """
         return self.snapshot(version, timestamp).to_pandas(columns, filter)
 
     @takes(columns=NAMES, filter=FILTER)
@@ -204,12 +231,20 @@ class TableReader:
         version: int | str | None = None,
         timestamp: str | date | None = None,
     ) -> pl.DataFrame:
-        """See `Snapshot.to_polars`."""
+        """See `Snapshot.to_polars`.
+
+        >>> table.to_polars(["price"], version=1)["price"].sum()
+        60
+        """
         return self.snapshot(version, timestamp).to_polars(columns, filter)
 
     @takes(filter=FILTER)
     def count(self, filter: Filter | None = None, *, version: int | str | None = None, timestamp: str | date | None = None) -> int:
-        """See `Snapshot.count`."""
+        """See `Snapshot.count`.
+
+        >>> table.count("shop = 'A'")
+        2
+        """
         return self.snapshot(version, timestamp).count(filter)
 
     @takes(rows=COUNT, columns=NAMES, filter=FILTER)
@@ -222,7 +257,11 @@ class TableReader:
         version: int | str | None = None,
         timestamp: str | date | None = None,
     ) -> pa.Table:
-        """See `Snapshot.head`."""
+        """See `Snapshot.head`.
+
+        >>> table.head(1).to_pylist()
+        [{'id': 1, 'shop': 'A', 'price': 10}]
+        """
         return self.snapshot(version, timestamp).head(rows, columns, filter)
 
     @takes(version=VERSION, timestamp=TIMESTAMP)
@@ -241,7 +280,11 @@ class TableReader:
 
     @takes(limit=COUNT)
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The commits, newest first: `version`, `timestamp`, and the fields of `commitInfo` under their own names."""
+        """The commits, newest first: `version`, `timestamp`, and the fields of `commitInfo` under their own names.
+
+        >>> [commit["operation"] for commit in table.history()]
+        ['WRITE', 'CREATE TABLE']
+        """
         commits = history(self.snapshot(), limit)
         return [{**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits]
 
@@ -267,6 +310,9 @@ class TableReader:
 
         `delta.enableChangeDataFeed` must be enabled in all of them. An updated row appears twice, before and after the update. The schema
         is the newest, or with column mapping that of the range's end.
+
+        >>> table.changes(start_version=1, columns=["id", "_change_type"]).to_pylist()[0]
+        {'id': 1, '_change_type': 'insert'}
 
         Args:
             start_version, start_timestamp: the first version, or a time: the first version committed at or after it. One of the two is
