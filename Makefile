@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test lint bench everything spark dml interop interop-s3 interop-hdfs tools corpus explore sim processes killed-streams long-stream lock clean java
+.PHONY: help demo docs links test lint bench everything spark dml interop interop-s3 interop-hdfs tools corpus explore sim processes killed-streams long-stream lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -19,9 +19,12 @@ help: ## list the targets
 demo: java .venv/installed ## run the main features on a year of flights (about a minute)
 	.venv/bin/python demo/flights.py
 
-docs: .venv-docs/installed ## build the site into build/docs; warnings are errors (a minute)
+docs: .venv-docs/installed ## build the site into build/docs; warnings are errors (half a minute)
 	.venv-docs/bin/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "build/docs/index.html"
+
+links: .venv-docs/installed ## check the links of the site that lead outside; needs the network
+	.venv-docs/bin/python -m sphinx -W --keep-going -q -b linkcheck docs build/links
 
 test: java .venv/installed ## run every test that needs no other environment, with a sample of the cases (ten minutes on two cores)
 	TAHOE_EVERY=$${TAHOE_EVERY:-1000} TAHOE_DML_CASES=$${TAHOE_DML_CASES:-80} TAHOE_LIVES=$${TAHOE_LIVES:-12} .venv/bin/python -m pytest --hypothesis-profile=sample $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop --ignore=tests/tools $(TESTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
 from pathlib import Path
@@ -10,15 +11,19 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
+import pyspark.errors.exceptions.captured  # noqa: E402
 from generate import write_pages  # noqa: E402  the module beside this file
 from sphinx.errors import ExtensionError  # noqa: E402
+from sphinx.util.nodes import make_refnode  # noqa: E402
 
-from tahoe import __version__  # noqa: E402
+from tahoe import __version__, errors  # noqa: E402
 
 project, author, release = "tahoe", "the tahoe project", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["build"]
-nitpicky = False
+# A reference without a target is an error, but for the types of what a `Scan` keeps for itself.
+nitpicky = True
+nitpick_ignore = [("py:class", "pyarrow.lib.Array"), ("py:class", "tahoe.table.reading.scan.Chosen")]
 default_role = "literal"
 
 myst_heading_anchors = 4
@@ -93,9 +98,22 @@ def _loads_nothing(app: Any, error: Exception | None) -> None:
             raise ExtensionError(f"{file} loads something from outside: {found[0]}")
 
 
+def _to_an_error(app: Any, env: Any, node: Any, shown: Any) -> Any:
+    """What a docstring says under Raises: our errors are links to their page, and those of Python and PySpark, and sentences, are text."""
+    name = node.get("reftarget", "")
+    if node.get("reftype") != "exc":
+        return None
+    if isinstance(getattr(errors, name, None), type):
+        has_section = "what" in vars(getattr(errors, name))
+        return make_refnode(app.builder, node["refdoc"], "generated/errors", f"error-{name}".lower() if has_section else "", shown, name)
+    is_elsewhere = any(hasattr(place, name) for place in (builtins, pyspark.errors, pyspark.errors.exceptions.captured))
+    return shown if is_elsewhere or " " in name else None
+
+
 def setup(app: Any) -> None:
     app.connect("builder-inited", lambda app: write_pages(DOCS / "generated"))
     app.connect("env-get-outdated", lambda app, env, added, changed, removed: ["howto/index"])  # a page may be new
     app.connect("source-read", _prepared)
     app.connect("autodoc-process-docstring", _as_restructured_text)
+    app.connect("missing-reference", _to_an_error)
     app.connect("build-finished", _loads_nothing)

@@ -51,7 +51,7 @@ def _errors() -> Iterator[str]:
     yield "Every error of tahoe is a class of `tahoe.errors` below `DeltaError`. Its text says what happened, and what to do next. Words in"
     yield "braces are the error's parameters: `error.parameters` has their values. Under Spark an error is also an exception of PySpark.\n"
     for kind in sorted(_leaves(DeltaError), key=lambda kind: (kind.condition, kind.__name__)):
-        yield f"## {kind.condition}\n"
+        yield f"(error-{kind.__name__.lower()})=\n## {kind.condition}\n"
         yield f"`tahoe.errors.{kind.__name__}`\n"
         if kind.__doc__ and kind.__doc__ != kind.__base__.__doc__:
             yield inspect.cleandoc(kind.__doc__).partition("\n\n")[0] + "\n"

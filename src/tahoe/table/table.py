@@ -52,7 +52,7 @@ class Table(TableRows):
 
     @property
     def inspect(self) -> Inspector:
-        """Looks into the table: `table.inspect.files()`, `.partitions()`, `.history()`, ... each answer an Arrow table."""
+        """What looks into the table. `table.inspect.files()`, `.partitions()`, `.history()`, ... each answer an Arrow table."""
         return Inspector(self)
 
     @takes(version=VERSION)

@@ -88,7 +88,7 @@ class ColumnEdits(TableEdits):
 
         Raises:
             DropColumnUnsupportedError: the table has no column mapping.
-            ColumnNotFoundError, DropPartitionColumnError, DropClusteringColumnError, DropLastFieldError.
+            ColumnNotFoundError, DropPartitionColumnError, DropClusteringColumnError, DropLastFieldError
             ConstraintDependsError, GeneratedColumnDependsError: a constraint or a generated column depends on one of them.
         """
         wanted = list(paths)

@@ -1,0 +1,48 @@
+"""The site that `make docs` builds fits a phone and a desk, and loads nothing from outside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+SITE = Path(__file__).resolve().parents[2] / "build" / "docs"
+
+# What sticks out of the window, unless it is in a frame that scrolls.
+STICKING_OUT = """() => [...document.querySelectorAll('article :is(code, table, pre, dt, p, li, h1)')]
+    .filter(element => {
+        for (let frame = element.parentElement; frame; frame = frame.parentElement)
+            if (['auto', 'scroll'].includes(getComputedStyle(frame).overflowX)) return false;
+        return element.getBoundingClientRect().right > innerWidth + 1;
+    }).map(element => element.textContent)"""
+
+
+@pytest.fixture(scope="module")
+def pages() -> list[Path]:
+    found = sorted(SITE.rglob("*.html"))
+    if not found:
+        message = "NOT RUN: there is no site in build/docs: run make docs"
+        if os.environ.get("TAHOE_BROWSER") == "required":
+            pytest.fail(message)
+        pytest.skip(message)
+    return found
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_pages_fit_the_window(browser: Browser, pages: list[Path], width: int) -> None:
+    opened = browser.new_page(viewport={"width": width, "height": 900})
+    requested: list[str] = []
+    opened.on("request", lambda request: requested.append(request.url))
+
+    def found() -> Iterator[tuple[str, object]]:
+        for page in pages:
+            opened.goto(page.as_uri())
+            if sticking_out := opened.evaluate(STICKING_OUT):
+                yield page.relative_to(SITE).as_posix(), sticking_out
+
+    assert list(found()) == []
+    assert [url for url in requested if not url.startswith("file://")] == []
+    opened.close()
