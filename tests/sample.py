@@ -17,6 +17,9 @@ EVERY, TURN = int(os.environ.get("TAHOE_EVERY", "1")), int(os.environ.get("TAHOE
 # So many that each test runs with one of its cases: `make test`.
 IS_SHORT = EVERY >= 1000
 
+# What Spark generates for a few rows is compiled longer than it runs, so `make test` lets it interpret expressions.
+SETTINGS_OF_SPARK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"} if IS_SHORT else {}
+
 # The cases of the running test: how many of them ran, and how many there are.
 counted = [0, 0]
 

@@ -12,9 +12,7 @@ from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe.table.commit.draft import Draft
-from tests.sample import IS_SHORT
-
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+from tests.sample import SETTINGS_OF_SPARK
 
 
 @pytest.fixture(scope="session")
@@ -39,9 +37,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
-    if IS_SHORT:  # what is generated for a few rows is compiled longer than it runs; elsewhere it is tested
-        for setting, value in INTERPRETED.items():
-            session.conf.set(setting, value)
+    for setting, value in SETTINGS_OF_SPARK.items():
+        session.conf.set(setting, value)
     yield tahoe.enable(session)
     session.stop()
 
@@ -49,11 +46,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def generated_code(spark: SparkSession) -> Iterator[None]:
     """Spark's interpreter cannot decode the rows of `spark.catalog.listTables`."""
-    before = {setting: spark.conf.get(setting) for setting in INTERPRETED}
-    for setting in INTERPRETED:
+    for setting in SETTINGS_OF_SPARK:
         spark.conf.unset(setting)
     yield
-    for setting, value in before.items():
+    for setting, value in SETTINGS_OF_SPARK.items():
         spark.conf.set(setting, value)
 
 

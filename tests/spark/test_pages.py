@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import tahoe
 from tahoe.cli import app
+from tests.sample import SETTINGS_OF_SPARK
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 CODE = re.compile(r"^```(python|sql|sh)$", re.MULTILINE)
@@ -94,6 +95,8 @@ SYBIL = Sybil(
 def test_a_page_does_what_it_says(spark: SparkSession, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session = spark.newSession()
+    for setting, value in SETTINGS_OF_SPARK.items():
+        session.conf.set(setting, value)
     document = SYBIL.parse(page)
     document.namespace.update({"tahoe": tahoe, "spark": session, "folder": tmp_path, "__name__": "page"})
     for example in document.examples():

@@ -323,7 +323,7 @@ TARGET_FILE_SIZE: PlainProperty[int | None] = PlainProperty(
 )
 AUTO_COMPACT = PlainProperty(
     name="delta.autoOptimize.autoCompact",
-    meaning="[auto compaction](../reference/layout.md#order-of-rows) after writes",
+    meaning="[auto compaction](../reference/layout.md#auto-compaction) after writes",
     default="false",
     parse=_one_of("true", "false", "auto", "legacy"),
     takes="true, false or auto",
@@ -333,7 +333,7 @@ AUTO_OPTIMIZE = _switch(
 )  # deprecated: stands for the properties of both features
 OPTIMIZE_WRITE: PlainProperty[bool | None] = PlainProperty(
     name="delta.autoOptimize.optimizeWrite",
-    meaning="[optimised writes](../reference/layout.md#order-of-rows)",
+    meaning="[optimised writes](../reference/layout.md#optimised-writes)",
     default=None,
     parse=parse_boolean,
     takes="true or false",

@@ -145,13 +145,13 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="optimizeWrite",
         places=_WRITERS,
-        meaning="[redistribute the rows](../reference/layout.md#order-of-rows), so that few large files are written",
+        meaning="[redistribute the rows](../reference/layout.md#optimised-writes), so that few large files are written",
         default="the setting, else the property",
     ),
     Option(
         name="clusterOnWrite",
         places=(Place.WRITE,),
-        meaning="[lay out the rows](../reference/layout.md#order-of-rows) that are written to a clustered table",
+        meaning="[lay out the rows](../reference/layout.md#clustering-on-write) that are written to a clustered table",
         default="the setting, else the property",
     ),
     Option(
