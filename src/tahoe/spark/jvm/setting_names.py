@@ -45,7 +45,9 @@ def is_setting(name: str) -> bool:
 # --- queries
 
 ANSWERS_FROM_LOG = _delta(
-    "optimizeMetadataQuery.enabled", "true", "[answer aggregates from the log](../explanation/files-left-out.md#answers-from-the-log)"
+    "optimizeMetadataQuery.enabled",
+    "true",
+    "[answer aggregates from the log](../explanation/files-left-out.md#answers-from-the-log); if false, joins and LIMIT read all files too",
 )
 LIMIT_PUSHDOWN = _delta(
     "stats.limitPushdown.enabled", "true", "[read few files for LIMIT](../explanation/files-left-out.md#limit-reads-few-files)"

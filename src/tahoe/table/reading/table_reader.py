@@ -268,9 +268,9 @@ class TableReader:
     def to_pyarrow_dataset(self, *, version: int | str | None = None, timestamp: str | date | None = None) -> TableDataset:
         """A version as a `pyarrow.dataset.Dataset`, to which DuckDB and Polars hand down columns and conditions of their queries.
 
-        orders = table.to_pyarrow_dataset()
-        duckdb.sql("select sum(price) from orders where day = date '2026-01-31'")
-        polars.scan_pyarrow_dataset(orders).filter(polars.col("price") > 10).collect()
+        >>> import polars
+        >>> polars.scan_pyarrow_dataset(table.to_pyarrow_dataset()).filter(polars.col("price") > 10).collect().height
+        2
         """
         return self.snapshot(version, timestamp).to_pyarrow_dataset()
 
