@@ -362,6 +362,14 @@ def test_without_an_old_commit_or_a_checkpoint_nothing_goes(env: Env, clock: Clo
     assert clean_log(load_snapshot(log)) == []
 
 
+def test_a_log_with_nothing_to_clean_is_listed_once(env: Env, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cleanup follows each checkpoint, and the log of a busy table has many files."""
+    snapshot, listed, real = load_snapshot(old_log(env, clock, 25)), [], env.store.list_from
+    monkeypatch.setattr(env.store, "list_from", lambda *given: listed.append(given) or real(*given))
+    assert clean_log(snapshot) == []
+    assert [prefix for prefix, *after in listed if not any(after)] == [log_files.LOG_FOLDER, log_files.SIDECAR_FOLDER]
+
+
 def test_a_cleanup_that_is_cut_short_leaves_what_it_promises(clock: Clock) -> None:
     for nth in range(1, 70, 7):
         faults = FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.DELETE, nth=nth, times=99))

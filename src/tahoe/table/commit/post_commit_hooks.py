@@ -281,8 +281,11 @@ def _unused_sidecars(log: Log) -> list[str]:
     A writer puts sidecars before the checkpoint that refers to them. Their age is measured by the storage's clock, as far as the log shows
     it: the local clock may be ahead.
     """
-    store, files = log.env.store, log.list_files()
+    store = log.env.store
     sidecars = list(store.list_from(log_files.SIDECAR_FOLDER))
+    if not sidecars:
+        return []
+    files = log.list_files()
     storage_ms = max([0, *(file.modified_ms for file in files), *(info.modified_ms for info in sidecars)])
     newest_ms = _midnight(min(log.env.clock_ms(), storage_ms) - _DAY_MS)
     old = [info.key for info in sidecars if info.modified_ms < newest_ms]
