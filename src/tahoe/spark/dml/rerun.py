@@ -20,6 +20,9 @@ from tahoe.table.commit.rerun import run_again
 
 Result = TypeVar("Result")
 
+# How often a command is run again: the session's setting takes precedence over the table's property.
+SETTING = setting_names.CONFLICT_RETRIES.name
+
 
 def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
     """Run a command on a table, and run it again after a conflict.
@@ -49,12 +52,10 @@ def behind_new_table(write: Callable[[], Result]) -> Result:
 
 
 def _allowed(target: Target) -> int:
-    """How often a command may be run again: the session's setting takes precedence over the table's property."""
-    text, table = Gateway(target.spark).settings().get(setting_names.CONFLICT_RETRIES.name), target.table
+    """How often a command may be run again."""
+    text, table = Gateway(target.spark).settings().get(SETTING), target.table
     if text is None:
         return CONFLICT_RETRIES.get(table.snapshot().properties, table=table.url)
     if not (text.isascii() and text.isdigit()):
-        raise InvalidOptionError(
-            option=setting_names.CONFLICT_RETRIES.name, value=text, table=table.url, detail="it must be a non-negative integer"
-        )
+        raise InvalidOptionError(option=SETTING, value=text, table=table.url, detail="it must be a non-negative integer")
     return int(text)
