@@ -24,6 +24,7 @@ SETTINGS = (
     "spark.sql.shuffle.partitions=2",
     "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
     "spark.sql.session.timeZone=UTC",
+    "spark.python.authenticate.socketTimeout=5m",  # Spark's 15 seconds are too few for a worker on a busy machine
 )
 PATIENCE_SECONDS = 300
 
