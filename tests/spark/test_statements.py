@@ -323,3 +323,19 @@ def test_table_changes_take_names_and_parameters(spark, table_name):
 def test_table_changes_refuse_other_arguments(spark, table, arguments):
     with pytest.raises(IllegalArgumentException, match=r"DELTA_"):
         spark.sql(f"SELECT * FROM table_changes_by_path({arguments.format(t=table)})")
+
+
+# Spark computes these parts once, and puts them above the command.
+MERGED = {
+    "subqueries": "SELECT (SELECT max(id) FROM {t}), (SELECT min(id) FROM {t})",
+    "aggregations": "SELECT a.id, b.id FROM (SELECT max(id) AS id FROM {t}) a, (SELECT min(id) AS id FROM {t}) b",
+    "table expression": "WITH w AS (SELECT max(id) AS m, min(id) AS l FROM {t}) SELECT a.m, a.l FROM w a JOIN w b ON a.l < b.m",
+}
+
+
+@pytest.mark.parametrize("query", MERGED)
+def test_a_query_with_parts_that_spark_merges_is_written(spark, table_name, query):
+    spark.sql(f"CREATE TABLE {table_name} (id BIGINT, other BIGINT) USING delta")
+    spark.sql(f"INSERT INTO {table_name} VALUES (0, 0), (4, 4)")
+    spark.sql(f"INSERT INTO {table_name} {MERGED[query].format(t=table_name)}")
+    assert sorted(tuple(row) for row in spark.table(table_name).collect()) == [(0, 0), (4, 0), (4, 4)]

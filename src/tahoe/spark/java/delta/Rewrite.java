@@ -12,6 +12,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Subquery;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
@@ -40,12 +42,19 @@ public class Rewrite extends Rule {
   public Rewrite(SparkSession session) { this.session = session; }
 
   public TreeNode apply(TreeNode tree) {
-    LogicalPlan plan = (LogicalPlan) tree;
+    LogicalPlan plan = lowered((LogicalPlan) tree);
     if (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Command && !(plan instanceof OurCommand)) {
       Object instead = Ask.answer(Ask.python.command(session, plan.getClass().getSimpleName(), plan));
       if (instead != null) return (LogicalPlan) instead;
     }
     return apply(plan, plan instanceof Subquery);
+  }
+
+  /** The plan; of a write above which Spark has put subqueries that it merged, with these in its query, which is run for itself. */
+  private static LogicalPlan lowered(LogicalPlan plan) {
+    if (!(plan instanceof WithCTE) || !(((WithCTE) plan).plan() instanceof V2WriteCommand)) return plan;
+    V2WriteCommand write = (V2WriteCommand) ((WithCTE) plan).plan();
+    return (LogicalPlan) write.withNewQuery(new WithCTE(write.query(), ((WithCTE) plan).cteDefs()));
   }
 
   /**
