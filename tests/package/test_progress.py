@@ -35,9 +35,12 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """The terminal of a script that asks for bars."""
+    """The terminal of a script that asks for bars, whatever this process has done before: run commands, made notebooks, or left a bar."""
     found = Terminal()
-    monkeypatch.setattr(_progress, "sys", SimpleNamespace(stderr=found, modules=sys.modules))  # pytest replaces the streams of `sys`
+    # pytest replaces the streams of `sys`
+    monkeypatch.setattr(_progress, "sys", SimpleNamespace(stderr=found, modules={}))
+    monkeypatch.setattr(_progress, "_command_line", threading.Event())
+    monkeypatch.setattr(_progress, "_shown", threading.Lock())
     for name, value in {_progress.SWITCH: "on", "TERM": "xterm", "COLUMNS": "120"}.items():
         monkeypatch.setenv(name, value)
     return found
@@ -109,7 +112,7 @@ def test_in_a_notebook_a_bar_is_an_element_of_the_cell(now: list[float], termina
         return SimpleNamespace(update=lambda data, **_: drawn.append(data))
 
     shell = SimpleNamespace(kernel=object())
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setattr(_progress.sys, "modules", {"IPython": SimpleNamespace(get_ipython=lambda: shell)})
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
     monkeypatch.delenv(_progress.SWITCH)
     with showing("a <b>") as told:
@@ -152,7 +155,6 @@ def test_the_command_line_shows_a_bar(tmp_path: Path, terminal: Terminal, monkey
     tahoe.Table(tmp_path / "t").append(pa.table({"n": [1]}))
     tahoe.Table(tmp_path / "t").delete("n = 1")
     monkeypatch.setattr(_progress, "WAIT_S", -1.0)
-    monkeypatch.setattr(_progress, "_command_line", threading.Event())
     monkeypatch.delenv(_progress.SWITCH)
     monkeypatch.setattr(sys, "argv", ["tahoe", "vacuum", str(tmp_path / "t"), "--retain", "0", "--no-retention-check"])
     with pytest.raises(SystemExit):
