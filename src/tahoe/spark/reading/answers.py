@@ -17,6 +17,7 @@ import pyarrow as pa
 from tahoe.protocol.answers import Aggregate, PartitionOf, Question, is_plain, measure_of
 from tahoe.protocol.predicate import Predicate
 from tahoe.spark.jvm import setting_names
+from tahoe.spark.jvm.flags import is_false
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import scan_of
 from tahoe.spark.reading.filters import column_of, is_value, predicate_of
@@ -52,7 +53,7 @@ def are_trusted(gateway: Gateway) -> bool:
 
 def is_on(gateway: Gateway, setting: str) -> bool:
     """Whether a setting that is true by default is not turned off."""
-    return str(gateway.spark.conf.get(setting, "true")).strip().lower() != "false"
+    return not is_false(gateway.spark.conf.get(setting, None))
 
 
 def has_all_rows(gateway: Gateway, options: Mapping[str, str]) -> bool:
