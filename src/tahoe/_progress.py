@@ -28,7 +28,7 @@ WAIT_S = 1.0
 # The time between two pictures of a bar in a notebook.
 _PICTURE_S = 0.25
 
-# There is one bar at a time: work inside of other work, or in another thread, shows none.
+# There is one bar at a time: work inside of other work shows none. Nor does work of other threads, such as what is done after a commit.
 _shown = threading.Lock()
 _command_line = threading.Event()
 
@@ -56,7 +56,7 @@ def showing(work: str, unit: str = "files", *, told: Progress | None = None, is_
         told: the user's own function; it is called, and nothing is shown.
         is_ours: whether this process works; Spark shows a bar of its own.
     """
-    draw = _place() if is_ours and told is None else None
+    draw = _place() if is_ours and told is None and threading.current_thread() is threading.main_thread() else None
     if draw is None:
         yield told or _nobody
         return

@@ -95,6 +95,21 @@ def test_nobody_watches(case: str, now: list[float], terminal: Terminal, monkeyp
     assert calls == ([(1, 2)] if own else [])
 
 
+def test_work_in_the_background_shows_nothing(now: list[float], terminal: Terminal) -> None:
+    """The work after a commit would take the place of the bar that its user waits for."""
+
+    def work() -> None:
+        with showing("work") as told:
+            now[0] = 5.0
+            told(1, 2)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert terminal.getvalue() == ""
+
+
 def test_an_interactive_python_is_watched(now: list[float], terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(_progress.SWITCH)
     monkeypatch.setattr(_progress.sys, "ps1", ">>> ", raising=False)
