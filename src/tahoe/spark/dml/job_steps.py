@@ -25,5 +25,6 @@ class JobSteps:
         self._context.setLocalProperty(_DESCRIPTION, f"{users}tahoe {self._command}: {step}")
 
     def end(self) -> None:
-        with suppress(*JVM_ERRORS):  # if the JVM is gone, the command's own error is what the user needs
+        # If the JVM or its context is gone, the command's own error is what the user needs. A stopped context lacks attributes.
+        with suppress(*JVM_ERRORS, AttributeError):
             self._context.setLocalProperty(_DESCRIPTION, self._users)  # type: ignore[arg-type]  # None removes it
