@@ -26,7 +26,7 @@ docs: .venv-docs/installed ## build the site into build/docs; warnings are error
 links: .venv-docs/installed ## check the links of the site that lead outside; needs the network
 	.venv-docs/bin/python -m sphinx -W --keep-going -q -b linkcheck docs build/links
 
-test: java .venv/installed ## run every test that needs no other environment, with a sample of the cases (ten minutes on two cores)
+test: java .venv/installed ## run every test that needs no other environment, with a sample of the cases (seven minutes on two cores)
 	TAHOE_EVERY=$${TAHOE_EVERY:-1000} TAHOE_DML_CASES=$${TAHOE_DML_CASES:-80} TAHOE_LIVES=$${TAHOE_LIVES:-12} .venv/bin/python -m pytest --hypothesis-profile=sample $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop --ignore=tests/tools $(TESTS)
 
 spark: java .venv/installed ## run every case of the tests that start Spark, among them a thousand random DELETE, UPDATE and MERGE statements (half an hour)

@@ -92,6 +92,7 @@ def appends() -> list[Comparison]:
 
 def merges() -> Comparison:
     pristine, path = made("pristine", files=1, count=TARGET), str(FOLDER / "arrow-rows-merge")
+    finish_background()  # the table is copied below
     dice = np.random.default_rng(1)
     ids = dice.choice(TARGET + SOURCE // 2, SOURCE, replace=False)
     source = rows(SOURCE).set_column(0, "id", pa.array(ids))
