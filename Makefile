@@ -35,11 +35,12 @@ spark: java .venv/installed ## run every case of the tests that start Spark, amo
 dml: java .venv/installed ## run the thousand random DELETE, UPDATE and MERGE statements (ten minutes; TAHOE_DML_SEED=N for others)
 	.venv/bin/python -m pytest $(PYTEST_XDIST) tests/spark/test_dml_model.py
 
-lint: java .venv/installed ## ruff, mypy, the import contracts, and the Java sources through javac
+lint: java .venv/installed .cache/pyright/installed ## ruff, mypy, pyright on a user's program, the import contracts, and the Java sources through javac
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check src tests benchmarks demo
 	.venv/bin/mypy
 	.venv/bin/mypy tests/package/typed_program.py
+	node .cache/pyright/node_modules/pyright/index.js --pythonpath .venv/bin/python tests/package/typed_program.py
 	.venv/bin/lint-imports
 	scripts/check-java-sources .venv
 
@@ -113,6 +114,10 @@ java:
 # Download only the reference's own JARs. Spark has the other dependencies in versions of its own, and two versions of one library would clash.
 .cache/reference-jars/installed: requirements/reference.pom.xml scripts/fetch-jars
 	scripts/fetch-jars .cache/reference-jars requirements/reference.pom.xml -DexcludeGroupIds=org.apache.spark -DincludeGroupIds=io.delta,io.unitycatalog
+
+.cache/pyright/installed: Makefile
+	npm install --prefix $(@D) --no-audit --no-fund --loglevel=error pyright@1.1.414
+	touch $@
 
 .cache/s3-jars/installed: requirements/s3.pom.xml scripts/fetch-jars
 	scripts/fetch-jars .cache/s3-jars requirements/s3.pom.xml -DincludeGroupIds=org.apache.hadoop,software.amazon.awssdk,software.amazon.s3.analytics

@@ -12,6 +12,7 @@ from tahoe.spark.api.merge_builder import DeltaMergeBuilder
 from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder
 from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.writing.merge_builder import MergeBuilder
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -24,18 +25,25 @@ def code_of(*pages: str) -> str:
 IN_SPARK = code_of("reference/deltatable.md", "howto/upsert.md")
 WITHOUT_SPARK = code_of("reference/table.md")
 
-# For the other rings: what users do not call.
-NOT_FOR_USERS = {"knowing", "keeping_commits", "snapshot_if_exists", "forget", "log", "env"}
+# For the other rings: what users do not call. Only Spark makes identity columns.
+NOT_FOR_USERS = {"knowing", "keeping_commits", "snapshot_if_exists", "forget", "log", "env", "sync_identity"}
+
+# Of these classes the other rings use many more methods than docs/reference/api.md shows.
+SHOWN = re.compile(r"^.. autoclass:: (tahoe\S*\.(?:Snapshot|Scan))\n +:members: (.+)$", re.MULTILINE)
 
 OWNERS = {
     IN_SPARK: (tahoe.DeltaTable, tahoe.DeltaTableBuilder, DeltaMergeBuilder, DeltaOptimizeBuilder),
-    WITHOUT_SPARK: (tahoe.Table, Inspector, MergeBuilder),
+    WITHOUT_SPARK: (tahoe.Table, Inspector, MergeBuilder, TransactionBuilder),
 }
 METHODS = [
     pytest.param(name, code, id=f"{owner.__name__}.{name}")
     for code, owners in OWNERS.items()
     for owner in owners
     for name in sorted({name for name in dir(owner) if not name.startswith("_")} - NOT_FOR_USERS)
+] + [
+    pytest.param(name, WITHOUT_SPARK, id=f"{owner.rpartition('.')[2]}.{name}")
+    for owner, names in SHOWN.findall((DOCS / "reference" / "api.md").read_text(encoding="utf-8"))
+    for name in names.split(", ")
 ]
 
 

@@ -1,4 +1,4 @@
-"""A program as the documents teach it, with annotations: `make lint` checks it with mypy as a user's own.
+"""A program as the documents teach it, with annotations: `make lint` checks it with mypy and pyright as a user's own.
 
 It is never run; the blocks of the documents are.
 """

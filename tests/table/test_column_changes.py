@@ -26,6 +26,7 @@ from tahoe.errors import (
     DropPartitionColumnError,
     DuplicateColumnsError,
     InvalidClusteringError,
+    InvalidArgumentError,
     InvalidColumnNameError,
     MapTypeChangeError,
     NewColumnNotNullError,
@@ -120,6 +121,24 @@ def test_a_column_that_cannot_be_is_refused(table: tahoe.Table, column: NewColum
     with table.transaction() as changes, pytest.raises(error):
         changes.add_columns([column])
     assert table.version == 0
+
+
+def test_columns_are_named_as_in_sql(mapped: tahoe.Table) -> None:
+    """A user without Spark has Arrow fields and names, and no classes of the protocol."""
+    with mapped.transaction() as changes:
+        changes.add_columns([pa.field("a.b", pa.string()), pa.field("c", pa.int32())])
+        changes.rename_column("s.x", "first")
+        changes.rename_column("`a.b`", "d")
+        changes.drop_columns(["c"])
+    snapshot = mapped.snapshot()
+    assert [*snapshot.schema.names][-1] == "d"
+    assert "first" in str(snapshot.schema.find("s"))
+
+
+@pytest.mark.parametrize("path", ["a, b", "", "a..b", (), 3, "`a"])
+def test_what_names_no_column_is_refused(mapped: tahoe.Table, path: object) -> None:
+    with mapped.transaction() as changes, pytest.raises(InvalidArgumentError, match='Pass "name" for a column'):
+        changes.rename_column(path, "c")  # type: ignore[arg-type]
 
 
 def test_the_nearest_names_are_told(mapped: tahoe.Table) -> None:

@@ -28,6 +28,7 @@ from pyarrow.interchange import from_dataframe
 
 from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelError, UnknownArgumentError
 from tahoe.protocol.column_changes import ColumnChange, NewColumn
+from tahoe.protocol.names import parse_column_list
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.time_zones import zone_of
@@ -291,10 +292,11 @@ def _txn(value: Any) -> tuple[str, int]:
 
 
 def _path(value: Any) -> tuple[str, ...]:
-    names = tuple(_items(value, _text))
-    if not names:
-        raise Unfit
-    return names
+    try:
+        ((first, *others),) = parse_column_list(_text(value)) if isinstance(value, str) else [_items(value, _text)]
+    except ValueError as error:  # no name, or several columns
+        raise Unfit from error
+    return (first, *others)
 
 
 def _filter(value: Any) -> Any:
@@ -465,9 +467,9 @@ STREAM = replace(
 )
 SCHEMA = Rule(expected="a schema", clean=_instance_of(Struct, pa.Schema), remedy="Pass a pyarrow.Schema.")
 PATH = Rule(
-    expected="the path of a column, as a tuple of names",
+    expected="a column, or a field of a struct",
     clean=_path,
-    remedy='Pass ("name",) for a column, and ("struct", "field") for a field of a struct.',
+    remedy='Pass "name" for a column, and "struct.field" for a field of a struct; a name with a dot is quoted in backticks.',
 )
 VECTORS = Rule(
     expected="report, restore_rows or remove_files",
@@ -485,11 +487,11 @@ KEYS = Rule(
     clean=_keys,
     remedy='Pass "id", ["id", "day"], or "target.id = source.id AND source.day > target.day".',
 )
-PATHS = Rule(expected="a list of column paths, each a tuple of names", clean=_list_of(_path), remedy=PATH.remedy)
-NEW_COLUMNS = Rule(expected="a list of NewColumn", clean=_list_of(_instance_of(NewColumn)), remedy="See tahoe.protocol.column_changes.")
-COLUMN_CHANGES = Rule(
-    expected="a list of ColumnChange", clean=_list_of(_instance_of(ColumnChange)), remedy="See tahoe.protocol.column_changes."
-)
+PATHS = Rule(expected="a list of columns", clean=_list_of(_path), remedy=PATH.remedy)
+_FIELDS = _list_of(_instance_of(NewColumn, pa.Field))
+NEW_COLUMNS = Rule(expected="a list of pyarrow.Field", clean=_FIELDS, remedy='Pass [pyarrow.field("name", pyarrow.string())].')
+_CHANGES = _list_of(_instance_of(ColumnChange))
+COLUMN_CHANGES = Rule(expected="a list of ColumnChange", clean=_CHANGES, remedy="See tahoe.protocol.column_changes.")
 LOCATION = Rule(expected="a path or a url", clean=_location, remedy='Pass a string: "/data/t", "s3://bucket/t".')
 ZONE = Rule(expected="the name of a time zone", clean=_zone, remedy='Pass a name such as "Europe/Paris", or leave it out for UTC.')
 FILE_COLUMN = Rule(

@@ -7,6 +7,7 @@ that need the table's rows or files.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 
@@ -53,13 +54,17 @@ class ColumnEdits(TableEdits):
         self._define(changed, "UPDATE SCHEMA", {"schema": wanted.to_json()})
 
     @takes(columns=NEW_COLUMNS)
-    def add_columns(self, columns: Iterable[NewColumn]) -> None:
-        """Add columns at any position in the schema; existing rows have nulls in them.
+    def add_columns(self, columns: Iterable[NewColumn | pa.Field]) -> None:
+        """Add columns; existing rows have nulls in them.
+
+        Args:
+            columns: Arrow fields, which become the last columns, or `tahoe.protocol.column_changes.NewColumn`, which can be anywhere in the
+                schema.
 
         Raises:
             ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError: an invalid column.
         """
-        wanted = list(columns)
+        wanted = [column if isinstance(column, NewColumn) else self._last_column(column) for column in columns]
         changed = column_changes.add_columns(self._configuration, wanted, self.table.env.new_id)
         check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
         parameters = [
@@ -68,30 +73,41 @@ class ColumnEdits(TableEdits):
         ]
         self._define(changed, "ADD COLUMNS", {"columns": parameters})
 
+    def _last_column(self, column: pa.Field) -> NewColumn:
+        (field,) = delta_schema(pa.schema([column]), table=self.table.url)
+        return NewColumn(field=field)
+
     @takes(path=PATH, name=TEXT)
-    def rename_column(self, path: Path, name: str) -> None:
+    def rename_column(self, path: str | Path, name: str) -> None:
         """Rename a column. This requires column mapping: the physical name stays the same.
+
+        Args:
+            path: `"name"`, or `"struct.field"`.
 
         Raises:
             RenameColumnUnsupportedError: the table has no column mapping.
             ColumnNotFoundError, DuplicateColumnsError, ParentNotStructError: invalid names.
             ConstraintDependsError, GeneratedColumnDependsError: a constraint or a generated column depends on it.
         """
-        changed = column_changes.rename_column(self._configuration, path, name)
+        old: Any = path  # `takes` has converted it
+        changed = column_changes.rename_column(self._configuration, old, name)
         self._check_dependants(changed)
-        parameters = {"oldColumnPath": dotted(path), "newColumnPath": dotted((*path[:-1], name))}
+        parameters = {"oldColumnPath": dotted(old), "newColumnPath": dotted((*old[:-1], name))}
         self._define(changed, "RENAME COLUMN", parameters)
 
     @takes(paths=PATHS, if_exists=FLAG)
-    def drop_columns(self, paths: Iterable[Path], *, if_exists: bool = False) -> None:
+    def drop_columns(self, paths: Iterable[str | Path], *, if_exists: bool = False) -> None:
         """Drop columns. This requires column mapping: their values stay in the data files.
+
+        Args:
+            paths: of each `"name"`, or `"struct.field"`.
 
         Raises:
             DropColumnUnsupportedError: the table has no column mapping.
             ColumnNotFoundError, DropPartitionColumnError, DropClusteringColumnError, DropLastFieldError
             ConstraintDependsError, GeneratedColumnDependsError: a constraint or a generated column depends on one of them.
         """
-        wanted = list(paths)
+        wanted: list[Any] = list(paths)
         changed = column_changes.drop_columns(self._configuration, wanted, if_exists=if_exists)
         self._check_dependants(changed)
         self._define(changed, "DROP COLUMNS", {"columns": [dotted(path) for path in wanted]})
@@ -154,7 +170,7 @@ class ColumnEdits(TableEdits):
         self._define(changed, "REPLACE COLUMNS", {"columns": [column_changes.history_column((), field) for field in wanted]})
 
     @takes(columns=PATHS)
-    def cluster_by(self, columns: Iterable[Path]) -> None:
+    def cluster_by(self, columns: Iterable[str | Path]) -> None:
         """Set the clustering columns of the table; an empty list disables clustering.
 
         Existing files stay as they are: rows are clustered when they are written or optimised.
@@ -163,7 +179,8 @@ class ColumnEdits(TableEdits):
             InvalidClusteringError, ColumnNotFoundError: the table cannot be clustered by these columns.
         """
         self._check_open()
-        definition, wanted = self._configuration, list(columns)
+        definition = self._configuration
+        wanted: list[Any] = list(columns)
         if not wanted and clustering.FEATURE not in supported_features(definition.protocol):
             return
         spelled = clustering.check_clustering(
