@@ -32,9 +32,7 @@ def history(
     if as_json:
         print_json(found)
     elif verbose:
-        print_records(
-            {name.replace("_", " "): _text(value) for name, value in commit.items() if value not in (None, {})} for commit in found
-        )
+        print_records(_told(commit) for commit in found)
     else:
         rows = [(c["version"], second(c["timestamp"]), c["operation"], flat(c["operation_parameters"])) for c in found]
         print_table(["version", "timestamp", "operation", "parameters"], rows, right=["version"], cut="parameters")

@@ -244,7 +244,8 @@ class _Column:
         """The file may have one of these values, none of which is NaN."""
         greatest = tuple(sorted({*values}))
         try:
-            return Overlaps(self.path, tuple(self._least_maximum(value) for value in greatest), greatest)
+            is_exact = self.name not in ("timestamp", "timestamp_ntz", "string")
+            return Overlaps(self.path, greatest if is_exact else tuple(map(self._least_maximum, greatest)), greatest)
         except OverflowError:
             return KEEP
 

@@ -23,8 +23,8 @@ from tahoe.spark.reading.positions import Positions, are_few, gathered, gathered
 from tahoe.spark.reading.scan import Selection
 from tahoe.spark.writing.write_inputs import reads_table
 from tahoe.sql.queries import only_query
+from tahoe.table.reading.physical_rows import partition_row
 from tahoe.table.reading.read_set import RowsRead
-from tahoe.table.reading.rows import partition_row
 
 
 def _found(rows: DataFrame, condition: Column) -> DataFrame:

@@ -20,7 +20,7 @@ from tahoe.protocol.conflict import Winner
 from tahoe.protocol.row_tracking import preserves_row_ids
 from tahoe.protocol.stats import num_records_of
 from tahoe.table.log.deletion_vectors import deleted_rows, row_indexes
-from tahoe.table.reading.rows import read_row_ids
+from tahoe.table.reading.physical_rows import read_row_ids
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 _logger = logging.getLogger("tahoe")

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import PackageMissingError
-from tahoe.table.reading.rows import Files, no_columns, row_pieces, rows_schema
+from tahoe.table.arrow.parquet import in_turn
+from tahoe.table.reading.rows import Files, data_files, file_reader, no_columns, row_pieces, rows_schema
 
 if TYPE_CHECKING:  # optional packages
     import pandas as pd
@@ -34,7 +35,7 @@ def batch_reader(scan: Files, columns: Sequence[str] | None = None, *, limit: in
 
 
 def _batches(scan: Files, columns: Sequence[str] | None, limit: int | None) -> Iterator[pa.RecordBatch]:
-    for piece in first_rows(row_pieces(scan, columns, by_group=True), limit):
+    for piece in first_rows(row_pieces(scan, columns), limit):
         if piece.num_columns:
             yield from piece.to_batches(max_chunksize=BATCH_ROWS)
         elif piece.num_rows:
@@ -56,7 +57,8 @@ def count_rows(scan: Files) -> int:
     """How many rows a scan has: from the log if it has no predicate and all files have a row count, else from the files."""
     if scan.predicate is None and not scan.num_records.null_count:
         return int(pc.sum(scan.num_records).as_py() or 0) - int(pc.sum(scan.deleted_records).as_py() or 0)
-    return sum(piece.num_rows for piece in row_pieces(scan, [], by_group=True))
+    read = file_reader(scan, [], by_group=True)
+    return sum(in_turn(lambda file: sum(piece.num_rows for piece in read(file)), data_files(scan)))
 
 
 def pandas_frame(rows: pa.Table, *, table: str) -> pd.DataFrame:

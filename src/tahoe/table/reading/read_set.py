@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from pyroaring import BitMap64
-
 from tahoe._cached import cached_property
 from tahoe.errors import DeltaError
 from tahoe.protocol.actions import FileAction
@@ -21,7 +18,7 @@ from tahoe.protocol.skipping import skipping_test
 from tahoe.protocol.stat_tests import StatTest, may_match
 from tahoe.protocol.stats import parse_statistics
 from tahoe.table.log.deletion_vectors import deleted_rows
-from tahoe.table.reading.rows import matching_rows, partition_row
+from tahoe.table.reading.physical_rows import PhysicalRows, partition_row
 from tahoe.table.reading.snapshot import Snapshot
 
 # Larger files are not read: a conflict costs its writer one more attempt, and reading this many bytes takes about as long.
@@ -94,8 +91,7 @@ class RowsRead:
             exact = self._exact
             if has_unknown(exact):
                 return True
-            found = np.flatnonzero(matching_rows(self.snapshot, file, exact))
-            matching = BitMap64(found.tolist())
+            matching = PhysicalRows().matching(self.snapshot, file, exact)
             return bool(matching - deleted_rows(self.snapshot.log, file) if rows is None else matching & rows)
         except DeltaError:  # the file is gone, or only Spark can read it
             return True

@@ -15,21 +15,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyroaring import BitMap64
 
 from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
-from tahoe.protocol.actions import DeletionVectorDescriptor, FileAction, decode_deletion_vector
+from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.column_mapping import column_id, stored_name
-from tahoe.protocol.file_paths import resolve_path
-from tahoe.protocol.partitions import parse_partition_value
-from tahoe.protocol.predicate import Predicate, columns_of, has_unknown
+from tahoe.protocol.predicate import Predicate, columns_of
 from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow.file_columns import file_column, julian_column
-from tahoe.table.arrow.parquet import open_parquet
+from tahoe.table.arrow.parquet import in_parallel, open_parquet
 from tahoe.table.arrow.types import arrow_field, arrow_type
-from tahoe.table.log.deletion_vectors import load_deletion_vector, row_indexes
+from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.snapshot_state import SnapshotState
 
@@ -74,8 +71,8 @@ def read_rows(scan: Files, columns: Sequence[str] | None = None, *, marked: bool
         ColumnNotFoundError: no such column.
         DataFileMissingError, InvalidDataFileError, DeletionVectorError: a file is not what the log says.
     """
-    schema = rows_schema(scan, columns)
-    pieces = row_pieces(scan, columns, marked=marked)
+    schema, read = rows_schema(scan, columns), file_reader(scan, columns, marked=marked)
+    pieces = [piece for of_file in in_parallel(lambda file: list(read(file)), data_files(scan)) for piece in of_file]
     return pa.concat_tables([schema.empty_table(), *pieces]) if schema.names else no_columns(sum(piece.num_rows for piece in pieces))
 
 
@@ -88,16 +85,27 @@ def rows_schema(scan: Files, columns: Sequence[str] | None = None) -> pa.Schema:
     return pa.schema([arrow_field(f) for f in _chosen(scan.snapshot, columns)])
 
 
-def row_pieces(scan: Files, columns: Sequence[str] | None = None, *, marked: bool = False, by_group: bool = False) -> Iterator[pa.Table]:
-    """The rows of `read_rows` as tables, one for each file or, `by_group`, for each row group. Each is read when it is asked for."""
-    snapshot = scan.snapshot
+def row_pieces(scan: Files, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """The rows of `read_rows` as tables, one for each row group. Each is read when it is asked for."""
+    read = file_reader(scan, columns, by_group=True)
+    return (piece for file in data_files(scan) for piece in read(file))
+
+
+def file_reader(
+    scan: Files, columns: Sequence[str] | None, *, marked: bool = False, by_group: bool = False
+) -> Callable[[DataFile], Iterator[pa.Table]]:
+    """What reads the rows of `read_rows` from one file: in one table, or in a table for each row group."""
+    snapshot, predicate = scan.snapshot, scan.predicate
     wanted = _chosen(snapshot, columns)
-    needed = _with_predicate_columns(snapshot, wanted, scan.predicate)
+    needed = with_predicate_columns(snapshot, wanted, predicate)
     schema = pa.schema([arrow_field(f) for f in wanted])
-    for file in data_files(scan):
+
+    def read(file: DataFile) -> Iterator[pa.Table]:
         for piece in _pieces(snapshot, file, needed, marked=marked, by_group=by_group):
-            table = piece if scan.predicate is None else piece.filter(evaluate(scan.predicate, piece))
+            table = piece if predicate is None else piece.filter(evaluate(predicate, piece))
             yield pa.table([table.column(f.name) for f in schema], schema=schema) if wanted else no_columns(table.num_rows)
+
+    return read
 
 
 def no_columns(rows: int) -> pa.Table:
@@ -108,7 +116,7 @@ def no_columns(rows: int) -> pa.Table:
 def _chosen(snapshot: SnapshotState, columns: Sequence[str] | None) -> list[Field]:
     if columns is None:
         return list(snapshot.schema)
-    tracked = {} if snapshot.row_tracking is None else _TRACKED
+    tracked = {} if snapshot.row_tracking is None else TRACKED
     fields = [snapshot.schema.find(name) or tracked.get(name) for name in columns]
     for name, found in zip(columns, fields, strict=True):
         if found is None:
@@ -117,16 +125,16 @@ def _chosen(snapshot: SnapshotState, columns: Sequence[str] | None) -> list[Fiel
 
 
 # The row tracking fields of `_metadata`, by the names that a caller uses.
-_TRACKED = {f"{METADATA}.{name}": Field(name=f"{METADATA}.{name}", type=LONG) for name in METADATA_FIELDS}
+TRACKED = {f"{METADATA}.{name}": Field(name=f"{METADATA}.{name}", type=LONG) for name in METADATA_FIELDS}
 _ROW_ID, _BASE_ROW_ID, _ROW_COMMIT_VERSION = (f"{METADATA}.{name}" for name in (ROW_ID, BASE_ROW_ID, ROW_COMMIT_VERSION))
 
 
-def _is_tracked(field: Field) -> bool:
+def is_tracked(field: Field) -> bool:
     """Whether a column is a row tracking field, and not a column of the table with the same name."""
-    return field is _TRACKED.get(field.name)
+    return field is TRACKED.get(field.name)
 
 
-def _with_predicate_columns(snapshot: SnapshotState, wanted: Sequence[Field], predicate: Predicate | None) -> list[Field]:
+def with_predicate_columns(snapshot: SnapshotState, wanted: Sequence[Field], predicate: Predicate | None) -> list[Field]:
     names = {f.name for f in wanted}
     if predicate is not None:
         for column in columns_of(predicate):
@@ -135,7 +143,7 @@ def _with_predicate_columns(snapshot: SnapshotState, wanted: Sequence[Field], pr
                 dotted = ".".join(column.path)
                 raise ColumnNotFoundError(table=snapshot.url, column=dotted, columns=", ".join(snapshot.schema.names))
             names.add(found[0].name)
-    tracked = {f.name: f for f in wanted if _is_tracked(f)}
+    tracked = {f.name: f for f in wanted if is_tracked(f)}
     return [*(f for f in snapshot.schema if f.name in names), *tracked.values()]
 
 
@@ -166,7 +174,7 @@ def data_files(scan: Files) -> Iterator[DataFile]:
         yield DataFile(url, path, values, decode_deletion_vector(vector), *tracked)
 
 
-def _read_file(snapshot: SnapshotState, file: DataFile, fields: Sequence[Field], *, marked: bool = False) -> pa.Table:
+def file_rows(snapshot: SnapshotState, file: DataFile, fields: Sequence[Field], *, marked: bool = False) -> pa.Table:
     """The live rows of one file, or those that its vector deletes, with logical names and types."""
     (table,) = _pieces(snapshot, file, fields, marked=marked)
     return table
@@ -187,15 +195,15 @@ def live_pieces(snapshot: SnapshotState, file: DataFile, fields: Sequence[Field]
 
 def tracked_fields() -> list[Field]:
     """The row ids and row commit versions of a table with row tracking, as columns for `live_pieces`."""
-    return [_TRACKED[_ROW_ID], _TRACKED[_ROW_COMMIT_VERSION]]
+    return [TRACKED[_ROW_ID], TRACKED[_ROW_COMMIT_VERSION]]
 
 
 def _pieces(
     snapshot: SnapshotState, file: DataFile, fields: Sequence[Field], *, marked: bool = False, by_group: bool = False
 ) -> Iterator[pa.Table]:
     """The rows of a file: in one table, or in a table for each row group."""
-    tracked = [f for f in fields if _is_tracked(f)]
-    in_file = [f for f in fields if f.name not in snapshot.partition_columns and not _is_tracked(f)]
+    tracked = [f for f in fields if is_tracked(f)]
+    in_file = [f for f in fields if f.name not in snapshot.partition_columns and not is_tracked(f)]
     store, key = snapshot.log.locate(file.url)
     try:
         with open_parquet(store, key) as parquet:
@@ -247,7 +255,7 @@ def _as_fields(
         return no_columns(rows)
     columns: list[pa.ChunkedArray | pa.Array] = []
     for field in fields:
-        if _is_tracked(field):
+        if is_tracked(field):
             columns.append(_tracked(field, file, raw.get(field.name), start, rows))
         elif field.name in snapshot.partition_columns:
             columns.append(pa.repeat(file.partition[field.name], rows))
@@ -284,74 +292,6 @@ def _check_calendar(raw: pa.Table, footer: pq.FileMetaData, snapshot: SnapshotSt
             detail=f"its column {column} has dates before 1582-10-15, or timestamps before 1900-01-01, in the Julian calendar",
             remedy=WITH_SPARKS_ENGINE,
         )
-
-
-def matching_rows(snapshot: SnapshotState, file: FileAction, predicate: Predicate) -> npt.NDArray[np.bool_]:
-    """A mask over all rows of a file, deleted ones too: whether the predicate is true, or may be true because a part of it is unknown.
-
-    Raises:
-        DataFileMissingError, InvalidDataFileError: the file is not what the log says.
-    """
-    fields = _with_predicate_columns(snapshot, (), predicate)
-    found = evaluate(predicate, _read_file(snapshot, _physical(snapshot, file), fields))
-    mask: npt.NDArray[np.bool_] = np.asarray(pc.fill_null(found, has_unknown(predicate)))
-    return mask
-
-
-def read_file(
-    snapshot: SnapshotState, file: FileAction, positions: BitMap64 | npt.NDArray[np.int64], *, with_row_ids: bool = False
-) -> pa.Table:
-    """The rows of one file at some row indexes, whether deleted or not.
-
-    Args:
-        with_row_ids: append row ids and row commit versions as the last two columns; the table must have row tracking.
-
-    Raises:
-        DataFileMissingError, InvalidDataFileError: the file is not what the log says.
-    """
-    tracked = tracked_fields() if with_row_ids else []
-    rows = _read_file(snapshot, _physical(snapshot, file), [*snapshot.schema, *tracked])
-    return rows.take(pa.array(row_indexes(positions) if isinstance(positions, BitMap64) else positions))
-
-
-def physical_rows(snapshot: SnapshotState, file: FileAction, columns: Sequence[str]) -> pa.Table:
-    """Some columns of all rows of a file, deleted ones too.
-
-    Raises:
-        DataFileMissingError, InvalidDataFileError: the file is not what the log says.
-    """
-    return _read_file(snapshot, _physical(snapshot, file), _chosen(snapshot, columns))
-
-
-def read_row_ids(snapshot: SnapshotState, file: FileAction) -> npt.NDArray[np.int64]:
-    """The row ids of all rows of one file, deleted ones too, in order. The table must have row tracking.
-
-    Raises:
-        DataFileMissingError, InvalidDataFileError: the file is not what the log says, or has no row ids.
-    """
-    found = _read_file(snapshot, _physical(snapshot, file), [_TRACKED[_ROW_ID]]).column(0)
-    if found.null_count:
-        raise InvalidDataFileError(table=snapshot.url, file=file.path, detail="it has rows without row ids")
-    ids: npt.NDArray[np.int64] = found.to_numpy()
-    return ids
-
-
-def _physical(snapshot: SnapshotState, file: FileAction) -> DataFile:
-    """A file with all its rows, without applying its deletion vector."""
-    partition = {name: pa.scalar(value, arrow_type(f.type)) for name, (f, value) in _partition_values(snapshot, file).items()}
-    url = resolve_path(file.path, snapshot.url)
-    return DataFile(url, file.path, partition, None, file.base_row_id, file.default_row_commit_version)
-
-
-def _partition_values(snapshot: SnapshotState, file: FileAction) -> dict[str, tuple[Field, Any]]:
-    values, mode = file.partition_values or {}, snapshot.column_mapping_mode
-    fields = [f for f in (snapshot.schema.find(name) for name in snapshot.partition_columns) if f is not None]
-    return {f.name: (f, parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=snapshot.log.zone)) for f in fields}
-
-
-def partition_row(snapshot: SnapshotState, file: FileAction) -> dict[str, Any]:
-    """Typed partition values of a file by logical name."""
-    return {name: value for name, (_, value) in _partition_values(snapshot, file).items()}
 
 
 # --- from a file's columns to the table's

@@ -27,8 +27,8 @@ from tahoe.protocol.schema import BOOLEAN, Field, Struct
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.types import arrow_schema, delta_schema
 from tahoe.table.log.deletion_vectors import row_indexes
+from tahoe.table.reading.physical_rows import PhysicalRows
 from tahoe.table.reading.read_set import RowsRead
-from tahoe.table.reading.rows import physical_rows, read_file
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.arrow_assignment import assign_arrow
 from tahoe.table.writing.arrow_values import NewRows, given_by_update
@@ -134,14 +134,17 @@ class Merging:
     """One MERGE at work on one version.
 
     Args:
+        rows: reads the table's files.
         left: the rows of a file that are not deleted.
 
     Raises:
         InvalidMergeError, InvalidPredicateError, ColumnNotFoundError: the request does not fit the table; nothing was read.
     """
 
-    def __init__(self, request: MergeRequest, snapshot: Snapshot, plan: WritePlan, left: Callable[[Add], BitMap64]) -> None:
-        self.request, self.snapshot, self.plan, self._left = request, snapshot, plan, left
+    def __init__(
+        self, request: MergeRequest, snapshot: Snapshot, plan: WritePlan, rows: PhysicalRows, left: Callable[[Add], BitMap64]
+    ) -> None:
+        self.request, self.snapshot, self.plan, self._rows, self._left = request, snapshot, plan, rows, left
         groups = (request.matched, request.not_matched, request.not_matched_by_source)
         check_clauses(*([clause.condition for clause in group] for group in groups), table=snapshot.url)
         own, other, zone = snapshot.schema, request.schema, snapshot.log.zone
@@ -159,8 +162,8 @@ class Merging:
         self._new = [_Ready(clause, request, self._theirs, own) for clause in request.not_matched]
         self._alone = [_Ready(clause, request, self._ours, own) for clause in request.not_matched_by_source]
         self._check_columns()
-        rows = assign_arrow(request.source, other, table=snapshot.url)  # in the types that expressions have
-        self._source = pa.table([_struct(rows)], names=[sides[1]])
+        in_types = assign_arrow(request.source, other, table=snapshot.url)  # those that expressions have
+        self._source = pa.table([_struct(in_types)], names=[sides[1]])
         self._key_values = [self._theirs.computed(key.source, self._source, request.condition) for key in self._keys]
         self._is_matched = np.zeros(request.source.num_rows, bool)
 
@@ -218,8 +221,9 @@ class Merging:
         expressions = [*(key.target for key in self._keys), *([] if self._rest is None else [self._rest])]
         found = [reference.path for expression in expressions for reference in references(expression)]
         named = {path[1] for path in found if path[0] == self.request.target_alias}
-        columns = [name for name in self.snapshot.schema.names if name in named] or list(self.snapshot.schema.names[:1])
-        ours = self._as_ours(physical_rows(self.snapshot, add, columns).take(pa.array(places)))
+        columns = [field for field in self.snapshot.schema if field.name in named] or list(self.snapshot.schema)[:1]
+        rows = self._rows.read(self.snapshot, add, columns)
+        ours = self._as_ours(rows if len(places) == rows.num_rows else rows.take(pa.array(places)))
         keys = [self._ours.computed(key.target, ours, self.request.condition) for key in self._keys]
         pairs = [self._without_rest(*pair, ours) for pair in matcher.pairs(keys, len(places))]
         nothing = np.zeros(0, np.int64)
@@ -240,7 +244,7 @@ class Merging:
         return ours.take(pa.array(target)).append_column(self.request.source_alias, theirs.column(0))
 
     def _read(self, add: Add, positions: Rows) -> pa.Table:
-        return read_file(self.snapshot, add, positions, with_row_ids=self.snapshot.row_tracking is not None)
+        return self._rows.at(self.snapshot, add, positions, with_row_ids=self.snapshot.row_tracking is not None)
 
     def _change_matched(self, add: Add, places: Rows, target: Rows, source: Rows, changes: RowChanges) -> None:
         numbers, place = np.unique(target, return_inverse=True)

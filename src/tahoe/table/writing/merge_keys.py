@@ -100,9 +100,12 @@ class Matcher:
                 part = np.arange(start, min(start + step, self._source_rows))
                 yield np.tile(np.arange(rows), len(part)), np.repeat(part, rows)
             return
-        left, codes = np.arange(rows), np.zeros(rows, np.int64)  # the rows that may match; after the first key they are few
-        for place, values in enumerate(keys):
-            next_codes = self._coded(place, values)[left]
+        first = self._coded(0, keys[0])
+        left = np.flatnonzero(first >= 0)  # the rows that may match: few, as a rule
+        codes = _found(self._levels[0], first[left].astype(np.int64))
+        left, codes = left[codes >= 0], codes[codes >= 0]
+        for place, values in enumerate(keys[1:], 1):
+            next_codes = self._coded(place, one_array(values).take(pa.array(left)))
             there = np.flatnonzero(next_codes >= 0)
             codes = _found(self._levels[place], self._combined(codes[there], next_codes[there], place))
             left, codes = left[there[codes >= 0]], codes[codes >= 0]
@@ -112,9 +115,9 @@ class Matcher:
         yield target, self._order[starts + np.arange(len(target))]
 
     def _coded(self, place: int, values: pa.Array) -> Rows:
-        """The numbers of values among the distinct ones of the source; -1 for others."""
+        """The numbers of values among the distinct ones of the source; -1 for others. Whole numbers of 32 bits."""
         found = pc.index_in(_comparable(values), value_set=self._distinct[place], skip_nulls=not self._null_safe[place])
-        return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
+        return np.asarray(pc.fill_null(found, -1))
 
     def _combined(self, codes: Rows, next_codes: Rows, place: int) -> Rows:
         combined = codes * (len(self._distinct[place]) + 1) + next_codes

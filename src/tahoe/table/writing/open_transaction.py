@@ -27,6 +27,7 @@ from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.commit.row_deletions import alive_records, num_records
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.reading.filters import Filter, predicate_of
+from tahoe.table.reading.physical_rows import PhysicalRows
 from tahoe.table.reading.read_set import AnyRead, RowsRead
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.scan import Scan
@@ -76,6 +77,7 @@ class OpenTransaction:
             log=table.log, base=self.snapshot, protocol=self.snapshot.protocol, metadata=self.snapshot.metadata, txn=txn, is_exact=True
         )
         self._reads: list[RowsRead] = []
+        self._rows = PhysicalRows()
         # what is in change data files already: rows by the canonical path of their file, and added files
         self._recorded_rows: dict[str, BitMap64] = {}
         self._recorded_adds: set[str] = set()

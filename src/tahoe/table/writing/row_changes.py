@@ -72,7 +72,7 @@ class RowChanges:
         """Replace rows of a file.
 
         Args:
-            before: the rows, with the row tracking columns of `read_file` behind those of the table.
+            before: the rows, with the row tracking columns of `PhysicalRows.at` behind those of the table.
             after: the same rows with their new values, without columns that are computed anew.
         """
         if not len(positions):

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
@@ -25,8 +24,6 @@ from tahoe.protocol.schema import Struct
 from tahoe.table.arguments import FILTER, FLAG, NAMES, POSITIONS, STREAM, TEXT, Data, takes
 from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.reading.filters import Filter, predicate_of
-from tahoe.table.reading.read_set import RowsRead
-from tahoe.table.reading.rows import matching_rows, read_file
 from tahoe.table.reading.scan import Scan
 from tahoe.table.writing.arrow_writer import Must, delete_files, schema_of_rows, write_again, write_change_files, write_files
 from tahoe.table.writing.open_transaction import OpenTransaction
@@ -140,14 +137,14 @@ class RowEdits(OpenTransaction):
         read = self._read(where)
         if has_unknown(read.predicate):
             raise InvalidPredicateError(table=self.table.url, predicate=str(read.predicate), detail="a part of it cannot be evaluated")
-        found = {self._canonical(add.path): (add, self._matching(read, add)) for add in read.snapshot.scan(read.predicate).adds()}
+        found = {
+            self._canonical(add.path): (add, self._rows.matching(read.snapshot, add, read.predicate))
+            for add in read.snapshot.scan(read.predicate).adds()
+        }
         count = self._delete(found)
         self._reads.append(read)
         self._did("DELETE", {"predicate": [] if where is None else [str(read)]}, numDeletedRows=count)
         return count
-
-    def _matching(self, read: RowsRead, add: Add) -> BitMap64:
-        return BitMap64(np.flatnonzero(matching_rows(read.snapshot, add, read.predicate)).tolist())
 
     def _delete(self, wanted: Mapping[str, tuple[Add, BitMap64]]) -> int:
         """Mark rows as deleted. Returns how many of them were not deleted before."""
@@ -190,7 +187,7 @@ class RowEdits(OpenTransaction):
     def _copy(self, file: Add, positions: BitMap64) -> None:
         current = self._current
         tracking = None if self.snapshot.row_tracking is None else current.row_tracking
-        rows = read_file(current, file, positions, with_row_ids=tracking is not None)
+        rows = self._rows.at(current, file, positions, with_row_ids=tracking is not None)
         kept = () if tracking is None else (tracking.row_id_column, tracking.row_commit_version_column)
         hidden = {name: column for name, column in zip(kept, rows.columns[len(current.schema) :], strict=True) if name is not None}
         plan = self._plan(current.schema)
@@ -211,7 +208,7 @@ class RowEdits(OpenTransaction):
         kinds = [(kind, *file) for kind, files in (("delete", gone), ("insert", come)) for file in files if file[1]]
         if not kinds:
             return
-        rows = pa.concat_tables([read_file(current, add, positions) for _, add, positions in kinds])
+        rows = pa.concat_tables([self._rows.at(current, add, positions) for _, add, positions in kinds])
         change_types = pa.chunked_array([pa.repeat(kind, len(positions)) for kind, _, positions in kinds], pa.string())
         plan = self._plan(current.schema)
         written = write_change_files(plan, rows, change_types)

@@ -17,7 +17,6 @@ from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.table.arguments import FILTER, FLAG, KEYS, ROWS, SET, TEXT, Data, takes
 from tahoe.table.log.deletion_vectors import row_indexes
 from tahoe.table.reading.filters import Filter
-from tahoe.table.reading.rows import read_file
 from tahoe.table.writing.arrow_values import NewRows, given_by_update
 from tahoe.table.writing.arrow_writer import delete_files
 from tahoe.table.writing.assignments import Scope, parse_assignments, with_assigned
@@ -61,9 +60,9 @@ class RowUpdates(RowEdits):
         rules = NewRows(plan, given := given_by_update(plan.column_values, plan.schema, {path[0] for path in assigned}), updates=True)
         with self._changing(plan) as changes:
             for add in read.snapshot.scan(read.predicate).adds():
-                positions = row_indexes(self._matching(read, add) & self._left(add))
+                positions = row_indexes(self._rows.matching(read.snapshot, add, read.predicate) & self._left(add))
                 if len(positions):
-                    before = read_file(current, add, positions, with_row_ids=current.row_tracking is not None)
+                    before = self._rows.at(current, add, positions, with_row_ids=current.row_tracking is not None)
                     own = before.select(current.schema.names)
                     changes.update(add, positions, before, with_assigned(own, assigned, own, scope).select(given), rules)
             self._take(changes)
@@ -102,7 +101,7 @@ class RowUpdates(RowEdits):
         if request.merge_schema and request.takes_all:
             evolved = self._plan(request.schema, merge_schema=True)
             self._draft.protocol, self._draft.metadata = evolved.protocol, evolved.metadata
-        merging = Merging(request, self._current, self._plan(self._current.schema), self._left)
+        merging = Merging(request, self._current, self._plan(self._current.schema), self._rows, self._left)
         with self._changing(merging.plan, minted=merging.minted, updates=merging.updates) as changes:
             merging.run(changes)
             self._take(changes)

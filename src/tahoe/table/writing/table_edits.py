@@ -22,7 +22,6 @@ from tahoe.protocol.table_configuration import TableConfiguration
 from tahoe.protocol.tags import is_tag
 from tahoe.table.arguments import FLAG, LONG, NAMES, TEXT, TEXTS, or_none, takes
 from tahoe.table.reading.constraints import check_rows
-from tahoe.table.reading.rows import read_file
 from tahoe.table.writing.feature_traces import check_given_up, domains_of
 from tahoe.table.writing.open_transaction import OpenTransaction
 
@@ -84,7 +83,7 @@ class TableEdits(OpenTransaction):
         else:
             current = self._current
             for add in [*self.snapshot.live.adds(), *self._draft.adds]:
-                rows = read_file(current, add, self._left(add))
+                rows = self._rows.at(current, add, self._left(add))
                 check_rows(rows, [constraint], current.schema, table=self.table.url, zone=self.table.log.zone)
         self.scan(None)
 
