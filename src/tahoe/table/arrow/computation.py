@@ -12,7 +12,7 @@ from datetime import tzinfo
 from decimal import ROUND_HALF_UP, InvalidOperation
 from decimal import Decimal as PyDecimal
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,6 @@ from tahoe.protocol.partitions import parse_boolean, parse_date, parse_timestamp
 from tahoe.protocol.schema import BOOLEAN, DATE, DOUBLE, FLOAT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.types import arrow_type
-
-Arrays: TypeAlias = Sequence[pa.Array]
 
 # What a computation raises if a value is not possible: too large, divided by zero, not a number.
 IMPOSSIBLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, ArithmeticError, ValueError)

@@ -12,7 +12,6 @@ from datetime import tzinfo
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, ExpressionFailedError, InvalidArgumentError
 from tahoe.protocol.expressions import Expression, Value
@@ -21,7 +20,6 @@ from tahoe.protocol.schema import Array, Map, Struct
 from tahoe.sql.expressions import parse_expression
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.computation import IMPOSSIBLE, compute
-from tahoe.table.arrow.types import arrow_type
 
 Path = tuple[str, ...]
 
@@ -130,13 +128,3 @@ def taken_over(source: pa.Table, own: Struct) -> pa.Table:
     names = {name.lower(): name for name in source.column_names}
     kept = [name for name in own.names if name.lower() in names]
     return source.select([names[name.lower()] for name in kept]).rename_columns(kept)
-
-
-def null_of(own: Struct, name: str, rows: int) -> pa.Array:
-    field = own.find(name)
-    assert field is not None
-    return pa.nulls(rows, arrow_type(field.type))
-
-
-def is_true(mask: pa.Array) -> pa.Array:
-    return pc.fill_null(mask, False)
