@@ -70,6 +70,27 @@ def test_a_column_of_the_tables_own_by_that_name(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_rows_with_such_a_column_are_changed_and_laid_out(tmp_path, vectors):
+    """Changes of rows failed, or wrote row ids into the column."""
+    table = tahoe.Table(tmp_path / "t")
+    properties = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": vectors}
+    data = pa.table({"id": [1, 2, 3], "_metadata.row_id": [51, 52, 53], "_METADATA.row_commit_version": ["a", "b", "c"]})
+    table.append(data, properties=properties)
+    table.update({"id": "id + 10"}, "id = 1")
+    table.delete("`_metadata.row_id` = 53")
+    source = pa.table({"_metadata.row_id": [52], "id": [20]})
+    table.merge(source, on=["_metadata.row_id"]).when_matched_update({"id": "source.id"}).execute()
+    table.optimize()
+    table.optimize(z_order_by=["`_metadata.row_id`"])
+    assert sorted(map(tuple, (row.values() for row in table.to_arrow().to_pylist()))) == [(11, 51, "a"), (20, 52, "b")]
+    with table.transaction() as changes:
+        changes.set_properties({"delta.columnMapping.mode": "name"})
+        changes.rename_column("`_metadata.row_id`", "number")
+    found = table.to_arrow(["id", "_metadata.row_id"]).to_pylist()
+    assert sorted(map(tuple, (row.values() for row in found))) == [(11, 0), (20, 1)]
+
+
 @pytest.mark.parametrize("from_checkpoint", [False, True])
 def test_the_listing_has_what_files_have(path, from_checkpoint):
     track(path, {0: KEPT})

@@ -124,7 +124,7 @@ def fields_to_write(plan: WritePlan, snapshot: Snapshot) -> list[Field]:
     partitions = [f for f in plan.schema if f.name in plan.partition_columns]
     others = [f for f in plan.schema if f.name not in plan.partition_columns and f.type != VOID]
     kept = partitions if plan.keeps_partitions_in_files else []
-    return [*others, *kept, *(tracked_fields() if snapshot.row_tracking is not None else [])]
+    return [*others, *kept, *(tracked_fields(snapshot.schema) if snapshot.row_tracking is not None else [])]
 
 
 def _write(work: Rewrite, groups: Iterator[pa.Table], out: Any) -> None:

@@ -25,7 +25,7 @@ from tahoe.protocol.schema import Field
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.log.deletion_vectors import row_indexes
 from tahoe.table.reading.evaluation import evaluate
-from tahoe.table.reading.rows import DataFile, file_rows, is_tracked, no_columns, tracked_fields, with_predicate_columns
+from tahoe.table.reading.rows import DataFile, file_rows, no_columns, tracked_fields, with_predicate_columns
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 # The Arrow bytes of the columns that are kept.
@@ -40,7 +40,7 @@ class PhysicalRows:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str, bool], pa.ChunkedArray] = {}
+        self._kept: dict[tuple[str, str], pa.ChunkedArray] = {}
         self._bytes = 0
         self._schema: str | None = None
 
@@ -52,7 +52,7 @@ class PhysicalRows:
         """
         if self._schema != snapshot.metadata.schema_string:  # a column may have another name or type by now
             self._kept, self._bytes, self._schema = {}, 0, snapshot.metadata.schema_string
-        keys = [(file.path, field.name, is_tracked(field)) for field in fields]
+        keys = [(file.path, field.name) for field in fields]
         found = {key: self._kept[key] for key in keys if key in self._kept}
         missing = [(key, field) for key, field in zip(keys, fields, strict=True) if key not in found]
         if missing or not fields:
@@ -64,7 +64,7 @@ class PhysicalRows:
                 self._keep(key, column)
         return pa.table([found[key] for key in keys], names=[field.name for field in fields])
 
-    def _keep(self, key: tuple[str, str, bool], column: pa.ChunkedArray) -> None:
+    def _keep(self, key: tuple[str, str], column: pa.ChunkedArray) -> None:
         self._kept[key] = column
         self._bytes += column.nbytes
         while self._bytes > _KEPT_BYTES_MAX and (oldest := next(iter(self._kept)))[0] != key[0]:
@@ -78,7 +78,7 @@ class PhysicalRows:
         Args:
             with_row_ids: append row ids and row commit versions as the last two columns; the table must have row tracking.
         """
-        tracked = tracked_fields() if with_row_ids else []
+        tracked = tracked_fields(snapshot.schema) if with_row_ids else []
         rows = self.read(snapshot, file, [*snapshot.schema, *tracked])
         return rows.take(pa.array(row_indexes(positions) if isinstance(positions, BitMap64) else positions))
 
@@ -95,7 +95,7 @@ def read_row_ids(snapshot: SnapshotState, file: FileAction) -> npt.NDArray[np.in
     Raises:
         DataFileMissingError, InvalidDataFileError: the file is not what the log says, or has no row ids.
     """
-    found = file_rows(snapshot, _physical(snapshot, file), tracked_fields()[:1]).column(0)
+    found = file_rows(snapshot, _physical(snapshot, file), tracked_fields(snapshot.schema)[:1]).column(0)
     if found.null_count:
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail="it has rows without row ids")
     ids: npt.NDArray[np.int64] = found.to_numpy()

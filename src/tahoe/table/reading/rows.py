@@ -20,6 +20,7 @@ from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataF
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.column_mapping import column_id, stored_name
+from tahoe.protocol.names import unused_name
 from tahoe.protocol.predicate import Predicate, columns_of
 from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
@@ -116,22 +117,27 @@ def no_columns(rows: int) -> pa.Table:
 def _chosen(snapshot: SnapshotState, columns: Sequence[str] | None) -> list[Field]:
     if columns is None:
         return list(snapshot.schema)
-    tracked = {} if snapshot.row_tracking is None else TRACKED
-    fields = [snapshot.schema.find(name) or tracked.get(name) for name in columns]
+    fields = [snapshot.schema.find(name) or (None if snapshot.row_tracking is None else _TRACKED.get(name)) for name in columns]
     for name, found in zip(columns, fields, strict=True):
         if found is None:
             raise ColumnNotFoundError(table=snapshot.url, column=name, columns=", ".join(snapshot.schema.names))
     return [f for f in fields if f is not None]
 
 
-# The row tracking fields of `_metadata`, by the names that a caller uses.
-TRACKED = {f"{METADATA}.{name}": Field(name=f"{METADATA}.{name}", type=LONG) for name in METADATA_FIELDS}
-_ROW_ID, _BASE_ROW_ID, _ROW_COMMIT_VERSION = (f"{METADATA}.{name}" for name in (ROW_ID, BASE_ROW_ID, ROW_COMMIT_VERSION))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tracked(Field):
+    """A row tracking field as a column of rows. `of`: its name in `_metadata`."""
+
+    of: str
 
 
-def is_tracked(field: Field) -> bool:
-    """Whether a column is a row tracking field, and not a column of the table with the same name."""
-    return field is TRACKED.get(field.name)
+# The row tracking fields by the names that a caller uses.
+_TRACKED = {f"{METADATA}.{name}": _Tracked(name=f"{METADATA}.{name}", type=LONG, of=name) for name in METADATA_FIELDS}
+
+
+def tracked_fields(schema: Struct) -> list[Field]:
+    """The row ids and row commit versions of a table with row tracking, as columns beside those of its schema, whatever their names."""
+    return [_Tracked(name=unused_name(f"{METADATA}.{name}", schema.names), type=LONG, of=name) for name in (ROW_ID, ROW_COMMIT_VERSION)]
 
 
 def with_predicate_columns(snapshot: SnapshotState, wanted: Sequence[Field], predicate: Predicate | None) -> list[Field]:
@@ -143,7 +149,7 @@ def with_predicate_columns(snapshot: SnapshotState, wanted: Sequence[Field], pre
                 dotted = ".".join(column.path)
                 raise ColumnNotFoundError(table=snapshot.url, column=dotted, columns=", ".join(snapshot.schema.names))
             names.add(found[0].name)
-    tracked = {f.name: f for f in wanted if is_tracked(f)}
+    tracked = {f.name: f for f in wanted if isinstance(f, _Tracked)}
     return [*(f for f in snapshot.schema if f.name in names), *tracked.values()]
 
 
@@ -193,17 +199,12 @@ def live_pieces(snapshot: SnapshotState, file: DataFile, fields: Sequence[Field]
     return _pieces(snapshot, file, fields, by_group=True)
 
 
-def tracked_fields() -> list[Field]:
-    """The row ids and row commit versions of a table with row tracking, as columns for `live_pieces`."""
-    return [TRACKED[_ROW_ID], TRACKED[_ROW_COMMIT_VERSION]]
-
-
 def _pieces(
     snapshot: SnapshotState, file: DataFile, fields: Sequence[Field], *, marked: bool = False, by_group: bool = False
 ) -> Iterator[pa.Table]:
     """The rows of a file: in one table, or in a table for each row group."""
-    tracked = [f for f in fields if is_tracked(f)]
-    in_file = [f for f in fields if f.name not in snapshot.partition_columns and not is_tracked(f)]
+    tracked = [f for f in fields if isinstance(f, _Tracked)]
+    in_file = [f for f in fields if f.name not in snapshot.partition_columns and not isinstance(f, _Tracked)]
     store, key = snapshot.log.locate(file.url)
     try:
         with open_parquet(store, key) as parquet:
@@ -255,7 +256,7 @@ def _as_fields(
         return no_columns(rows)
     columns: list[pa.ChunkedArray | pa.Array] = []
     for field in fields:
-        if is_tracked(field):
+        if isinstance(field, _Tracked):
             columns.append(_tracked(field, file, raw.get(field.name), start, rows))
         elif field.name in snapshot.partition_columns:
             columns.append(pa.repeat(file.partition[field.name], rows))
@@ -266,18 +267,18 @@ def _as_fields(
     return pa.table(columns, schema=pa.schema([pa.field(f.name, arrow_type(f.type)) for f in fields]))
 
 
-def _kept_in(snapshot: SnapshotState, field: Field) -> str | None:
+def _kept_in(snapshot: SnapshotState, field: _Tracked) -> str | None:
     """The column of data files that stores a row tracking field of rows that were moved or updated; None if there is none."""
     assert snapshot.row_tracking is not None
-    kept = {_ROW_ID: snapshot.row_tracking.row_id_column, _ROW_COMMIT_VERSION: snapshot.row_tracking.row_commit_version_column}
-    return kept.get(field.name)
+    kept = {ROW_ID: snapshot.row_tracking.row_id_column, ROW_COMMIT_VERSION: snapshot.row_tracking.row_commit_version_column}
+    return kept.get(field.of)
 
 
-def _tracked(field: Field, file: DataFile, kept: pa.ChunkedArray | None, start: int, rows: int) -> pa.ChunkedArray | pa.Array:
+def _tracked(field: _Tracked, file: DataFile, kept: pa.ChunkedArray | None, start: int, rows: int) -> pa.ChunkedArray | pa.Array:
     """A row tracking field of rows of a file: the stored values, or else the default that follows from the file."""
-    constant = file.base_row_id if field.name in (_ROW_ID, _BASE_ROW_ID) else file.default_row_commit_version
+    constant = file.base_row_id if field.of in (ROW_ID, BASE_ROW_ID) else file.default_row_commit_version
     default = pa.repeat(pa.scalar(constant, pa.int64()), rows)
-    if field.name == _ROW_ID:
+    if field.of == ROW_ID:
         default = pc.add(default, pa.array(np.arange(start, start + rows)))
     return default if kept is None else pc.coalesce(kept, default)
 
