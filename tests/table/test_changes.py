@@ -761,6 +761,26 @@ def test_files_that_were_there_get_ids_when_tracking_begins():
         again(changes.table).append(rows(99))
 
 
+@pytest.mark.parametrize("begins", [True, False], ids=["begins", "ends"])
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_rows_of_a_file_may_go_in_the_commit_in_which_tracking_begins_or_ends(vectors, begins):
+    """The commit named such a file twice, and was refused; or the file kept row ids without row tracking."""
+    table = make({"delta.enableDeletionVectors": vectors, **({} if begins else TRACKED)})
+    table.append(rows(10, 11))
+    with table.transaction() as changes:
+        changes.delete("id IN (3, 11)")
+        changes.set_properties({"delta.enableRowTracking": str(begins).lower()})
+        if not begins:
+            changes.drop_feature("rowTracking")
+        changes.append(rows(12))
+        (last,) = changes.scan("id = 10").listing()["path"].to_pylist()
+        changes.remove([last])
+    assert ids(table) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 12]
+    assert all((add.base_row_id is None) != begins for add in table.snapshot().live.adds())
+    if begins:
+        assert len(set(table.to_arrow(columns=["_metadata.row_id"])["_metadata.row_id"].to_pylist())) == 10
+
+
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 def test_files_that_come_while_tracking_begins_are_not_passed_over(level):
     def compact(table):

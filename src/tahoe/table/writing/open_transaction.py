@@ -197,18 +197,24 @@ class OpenTransaction:
         draft = self._draft
         draft.reads = AnyRead(tuple(self._reads)) if self._reads else None
         draft.is_alone = draft.is_alone or self._begins(assigns_row_ids) or self._begins(keeps_partitions_in_files)
-        draft.adds += self._added_again()
+        self._add_again()
 
-    def _added_again(self) -> list[Add]:
-        """The files to add again because the commit enables row ids, which they get, or drops row tracking. Protocol: "Row Tracking"."""
+    def _add_again(self) -> None:
+        """Add files again because the commit enables row ids, which they get, or drops row tracking. Protocol: "Row Tracking"."""
         before, after = (
             ROW_TRACKING in supported_features(protocol) for protocol in (self.snapshot.protocol, self._configuration.protocol)
         )
         if not self._begins(assigns_row_ids) and (after or not before):
-            return []
-        live = (add for add in self.snapshot.live.adds() if (add.base_row_id is None) == after)
-        bare = (add.replace(base_row_id=None, default_row_commit_version=None, data_change=False) for add in live)
-        return [add for add in bare if self._canonical(add.path) not in self._draft.removed_files]
+            return
+        draft, marked, gone = self._draft, self._draft.by_vector, self._draft.removed_files
+        for add in self.snapshot.live.adds():
+            if (add.base_row_id is None) != after or (key := self._canonical(add.path)) in gone:
+                continue
+            bare = add.replace(base_row_id=None, default_row_commit_version=None)
+            if key in marked:  # it is added with its new vector
+                draft.delete_rows([replace(marked[key], file=bare)])
+            else:
+                draft.adds.append(bare.replace(data_change=False))
 
     def _begins(self, rule: Callable[[Protocol, Metadata], bool]) -> bool:
         """Whether the commit enables a rule on all files of the table."""
