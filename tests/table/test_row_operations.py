@@ -150,6 +150,38 @@ def test_values_of_python_are_taken_as_they_are() -> None:
     assert table.to_arrow().to_pylist() == [{"id": 1, "v": "not sql(", "day": dt.date(2025, 1, 1), "l": [4, 5], "n": {"x": None}}]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"id": 1.5},
+        {"id": True},
+        {"id": b"x"},
+        {"l": [1, 2.5]},
+        {"n": {"x": 0.5}},
+        {"n.x": dt.date(2024, 1, 1)},
+        {"m": {"a": 1.5}},
+        {"m": [("a", 1.5)]},
+        {"day": dt.datetime(2025, 1, 1, 12)},
+        {"id": 2**63},
+    ],
+    ids=str,
+)
+def test_a_value_of_python_that_the_column_cannot_hold_is_refused(given: dict[str, Any]) -> None:
+    """1.5 became 1, and a time its date."""
+    kinds = {"id": pa.int64(), "day": pa.date32(), "l": pa.list_(pa.int64()), "n": pa.struct([("x", pa.int64())])}
+    data = pa.table([pa.nulls(1, kind) for kind in kinds.values()], names=list(kinds))
+    table = made(data.append_column("m", pa.nulls(1, pa.map_(pa.string(), pa.int64()))))
+    with pytest.raises(InvalidArgumentError, match=r"of type .* for .*, not "):
+        table.update(given)
+    with pytest.raises(InvalidArgumentError):
+        table.merge(data, on="id").when_not_matched_insert(given).execute()
+    assert table.version == 0
+    fits = {"id": 2.0, "day": dt.datetime(2025, 1, 1), "l": [1.0, None], "n": {"x": 5}, "m": [("a", None)]}
+    assert table.update(fits).updated == 1
+    expected = {"id": 2, "day": dt.date(2025, 1, 1), "l": [1, None], "n": {"x": 5}, "m": [("a", None)]}
+    assert table.to_arrow().to_pylist() == [expected]
+
+
 def test_what_an_update_may_not_do() -> None:
     table = made()
     with table.transaction() as changes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
-from decimal import ROUND_HALF_UP, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, InvalidOperation
 from decimal import Decimal as PyDecimal
 from functools import reduce
 from typing import Any
@@ -156,13 +156,22 @@ def _whole_quotient(left: Any, right: Any) -> Any:
     return (left - np.fmod(left, right)) // right
 
 
+# No double has more digits before or after its point, as it is written.
+_DOUBLE_DIGITS = 345
+_HALF_UP = Context(prec=2 * _DOUBLE_DIGITS, rounding=ROUND_HALF_UP)
+
+
+def _of_scale(value: float, scale: int) -> PyDecimal:
+    """A double, as it is written, with so many digits behind the point."""
+    return PyDecimal(repr(value)).quantize(PyDecimal(1).scaleb(-scale), context=_HALF_UP)
+
+
 def _rounded(call: Call, values: pa.Array) -> pa.Array:
     """ROUND of doubles: half up, of the number as it is written."""
+    digits = max(-_DOUBLE_DIGITS, min(call.options[0], _DOUBLE_DIGITS))
 
     def of(value: float) -> float:
-        if value - value != 0:
-            return value
-        return float(PyDecimal(repr(value)).quantize(PyDecimal(1).scaleb(-call.options[0]), ROUND_HALF_UP))
+        return value if value - value != 0 else float(_of_scale(value, digits))
 
     return pa.array([None if value is None else of(value) for value in values.to_pylist()], values.type)
 
@@ -301,9 +310,8 @@ def _as_decimal(values: pa.Array, kind: Decimal) -> pa.Array:
         return rounded.cast(arrow_type(kind))
     if not pa.types.is_floating(values.type):
         return values.cast(pa.decimal128(38, 0)).cast(arrow_type(kind))
-    unit = PyDecimal(1).scaleb(-kind.scale)
     try:
-        numbers = [None if v is None else PyDecimal(repr(v)).quantize(unit, ROUND_HALF_UP) for v in values.to_pylist()]
+        numbers = [None if v is None else _of_scale(v, kind.scale) for v in values.to_pylist()]
     except InvalidOperation as error:
         raise OverflowError(f"a number does not fit into {kind}") from error
     return pa.array(numbers, arrow_type(kind))

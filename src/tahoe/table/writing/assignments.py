@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import date, datetime, time, tzinfo
 from typing import Any
 
 import pyarrow as pa
@@ -16,10 +16,11 @@ import pyarrow as pa
 from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, ExpressionFailedError, InvalidArgumentError
 from tahoe.protocol.expressions import Expression, Value
 from tahoe.protocol.names import parse_column_list
-from tahoe.protocol.schema import Array, Map, Struct
+from tahoe.protocol.schema import Array, DataType, Map, Struct
 from tahoe.sql.expressions import parse_expression
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.computation import IMPOSSIBLE, compute
+from tahoe.table.arrow.types import arrow_type
 
 Path = tuple[str, ...]
 
@@ -68,6 +69,7 @@ def parse_assignments(given: Mapping[str, Any], own: Struct, scope: Scope, alias
     Raises:
         ColumnNotFoundError: the table does not have the column.
         ConflictingAssignmentsError: a column is assigned twice, or a struct and one of its fields.
+        InvalidArgumentError: a value of Python is not one that the column can hold.
         InvalidPredicateError: an expression is invalid, or only Spark can compute it.
     """
     found: dict[Path, Assignment] = {}
@@ -81,8 +83,39 @@ def parse_assignments(given: Mapping[str, Any], own: Struct, scope: Scope, alias
             wanted = None if isinstance(kind, Struct | Array | Map) else kind
             found[path] = Assignment(value, scope.parse(value, wanted))
         else:
-            found[path] = Assignment(repr(value), Value(value.as_py() if isinstance(value, pa.Scalar) else value, kind))
+            found[path] = Assignment(repr(value), Value(_taken(name, value, kind, scope.table), kind))
     return found
+
+
+def _taken(name: str, given: Any, kind: DataType, table: str) -> Any:
+    """A value of Python for a column.
+
+    Raises:
+        InvalidArgumentError: the column cannot hold it.
+    """
+    value = given.as_py() if isinstance(given, pa.Scalar) else given
+    try:
+        is_kept = _is_kept(value, pa.scalar(value, arrow_type(kind)).as_py())
+    except (*IMPOSSIBLE, TypeError):
+        is_kept = False
+    if not is_kept:
+        expected, remedy = f"a value of type {kind} for {name}", 'Convert the value, or pass an SQL text: "CAST(1.5 AS INT)".'
+        raise InvalidArgumentError(argument="set", table=table, found=f"{value!r}", expected=expected, remedy=remedy)
+    return value
+
+
+def _is_kept(value: Any, stored: Any) -> bool:
+    """Whether Arrow has stored all of a value: it makes whole numbers of fractions, and dates of times."""
+    match stored:
+        case int():
+            return bool(value == stored)
+        case date() if not isinstance(stored, datetime):
+            return not isinstance(value, datetime) or value.time() == time()
+        case dict() if isinstance(value, Mapping):
+            return all(_is_kept(value.get(name), part) for name, part in stored.items())
+        case list() | tuple():  # a tuple is an entry of a map
+            return all(map(_is_kept, value.items() if isinstance(value, Mapping) else value, stored))
+    return True
 
 
 def _path(name: str, own: Struct, scope: Scope, alias: str | None) -> Path:

@@ -123,6 +123,8 @@ class RowEdits(OpenTransaction):
     def delete(self, where: Filter | None = None) -> int:
         """Delete the rows for which a condition is true; all rows if None.
 
+        Rows that the transaction appends, or has updated before, are not among them.
+
         With `delta.enableDeletionVectors` the rows are deleted through deletion vectors, otherwise by rewriting the other rows of their
         files.
 

@@ -34,7 +34,7 @@ class RowUpdates(RowEdits):
     def update(self, set: Mapping[str, Any], where: Filter | None = None) -> int:
         """Change the rows for which a condition is true; all rows if None.
 
-        Rows that the transaction appends are not among them.
+        Rows that the transaction appends, or has updated before, are not among them.
 
         Args:
             set: new values by column, or by `column.field`. A text is SQL over the row's old values; other Python values are taken as they
