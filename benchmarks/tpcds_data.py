@@ -25,6 +25,9 @@ PARTITIONED_BY = {
     "inventory": "inv_date_sk",
 }
 
+# A column that the generator names otherwise than the queries.
+_RENAMED = {"c_last_review_date_sk": "c_last_review_date"}
+
 # Prints a line for each column: its table, name and type in SQL. The generator's command line does not tell the types.
 _SCHEMAS = """
 import io.trino.tpcds.Table;
@@ -61,7 +64,7 @@ def schemas() -> dict[str, str]:
     for line in told.splitlines():
         if line.startswith("column "):
             _, table, name, sql = line.split(maxsplit=3)
-            found.setdefault(table, []).append(f"{name} {sql}")
+            found.setdefault(table, []).append(f"{_RENAMED.get(name, name)} {sql}")
     found.pop("dbgen_version", None)
     return {table: ", ".join(columns) for table, columns in found.items()}
 
