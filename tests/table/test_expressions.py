@@ -8,6 +8,8 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -242,6 +244,18 @@ def test_tuples(table: tahoe.Table) -> None:
         table.count([("n", "~", 1)])
     with pytest.raises(InvalidArgumentError):
         table.count([("n", ">")])  # type: ignore[list-item]
+
+
+def test_tuples_with_values_of_numpy_and_pandas(table: tahoe.Table) -> None:
+    """A float64 of NumPy and a NaT of pandas raised errors of Python."""
+    assert table.count([("d", "=", np.float64(1.0))]) == 2
+    assert table.count([("d", ">", np.float32(7.5)), ("n", "<", np.int64(100))]) == 2
+    assert table.count([("n", "in", np.array([1, 2, 500]))]) == 2
+    assert table.count([("d", "in", np.array([np.nan, 0.0]))]) == 4
+    table.append(pa.table({"ts": [dt.datetime(2026, 1, 1)]}), merge_schema=True)
+    assert table.count([("ts", "=", pd.Timestamp("2026-01-01"))]) == 1
+    assert table.count([("ts", "!=", pd.NaT)]) == 0
+    assert table.count([("ts", "in", [pd.NaT, pd.Timestamp("2026-01-01")])]) == 1
 
 
 def test_conditions_of_arrow(table: tahoe.Table) -> None:

@@ -60,7 +60,7 @@ class Placed:
 def value_of(value: Any, data_type: DataType) -> Value:
     """The literal for a value of a type."""
     if isinstance(value, float) and math.isfinite(value):
-        return Value("number", PyDecimal(repr(value)))
+        return Value("number", PyDecimal(repr(float(value))))
     if isinstance(value, PyDecimal | float):
         return Value("number", value)
     if isinstance(value, int) and not isinstance(value, bool) and isinstance(data_type, Primitive) and data_type.name in INTEGER_BITS:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from decimal import Decimal as PyDecimal
 from decimal import InvalidOperation
+from numbers import Integral, Real
 from typing import Any, ClassVar, TypeAlias
 
 from sqlglot import exp
@@ -128,22 +129,25 @@ class NodeReader:
         return [f"{side.name}.{name}" for side in self.schema if isinstance(side.type, Struct) for name in side.type.names]
 
     def of_python(self, value: object) -> Value:
-        """The literal for a Python value."""
+        """The literal for a Python value. Numbers of NumPy are numbers; NaT of pandas, a datetime that differs from itself, is null."""
         match value:
             case None:
                 return Value("null", None)
             case bool():
                 return Value("boolean", value)
-            case int():
-                return Value("number", PyDecimal(value))
-            case float():
-                return Value("number", PyDecimal(repr(value)) if value - value == 0 else value)
+            case Integral():
+                return Value("number", PyDecimal(int(value)))
+            case Real():
+                number = float(value)
+                return Value("number", PyDecimal(repr(number)) if number - number == 0 else number)
             case PyDecimal():
                 return Value("number", value)
             case str():
                 return Value("text", value)
             case bytes():
                 return Value("binary", value)
+            case datetime() if value != value:
+                return Value("null", None)
             case datetime():
                 return Value("timestamp_ntz" if value.tzinfo is None else "timestamp", value)
             case date():
