@@ -158,6 +158,8 @@ def test_values_of_python_are_taken_as_they_are() -> None:
         {"id": b"x"},
         {"l": [1, 2.5]},
         {"n": {"x": 0.5}},
+        {"n": {"x": 1, "y": 2}},
+        {"n": {"X": 1}},
         {"n.x": dt.date(2024, 1, 1)},
         {"m": {"a": 1.5}},
         {"m": [("a", 1.5)]},

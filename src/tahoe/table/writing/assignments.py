@@ -105,14 +105,14 @@ def _taken(name: str, given: Any, kind: DataType, table: str) -> Any:
 
 
 def _is_kept(value: Any, stored: Any) -> bool:
-    """Whether Arrow has stored all of a value: it makes whole numbers of fractions, and dates of times."""
+    """Whether Arrow has stored all of a value: it makes whole numbers of fractions, dates of times, and leaves out unknown fields."""
     match stored:
         case int():
             return bool(value == stored)
         case date() if not isinstance(stored, datetime):
             return not isinstance(value, datetime) or value.time() == time()
         case dict() if isinstance(value, Mapping):
-            return all(_is_kept(value.get(name), part) for name, part in stored.items())
+            return value.keys() <= stored.keys() and all(_is_kept(value.get(name), part) for name, part in stored.items())
         case list() | tuple():  # a tuple is an entry of a map
             return all(map(_is_kept, value.items() if isinstance(value, Mapping) else value, stored))
     return True
