@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ from tahoe.errors import (
     NotNullViolationError,
     PartitionMismatchError,
     ReplaceWhereMismatchError,
+    SchemaMismatchError,
     TableExistsError,
 )
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Field, Struct
@@ -325,6 +327,54 @@ def test_columns_of_the_source_are_added() -> None:
     table, rows = made(), pa.table({"id": [1, 9], "v": ["x", "y"], "more": [5, 6]})
     table.merge(rows, on="id", merge_schema=True).when_matched_update_all().when_not_matched_insert_all().execute()
     assert {row["id"]: row["more"] for row in table.to_arrow().to_pylist()} == {1: 5, 2: None, 3: None, 9: 6}
+
+
+def test_a_struct_with_other_fields_is_refused() -> None:
+    """A field that the table lacks was lost, and one that the value lacks became null."""
+    table = made(pa.table({"id": [1, 2], "s": [{"a": 1, "b": 1}, {"a": 2, "b": 2}], "l": [[{"a": 1}]] * 2}))
+    more, fewer = pa.table({"id": [2], "s": [{"a": 9, "B": 9, "c": 9}]}), pa.table({"id": [2], "s": [{"a": 9}]})
+    inside = pa.table({"id": [2], "l": [[{"a": 9, "c": 9}]]})
+    for source, told in ((more, "no s.c"), (fewer, "s.b is missing"), (inside, "no l.element.c")):
+        name = source.column_names[1]
+        merge = table.merge(source, on="id")
+        full = source.append_column("l" if name == "s" else "s", table.to_arrow(["l" if name == "s" else "s"]).column(0).slice(0, 1))
+        for wrong in (
+            merge.when_matched_update({name: f"source.{name}"}),
+            merge.when_not_matched_insert({"id": "source.id", name: f"source.{name}"}),
+            table.merge(full, on="id").when_matched_update_all(),
+            table.merge(full, on="id").when_not_matched_insert_all(),
+        ):
+            with pytest.raises(SchemaMismatchError, match=re.escape(told)):
+                wrong.execute()
+    with pytest.raises(SchemaMismatchError, match=r"s\.b is missing"):
+        table.update({"s": "CASE WHEN id = 1 THEN named_struct('a', 5L) END"})
+    assert table.version == 0
+
+
+def test_fields_that_the_source_lacks_stay_where_the_schema_may_change() -> None:
+    """They became null."""
+    kept = {"c": "old", "d": "kept"}
+    rows = [
+        {"id": 1, "s": {"a": 1, "b": kept}},
+        {"id": 2, "s": {"a": 2, "b": kept}},
+        {"id": 3, "s": None},
+        {"id": 4, "s": {"a": 4, "b": kept}},
+    ]
+    source = pa.Table.from_pylist([{"id": 2, "s": None}, {"id": 3, "s": None}, {"id": 4, "s": {"A": -4, "b": {"c": "new", "e": "more"}}}])
+    source = pa.concat_tables([source, source.slice(2).set_column(0, "id", [[5]])])
+    expected = [
+        {"id": 1, "s": {"a": 1, "b": {"c": "old", "d": "kept", "e": None}}},
+        {"id": 2, "s": {"a": None, "b": {"c": None, "d": "kept", "e": None}}},
+        {"id": 3, "s": None},
+        {"id": 4, "s": {"a": -4, "b": {"c": "new", "d": "kept", "e": "more"}}},
+        {"id": 5, "s": {"a": -4, "b": {"c": "new", "d": None, "e": "more"}}},
+    ]
+    for clause in ({}, {"s": "source.s"}):
+        table = made(pa.Table.from_pylist(rows))
+        merge = table.merge(source, on="id", merge_schema=True).when_not_matched_insert_all()
+        (merge.when_matched_update(clause) if clause else merge.when_matched_update_all()).execute()
+        found = sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])
+        assert found == expected, clause
 
 
 def test_a_merge_that_fails_leaves_a_transaction_as_it_was() -> None:

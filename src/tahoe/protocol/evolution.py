@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import TypeAlias
 
+from tahoe.errors import SchemaMismatchError
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.features import setting, supported_features
 from tahoe.protocol.properties import ENABLE_TYPE_WIDENING
@@ -138,3 +139,38 @@ def _new_inside(known: DataType, given: DataType, path: tuple[str, ...]) -> Iter
         case Map(), Map():
             yield from _new_inside(known.key, given.key, (*path, "key"))
             yield from _new_inside(known.value, given.value, (*path, "value"))
+
+
+def check_fields(given: DataType, wanted: DataType, path: tuple[str, ...], *, may_lack: bool, table: str) -> None:
+    """Refuse a value for a column, or for a field of a struct, if its structs do not have the same fields. Missing ones would silently
+    become null, and others would be lost.
+
+    Args:
+        may_lack: whether fields may be missing, because the command evolves the schema.
+
+    Raises:
+        SchemaMismatchError: the error names the first such field.
+    """
+    unlike = next(unlike_fields(given, wanted, path, may_lack=may_lack), None)
+    if unlike is not None:
+        detail = f"column {'.'.join(path)} is {wanted}, but the value for it is {given}: {unlike}"
+        remedy = "Provide a value for each field, or use MERGE with schema evolution: withSchemaEvolution(), or merge_schema=True."
+        raise SchemaMismatchError(table=table, detail=detail, remedy=remedy)
+
+
+def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = (), *, may_lack: bool = False) -> Iterator[str]:
+    """Describe the struct fields, at any depth, that only one of two types has; with `may_lack`, only those of the given type."""
+    match given, wanted:
+        case Struct(), Struct():
+            for field in wanted:
+                source = given.find(field.name)
+                if source is not None:
+                    yield from unlike_fields(source.type, field.type, (*path, field.name), may_lack=may_lack)
+                elif not may_lack:
+                    yield f"{'.'.join((*path, field.name))} is missing"
+            yield from (f"the table has no {'.'.join((*path, field.name))}" for field in given if wanted.find(field.name) is None)
+        case Array(), Array():
+            yield from unlike_fields(given.element, wanted.element, (*path, "element"), may_lack=may_lack)
+        case Map(), Map():
+            yield from unlike_fields(given.key, wanted.key, (*path, "key"), may_lack=may_lack)
+            yield from unlike_fields(given.value, wanted.value, (*path, "value"), may_lack=may_lack)

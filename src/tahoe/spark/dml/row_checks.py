@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from tahoe.errors import SchemaMismatchError, UnsupportedOperationError
+from tahoe.errors import UnsupportedOperationError
 from tahoe.protocol.column_values import check_given
+from tahoe.protocol.evolution import check_fields
 from tahoe.protocol.schema import Struct
-from tahoe.spark.dml.set_clauses import unlike_fields
 from tahoe.spark.jvm.plans import top_kinds
 from tahoe.spark.writing.assignment_rules import Policy
 from tahoe.spark.writing.store_assignment import Refusals, assign, without_void
@@ -36,7 +36,11 @@ def check_rows(plan: WritePlan, rows: DataFrame, policy: Policy, *, are_new: boo
     if are_new:
         check_given(plan.column_values, given, table=plan.url)
     wanted = Struct(tuple(field for field in without_void(plan.schema) if field.name.lower() in given))
-    _check_fields(table_schema(rows, table=plan.url, like=wanted, policy=policy), wanted, plan.url, may_lack=may_lack)
+    found = table_schema(rows, table=plan.url, like=wanted, policy=policy)
+    for field in wanted:
+        value = found.find(field.name)
+        if value is not None:
+            check_fields(value.type, field.type, (field.name,), may_lack=may_lack, table=plan.url)
     assign(rows, wanted, Refusals(plan.url, policy))
 
 
@@ -50,16 +54,3 @@ def _check_one_by_one(rows: DataFrame, table: str) -> None:
             detail="it contains an aggregate, a window function or a generator",
             remedy="Compute the value first and MERGE the result, or use a subquery: (SELECT max(x) FROM t).",
         )
-
-
-def _check_fields(given: Struct, wanted: Struct, table: str, *, may_lack: bool) -> None:
-    """Refuse a struct whose fields differ from the table's. Missing fields would silently become null; they are allowed if the command
-    evolves the schema. Extra fields would be lost.
-    """
-    for field in wanted:
-        value = given.find(field.name)
-        unlike = None if value is None else next(unlike_fields(value.type, field.type, (field.name,), may_lack=may_lack), None)
-        if value is not None and unlike is not None:
-            detail = f"column {field.name} is {field.type}, but the value for it is {value.type}: {unlike}"
-            remedy = "Provide a value for each field, or use MERGE with schema evolution: withSchemaEvolution()."
-            raise SchemaMismatchError(table=table, detail=detail, remedy=remedy)

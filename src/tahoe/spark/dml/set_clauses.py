@@ -16,7 +16,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, UnsupportedOperationError
-from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
+from tahoe.protocol.evolution import unlike_fields
+from tahoe.protocol.schema import VOID, DataType, Field, Struct
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import name_parts
 from tahoe.spark.writing.store_assignment import spark_type
@@ -149,24 +150,6 @@ def completed(value: Column, given: DataType, wanted: DataType, current: Column)
             inside.append(part.alias(field.name))
             own.append(part.isNotNull())
     return F.when(value.isNotNull() | reduce(or_, own), F.struct(*inside))
-
-
-def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = (), *, may_lack: bool = False) -> Iterator[str]:
-    """Describe the struct fields, at any depth, that only one of two types has; with `may_lack`, only those of the given type."""
-    match given, wanted:
-        case Struct(), Struct():
-            for field in wanted:
-                source = given.find(field.name)
-                if source is not None:
-                    yield from unlike_fields(source.type, field.type, (*path, field.name), may_lack=may_lack)
-                elif not may_lack:
-                    yield f"{'.'.join((*path, field.name))} is missing"
-            yield from (f"the table has no {'.'.join((*path, field.name))}" for field in given if wanted.find(field.name) is None)
-        case Array(), Array():
-            yield from unlike_fields(given.element, wanted.element, (*path, "element"), may_lack=may_lack)
-        case Map(), Map():
-            yield from unlike_fields(given.key, wanted.key, (*path, "key"), may_lack=may_lack)
-            yield from unlike_fields(given.value, wanted.value, (*path, "value"), may_lack=may_lack)
 
 
 def first_parts(paths: Iterable[Sequence[str]]) -> set[str]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, tzinfo
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, ExpressionFailedError, InvalidArgumentError
+from tahoe.protocol.evolution import check_fields
 from tahoe.protocol.expressions import Expression, Value
 from tahoe.protocol.names import parse_column_list
 from tahoe.protocol.schema import Array, DataType, Map, Struct
@@ -59,15 +62,19 @@ class Assignment:
     value: Expression
 
 
-def parse_assignments(given: Mapping[str, Any], own: Struct, scope: Scope, alias: str | None = None) -> dict[Path, Assignment]:
+def parse_assignments(
+    given: Mapping[str, Any], own: Struct, scope: Scope, alias: str | None = None, *, may_lack: bool = False
+) -> dict[Path, Assignment]:
     """The values by column path, spelled as in the schema.
 
     Args:
         given: by column, or `column.field`, which `alias` may qualify.
         own: the columns of the table.
+        may_lack: whether structs may lack fields; see `check_fields`.
 
     Raises:
         ColumnNotFoundError: the table does not have the column.
+        SchemaMismatchError: a struct has other fields than the column.
         ConflictingAssignmentsError: a column is assigned twice, or a struct and one of its fields.
         InvalidArgumentError: a value of Python is not one that the column can hold.
         InvalidPredicateError: an expression is invalid, or only Spark can compute it.
@@ -82,6 +89,7 @@ def parse_assignments(given: Mapping[str, Any], own: Struct, scope: Scope, alias
         if isinstance(value, str):
             wanted = None if isinstance(kind, Struct | Array | Map) else kind
             found[path] = Assignment(value, scope.parse(value, wanted))
+            check_fields(found[path].value.type, kind, path, may_lack=may_lack, table=scope.table)
         else:
             found[path] = Assignment(repr(value), Value(_taken(name, value, kind, scope.table), kind))
     return found
@@ -144,16 +152,40 @@ def with_assigned(before: pa.Table, assigned: Mapping[Path, Assignment], rows: p
     for path, assignment in assigned.items():
         value = scope.computed(assignment.value, rows, assignment.text)
         place = before.column_names.index(path[0])
-        column = value if len(path) == 1 else _with_field(one_array(before.column(place)), path[1:], value)
-        before = before.set_column(place, path[0], column)
+        before = before.set_column(place, path[0], _with_value(one_array(before.column(place)), path[1:], value))
     return before
 
 
-def _with_field(struct: pa.StructArray, path: Path, value: pa.Array) -> pa.Array:
-    """A struct column with another value of one field."""
-    children = {field.name: child for field, child in zip(struct.type, struct.flatten(), strict=True)}
-    children[path[0]] = value if len(path) == 1 else _with_field(children[path[0]], path[1:], value)
+def _with_value(current: pa.Array, path: Path, value: pa.Array) -> pa.Array:
+    """A column with another value, or with another value of a field inside of it."""
+    if not path:
+        return completed(value, current)
+    children = {field.name: child for field, child in zip(current.type, current.flatten(), strict=True)}
+    children[path[0]] = _with_value(children[path[0]], path[1:], value)
     return pa.StructArray.from_arrays(list(children.values()), list(children))
+
+
+def completed(value: pa.Array, current: pa.Array) -> pa.Array:
+    """A value in which the struct fields that its type lacks have the row's current values. A null struct stays null, unless the row has a
+    value for one of these fields.
+    """
+    if not _lacks(value.type, current.type):
+        return value
+    given = {field.name.lower(): part for field, part in zip(value.type, value.flatten(), strict=True)}
+    inside = [
+        completed(given[field.name.lower()], part) if field.name.lower() in given else part
+        for field, part in zip(current.type, current.flatten(), strict=True)
+    ]
+    is_there = reduce(pc.or_, (part.is_valid() for part in inside), value.is_valid())
+    return pa.StructArray.from_arrays(inside, [field.name for field in current.type], mask=pc.invert(is_there))
+
+
+def _lacks(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a struct lacks a field of another one, at any depth of structs."""
+    if not pa.types.is_struct(given) or not pa.types.is_struct(wanted):
+        return False
+    kinds = {field.name.lower(): field.type for field in given}
+    return any(field.name.lower() not in kinds or _lacks(kinds[field.name.lower()], field.type) for field in wanted)
 
 
 def taken_over(source: pa.Table, own: Struct) -> pa.Table:

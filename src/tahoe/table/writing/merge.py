@@ -19,6 +19,7 @@ from tahoe._cached import cached_property
 from tahoe.errors import ColumnNotFoundError, InvalidMergeError, MultipleSourceRowsError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_values import check_assigned
+from tahoe.protocol.evolution import check_fields
 from tahoe.protocol.expressions import Expression, references
 from tahoe.protocol.merge_clauses import Outline, check_clauses, outlined
 from tahoe.protocol.names import quoted
@@ -32,7 +33,7 @@ from tahoe.table.reading.read_set import RowsRead
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.arrow_assignment import assign_arrow
 from tahoe.table.writing.arrow_values import NewRows, given_by_update
-from tahoe.table.writing.assignments import Assignment, Path, Scope, parse_assignments, taken_over, with_assigned
+from tahoe.table.writing.assignments import Assignment, Path, Scope, completed, parse_assignments, taken_over, with_assigned
 from tahoe.table.writing.merge_keys import Matcher, Rows, chosen_clauses, predicate_of_keys, split
 from tahoe.table.writing.row_changes import RowChanges
 from tahoe.table.writing.write_plan import WritePlan
@@ -123,7 +124,9 @@ class _Ready:
         self.kind, self.text = clause.kind, clause.condition or "true"
         self.condition: Expression | None = None if clause.condition is None else scope.parse(clause.condition, BOOLEAN)
         self.takes_all = clause.kind != "delete" and clause.set is None
-        self.set: dict[Path, Assignment] = parse_assignments(clause.set or {}, own, scope, request.target_alias)
+        self.set: dict[Path, Assignment] = parse_assignments(
+            clause.set or {}, own, scope, request.target_alias, may_lack=request.merge_schema
+        )
 
     @property
     def columns(self) -> set[str]:
@@ -168,12 +171,16 @@ class Merging:
         self._is_matched = np.zeros(request.source.num_rows, bool)
 
     def _check_columns(self) -> None:
-        """Refuse clauses for all columns if the source lacks one, and assignments to identity columns."""
+        """Refuse clauses for all columns if the source lacks one, or fields of one, and assignments to identity columns."""
         own, other = self.snapshot.schema, self.request.schema
         missing = [name for name in own.names if other.find(name) is None and not self.plan.column_values.has(name)]
         if missing and self.request.takes_all and not self.request.merge_schema:
             where = f"the source of the MERGE into {self.plan.url}"
             raise ColumnNotFoundError(table=where, column=missing[0], columns=", ".join(other.names))
+        for field in own if self.request.takes_all else ():
+            given = other.find(field.name)
+            if given is not None:
+                check_fields(given.type, field.type, (field.name,), may_lack=self.request.merge_schema, table=self.plan.url)
         for clause in (*self._matched, *self._alone):
             columns = clause.columns | ({name for name in own.names if other.find(name) is not None} if clause.takes_all else set())
             check_assigned(self.plan.column_values, {name.lower() for name in columns}, table=self.plan.url)
@@ -299,7 +306,8 @@ class Merging:
             taken = taken_over(_flat(rows, self.request.source_alias), self.snapshot.schema)
             assigned = set(taken.column_names)
             for name in taken.column_names:
-                own = own.set_column(own.column_names.index(name), name, taken.column(name))
+                value = completed(one_array(taken.column(name)), one_array(own.column(name)))
+                own = own.set_column(own.column_names.index(name), name, value)
         after = with_assigned(own, clause.set, rows, scope)
         given = given_by_update(self.plan.column_values, self.plan.schema, assigned)
         changes.update(add, positions, before, after.select(given), NewRows(self.plan, given, updates=True))
