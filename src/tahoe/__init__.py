@@ -68,7 +68,7 @@ def __getattr__(name: str) -> _Any:
         return getattr(_import_module(_FOUND_IN[name]), name)
     if name in _MODULES:
         return _import_module(f"tahoe.{name}")
-    raise AttributeError(f"module 'tahoe' has no attribute {name!r}")
+    raise AttributeError(f"module 'tahoe' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])  # Python suggests another
 
 
 def __dir__() -> list[str]:

@@ -125,6 +125,8 @@ def test_a_query_that_is_wrong_is_refused(path: str) -> None:
     for query in ("selec 1", f"select w from '{path}'", "select * from nowhere"):
         refused = run("sql", query)
         assert (refused.exit_code, "DELTA_QUERY_FAILED" in refused.stderr) == (2, True)
+    refused = run("sql", "select * from 't'")
+    assert ("found in it: none" in refused.stderr, "a path with a slash" in refused.stderr) == (True, True)
     refused = run("sql", f"select * from '{path}' a, t b", "--table", f"t={path}", "--version", "0")
     assert (refused.exit_code, "found 2" in refused.stderr) == (2, True)
 

@@ -35,6 +35,11 @@ def test_tahoe_shows_everything_that_the_readme_names() -> None:
     assert "class Table" in shown
 
 
+def test_python_suggests_the_name_that_was_meant() -> None:
+    done = subprocess.run([sys.executable, "-c", "import tahoe; tahoe.Tabel"], capture_output=True, text=True, check=False)
+    assert done.stderr.endswith("AttributeError: module 'tahoe' has no attribute 'Tabel'. Did you mean: 'Table'?\n")
+
+
 WITHOUT = """
 import sys
 class Hidden:

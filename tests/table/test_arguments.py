@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tahoe.errors import (
+    ColumnNotFoundError,
     DeltaError,
     InvalidArgumentError,
     InvalidPredicateError,
@@ -396,13 +397,31 @@ def test_an_argument_in_another_spelling_is_told(call: Callable[[Table], object]
     table.append(pa.table({"n": [1]}))
     with pytest.raises(UnknownArgumentError, match=rf"Did you mean {meant}\? Check the spelling"):
         call(table)
-    with pytest.raises(TypeError, match=r"has no argument xyz; it has data, "):
+    with pytest.raises(TypeError, match=r"append\(\) has no argument xyz; it has data, "):
         table.append(pa.table({"n": [1]}), xyz=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r" Table\(\) has no argument xyz; it has location, "):
+        Table(table.url, xyz=1)  # type: ignore[call-arg]
+
+
+def test_a_list_says_which_of_its_items_is_wrong() -> None:
+    table = Table("/t", env=memory_env())
+    table.append(pa.table({"n": [1]}))
+    with pytest.raises(InvalidArgumentError, match=r"must be a list of names, not a value of type list \(an item is 3 \(int\)\)"):
+        table.to_arrow(["n", 3])  # type: ignore[list-item]
+    with pytest.raises(InvalidArgumentError, match=r"list of pyarrow.Field, .*\(an item is a value of type tuple\)"):
+        table.transaction().add_columns([("m", pa.int64())])  # type: ignore[list-item]
+
+
+def test_a_text_without_quotes_is_told_from_a_misspelled_column() -> None:
+    table = Table("/t", env=memory_env())
+    table.append(pa.table({"day": ["a"]}))
+    with pytest.raises(ColumnNotFoundError, match=r"no column monday in .* A text in SQL is in single quotes: 'text'\."):
+        table.update({"day": "monday"})
 
 
 def test_a_property_in_another_spelling_is_told() -> None:
     table = Table("/t", env=memory_env())
-    with pytest.raises(InvalidPropertyError, match=r"did you mean delta\.enableDeletionVectors"):
+    with pytest.raises(InvalidPropertyError, match=r"\(did you mean delta\.enableDeletionVectors\?\)\. Give"):
         table.append(pa.table({"n": [1]}), properties={"delta.enableDeletionVector": "true"})
     with pytest.raises(InvalidPropertyError, match=r"no such property\. "):
         table.append(pa.table({"n": [1]}), properties={"delta.somethingElse": "true"})

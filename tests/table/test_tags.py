@@ -185,7 +185,7 @@ def test_a_tag_can_be_moved_and_dropped(world: World) -> None:
     world.table.tag("good", replace=True)
     assert world.table.snapshot("good").version == 3
     world.table.untag("good")
-    with pytest.raises(TagNotFoundError, match="it has none"):
+    with pytest.raises(TagNotFoundError, match=r"it has none\. Give the name of a tag that exists"):
         world.table.snapshot("good")
     assert world.table.tag("good", 0).tag.version == 0
 

@@ -50,4 +50,4 @@ def _errors(tables: Iterable[str]) -> Iterator[None]:
 
 
 def _told(tables: Iterable[str]) -> str:
-    return ", ".join(tables) or "no table"
+    return ", ".join(tables) or "none"

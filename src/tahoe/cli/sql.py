@@ -30,7 +30,8 @@ def sql(
     as_json: AsJson = False,
     option: Options = None,
 ) -> None:
-    """Run a query over tables, with DuckDB. A table is a path or url in quotes, or a name that --table gives it.
+    """Run a query over tables, with DuckDB. A table is a path with a slash or a url, in quotes, or a name that
+    --table gives it.
 
     Only the columns that the query needs are read. Install DuckDB with: pip install 'tahoe[sql]'
     """

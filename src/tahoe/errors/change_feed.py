@@ -9,7 +9,10 @@ class ChangeStartMissingError(DeltaAnalysisError):
     condition = "DELTA_NO_START_FOR_CDC_READ"
     sqlstate = "42601"
     what = "The change data feed of {table} cannot be read without a start."
-    todo = "Give the first version or timestamp to read: startingVersion or startingTimestamp."
+    todo = (
+        "Give the first version or timestamp to read: startingVersion or startingTimestamp in Spark, start_version or start_timestamp "
+        "in tahoe.Table.changes."
+    )
 
 
 class ChangeBoundaryNullError(DeltaAnalysisError):

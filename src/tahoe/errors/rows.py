@@ -42,7 +42,7 @@ class ColumnNotFoundError(DeltaAnalysisError):
     condition = "DELTA_COLUMN_NOT_FOUND"
     sqlstate = "42703"
     what = "There is no column {column} in {table}; it has {columns}."
-    todo = "Check the spelling; names are compared case-insensitively."
+    todo = "Check the spelling; names are compared case-insensitively. A text in SQL is in single quotes: 'text'."
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
@@ -53,7 +53,10 @@ class PartitionMismatchError(DeltaAnalysisError):
     condition = "DELTA_PARTITION_MISMATCH"
     sqlstate = "42KD5"
     what = "{table} is partitioned by {expected}, but the write specifies {found}."
-    todo = "Remove partitionBy, or replace the table with mode overwrite and overwriteSchema."
+    todo = (
+        "Leave out the partition columns, or replace the table: mode overwrite with overwriteSchema in Spark, "
+        "overwrite(..., overwrite_schema=True) without Spark."
+    )
 
 
 class NotPartitionedError(DeltaAnalysisError):

@@ -60,8 +60,8 @@ class QueryFailedError(DeltaAnalysisError):
 
     condition = "DELTA_QUERY_FAILED"
     sqlstate = "42000"
-    what = "DuckDB does not run the query over {table}: {detail}\n"
-    todo = "Correct it. A table in it is a path or url in quotes, or a name that --table NAME=PATH gives it."
+    what = "DuckDB does not run the query (Delta tables found in it: {table}): {detail}\n"
+    todo = "Correct it. A table in it is a path with a slash or a url, in quotes ('./t'), or a name that --table NAME=PATH gives it."
 
 
 class ReplaceWhereMismatchError(DeltaAnalysisError):

@@ -476,7 +476,7 @@ def _checked_name(key: str, value: str, table: str) -> str:
     if found is None:
         detail = f"{'Delta' if folded.startswith(PREFIX) else 'tahoe'} has no such property"
         near = difflib.get_close_matches(folded, list(_BY_FOLDED_NAME), n=1, cutoff=0.8)
-        detail = f"{detail}; did you mean {_BY_FOLDED_NAME[near[0]].name}?" if near else detail
+        detail = f"{detail} (did you mean {_BY_FOLDED_NAME[near[0]].name}?)" if near else detail
         raise InvalidPropertyError(property=key, table=table, value=value, detail=detail)
     if found.is_internal:
         raise InvalidPropertyError(property=found.name, table=table, value=value, detail="only writers set it, not users")

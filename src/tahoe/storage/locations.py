@@ -61,7 +61,7 @@ def spelled(text: str) -> str:
         return _local(path or ("" if found[2] is None else "/"))
     if not authority and scheme in KNOWN_SCHEMES:
         what = "name of a store in memory" if scheme == MEMORY_SCHEME else "bucket or container"
-        raise InvalidOptionError(option="path", value=text, table=text, detail=f"it has no {what}")
+        raise InvalidOptionError(option="path", value=text, table=text, detail=f"it has no {what}; expected {scheme}://NAME/PATH")
     return f"{scheme}://{authority}{_normal(path)}"
 
 

@@ -111,7 +111,8 @@ def takes(**rules: Rule) -> Callable[[Method], Method]:
         def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
             for name in kwargs if not is_open else ():
                 if name not in names:
-                    raise UnknownArgumentError(table=_told(self), method=method.__name__, argument=name, arguments=", ".join(names))
+                    called = type(self).__name__ if method.__name__ == "__init__" else method.__name__
+                    raise UnknownArgumentError(table=_told(self), method=called, argument=name, arguments=", ".join(names))
             by_position = list(args)
             for at, parameter, rule in places:
                 given: Any = by_position if at < len(args) else kwargs
@@ -232,7 +233,14 @@ def _items(value: Any, clean: Callable[[Any], Any]) -> list[Any]:
         items = iter(value)
     except TypeError as error:
         raise Unfit from error
-    return [clean(item) for item in items]
+    return [_item(item, clean) for item in items]
+
+
+def _item(item: Any, clean: Callable[[Any], Any]) -> Any:
+    try:
+        return clean(item)
+    except Unfit as unfit:
+        raise Unfit(str(unfit) or f"an item is {_described(item)}") from unfit.__cause__
 
 
 def _list_of(clean: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:

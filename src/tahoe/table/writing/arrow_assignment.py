@@ -52,7 +52,7 @@ def _column(data: pa.Table, position: int | None, field: Field, table: str, *, i
             raise SchemaMismatchError(
                 table=table,
                 detail=f"column {field.name} is {given.type}, but {field.type} in the table ({error})",
-                remedy="Cast the column before the append.",
+                remedy="Cast the column before the write; overwrite(..., overwrite_schema=True) replaces the columns of the table.",
             ) from error
         column = pa.chunked_array([_as_stored(chunk) for chunk in chunks] if is_text else chunks, type=wanted)
     if not field.nullable and column.null_count:
