@@ -9,7 +9,7 @@ class TableNotFoundError(DeltaAnalysisError):
     condition = "DELTA_TABLE_NOT_FOUND"
     sqlstate = "42P01"
     what = "{table} is not a Delta table: the folder does not exist or is empty."
-    todo = 'Check the path, or create the table by writing to it with format("delta").'
+    todo = 'Check the path, or create the table by writing to it: with format("delta") in Spark, or tahoe.Table(path).append(rows).'
 
 
 class TableNameNotFoundError(TableNotFoundError):
