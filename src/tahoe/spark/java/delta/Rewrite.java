@@ -43,8 +43,9 @@ public class Rewrite extends Rule {
 
   public TreeNode apply(TreeNode tree) {
     LogicalPlan plan = lowered((LogicalPlan) tree);
-    if (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Command && !(plan instanceof OurCommand)) {
-      Object instead = Ask.answer(Ask.python.command(session, plan.getClass().getSimpleName(), plan));
+    LogicalPlan top = plan instanceof WithCTE ? ((WithCTE) plan).plan() : plan;  // Spark puts subqueries that it merged above a command
+    if (top instanceof org.apache.spark.sql.catalyst.plans.logical.Command && !(top instanceof OurCommand)) {
+      Object instead = Ask.answer(Ask.python.command(session, top.getClass().getSimpleName(), top));
       if (instead != null) return (LogicalPlan) instead;
     }
     return apply(plan, plan instanceof Subquery);
