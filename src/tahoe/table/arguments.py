@@ -14,17 +14,14 @@ import math
 import operator
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import wraps
-from itertools import chain
-from typing import Any, Protocol, TypeAlias, TypeVar, get_args
-from weakref import WeakSet
+from typing import Any, TypeVar, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.interchange import from_dataframe
 
 from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelError, UnknownArgumentError
 from tahoe.protocol.column_changes import ColumnChange, NewColumn
@@ -33,37 +30,14 @@ from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.time_zones import zone_of
 from tahoe.storage.env import Env
-from tahoe.table.arrow.row_stream import Rows
+from tahoe.table.arrow.given_rows import Unfit, described, rows_of, stream_of
 from tahoe.table.log.file_parts import COLUMNS
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# In errors, longer values are described by their type only.
-_TOLD_MAX = 60
-
 _LONGS = range(-(2**63), 2**63)
 
 _NAME = re.compile(r"\w+")
-
-
-class ArrowStream(Protocol):
-    """Rows of any library that exports Arrow data: pyarrow, pandas, polars, DuckDB, ..."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-
-
-class ArrowArray(Protocol):
-    """One batch of rows of any library that exports Arrow data."""
-
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
-
-
-Data: TypeAlias = "pa.Table | ArrowStream | ArrowArray | Iterable[pa.RecordBatch | pa.Table]"
-"""Rows: an Arrow table or batch, a frame of pandas, Polars, DuckDB or another library, a stream or an iterable of batches."""
-
-
-class Unfit(Exception):
-    """A value does not fit a rule; the text may give the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +68,7 @@ class Rule:
             return self.clean(value)
         except Unfit as unfit:
             more = f" ({unfit})" if str(unfit) else ""
-            raise self.refused(argument, table, _described(value) + more, self) from unfit.__cause__
+            raise self.refused(argument, table, described(value) + more, self) from unfit.__cause__
 
 
 def takes(**rules: Rule) -> Callable[[Method], Method]:
@@ -129,16 +103,6 @@ def takes(**rules: Rule) -> Callable[[Method], Method]:
 def _told(owner: object) -> str:
     """The table of a method's object, as far as it is known yet."""
     return str(getattr(owner, "url", "the table"))
-
-
-def _described(value: object) -> str:
-    """A value as an error shows it."""
-    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-    if value is None or isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str | bytes | int | float | date | os.PathLike) or len(repr(value)) > _TOLD_MAX:
-        return f"a value of type {kind}"
-    return f"{value!r} ({kind})"
 
 
 def or_none(rule: Rule) -> Rule:
@@ -240,7 +204,7 @@ def _item(item: Any, clean: Callable[[Any], Any]) -> Any:
     try:
         return clean(item)
     except Unfit as unfit:
-        raise Unfit(str(unfit) or f"an item is {_described(item)}") from unfit.__cause__
+        raise Unfit(str(unfit) or f"an item is {described(item)}") from unfit.__cause__
 
 
 def _list_of(clean: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
@@ -252,7 +216,7 @@ def _texts(value: Any) -> dict[str, str]:
         raise Unfit
     for name, item in value.items():
         if not isinstance(name, str) or not isinstance(item, str):
-            raise Unfit(f"{name!r} is {_described(item)}")
+            raise Unfit(f"{name!r} is {described(item)}")
     return {_text(name): _text(item) for name, item in value.items()}
 
 
@@ -323,119 +287,6 @@ def _is_condition(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 3 and isinstance(value[0], str) and isinstance(value[1], str)
 
 
-# RecordBatchReaders that were already consumed: reading them again would return no rows, and no error.
-_read: WeakSet[pa.RecordBatchReader] = WeakSet()
-
-
-def _rows(value: Any) -> pa.Table:
-    if isinstance(value, pa.Table):
-        return value
-    found = _stream(value)
-    if isinstance(value, Iterator | list | tuple):  # an error of an iterator is raised as it is
-        return found.read_all()
-    table: pa.Table = _by_another_library(found.read_all)
-    return table
-
-
-def _by_another_library(read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except Unfit:
-        raise
-    except Exception as error:
-        raise Unfit(str(error).partition(". Detail: Python exception: Traceback")[0]) from error
-
-
-def _stream(value: Any) -> Rows:
-    if isinstance(value, Rows):  # checked by the method that calls this one
-        return value
-    if isinstance(value, Iterator) and not hasattr(value, "__arrow_c_stream__"):
-        return _of_batches(value)
-    if isinstance(value, list | tuple):
-        return _of_batches(iter(value))
-    found: Rows = _by_another_library(lambda: _stream_of_library(value))
-    return found
-
-
-def _stream_of_library(value: Any) -> Rows:
-    if isinstance(value, pa.Table | pa.RecordBatch):
-        return Rows(value.schema, [value])
-    if _is_pandas_frame(value):
-        return Rows.of(_from_pandas(value))
-    if hasattr(value, "scanner"):  # a data set
-        value = value.scanner()
-    reader = value.to_reader() if hasattr(value, "to_reader") else value
-    if isinstance(reader, pa.RecordBatchReader):
-        return _read_once(reader)
-    if hasattr(value, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(value)
-        return Rows(reader.schema, _of_reader(reader))
-    if hasattr(value, "__arrow_c_array__"):
-        batch = pa.record_batch(value)
-        return Rows(batch.schema, [batch])
-    if hasattr(value, "__dataframe__"):
-        return Rows.of(from_dataframe(value))
-    raise Unfit
-
-
-def _of_batches(batches: Iterator[Any]) -> Rows:
-    """The rows of an iterator of batches, all with the schema of the first. An error of the iterator is raised as it is."""
-    first = next(batches, None)
-    if first is None:
-        raise Unfit("it has no batch, so that the columns are not known")
-    if not isinstance(first, pa.RecordBatch | pa.Table):
-        raise Unfit(f"its first item is {_described(first)}")
-    return Rows(first.schema, chain([first], (_alike(batch, first.schema) for batch in batches)))
-
-
-def _alike(batch: Any, schema: pa.Schema) -> pa.RecordBatch | pa.Table:
-    expected = f"a stream of pyarrow.RecordBatch with the columns {_columns_told(schema)}"
-    if not isinstance(batch, pa.RecordBatch | pa.Table):
-        found = _described(batch)
-    elif batch.schema.equals(schema):
-        return batch
-    else:
-        found = f"a batch with the columns {_columns_told(batch.schema)}"
-    raise InvalidArgumentError(
-        argument="data", table="the table", found=found, expected=expected, remedy="Give every batch the schema of the first."
-    )
-
-
-def _columns_told(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
-
-
-def _is_pandas_frame(value: Any) -> bool:
-    return any(f"{kind.__module__.partition('.')[0]}.{kind.__name__}" == "pandas.DataFrame" for kind in type(value).__mro__)
-
-
-def _from_pandas(frame: Any) -> pa.Table:
-    """An Arrow table from a pandas frame. A named index level becomes a column; an unnamed level only numbers the rows, and is dropped."""
-    names = frame.index.names
-    if twice := [name for name in names if name is not None and name in frame.columns]:
-        raise Unfit(f"its index and a column are both named {twice[0]}")
-    unnamed = [level for level, name in enumerate(names) if name is None]
-    rows = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
-    return pa.Table.from_pandas(rows, preserve_index=len(unnamed) < len(names))
-
-
-def _read_once(reader: pa.RecordBatchReader) -> Rows:
-    if reader in _read:
-        raise Unfit("an earlier call has already consumed its batches: create a new one, or pass the table returned by its read_all()")
-    _read.add(reader)
-    return Rows(reader.schema, _of_reader(reader))
-
-
-def _of_reader(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from reader
-    except pa.ArrowException as error:
-        detail = str(error).partition(". Detail: Python exception: Traceback")[0]
-        found, expected = f"a stream that fails ({detail})", "a stream of batches that can be read to its end"
-        remedy = "Nothing was changed; mend the source of the rows."
-        raise InvalidArgumentError(argument="data", table="the table", found=found, expected=expected, remedy=remedy) from error
-
-
 # --- the rules
 
 
@@ -465,13 +316,13 @@ FILTER = Rule(
 )
 ROWS = Rule(
     expected="a pyarrow.Table, or a DataFrame of pandas, polars or another library that exports Arrow data",
-    clean=_rows,
+    clean=rows_of,
     remedy="Use pyarrow.Table.from_pylist(rows) for a list of dictionaries, or pyarrow.table(columns) for a dictionary of lists.",
 )
 STREAM = replace(
     ROWS,
     expected="a pyarrow.Table, a stream of batches, or a DataFrame of pandas, polars or another library that exports Arrow data",
-    clean=_stream,
+    clean=stream_of,
 )
 SCHEMA = Rule(expected="a schema", clean=_instance_of(Struct, pa.Schema), remedy="Pass a pyarrow.Schema.")
 PATH = Rule(

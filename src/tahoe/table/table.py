@@ -24,9 +24,9 @@ from tahoe.table.arguments import (
     TEXT,
     VECTORS,
     VERSION,
-    ArrowStream,
     takes,
 )
+from tahoe.table.arrow.given_rows import ArrowStream
 from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.maintenance.clustering import OrderRequest
 from tahoe.table.maintenance.compaction import CompactionSettings

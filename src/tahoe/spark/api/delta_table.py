@@ -39,7 +39,8 @@ from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.layout.auto_compaction import writing_command
-from tahoe.table.arguments import FLAG, LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
+from tahoe.table.arguments import FLAG, LOCATION, SHARE, TEXT, TEXTS, Rule
+from tahoe.table.arrow.given_rows import Unfit
 from tahoe.table.table import Table
 
 M = TypeVar("M", bound=Callable[..., Any])

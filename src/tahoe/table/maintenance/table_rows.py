@@ -27,9 +27,9 @@ from tahoe.table.arguments import (
     TEXT,
     TEXTS,
     TXN,
-    Data,
     takes,
 )
+from tahoe.table.arrow.given_rows import Data
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.commit.rerun import run_again
 from tahoe.table.maintenance.auto_compaction import auto_compacted

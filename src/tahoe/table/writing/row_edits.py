@@ -21,7 +21,8 @@ from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.predicate import columns_of, has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.protocol.schema import Struct
-from tahoe.table.arguments import FILTER, FLAG, NAMES, POSITIONS, STREAM, TEXT, Data, takes
+from tahoe.table.arguments import FILTER, FLAG, NAMES, POSITIONS, STREAM, TEXT, takes
+from tahoe.table.arrow.given_rows import Data
 from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.scan import Scan

@@ -14,7 +14,8 @@ from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.predicate import has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
-from tahoe.table.arguments import FILTER, FLAG, KEYS, ROWS, SET, TEXT, Data, takes
+from tahoe.table.arguments import FILTER, FLAG, KEYS, ROWS, SET, TEXT, takes
+from tahoe.table.arrow.given_rows import Data
 from tahoe.table.log.deletion_vectors import row_indexes
 from tahoe.table.reading.filters import Filter
 from tahoe.table.writing.arrow_values import NewRows, given_by_update
