@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 import tahoe
-from tahoe.errors import NoGatewayError, ReferenceJarPresentError, TableNotFoundError, UnsupportedSparkVersionError
+from tahoe.errors import NoGatewayError, ReferenceJarPresentError, SessionNotEnabledError, TableNotFoundError, UnsupportedSparkVersionError
 from tahoe.spark.api.session import STATEMENTS_OF_RULES
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.reading import planning
@@ -305,6 +305,26 @@ def test_a_session_without_a_gateway_is_refused():
 
     with pytest.raises(NoGatewayError):
         tahoe.enable(Remote())
+
+
+def test_a_session_that_was_stopped_is_refused(spark, monkeypatch):
+    monkeypatch.setattr(spark.sparkContext, "_jsc", None)  # as stop() leaves it
+    with pytest.raises(NoGatewayError, match="the session was stopped"):
+        tahoe.enable(spark)
+
+
+def test_a_session_that_was_not_enabled_says_so(spark, monkeypatch):
+    """Else py4j says that a class does not exist in the JVM."""
+    monkeypatch.setattr(Gateway, "has_class", lambda self, name: False)
+    for call in (
+        lambda: tahoe.DeltaTable.forPath(spark, "/t"),
+        lambda: tahoe.DeltaTable.forName(spark, "t"),
+        lambda: tahoe.DeltaTable.convertToDelta(spark, "parquet.`/t`"),
+        lambda: tahoe.DeltaTable.create(spark),
+        lambda: tahoe.sql(spark, "DESCRIBE HISTORY t"),
+    ):
+        with pytest.raises(SessionNotEnabledError, match=r"Call tahoe\.enable\(spark\)"):
+            call()
 
 
 def test_another_version_of_spark_is_refused(spark, monkeypatch):

@@ -13,7 +13,7 @@ class DeltaSessionError(DeltaError):
 class PySparkMissingError(DeltaSessionError, ImportError):
     condition = "DELTA_PYSPARK_MISSING"
     what = "This part of tahoe needs PySpark, which is not installed."
-    todo = "Install it: pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and appends without Spark."
+    todo = "Install it: pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and writes without Spark."
 
 
 class NoGatewayError(DeltaSessionError):
@@ -28,7 +28,7 @@ class NoGatewayError(DeltaSessionError):
 class UnsupportedSparkVersionError(DeltaSessionError):
     condition = "DELTA_UNSUPPORTED_SPARK_VERSION"
     what = "tahoe supports PySpark 4.1 to 4.3, but this session runs Spark {version}{detail}."
-    todo = "Install a supported version: pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and appends without Spark."
+    todo = "Install a supported version: pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and writes without Spark."
 
 
 class ReferenceJarPresentError(DeltaSessionError):

@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tahoe.errors import DeltaError, InvalidOptionError, TableNotFoundError
-from tahoe.spark.api.connect_session import is_served
+from tahoe.spark.api.connect_session import is_connect, is_served
 from tahoe.spark.api.convert import run_convert
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.lifecycle import DeltaTableLifecycle
@@ -379,9 +379,11 @@ def _session(given: SparkSession | None) -> SparkSession:
 
 
 def _check_session(given: object) -> None:
-    """Check that there is a session, as the reference asserts, and that it is a `SparkSession`; other objects would fail inside Spark."""
+    """Check that there is a session, as the reference asserts, and that it is an enabled `SparkSession`; others would fail inside Spark."""
     assert given is not None, "there is no active Spark session"
-    _taken(SESSION, given, "sparkSession")
+    session = _taken(SESSION, given, "sparkSession")
+    if not is_connect(session):
+        raising_for_user(Gateway(session).check_enabled)
 
 
 def _taken(rule: Rule, value: object, argument: str, table: str = "the table") -> Any:

@@ -54,7 +54,7 @@ def enable(spark: SparkSession) -> SparkSession:
         the same session.
 
     Raises:
-        NoGatewayError: the argument is not a session.
+        NoGatewayError: the argument is not a session, or one that was stopped.
         UnsupportedSparkVersionError: tahoe does not support this version of Spark.
         ReferenceJarPresentError: the class path has another source with the name delta.
     """
@@ -72,7 +72,7 @@ def enable(spark: SparkSession) -> SparkSession:
         warnings.warn(connect.SLOWER, stacklevel=2)
         return spark
     gateway = Gateway(spark)
-    gateway.check_version()
+    gateway.check_session()
     gateway.check_no_reference()
     gateway.compile(JAVA_SOURCES)
     gateway.start_callbacks()

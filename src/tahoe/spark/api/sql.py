@@ -41,6 +41,7 @@ def sql(spark: SparkSession, sqlQuery: str, args: Args = None) -> DataFrame:  # 
         as `spark.sql`: the rows of a query, or the result of a command that has been run.
 
     Raises:
+        SessionNotEnabledError: `tahoe.enable(spark)` was not called.
         StatementSyntaxError: the text starts like a Delta statement but does not parse.
         UnsupportedOperationError: the statement needs Spark's JVM, and the session is a Spark Connect session.
     """
@@ -49,6 +50,7 @@ def sql(spark: SparkSession, sqlQuery: str, args: Args = None) -> DataFrame:  # 
     if is_connect(spark):
         return raising_for_user(lambda: _over_connect(spark, sqlQuery, args))
     gateway = Gateway(spark)
+    raising_for_user(gateway.check_enabled)
     if has_parser(gateway):
         return spark.sql(sqlQuery, args=args)  # type: ignore[arg-type]
     parser = gateway.session.sessionState().sqlParser()

@@ -153,7 +153,7 @@ class TableBuilder:
     def _described(self, gateway: Gateway) -> NewTable:
         if self._name is None and self._location is None:
             detail = "a new table needs a name or a location"
-            raise InvalidOptionError(option="tableName", value="missing", table="missing", detail=detail)
+            raise InvalidOptionError(option="tableName", value="missing", table="a new table", detail=detail)
         name, location = named_or_path(gateway, self._name) if self._name is not None else (None, None)
         table = self._name or self._location or ""
         return NewTable(

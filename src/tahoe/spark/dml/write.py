@@ -60,7 +60,7 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     """
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path is None:
-        raise InvalidOptionError(option="path", value="missing", table="missing", detail="writing a Delta table requires a path")
+        raise InvalidOptionError(option="path", value="missing", table="df.write", detail="writing a Delta table requires a path")
     check_names_no_version(table_finder(spark, options), path)
     return behind_new_table(lambda: _save(spark, path, _MODES[mode.lower()], options, dataframe))
 

@@ -25,7 +25,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import StructType
 
-from tahoe.errors import NoGatewayError, ReferenceJarPresentError, UnsupportedSparkVersionError
+from tahoe.errors import NoGatewayError, ReferenceJarPresentError, SessionNotEnabledError, UnsupportedSparkVersionError
 
 SUPPORTED_VERSIONS = ("4.1", "4.2", "4.3")
 
@@ -317,16 +317,28 @@ class Gateway:
 
     # --- what a session may be
 
-    def check_version(self) -> None:
-        """Refuse a version of Spark that tahoe was not tested with.
+    def check_session(self) -> None:
+        """Refuse a session that was stopped, and a version of Spark that tahoe was not tested with.
 
         Raises:
+            NoGatewayError: the session was stopped.
             UnsupportedSparkVersionError: names Spark's version, and PySpark's version if it differs.
         """
+        if self.spark.sparkContext._jsc is None:
+            raise NoGatewayError(session=_STOPPED)
         version = self.spark.version
         if ".".join(version.split(".")[:2]) not in SUPPORTED_VERSIONS:
             detail = "" if version == pyspark.__version__ else f" under PySpark {pyspark.__version__}"
             raise UnsupportedSparkVersionError(version=version, detail=detail)
+
+    def check_enabled(self) -> None:
+        """Refuse a session that has none of our classes.
+
+        Raises:
+            SessionNotEnabledError
+        """
+        if not self.has_class(SOURCE_CLASS):
+            raise SessionNotEnabledError()
 
     def check_no_reference(self) -> None:
         """Refuse a class path on which Spark would find another data source named `delta`.

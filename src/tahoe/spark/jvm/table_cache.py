@@ -21,13 +21,12 @@ from typing import Generic, TypeAlias, TypeVar
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from tahoe.errors import SessionNotEnabledError
 from tahoe.protocol.answers import Question
 from tahoe.protocol.limits import Limit
 from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.time_zones import zone_asked_for
 from tahoe.spark.jvm.cancellation import CommandWatch
-from tahoe.spark.jvm.gateway import SOURCE_CLASS, Gateway
+from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import HadoopStore, is_hadoops, qualified
 from tahoe.storage import env_of, open_store
 from tahoe.storage.env import Store
@@ -133,8 +132,8 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
     known = _tables.get(key)
     if known is not None and known.settings == settings and known.table.log.zone == zone:
         return known.table
-    if is_hadoops(url) and not gateway.has_class(SOURCE_CLASS):
-        raise SessionNotEnabledError()
+    if is_hadoops(url):
+        gateway.check_enabled()
     table = Table(url, env=env_of(url, partial(_store_at, settings), CommandWatch()))
     table.log = replace(table.log, zone=zone)
     _tables.put(key, _Opened(table=table, settings=settings))
