@@ -1,7 +1,8 @@
-"""`tahoe connect-server` with a server that does nothing: what signals do to the process."""
+"""`tahoe connect-server` without Java; and with a server that does nothing: what signals do to the process."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -25,6 +26,16 @@ connect_server.serve = lambda serving: SimpleNamespace(url="sc://localhost:1", s
 sys.argv = ["tahoe", "connect-server"]
 main()
 """
+
+
+def test_without_java_a_message_says_what_is_missing(tmp_path):
+    program = [sys.executable, "-c", "import sys; from tahoe.cli import main; sys.argv[1:] = ['connect-server', '--port', '0']; main()"]
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    done = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "[DELTA_CONNECT_SERVER]" in done.stderr
+    assert "Spark needs Java 17 or newer, on the path or in JAVA_HOME" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_signal_while_python_ends_does_not_change_the_exit_code():

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from tahoe._version import VERSION
@@ -134,7 +135,7 @@ def serve(serving: Serving) -> ConnectServer:
     """Make a session, enable it, and accept clients.
 
     Raises:
-        ConnectServerError: PySpark's extra for Connect is missing, the process has a session already, or Spark cannot listen.
+        ConnectServerError: PySpark's extra for Connect or Java is missing, the process has a session already, or Spark cannot listen.
     """
     _check_process()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers of UDFs and foreachBatch need what this interpreter has
@@ -145,7 +146,7 @@ def serve(serving: Serving) -> ConnectServer:
     builder = SparkSession.builder
     for name, value in serving.spark_settings().items():
         builder = builder.config(name, value)
-    spark = enable(builder.getOrCreate())
+    spark = enable(_started(builder))
     gateway = Gateway(spark)
     tell_clients()
     gateway.session.sharedState().conf().set(SERVER_VERSION, VERSION)
@@ -156,6 +157,16 @@ def serve(serving: Serving) -> ConnectServer:
         spark.stop()
         raise ConnectServerError(detail=_reason(error, serving), remedy="Choose another --host or --port; 0 takes a free port.") from error
     return ConnectServer(serving, spark, service)
+
+
+def _started(builder: SparkSession.Builder) -> SparkSession:
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        remedy = "Spark needs Java 17 or newer, on the path or in JAVA_HOME; what it printed says more."
+        raise ConnectServerError(detail="Spark's Java process does not start", remedy=remedy) from error
 
 
 def _check_process() -> None:
