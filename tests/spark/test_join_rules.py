@@ -110,6 +110,9 @@ def node(name: str, *functions: str, deterministic: bool = True, source: str = "
         ([node("Aggregate", "Sum double"), node("Read")], False),
         ([node("Aggregate", "Average double"), node("Read")], False),
         ([node("Aggregate", "First int"), node("Read")], False),
+        ([node("Aggregate", "Group string", "Group double", "Max string"), node("Read")], True),
+        ([node("Aggregate", "Group string collate UTF8_LCASE"), node("Read")], False),
+        ([node("Aggregate", "Group int", "Max string collate UTF8_LCASE"), node("Read")], False),
     ],
 )
 def test_a_side_with_the_keys_has_the_same_rows_each_time(nodes, fixed):

@@ -54,9 +54,11 @@ _UNCHANGING = _BY_ROW | {"Read", "LocalRelation", "OneRowRelation", "Range", "Ag
 # Relations that have the same rows each time: files that Spark has listed once, and rows that the log says.
 _FIXED_SOURCES = frozenset({"InMemoryFileIndex", "Files", "Answer"})
 
-# Aggregates with the same result in any order of the rows. A sum of floating point numbers depends on it.
-_UNORDERED = frozenset({"Count", "Min", "Max", "Sum"})
+# Aggregates with the same result in any order of the rows; `Group` is a column of GROUP BY. A sum of floating point numbers depends on the
+# order, and so does which of the texts that a collation makes equal is a group's, or the least one.
+_UNORDERED = frozenset({"Count", "Min", "Max", "Sum", "Group"})
 _ROUNDED = ("float", "double")
+_COLLATED = " collate "
 
 # Types whose values Python compares as Spark does, narrow ones before those that hold all their values.
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
@@ -87,7 +89,7 @@ class Node:
     Attributes:
         source: for a relation, the class that knows its rows.
         selects: whether it is a filter that selects rows.
-        functions: aggregates with the types of their results; and whether there is a user-defined function.
+        functions: aggregates, and columns of GROUP BY, with their types; and whether there is a user-defined function.
     """
 
     name: str
@@ -131,7 +133,7 @@ def _is_fixed(node: Node) -> bool:
 
 def _is_unordered(function: str) -> bool:
     name, _, kind = function.partition(" ")
-    return name in _UNORDERED and (name != "Sum" or kind not in _ROUNDED)
+    return name in _UNORDERED and (name != "Sum" or kind not in _ROUNDED) and _COLLATED not in kind
 
 
 def is_selective(nodes: Sequence[Node]) -> bool:

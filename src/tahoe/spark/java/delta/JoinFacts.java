@@ -120,6 +120,8 @@ class JoinFacts {
     ArrayList functions = new ArrayList();
     node.put("functions", functions);
     nodes.add(node);
+    for (Iterator it = groups(plan).iterator(); it.hasNext(); )
+      functions.add("Group " + ((Expression) it.next()).dataType().simpleString());
     for (int i = 0; i < expressions.size(); i++) expression((Expression) expressions.get(i), functions, nodes);
     if (isRead) return;
     for (Iterator it = plan.children().iterator(); it.hasNext(); ) nodes((LogicalPlan) it.next(), nodes);
@@ -164,8 +166,7 @@ class JoinFacts {
     step.put("deterministic", Boolean.valueOf(node.deterministic()));
     step.put("join", node instanceof Join ? type((Join) node) : "");
     step.put("child", SIDES[Math.min(child, 1)]);
-    Seq grouped = node instanceof Aggregate ? ((Aggregate) node).groupingExpressions()
-        : node instanceof Window ? ((Window) node).partitionSpec() : seq(new ArrayList());
+    Seq grouped = node instanceof Window ? ((Window) node).partitionSpec() : groups(node);
     ArrayList columns = new ArrayList();
     for (Iterator it = grouped.iterator(); it.hasNext(); ) {
       Object column = it.next();
@@ -174,6 +175,10 @@ class JoinFacts {
     AttributeSet known = AttributeSet$.MODULE$.apply(seq(columns));
     step.put("grouped", Boolean.valueOf(key.references().subsetOf(known)));
     return step;
+  }
+
+  private static Seq groups(LogicalPlan node) {
+    return node instanceof Aggregate ? ((Aggregate) node).groupingExpressions() : seq(new ArrayList());
   }
 
   /** The SQL of a join's type. Spark makes existence joins of EXISTS and IN under OR; they have no SQL, and throw when asked. */
