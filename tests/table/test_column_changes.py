@@ -28,6 +28,7 @@ from tahoe.errors import (
     InvalidArgumentError,
     InvalidClusteringError,
     InvalidColumnNameError,
+    InvalidPropertyError,
     MapTypeChangeError,
     NewColumnNotNullError,
     NotNullViolationError,
@@ -356,3 +357,22 @@ def test_columns_whose_files_have_no_statistics_are_no_clustering_columns() -> N
 @pytest.mark.parametrize(("path", "text"), [(("a", "b_1"), "a.b_1"), (("a b", "c`d"), "`a b`.`c``d`")])
 def test_paths_as_texts(path: tuple[str, ...], text: str) -> None:
     assert dotted(path) == text
+
+
+@pytest.mark.parametrize("name", ["_change_type", "_Commit_Version", "_commit_timestamp"])
+def test_the_change_data_feed_and_a_column_of_the_same_name_exclude_each_other(table: tahoe.Table, name: str) -> None:
+    """A reader of the feed would see one column where there are two; the reference refuses such tables too."""
+    feed = {"delta.enableChangeDataFeed": "true"}
+    with table.transaction() as changes:
+        changes.set_properties(feed)
+    with pytest.raises(InvalidPropertyError, match=f"columns of its own named {name}; rename or drop"), table.transaction() as changes:
+        changes.add_columns([pa.field(name, pa.string())])
+    with pytest.raises(InvalidPropertyError), table.transaction() as changes:
+        changes.append(ROWS.append_column(name, pa.array(["x"] * 3)), merge_schema=True)
+    with table.transaction() as changes:
+        changes.unset_properties(list(feed))
+        changes.add_columns([pa.field(name, pa.string())])
+    version = table.version
+    with pytest.raises(InvalidPropertyError), table.transaction() as changes:
+        changes.set_properties(feed)
+    assert table.version == version

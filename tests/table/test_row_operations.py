@@ -32,7 +32,6 @@ from tahoe.errors import (
     ReplaceWhereMismatchError,
     SchemaMismatchError,
     TableExistsError,
-    UnsupportedOperationError,
 )
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Field, Struct
 from tahoe.table.verify.check import check
@@ -376,20 +375,6 @@ def test_fields_that_the_source_lacks_stay_where_the_schema_may_change() -> None
         (merge.when_matched_update(clause) if clause else merge.when_matched_update_all()).execute()
         found = sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])
         assert found == expected, clause
-
-
-@pytest.mark.parametrize("name", ["_change_type", "_Change_Type"])
-def test_changes_of_a_table_with_such_a_column_of_its_own_are_not_recorded(name: str) -> None:
-    """It raised an error of Python, or wrote change data files that nobody can read."""
-    table = made(pa.table({"id": [1, 2], name: ["x", "y"]}), properties=FEED)
-    for change in (lambda: table.update({"id": "id + 1"}), lambda: table.delete("id = 1")):
-        with pytest.raises(UnsupportedOperationError, match=f"has a column {name}"):
-            change()
-    assert table.version == 0
-    with table.transaction() as changes:
-        changes.set_properties({"delta.enableChangeDataFeed": "false"})
-        changes.delete("id = 1")
-    assert table.count() == 1
 
 
 def test_a_merge_that_fails_leaves_a_transaction_as_it_was() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, DeletionVectorDescriptor, FileAction, Metadata, Remove
+from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, DeletionVectorDescriptor, FileAction, Metadata, Protocol, Remove
 from tahoe.protocol.column_mapping import Mode, physical_schema
 from tahoe.protocol.schema import LONG, STRING, TIMESTAMP, VOID, Array, DataType, Field, Map, Struct, walk_fields
 from tahoe.protocol.type_widening import is_widening
@@ -24,6 +24,13 @@ FIELDS = (Field(name=CHANGE_TYPE, type=STRING), Field(name=COMMIT_VERSION, type=
 
 Kind: TypeAlias = Literal["insert", "delete"]
 """The change type of all rows of a file without a `_change_type` column. Updates appear only in change data files."""
+
+
+def taken_names(_: Protocol, metadata: Metadata) -> str | None:
+    """Why a table cannot have the feed: its own columns have names of the feed's. None if they have not."""
+    own = {field.name for field in FIELDS}
+    taken = [column.name for column in metadata.schema if column.name.lower() in own]
+    return f"the feed adds columns of its own named {', '.join(taken)}; rename or drop those of the table first" if taken else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from tahoe.errors import (
     WriteNotImplementedError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.change_feed import taken_names
 from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY, INVARIANTS
 from tahoe.protocol.properties import FeatureProperty
@@ -172,6 +173,7 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="the change data feed",
         why="DML writes cdc files. Appends and overwrites need none: readers take adds as inserts and removes as deletes.",
+        conflict=taken_names,
     ),
     Feature(
         name="generatedColumns",

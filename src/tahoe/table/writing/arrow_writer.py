@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._progress import showing
-from tahoe.errors import NoColumnsError, ReplaceWhereMismatchError, UnsupportedDataTypeError, UnsupportedOperationError
+from tahoe.errors import NoColumnsError, ReplaceWhereMismatchError, UnsupportedDataTypeError
 from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct, types_in, walk_fields
@@ -127,22 +127,8 @@ def write_change_files(plan: WritePlan, rows: pa.Table, kinds: pa.ChunkedArray) 
         kinds: the change type of each row: `insert` or `delete`.
     """
     with OpenFiles(plan, folder=CHANGE_DATA_FOLDER) as files:
-        files.write(with_change_types(plan, rows, kinds))
+        files.write(beside(rows, {CHANGE_TYPE: kinds}))
         return files.close()
-
-
-def with_change_types(plan: WritePlan, rows: pa.Table, kinds: pa.ChunkedArray) -> pa.Table:
-    """Rows of the table as change data files have them.
-
-    Raises:
-        UnsupportedOperationError: the table itself has a column with the name of the change type.
-    """
-    taken = plan.schema.find(CHANGE_TYPE)
-    if taken is not None:
-        detail = f"the table itself has a column {taken.name}"
-        remedy = "Rename the column, or set delta.enableChangeDataFeed to false."
-        raise UnsupportedOperationError(operation="Writing the change data feed", table=plan.url, detail=detail, remedy=remedy)
-    return beside(rows, {CHANGE_TYPE: kinds})
 
 
 def beside(rows: pa.Table, hidden: Mapping[str, pa.ChunkedArray]) -> pa.Table:

@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from tahoe.protocol.actions import Add
-from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER
+from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.row_tracking import RowTracking
 from tahoe.table.writing.arrow_values import NewRows
-from tahoe.table.writing.arrow_writer import beside, with_change_types
+from tahoe.table.writing.arrow_writer import beside
 from tahoe.table.writing.open_files import OpenFiles
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WrittenFile
@@ -116,4 +116,4 @@ class RowChanges:
 
     def _record(self, rows: pa.Table, kind: str) -> None:
         if self.records and rows.num_rows:
-            self._changes.write(with_change_types(self.plan, rows, pa.chunked_array([pa.repeat(kind, rows.num_rows)])))
+            self._changes.write(beside(rows, {CHANGE_TYPE: pa.chunked_array([pa.repeat(kind, rows.num_rows)])}))
