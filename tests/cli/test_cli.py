@@ -53,6 +53,15 @@ def run_json(*arguments: str) -> Any:
     return json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_help_shows_every_word(name: str) -> None:
+    """rich takes words in square brackets for markup and leaves them out."""
+    command = load_command(name)
+    texts = [command.help, *(parameter.help for parameter in command.params if getattr(parameter, "help", None))]
+    shown = set(run(name, "--help").stdout.split())
+    assert [word for text in texts for word in text.split() if word not in shown] == []
+
+
 def test_help_lists_every_command_and_loads_none() -> None:
     """`tahoe --help` takes a second and more, or says something else than the command's own help."""
     for name, summary in SUMMARIES.items():

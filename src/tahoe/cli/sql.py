@@ -33,7 +33,7 @@ def sql(
     """Run a query over tables, with DuckDB. A table is a path with a slash or a url, in quotes, or a name that
     --table gives it.
 
-    Only the columns that the query needs are read. Install DuckDB with: pip install 'tahoe[sql]'
+    Only the columns that the query needs are read. Install DuckDB with: pip install duckdb
     """
     named = dict(key_value(text, "--table") for text in table or ())
     if find_spec("duckdb") is None:
