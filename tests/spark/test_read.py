@@ -466,3 +466,24 @@ def test_a_void_column_is_null_at_every_depth(spark, path):
     assert frame.schema["v"].dataType.simpleString() == "void"
     assert frame.collect() == [Row(id=1, s=Row(a=1, nothing=None), v=None)]
     assert frame.where("v is null and s.nothing is null").select("s.a").collect() == [Row(a=1)]
+
+
+@pytest.mark.every_spark
+def test_zero_finds_minus_zero_and_the_other_way_round(spark, path):
+    """Parquet's dictionaries and its filters of rows tell the zeros apart, which are equal to SQL: rows were missing."""
+    numbers = ([-0.0, 5.0, -7.0], [0.0, 5.0, -7.0])
+    for number, values in enumerate(numbers):
+        column = pa.array(values)
+        rows = {"id": [number] * 3, "f": column.cast(pa.float32()), "st": pa.StructArray.from_arrays([column], ["d"])}
+        tahoe.Table(path).append(pa.table(rows))
+    conditions = [f"{c} {o} {z}" for c in ("f", "st.d") for o in ("=", "<=>", ">=", "<=") for z in ("0.0D", "-0.0D")]
+    conditions += ["f IN (0.0D, 99D)", "st.d IN (-0.0D, 99D)", "f = 0D AND id >= 0", "f = -0.0D OR st.d = 99D", "NOT st.d <> 0D"]
+    expected = {c: [0, 0, 1, 1] if c.split()[1] in (">=", "<=") else [0, 1] for c in conditions}
+    for vectorised in ("true", "false"):
+        spark.conf.set("spark.sql.parquet.enableVectorizedReader", vectorised)
+        try:
+            assert {c: ids(load(spark, path).where(c)) for c in conditions} == expected
+            assert ids(load(spark, path).where("NOT st.d = 0D")) == [0, 0, 1, 1]
+            assert ids(load(spark, path).where(f"st.d IN (0D, {', '.join(f'{n}D' for n in range(100, 1200))})")) == [0, 1]
+        finally:
+            spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
