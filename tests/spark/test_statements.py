@@ -339,3 +339,11 @@ def test_a_query_with_parts_that_spark_merges_is_written(spark, table_name, quer
     spark.sql(f"INSERT INTO {table_name} VALUES (0, 0), (4, 4)")
     spark.sql(f"INSERT INTO {table_name} {MERGED[query].format(t=table_name)}")
     assert sorted(tuple(row) for row in spark.table(table_name).collect()) == [(0, 0), (4, 0), (4, 4)]
+
+
+@pytest.mark.parametrize("values", ["id, id", "(SELECT max(id) FROM range(9)), (SELECT min(id) FROM range(9))"], ids=["columns", "merged"])
+def test_a_statement_with_several_inserts_runs_each_of_them(spark, table_name, values):
+    """Spark makes one plan of them; it failed with 'Batch write is not supported'."""
+    spark.sql(f"CREATE TABLE {table_name} (id BIGINT, other BIGINT) USING delta")
+    spark.sql(f"FROM range(3) INSERT INTO {table_name} SELECT {values} WHERE id = 1 INSERT INTO {table_name} SELECT id, 7 WHERE id > 1")
+    assert sorted(tuple(row) for row in spark.table(table_name).collect()) == ([(1, 1), (2, 7)] if values == "id, id" else [(2, 7), (8, 0)])

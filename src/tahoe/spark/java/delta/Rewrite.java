@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Subquery;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -43,6 +44,7 @@ public class Rewrite extends Rule {
 
   public TreeNode apply(TreeNode tree) {
     LogicalPlan plan = lowered((LogicalPlan) tree);
+    if (plan instanceof Union && writes(plan)) return several(plan);
     LogicalPlan top = plan instanceof WithCTE ? ((WithCTE) plan).plan() : plan;  // Spark puts subqueries that it merged above a command
     if (top instanceof org.apache.spark.sql.catalyst.plans.logical.Command && !(top instanceof OurCommand)) {
       Object instead = Ask.answer(Ask.python.command(session, top.getClass().getSimpleName(), top));
@@ -51,11 +53,33 @@ public class Rewrite extends Rule {
     return apply(plan, plan instanceof Subquery);
   }
 
-  /** The plan; of a write above which Spark has put subqueries that it merged, with these in its query, which is run for itself. */
+  /** The plan; of writes above which Spark has put subqueries that it merged, with these in their queries, which are run for themselves. */
   private static LogicalPlan lowered(LogicalPlan plan) {
-    if (!(plan instanceof WithCTE) || !(((WithCTE) plan).plan() instanceof V2WriteCommand)) return plan;
-    V2WriteCommand write = (V2WriteCommand) ((WithCTE) plan).plan();
-    return (LogicalPlan) write.withNewQuery(new WithCTE(write.query(), ((WithCTE) plan).cteDefs()));
+    return plan instanceof WithCTE ? lowered(((WithCTE) plan).plan(), (WithCTE) plan) : plan;
+  }
+
+  private static LogicalPlan lowered(LogicalPlan below, WithCTE merged) {
+    if (below instanceof V2WriteCommand) {
+      V2WriteCommand write = (V2WriteCommand) below;
+      return (LogicalPlan) write.withNewQuery(new WithCTE(write.query(), merged.cteDefs()));
+    }
+    if (!(below instanceof Union) || !writes(below)) return merged;
+    ArrayList each = new ArrayList();
+    for (Iterator it = below.children().iterator(); it.hasNext(); ) each.add(lowered((LogicalPlan) it.next(), merged));
+    return (LogicalPlan) below.withNewChildren(CollectionConverters.asScala(each).toSeq());
+  }
+
+  /** The rule for each of several writes. */
+  private LogicalPlan several(LogicalPlan union) {
+    ArrayList each = new ArrayList();
+    for (Iterator it = union.children().iterator(); it.hasNext(); ) each.add(apply((TreeNode) it.next()));
+    return (LogicalPlan) union.withNewChildren(CollectionConverters.asScala(each).toSeq());
+  }
+
+  /** Whether a plan is several writes: Spark makes a Union of the INSERTs of one statement. */
+  private static boolean writes(LogicalPlan union) {
+    for (Iterator it = union.children().iterator(); it.hasNext(); ) if (!(it.next() instanceof V2WriteCommand)) return false;
+    return true;
   }
 
   /**
