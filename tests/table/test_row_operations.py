@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import polars as pl
@@ -467,3 +468,18 @@ def test_nothing_is_left_of_a_merge_that_fails() -> None:
         table.merge(source, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
     assert {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")} == before
     assert content(table) == {1: "a", 2: "b", 3: "c"}
+
+
+@pytest.mark.parametrize("ends", ["commits", "fails"])
+def test_a_transaction_that_has_ended_holds_no_rows(ends: str) -> None:
+    """A notebook keeps the variable of its `with` for hours; it held up to 256 MB."""
+    table = tahoe.Table("memory://ended", env=memory_env())
+    table.append(pa.table({"id": [1, 2, 3]}))
+    changes = table.transaction()
+    with suppress(KeyError), changes:
+        changes.delete("id = 1")
+        assert changes._rows._kept
+        if ends == "fails":
+            raise KeyError
+    assert not changes._rows._kept
+    assert table.count() == (2 if ends == "commits" else 3)

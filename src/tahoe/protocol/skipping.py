@@ -244,16 +244,18 @@ class _Column:
         """The file may have one of these values, none of which is NaN."""
         greatest = tuple(sorted({*values}))
         try:
-            is_exact = self.name not in ("timestamp", "timestamp_ntz", "string")
-            return Overlaps(self.path, greatest if is_exact else tuple(map(self._least_maximum, greatest)), greatest)
+            return Overlaps(self.path, self._least_maxima(greatest), greatest)
         except OverflowError:
             return KEEP
 
-    def _least_maximum(self, value: Any) -> Any:
-        """A maximum that is lower than this one does not stand for the value."""
-        if self.name in ("timestamp", "timestamp_ntz"):
-            return value - MILLISECOND_REST
-        return value[:CUT_LENGTH_MIN] if self.name == "string" else value
+    def _least_maxima(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """For each value, the maximum below which none stands for it."""
+        match self.name:
+            case "timestamp" | "timestamp_ntz":
+                return tuple(value - MILLISECOND_REST for value in values)
+            case "string":
+                return tuple(value[:CUT_LENGTH_MIN] for value in values)
+        return values
 
     def accepts(self, value: Any) -> bool:
         """Whether a literal can be compared exactly with this column's bounds."""

@@ -44,6 +44,10 @@ class PhysicalRows:
         self._bytes = 0
         self._schema: str | None = None
 
+    def forget(self) -> None:
+        """Release what is kept."""
+        self._kept, self._bytes = {}, 0
+
     def read(self, snapshot: SnapshotState, file: FileAction, fields: Sequence[Field]) -> pa.Table:
         """Some columns of all rows of a file.
 
@@ -51,7 +55,8 @@ class PhysicalRows:
             fields: columns of the table, and those of `tracked_fields`.
         """
         if self._schema != snapshot.metadata.schema_string:  # a column may have another name or type by now
-            self._kept, self._bytes, self._schema = {}, 0, snapshot.metadata.schema_string
+            self.forget()
+            self._schema = snapshot.metadata.schema_string
         keys = [(file.path, field.name) for field in fields]
         found = {key: self._kept[key] for key in keys if key in self._kept}
         missing = [(key, field) for key, field in zip(keys, fields, strict=True) if key not in found]

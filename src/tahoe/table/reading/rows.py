@@ -72,7 +72,8 @@ def read_rows(scan: Files, columns: Sequence[str] | None = None, *, marked: bool
         ColumnNotFoundError: no such column.
         DataFileMissingError, InvalidDataFileError, DeletionVectorError: a file is not what the log says.
     """
-    schema, read = rows_schema(scan, columns), file_reader(scan, columns, marked=marked)
+    is_filtered = scan.predicate is not None  # of a file that is read at once, all rows are in memory before they are filtered
+    schema, read = rows_schema(scan, columns), file_reader(scan, columns, marked=marked, by_group=is_filtered)
     pieces = [piece for of_file in in_parallel(lambda file: list(read(file)), data_files(scan)) for piece in of_file]
     return pa.concat_tables([schema.empty_table(), *pieces]) if schema.names else no_columns(sum(piece.num_rows for piece in pieces))
 

@@ -96,6 +96,7 @@ class OpenTransaction:
             self.commit()
         else:
             self._is_open = False
+            self._rows.forget()
             self._draft.discard()
 
     @property
@@ -183,6 +184,12 @@ class OpenTransaction:
         """
         self._check_open()
         self._is_open = False
+        try:
+            return self._committed()
+        finally:
+            self._rows.forget()
+
+    def _committed(self) -> int | None:
         with self._draft as draft:
             if not draft.is_recorded:
                 self._finish()
