@@ -73,24 +73,25 @@ def make(load: Callable[[str, str, str, str], object]) -> Path:
     """The folder with the tables at `SCALE_FACTOR`, made once: `delta/TABLE`, and the same data files without a log as `parquet/TABLE`.
 
     Args:
-        load: writes a Delta table, from the path of a text with columns between bars, a schema as DDL, the partition column or "", and the
-            path of the table.
+        load: writes a Delta table, from a pattern of paths of texts with columns between bars, a schema as DDL, the partition column or "",
+            and the path of the table.
     """
     if not (FOLDER / "done").exists():
         shutil.rmtree(FOLDER, ignore_errors=True)
         texts = FOLDER / "texts"
         texts.mkdir(parents=True)
+        _generate(texts)
         for table, schema in schemas().items():
-            _generate(table, texts)
-            load(str(texts / f"{table}.dat"), schema, PARTITIONED_BY.get(table, ""), str(FOLDER / "delta" / table))
-            (texts / f"{table}.dat").unlink()
+            load(f"{texts}/{table}_[0-9]*.dat", schema, PARTITIONED_BY.get(table, ""), str(FOLDER / "delta" / table))
             link_data_files(FOLDER / "delta" / table, FOLDER / "parquet" / table)
+        shutil.rmtree(texts)
         (FOLDER / "done").touch()
     return FOLDER
 
 
-def _generate(table: str, folder: Path) -> None:
-    arguments = ["--scale", SCALE_FACTOR, "--table", table, "--directory", str(folder), "--do-not-terminate", "--overwrite"]
+def _generate(folder: Path) -> None:
+    """All tables, in two pieces each: the generator makes a table of returns beside its sales, or makes the sales once more for it."""
+    arguments = ["--scale", SCALE_FACTOR, "--parallelism", "2", "--directory", str(folder), "--do-not-terminate", "--overwrite"]
     subprocess.run(["java", "-cp", _class_path(), "io.trino.tpcds.Driver", *arguments], check=True)
 
 

@@ -1,7 +1,9 @@
 package delta;
 
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
@@ -10,9 +12,12 @@ import org.apache.spark.sql.sources.And;
 import org.apache.spark.sql.sources.EqualNullSafe;
 import org.apache.spark.sql.sources.EqualTo;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.sources.GreaterThan;
 import org.apache.spark.sql.sources.GreaterThanOrEqual;
 import org.apache.spark.sql.sources.In;
+import org.apache.spark.sql.sources.LessThan;
 import org.apache.spark.sql.sources.LessThanOrEqual;
+import org.apache.spark.sql.sources.Not;
 import org.apache.spark.sql.sources.Or;
 import org.apache.spark.sql.types.StructType;
 import scala.Function1;
@@ -27,6 +32,9 @@ import scala.jdk.javaapi.CollectionConverters;
  *   <li>IN is an OR of equalities, which skips every page without one of the values. From a list of more than ten values Spark passes only
  *       minimum and maximum.
  *   <li>Zero of a floating point type stands for minus zero too: to SQL they are equal, but the reader skips pages that have only the other.
+ *   <li>NaN is greater than every number and equals itself. Writers leave it out of the bounds in the footer, so the reader would skip row
+ *       groups with NaN for {@code f > 10}, {@code f = NaN} and {@code NOT f = 10}: these are left out, unless another part of the
+ *       conjunction is false for NaN.
  * </ul>
  */
 public class Parquet extends ParquetFileFormat {
@@ -35,16 +43,23 @@ public class Parquet extends ParquetFileFormat {
   public Function1 buildReaderWithPartitionValues(
       SparkSession session, StructType data, StructType partitions, StructType required, Seq filters,
       scala.collection.immutable.Map options, Configuration conf) {
+    Set numbers = new HashSet();
+    for (Iterator it = filters.iterator(); it.hasNext(); ) addNumbers((Filter) it.next(), numbers);
     ArrayList told = new ArrayList();
-    for (Iterator it = filters.iterator(); it.hasNext(); ) told.add(told((Filter) it.next()));
+    for (Iterator it = filters.iterator(); it.hasNext(); ) told.add(told((Filter) it.next(), numbers));
     return new ParquetFileFormat().buildReaderWithPartitionValues(
         session, data, partitions, required, CollectionConverters.asScala(told).toSeq(), options, conf);
   }
 
-  /** A filter for the reader, true for at least the same rows. One under NOT stays as it is: there, zero excludes no other value. */
-  private static Filter told(Filter filter) {
-    if (filter instanceof And) return new And(told(((And) filter).left()), told(((And) filter).right()));
-    if (filter instanceof Or) return new Or(told(((Or) filter).left()), told(((Or) filter).right()));
+  /** A filter for the reader, true for at least the same rows. Those of {@code numbers} have no NaN in the rows that are asked for. */
+  private static Filter told(Filter filter, Set numbers) {
+    if (filter instanceof And) {
+      Set inner = new HashSet(numbers);
+      addNumbers(filter, inner);
+      return new And(told(((And) filter).left(), inner), told(((And) filter).right(), inner));
+    }
+    if (filter instanceof Or) return new Or(told(((Or) filter).left(), numbers), told(((Or) filter).right(), numbers));
+    if (skipsNaN(filter, numbers)) return new AlwaysTrue();
     if (filter instanceof In) return listed((In) filter);
     if (filter instanceof EqualTo) return equal(((EqualTo) filter).attribute(), ((EqualTo) filter).value(), filter);
     if (filter instanceof EqualNullSafe) return equal(((EqualNullSafe) filter).attribute(), ((EqualNullSafe) filter).value(), filter);
@@ -52,18 +67,57 @@ public class Parquet extends ParquetFileFormat {
       GreaterThanOrEqual bound = (GreaterThanOrEqual) filter;
       return isZero(bound.value()) ? new GreaterThanOrEqual(bound.attribute(), zero(bound.value(), -0.0)) : filter;
     }
-    if (!(filter instanceof LessThanOrEqual)) return filter;
+    if (!(filter instanceof LessThanOrEqual)) return filter;  // also NOT: zero is its own opposite there, and excludes no other value
     LessThanOrEqual bound = (LessThanOrEqual) filter;
     return isZero(bound.value()) ? new LessThanOrEqual(bound.attribute(), zero(bound.value(), 0.0)) : filter;
   }
 
+  /** Adds the columns that are not NaN where the filter is true. */
+  private static void addNumbers(Filter filter, Set numbers) {
+    if (filter instanceof And) {
+      addNumbers(((And) filter).left(), numbers);
+      addNumbers(((And) filter).right(), numbers);
+    } else if (filter instanceof LessThan || filter instanceof LessThanOrEqual && !isNaN(compared(filter))) {
+      numbers.add(filter.references()[0]);
+    }
+  }
+
+  /** Whether a filter is true for NaN, but would skip it. */
+  private static boolean skipsNaN(Filter filter, Set numbers) {
+    Object value = compared(filter instanceof Not ? ((Not) filter).child() : filter);
+    boolean isAbove = filter instanceof GreaterThan || filter instanceof GreaterThanOrEqual || filter instanceof Not;
+    return (isAbove && isFloating(value) || isNaN(value)) && !numbers.contains(filter.references()[0]);
+  }
+
+  /** What a filter compares its column with, the first value of a list; null for other filters. */
+  private static Object compared(Filter filter) {
+    if (filter instanceof EqualTo) return ((EqualTo) filter).value();
+    if (filter instanceof EqualNullSafe) return ((EqualNullSafe) filter).value();
+    if (filter instanceof GreaterThan) return ((GreaterThan) filter).value();
+    if (filter instanceof GreaterThanOrEqual) return ((GreaterThanOrEqual) filter).value();
+    if (filter instanceof LessThan) return ((LessThan) filter).value();
+    if (filter instanceof LessThanOrEqual) return ((LessThanOrEqual) filter).value();
+    if (!(filter instanceof In)) return null;
+    Object[] values = ((In) filter).values();
+    return values.length == 0 ? null : values[0];
+  }
+
   private static Filter equal(String column, Object value, Filter otherwise) {
+    if (isNaN(value)) return new AlwaysTrue();
     if (!isZero(value)) return otherwise;
     return new And(new GreaterThanOrEqual(column, zero(value, -0.0)), new LessThanOrEqual(column, zero(value, 0.0)));
   }
 
+  private static boolean isNaN(Object value) {
+    return isFloating(value) && Double.isNaN(((Number) value).doubleValue());
+  }
+
   private static boolean isZero(Object value) {
-    return (value instanceof Double || value instanceof Float) && ((Number) value).doubleValue() == 0.0;
+    return isFloating(value) && ((Number) value).doubleValue() == 0.0;
+  }
+
+  private static boolean isFloating(Object value) {
+    return value instanceof Double || value instanceof Float;
   }
 
   /** One of the zeros, of the type of {@code like}. */
@@ -73,13 +127,13 @@ public class Parquet extends ParquetFileFormat {
 
   private static Filter listed(In in) {
     ArrayList each = new ArrayList();
-    boolean hasZero = false;
+    boolean hasSpecial = false;
     Object[] values = in.values();
     for (int i = 0; i < values.length; i++) {
       if (values[i] != null) each.add(equal(in.attribute(), values[i], new EqualTo(in.attribute(), values[i])));
-      hasZero |= isZero(values[i]);
+      hasSpecial |= isZero(values[i]) || isNaN(values[i]);
     }
-    if (each.size() > LISTED_MAX && hasZero) return new AlwaysTrue();
+    if (each.size() > LISTED_MAX && hasSpecial) return new AlwaysTrue();
     return each.isEmpty() || each.size() > LISTED_MAX ? in : any(each);
   }
 
