@@ -16,6 +16,7 @@ from benchmarks.tpcds_data import PARTITIONED_BY, make, only, schemas
 
 GOAL_OF_PARQUET, GOAL_OF_REFERENCE = 0.9, 0.7
 SLOWER_SECONDS, SLOWER_RATIO = 0.2, 1.15
+WARM_UP = int(os.environ.get("WARM_UP", "1"))
 PARQUET = "Spark, the same files as Parquet"
 
 LOADED = (
@@ -33,7 +34,8 @@ def run() -> list[Comparison]:
             side.ask(f"spark.sql('create database tpcds_{kind}')")
             for table, by in tables.items():
                 _create(side, kind, table, by, str(folder / kind / table))
-        found = [_query(ours, reference, name, text) for name, text in only(os.environ.get("QUERIES", "")).items()]
+        chosen = only(os.environ.get("QUERIES", ""))
+        found = [_query(ours, reference, number, *query) for number, query in enumerate(chosen.items())]
     beside_parquet, beside_reference = ([pair[n] for pair in found] for n in (0, 1))
     slower = [c.question for c in beside_parquet if _is_slower(c)]
     print(f"slower than Parquet by more than {SLOWER_SECONDS} s and {SLOWER_RATIO - 1:.0%}: {', '.join(slower) or 'no query'}")
@@ -46,18 +48,18 @@ def _create(side: Side, kind: str, table: str, by: str, path: str) -> None:
         side.ask(f"spark.catalog.recoverPartitions('tpcds_{kind}.{table}')")
 
 
-def _query(ours: Side, reference: Side, name: str, text: str) -> tuple[Comparison, Comparison]:
+def _query(ours: Side, reference: Side, turn: int, name: str, text: str) -> tuple[Comparison, Comparison]:
     """A query's times beside Parquet and beside the reference, asked in turns."""
     asked = [(ours, "delta"), (ours, "parquet"), (reference, "delta")]
     times: list[list[float]] = [[], [], []]
     answers: list[list[list[str]]] = [[], [], []]
-    for number in range(ROUNDS + 1):
-        for position in (0, 1, 2) if number % 2 else (2, 1, 0):
+    for number in range(WARM_UP + ROUNDS):
+        for position in (0, 1, 2) if (turn + number) % 2 else (2, 1, 0):
             side, kind = asked[position]
             side.ask(f"spark.sql('use tpcds_{kind}')")
             seconds = side.ask(QUERY, query=text)
             answers[position] = sorted(side.rows)
-            if number:
+            if number >= WARM_UP:
                 times[position].append(seconds)
     for position, other in ((1, "Parquet"), (2, "the reference")):
         if answers[0] != answers[position]:
