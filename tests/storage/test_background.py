@@ -75,3 +75,31 @@ def test_a_program_ends_after_its_last_job() -> None:
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={"PYTHONPATH": str(SOURCE)}, check=True)
     assert found.stdout.split() == ["first", "second"]
+
+
+def test_who_adds_more_jobs_than_may_wait_does_the_first_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a fast writer's memory grows with each commit, and its program ends hours after the last one."""
+
+    def no_thread(_: background._Queue) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(background, "_WAITING_MAX", 3)
+    monkeypatch.setattr(background._Queue, "_executor", no_thread)
+    done: list[int] = []
+    for number in range(10):
+        in_background(lambda number=number: done.append(number))  # type: ignore[misc]
+    assert done == list(range(7))
+
+
+def test_a_job_that_adds_many_jobs_comes_to_its_end_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_WAITING_MAX", 3)
+    done: list[object] = []
+
+    def first() -> None:
+        for number in range(10):
+            in_background(lambda number=number: done.append(number))  # type: ignore[misc]
+        done.append("first")
+
+    in_background(first)
+    finish_background()
+    assert done == ["first", *range(10)]

@@ -1,8 +1,14 @@
-"""A writer that is interrupted between any two storage calls of a commit leaves no file that nobody needs."""
+"""A writer that is interrupted between any two storage calls of a commit leaves no file that nobody needs, and never deletes one that a
+version needs, between whichever lines it is interrupted.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from types import FrameType
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +17,7 @@ import tahoe
 from tahoe.errors import CommandCancelledError
 from tahoe.protocol.deletion_vector import vector_location
 from tahoe.storage.env import Watch
+from tahoe.table.commit.draft import Draft
 from tahoe.table.log import deletion_vectors
 from tahoe.table.verify.check import check
 from tests.table.between import interrupted
@@ -93,3 +100,44 @@ def test_a_commit_that_is_not_wanted_leaves_no_vector_behind() -> None:
         changes.delete("id = 1")
     assert unneeded(table) == set()
     assert table.version == 0
+
+
+def interrupt_at(function: Callable[..., Any], number: int, work: Callable[[], object]) -> bool:
+    """Do a work that is interrupted before the n-th line of a function that it runs; returns whether it was."""
+    lines = 0
+
+    def on_line(_: FrameType, event: str, __: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        if event == "line" and lines == number:
+            raise KeyboardInterrupt
+        return on_line
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, *_: on_line if frame.f_code is function.__code__ else None)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_an_interrupt_between_two_lines_of_a_commit_takes_no_file_from_a_version() -> None:
+    number, committed = 1, 0
+
+    def change(table: tahoe.Table) -> None:
+        with table.transaction() as changes:
+            changes.delete(f"id in ({THIRD})")
+            changes.append(pa.table({"id": [100]}))
+
+    while True:
+        table = made()
+        if not interrupt_at(Draft.commit, number, lambda table=table: change(table)):
+            break
+        assert list(check(table.snapshot())) == [], f"line {number}"
+        committed += table.version
+        number += 1
+    assert number > 10
+    assert committed, "it was never interrupted after the put"

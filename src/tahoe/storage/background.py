@@ -1,4 +1,7 @@
-"""Background work: one job at a time, in the order of submission. The program ends only after all of it is done."""
+"""Background work: one job at a time, in the order of submission. The program ends only after all of it is done.
+
+A caller that adds jobs faster than they are done does some of them itself, so that memory and the end of the program stay bounded.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+
+# More jobs do not wait: what follows the commits of a table with many files may take longer than the commits.
+_WAITING_MAX = 100
 
 
 class _Queue:
@@ -28,6 +34,8 @@ class _Queue:
             if "shutdown" in str(error):  # the interpreter is shutting down
                 self._run_all()
             # else no thread can be started now: the job runs with the next submission
+        while len(self._jobs) > _WAITING_MAX and self._run_next():
+            pass
 
     def finish(self) -> None:
         """Wait until all jobs added so far are done."""
@@ -39,16 +47,23 @@ class _Queue:
 
     def _run_all(self) -> None:
         """Run the waiting jobs, after the one that another thread is running."""
+        while self._run_next():
+            pass
+
+    def _run_next(self) -> bool:
+        """Run the next job, after the one that another thread is running; False if none waits, or if a job calls this."""
         if self._runner == threading.get_ident():
-            return  # called by a job: the loop below runs what it has added
+            return False  # the loop that runs this job runs what it has added
         with self._running:
+            if not self._jobs:
+                return False
             self._runner = threading.get_ident()
             try:
-                while self._jobs:
-                    with suppress(Exception):
-                        self._jobs.popleft()()
+                with suppress(Exception):
+                    self._jobs.popleft()()
             finally:
                 self._runner = None
+            return True
 
     def _executor(self) -> ThreadPoolExecutor:
         with self._starting:

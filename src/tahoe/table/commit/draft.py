@@ -41,18 +41,17 @@ class OperationInfo:
 
 
 class _PutWatch(Watch):
-    """Notes that a commit was put or may have been put."""
+    """Tells a draft from when on it may be put. An interruption may come between any two lines."""
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-        self.has_put = False
+    def __init__(self, watch: Watch, draft: Draft) -> None:
+        self._watch, self._draft = watch, draft
 
     def before_put(self) -> None:
         self._watch.before_put()
-        self.has_put = True
+        self._draft.may_be_put = True
 
     def lost(self) -> None:
-        self.has_put = False
+        self._draft.may_be_put = False
         self._watch.lost()
 
     def committed(self, url: str, version: int) -> None:
@@ -78,6 +77,7 @@ class Draft:
         reads, is_exact, is_alone: see `Intent`.
         data_change: whether the commit changes the table's rows.
         compacts: whether auto compaction may follow.
+        may_be_put: whether the commit may be in the log, so that readers may need its files.
     """
 
     log: Log
@@ -100,7 +100,7 @@ class Draft:
     is_alone: bool = False
     compacts: bool = True
     _discards: list[Callable[[], None]] = field(default_factory=list, init=False)
-    _may_be_put: bool = field(default=False, init=False)
+    may_be_put: bool = field(default=False, init=False)
 
     def __enter__(self) -> Draft:
         return self
@@ -179,7 +179,7 @@ class Draft:
         check_manifests_before_commit(
             self.base, self.protocol, self.metadata, adds=self.adds, removed=self.removed_files, table=self.log.url
         )
-        watch = _PutWatch(self.log.env.watch)
+        watch = _PutWatch(self.log.env.watch, self)
         try:
             transaction = self._transaction(info, replace(self.log, env=replace(self.log.env, watch=watch)))
             self.on_discard(lambda: self.log.env.discard(transaction.vector_files))
@@ -189,11 +189,12 @@ class Draft:
             self.discard()
             return None
         except BaseException as error:
-            # An error that is not a DeltaError may occur after the commit, when readers already need the files.
             if isinstance(error, DeltaConcurrentModificationException):
                 error.may_rerun = self.reads is not EVERYTHING  # what else it read may be cached rows of the old version
                 error.makes_table = self.base is None
-            self._may_be_put = isinstance(error, CommitOutcomeUnknownError) or (watch.has_put and not isinstance(error, DeltaError))
+            # An error that is not a DeltaError may occur after the commit, when readers already need the files.
+            if isinstance(error, DeltaError) and not isinstance(error, CommitOutcomeUnknownError):
+                self.may_be_put = False
             self.discard()
             raise
         self._discards.clear()  # committed: the files now belong to the table
@@ -218,7 +219,7 @@ class Draft:
 
     def discard(self) -> None:
         """Delete the files written for this draft, unless it may be committed. Files that cannot be deleted stay, unreferenced."""
-        while self._discards and not self._may_be_put:
+        while self._discards and not self.may_be_put:
             try:
                 self._discards.pop()()
             except Exception as error:
