@@ -26,7 +26,7 @@ from tahoe.protocol.actions import DeletionVectorDescriptor, Metadata, Protocol,
 from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
 from tahoe.protocol.log_files import commit_key
 from tahoe.storage.memory import Operation
-from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.commit.checkpoint_writer import unexpired_tombstones, write_checkpoint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_parts import DELETION_VECTOR
 from tahoe.table.reading.snapshot import load_snapshot, refresh
@@ -340,6 +340,33 @@ def test_parts_of_a_checkpoint_may_repeat_what_the_whole_has():
     for version in range(2):
         log.env.store.delete(commit_key(version))
     assert paths(log) == ["a", "b"]
+
+
+@pytest.mark.parametrize("only", ["remove", "txn"])
+def test_a_part_of_a_checkpoint_may_lack_the_column_of_files(only):
+    """Protocol: "Any missing column should be treated as null"."""
+    log = make_log([[add("a"), add("b")], [Remove(path="b", deletion_timestamp_ms=1 << 50), Txn(app_id="q", version=4)]])
+    rest = [Remove(path="b", deletion_timestamp_ms=1 << 50), Txn(app_id="q", version=4)]
+    out = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(parquet_bytes(rest))).select([only]), out)
+    for part, content in enumerate((parquet_bytes([PROTOCOL, METADATA, add("a")]), out.getvalue()), start=1):
+        log.env.store.put(f"{log_files.LOG_FOLDER}/{log_files.multi_part_checkpoint_name(1, part, 2)}", content)
+    for version in range(2):
+        log.env.store.delete(commit_key(version))
+    assert paths(log) == ["a"]
+    snapshot = load_snapshot(log)
+    assert snapshot.txn_version("q") == (4 if only == "txn" else None)
+    assert len(list(unexpired_tombstones(snapshot, 0))) == (only == "remove")
+
+
+def test_a_checkpoint_with_a_strange_column_instead_of_that_of_files_is_broken():
+    """A damaged footer must not be a table without files."""
+    log = table_with_checkpoint()
+    table = pq.read_table(io.BytesIO(parquet_bytes([PROTOCOL, METADATA, add("a")])))
+    out = io.BytesIO()
+    pq.write_table(table.rename_columns(["abd" if name == "add" else name for name in table.column_names]), out)
+    log.env.store.put(CHECKPOINT, out.getvalue())
+    assert paths(log) == ["b", "c"]
 
 
 def test_parts_of_a_checkpoint_may_not_contradict_each_other():

@@ -337,6 +337,8 @@ def test_cleanup_keeps_every_version_from_the_checkpoint_before_the_cutoff(env: 
     assert versions(env, ".checkpoint.parquet") == [30, 40, 50, 60]
     assert versions(env, ".crc") == list(range(30, 65))
     assert len(deleted) == 30 + 30 + 2
+    # Protocol: "writers must remove commits before removing the associated checkpoints"
+    assert deleted.index("_delta_log/00000000000000000010.json") < deleted.index("_delta_log/00000000000000000010.checkpoint.parquet")
     assert list(readable(log, 65)) == list(range(30, 65))
 
 

@@ -177,7 +177,8 @@ def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
 def expired_files(files: Iterable[LogFile], cutoff: int, *, protected_before: int = 0) -> tuple[Checkpoint | None, list[LogFile]]:
     """The files that metadata cleanup may delete, oldest first. All versions from `cutoff` on stay readable.
 
-    Protocol: "Metadata Cleanup", steps 2 and 3. The commit of the retained checkpoint is kept too, for its commit provenance.
+    Protocol: "Metadata Cleanup", steps 2 and 3. The commit of the retained checkpoint is kept too, for its commit provenance. "Checkpoint
+    Protection": commits come before the checkpoints of their versions.
 
     Args:
         cutoff: the oldest version that the table's retention keeps readable.
@@ -191,7 +192,7 @@ def expired_files(files: Iterable[LogFile], cutoff: int, *, protected_before: in
     if kept is None or kept.version < protected_before:
         return kept, []
     expired = [f for f in listed if (f.version <= kept.version if f.kind is Kind.COMPACTED else f.version < kept.version)]
-    return kept, sorted(expired, key=lambda f: (f.version, f.name))
+    return kept, sorted(expired, key=lambda f: (f.version, f.is_checkpoint, f.name))
 
 
 def readable_versions(files: Iterable[LogFile]) -> tuple[int, int] | None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from tahoe.errors import CorruptCheckpointError, DeltaLogError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import (
+    KINDS,
     Action,
     Add,
     CheckpointMetadata,
@@ -83,8 +84,7 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) ->
             few = _read_few(columns)
             actions.extend(few)
             fingerprint = parse_fingerprint((columns.footer.metadata or {}).get(TAG.encode()))
-            # The files of a V2 checkpoint are in its sidecars. Any other checkpoint without a column of files has lost them.
-            parts.append(_open_part(columns, has_files=not any(isinstance(a, CheckpointMetadata) for a in few)))
+            parts.append(_open_part(columns))
     detail = check_reconciled(actions, lambda path: canonical_key(path, store.url))
     if detail is not None:
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=detail)
@@ -92,7 +92,7 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) ->
     if len(set(sidecars)) != len(sidecars):
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail="it lists a sidecar more than once")
     opened = in_parallel if len(sidecars) >= _IN_PARALLEL_MIN else map
-    parts.extend(opened(lambda key: _open_part(NestedColumns(store, key), has_files=True), sidecars))
+    parts.extend(opened(lambda key: _open_part(NestedColumns(store, key)), sidecars))
     if (twice := _named_twice(parts)) is not None:
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=f"it has {twice} more than once")
     _check_table(log, checkpoint, _tagged(actions) or fingerprint, parts)
@@ -194,19 +194,31 @@ _OPENED = ("path", "size_bytes", "deletion_vector")
 _OPENED_WHERE_FEW = (*_OPENED, "partition_values", "modification_time_ms", "base_row_id", "default_row_commit_version")
 
 
-def _open_part(columns: NestedColumns, *, has_files: bool) -> Part:
+def _open_part(columns: NestedColumns) -> Part:
     """Open a part. Of a small file the columns that every reader needs are read, so that it is found now if it is broken."""
     try:
         CheckpointPart(columns).check_types()
         part = opened_part(columns)
         if isinstance(part, CheckpointPart):
             part.load(_OPENED if columns.num_rows > IN_ONE_GO_ROWS_MAX else _OPENED_WHERE_FEW)
-        detail = None if columns.has(("add", "path")) or not has_files else "it has no column add.path"
+        detail = _lost_files(columns)
     except UNREADABLE as error:
         raise _corrupt(columns, str(error)) from error
     if detail is not None:
         raise _corrupt(columns, detail)
     return part
+
+
+def _lost_files(columns: NestedColumns) -> str | None:
+    """Why a file must once have had a column of live files, if it has none.
+
+    "Any missing column should be treated as null": a sidecar or a part may contain only tombstones. But a column with a strange name may
+    be that of the files, in a damaged footer.
+    """
+    if columns.has(("add", "path")):
+        return None
+    strange = sorted({leaf.partition(".")[0] for leaf in columns.leaves} - (KINDS.keys() - {"add"}))
+    return f"it has no column add.path, but {', '.join(strange)}" if strange else None
 
 
 def _corrupt(columns: NestedColumns, detail: str) -> CorruptCheckpointError:
