@@ -13,9 +13,10 @@ from tahoe.errors import (
     WriteNotImplementedError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.column_mapping import ID, PHYSICAL_NAME
 from tahoe.protocol.feature_upgrade import protocol_for_new_table, upgrade, upgrade_for
 from tahoe.protocol.features import FEATURES, Writes, check_readable, check_writable, supported_features
-from tahoe.protocol.schema import INTEGER, STRING, TIMESTAMP_NTZ, VARIANT, Array, Field, Struct
+from tahoe.protocol.schema import INTEGER, LONG, STRING, TIMESTAMP_NTZ, VARIANT, Array, Field, Struct
 
 PLAIN = Struct((Field(name="a", type=INTEGER),))
 
@@ -150,6 +151,24 @@ def test_unknown_writer_features_and_versions_refuse_the_write_only():
         check_writable(protocol, metadata(), table="t")
     with pytest.raises(UnsupportedProtocolVersionError):
         check_writable(legacy(1, 8), metadata(), table="t")
+
+
+ROW_ID, ROW_VERSION = (f"rowTracking.materialized{kind}ColumnName" for kind in ("RowId", "RowCommitVersion"))
+
+
+@pytest.mark.parametrize("name", ["_ROW-ids", "_row-versions"])
+def test_a_column_may_not_be_named_like_those_that_keep_row_ids(name):
+    """Its values were taken for row ids."""
+    kept = {ROW_ID: "_row-ids", ROW_VERSION: "_row-versions"}
+    schema = Struct((Field(name=name, type=LONG),))
+    with pytest.raises(InvalidPropertyError, match=f"in columns named {name}"):
+        check_writable(listed("rowTracking", "domainMetadata"), metadata(schema, **kept), table="t")
+    check_writable(listed("domainMetadata"), metadata(schema, **kept), table="t")
+
+    mapped = Struct((Field(name="free", type=LONG, metadata={PHYSICAL_NAME: name, ID: 1}),))
+    protocol = listed("rowTracking", "domainMetadata", "columnMapping", reader=["columnMapping"])
+    with pytest.raises(InvalidPropertyError, match="in columns named free"):
+        check_writable(protocol, metadata(mapped, **kept, **{"columnMapping.mode": "name"}), table="t")
 
 
 def test_a_writer_reads_first():

@@ -28,6 +28,7 @@ from tahoe.errors import (
     VacuumRetentionNegativeError,
     VacuumRetentionTooShortError,
 )
+from tahoe.protocol import log_files
 from tahoe.protocol.actions import Add, DeletionVectorDescriptor, Protocol, Remove
 from tahoe.protocol.deletion_vector import ABSOLUTE
 from tahoe.protocol.log_files import LAST_VACUUM_INFO
@@ -394,8 +395,12 @@ def test_a_retention_that_is_too_short_is_refused(world: Clock) -> None:
 def test_a_table_that_may_not_be_written_is_refused() -> None:
     log = make_log([])
     put_commit(log.env, 0, [Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"fromTheFuture"})), METADATA])
-    with pytest.raises(UnsupportedWriterFeatureError):
-        tahoe.Table(log.url, env=log.env).vacuum()
+    put_commit(log.env, 1, [])
+    table = tahoe.Table(log.url, env=log.env)
+    for work in (table.vacuum, table.create_checkpoint, lambda: table.compact_logs(0, 1), table.cleanup_metadata):
+        with pytest.raises(UnsupportedWriterFeatureError):
+            work()
+    assert [file.name for file in log.list_files()] == [log_files.commit_name(0), log_files.commit_name(1)]
 
 
 def test_a_partition_is_refused_with_the_table_it_belongs_to(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.change_feed import taken_names
-from tahoe.protocol.column_mapping import mapping_mode
+from tahoe.protocol.column_mapping import mapping_mode, stored_name
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY, INVARIANTS
 from tahoe.protocol.properties import FeatureProperty
 from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, VOID, Array, DataType, Map, Struct, types_in, walk_fields
@@ -139,6 +139,18 @@ def _against_iceberg_v1(protocol: Protocol, metadata: Metadata) -> str | None:
         return f"the type of {', '.join(changed)} was widened in a way that Iceberg does not support"
     columns = [".".join(path) for path, field in walk_fields(metadata.schema) if isinstance(field.type, Array | Map) or field.type == VOID]
     return f"IcebergCompatV1 does not support columns of type array, map or void: {', '.join(columns)}" if columns else None
+
+
+# The properties with the names of the columns in which data files keep row ids and versions.
+_ROW_ID_COLUMNS = ("delta.rowTracking.materializedRowIdColumnName", "delta.rowTracking.materializedRowCommitVersionColumnName")
+
+
+def _named_like_row_ids(protocol: Protocol, metadata: Metadata) -> str | None:
+    """Protocol: "Writer Requirements for Row Tracking". The values of such a column would be taken for row ids."""
+    mode = mapping_mode(protocol, metadata.configuration)
+    kept = {name.lower() for key in _ROW_ID_COLUMNS if (name := metadata.configuration.get(key))}
+    taken = [column.name for column in metadata.schema if not kept.isdisjoint((column.name.lower(), stored_name(column, mode).lower()))]
+    return f"data files keep row ids in columns named {', '.join(taken)}; rename or drop those of the table" if taken else None
 
 
 FEATURES: tuple[Feature, ...] = (
@@ -290,9 +302,9 @@ FEATURES: tuple[Feature, ...] = (
         properties=(
             "delta.enableRowTracking",
             "delta.rowTrackingSuspended",
-            "delta.rowTracking.materializedRowIdColumnName",
-            "delta.rowTracking.materializedRowCommitVersionColumnName",
+            *_ROW_ID_COLUMNS,
         ),
+        conflict=_named_like_row_ids,
     ),
     Feature(
         name="inCommitTimestamp",
@@ -457,12 +469,7 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
         AppendOnlyTableError: the write would remove rows from an append-only table.
     """
     check_readable(protocol, metadata, table=table)
-    if protocol.writer_version not in WRITER_VERSIONS:
-        raise _unknown_version(protocol, table)
-    supported = supported_features(protocol)
-    unknown = sorted(name for name in supported if feature_named(name) is None)
-    if unknown:
-        raise UnsupportedWriterFeatureError(table=table, features=", ".join(unknown), tahoe_version=VERSION)
+    check_known(protocol, table=table)
     for feature in active_features(protocol, metadata):
         if feature.writes is Writes.NONE:
             raise WriteNotImplementedError(table=table, rule=feature.rule, feature=feature.name, tahoe_version=VERSION)
@@ -471,6 +478,19 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
             raise InvalidPropertyError(property=name, table=table, value="true", detail=detail)
         if feature.writes is Writes.APPENDS and removes_data:
             raise AppendOnlyTableError(table=table)
+
+
+def check_known(protocol: Protocol, *, table: str) -> None:
+    """Refuse a table whose log may contain what tahoe does not know, and would lose in a checkpoint or delete with old commits.
+
+    Raises:
+        UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the writer version, or a writer feature, is unknown.
+    """
+    if protocol.writer_version not in WRITER_VERSIONS:
+        raise _unknown_version(protocol, table)
+    unknown = sorted(name for name in supported_features(protocol) if feature_named(name) is None)
+    if unknown:
+        raise UnsupportedWriterFeatureError(table=table, features=", ".join(unknown), tahoe_version=VERSION)
 
 
 def keeps_partitions_in_files(protocol: Protocol, metadata: Metadata) -> bool:

@@ -11,6 +11,7 @@ from datetime import date
 import pyarrow as pa
 
 from tahoe.errors import InvalidArgumentError, ManifestModeError
+from tahoe.protocol.features import check_known
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.tags import Tag, tags_of
 from tahoe.storage import system_env
@@ -26,6 +27,7 @@ from tahoe.table.maintenance.foreign_sources import ForeignSource, ParquetSource
 from tahoe.table.maintenance.iceberg_source import IcebergSource
 from tahoe.table.maintenance.restore import RestoreReport, RestoreRequest, restore
 from tahoe.table.maintenance.tags import TagReport, TagRequest, create_tag, drop_tag
+from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 
 
@@ -260,8 +262,12 @@ class TableLifecycle(TableReader):
 
         >>> table.create_checkpoint()
         1
+
+        Raises:
+            UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the table has a writer feature that tahoe does not know: a
+                checkpoint would lose what the feature keeps in the log.
         """
-        snapshot = self.snapshot()
+        snapshot = self._known_snapshot()
         write_checkpoint(snapshot)
         return snapshot.version
 
@@ -274,7 +280,9 @@ class TableLifecycle(TableReader):
         Raises:
             InvalidOptionError: the versions are not a range.
             MissingVersionError: the log lacks some of these commits.
+            UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: see `create_checkpoint`.
         """
+        self._known_snapshot()
         compact_log(self.log, starting_version, ending_version)
 
     def cleanup_metadata(self) -> int:
@@ -287,8 +295,17 @@ class TableLifecycle(TableReader):
 
         Returns:
             the number of deleted files.
+
+        Raises:
+            UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: see `create_checkpoint`.
         """
-        return len(clean_log(self.snapshot()))
+        return len(clean_log(self._known_snapshot()))
+
+    def _known_snapshot(self) -> Snapshot:
+        """The newest version, if tahoe knows everything that its log may contain."""
+        snapshot = self.snapshot()
+        check_known(snapshot.protocol, table=self.url)
+        return snapshot
 
 
 def _partition_columns(table: TableReader, given: Struct | pa.Schema | None) -> Struct:
