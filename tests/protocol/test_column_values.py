@@ -104,6 +104,14 @@ def test_the_first_number_is_the_start():
     assert Identity(start=10, step=5).moved_to(10).next == 15
 
 
+@given(start=st.integers(-100, 100), step=st.integers(-7, 7).filter(bool), mark=st.integers(-1000, 1000))
+def test_the_next_number_is_one_of_the_column_whatever_mark_another_writer_left(start, step, mark):
+    """A mark between two numbers shifted all later ones, and a mark before the start gave numbers before it."""
+    following = Identity(start=start, step=step, high_water_mark=mark).next
+    possible = (start + k * step for k in range(2000))
+    assert following == next(number for number in possible if (number - mark) * step > 0)
+
+
 def test_numbers_that_no_long_holds_are_refused():
     full = Identity(start=1, step=1, high_water_mark=LONG_MAX - 2)
     full.check_room(2, table="t", column="i")

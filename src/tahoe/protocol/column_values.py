@@ -57,7 +57,10 @@ class Identity:
 
     @property
     def next(self) -> int:
-        return self.start if self.high_water_mark is None else self.high_water_mark + self.step
+        """The first value beyond the high-water mark. Another writer's mark may be between two values, or before `start`."""
+        if self.high_water_mark is None:
+            return self.start
+        return self.start + max((self.high_water_mark - self.start) // self.step + 1, 0) * self.step
 
     def moved_to(self, value: int) -> Identity:
         """With the high-water mark raised to a value, or to the next value after it that steps can reach. It never goes back."""
