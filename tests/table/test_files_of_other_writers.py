@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import json
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 import tahoe
 from tahoe.errors import InvalidDataFileError, UnsupportedOperationError
 from tahoe.protocol.actions import Add, Metadata
+from tahoe.protocol.schema import BYTE, DOUBLE, Array, Field, Struct, encode_type
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.maintenance.clustering import OrderRequest
 from tahoe.table.maintenance.optimize import OptimizeRequest, optimize
@@ -208,3 +210,37 @@ def test_a_partition_value_without_a_time_zone_keeps_its_text(order: OrderReques
     assert [sorted(reader.to_arrow().to_pylist(), key=lambda row: row["id"]) for reader in readers] == before
     found = sorted(str(add.partition_values["at"]) for add in readers[1].snapshot().live.adds())
     assert found == ["2020-01-01 00:00", "2020-01-01 00:00:00", "2020-01-01T05:00:00Z", "None"]
+
+
+# --- user-defined types
+
+VECTOR = {
+    "type": "udt",
+    "class": "org.apache.spark.ml.linalg.VectorUDT",
+    "pyClass": "pyspark.ml.linalg.VectorUDT",
+    "sqlType": Struct((Field(name="type", type=BYTE, nullable=False), Field(name="values", type=Array(element=DOUBLE)))),
+}
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_a_user_defined_type_of_spark_is_read_as_its_sql_type(is_inside: bool) -> None:
+    """The reference stores the type in the schema, and its values as those of the SQL type."""
+    kind = {**VECTOR, "sqlType": encode_type(VECTOR["sqlType"])}
+    declared = {"type": "array", "elementType": kind, "containsNull": True} if is_inside else kind
+    columns = [{"name": "id", "type": "long"}, {"name": "v", "type": declared}]
+    stored = pa.struct([("type", pa.int8()), ("values", pa.list_(pa.float64()))])
+    value = {"type": 1, "values": [1.0, 2.0]}
+    rows = pa.table({"id": [1], "v": pa.array([[value] if is_inside else value], pa.list_(stored) if is_inside else stored)})
+    out = io.BytesIO()
+    pq.write_table(rows, out)
+    env = memory_env()
+    env.store.put("0.parquet", out.getvalue())
+    stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":1},"nullCount":{"id":0,"v":0}}'
+    metadata = Metadata(id="t", schema_string=json.dumps({"type": "struct", "fields": columns}))
+    put_commit(env, 0, [PROTOCOL, metadata, Add(path="0.parquet", size_bytes=out.tell(), modification_time_ms=0, stats=stats)])
+    table = tahoe.Table("memory://t", env=env)
+    assert table.to_arrow().to_pylist() == rows.to_pylist()
+    assert table.scan("id = 2").kept_files == 0
+    table.append(rows)
+    assert table.to_arrow().to_pylist() == rows.to_pylist() * 2
+    assert '"udt"' in table.snapshot().metadata.schema_string

@@ -196,6 +196,8 @@ def _decode(value: Any, path: tuple[str, ...], table: str) -> DataType:
                 value=_decode(_member(value, "valueType", path), (*path, "value"), table),
                 value_contains_null=value.get("valueContainsNull", True) is not False,
             )
+        case "udt":  # a user-defined type of Spark, as other writers store it; data files have its SQL type
+            return _decode(_member(value, "sqlType", path), path, table)
         case other:
             raise UnsupportedDataTypeError(table=table, column=".".join(path[1:]) or "<root>", type=other)
 
@@ -238,14 +240,6 @@ def _decode_name(name: str, path: tuple[str, ...], table: str) -> DataType:
     if name == "null":
         return VOID
     raise UnsupportedDataTypeError(table=table, column=".".join(path[1:]) or "<root>", type=name)
-
-
-def without_user_types(value: Any) -> Any:
-    """The JSON value of a schema in which each of Spark's user-defined types is its underlying SQL type, as in Spark's own files."""
-    if isinstance(value, dict):
-        is_user_type = value.get("type") == "udt" and "sqlType" in value
-        return without_user_types(value["sqlType"]) if is_user_type else {name: without_user_types(item) for name, item in value.items()}
-    return [without_user_types(item) for item in value] if isinstance(value, list) else value
 
 
 def encode_type(data_type: DataType) -> Any:

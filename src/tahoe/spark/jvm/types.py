@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pyspark.sql.types import StructType
 
-from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema, without_user_types
+from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
 
 # Prefix of the column metadata that concerns only the log and the data files.
 _LOG_METADATA = "delta."
@@ -22,7 +22,7 @@ def delta_schema(schema: StructType, *, table: str) -> Struct:
     Raises:
         UnsupportedDataTypeError: a column has a type that Delta does not support; names the column.
     """
-    return parse_schema(json.dumps(without_user_types(schema.jsonValue())), table=table)
+    return parse_schema(schema.json(), table=table)
 
 
 def spark_schema(schema: Struct) -> StructType:

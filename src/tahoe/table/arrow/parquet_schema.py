@@ -5,7 +5,6 @@ Protocol: "Delta Data Type to Parquet Type Mappings". Files of Spark have its sc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tahoe.errors import InvalidActionError, UnsupportedDataTypeError
-from tahoe.protocol.schema import Field, Struct, as_nullable, map_fields, parse_schema, without_user_types
+from tahoe.protocol.schema import Field, Struct, as_nullable, map_fields, parse_schema
 from tahoe.table.arrow.types import delta_schema
 
 # Spark's key for the schema of the rows that it wrote.
@@ -45,7 +44,7 @@ def schema_of_footer(footer: pq.FileMetaData, *, table: str) -> Struct:
 def _spark_schema(footer: pq.FileMetaData, table: str) -> Struct | None:
     text = (footer.metadata or {}).get(SPARK_SCHEMA)
     try:
-        return None if text is None else parse_schema(json.dumps(without_user_types(json.loads(text))), table=table)
+        return None if text is None else parse_schema(text.decode(), table=table)
     except (ValueError, InvalidActionError):  # of a Spark before 1.2: Spark uses the Parquet types too
         return None
 
