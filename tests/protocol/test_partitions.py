@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tahoe.errors import DeltaError, InvalidPartitionValueError, PathOutsideTableError, UnsupportedOperationError
 from tahoe.protocol.file_paths import canonical_key, decode_path, encode_path, encode_url, resolve_path
-from tahoe.protocol.partitions import format_partition_value, parse_partition_value, partition_folder
+from tahoe.protocol.partitions import ascii_folder, format_partition_value, parse_partition_value, partition_folder
 from tahoe.protocol.schema import BINARY, BOOLEAN, BYTE, DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -118,6 +118,7 @@ def test_folders_are_named_as_hive_names_them():
     assert partition_folder(["ts", "a/b"], values) == "ts=2021-09-08 11%3A11%3A11/a%2Fb=x%3D1"
     assert partition_folder(["n", "e"], values) == "n=__HIVE_DEFAULT_PARTITION__/e=ä b%25"
     assert partition_folder([], {}) == ""
+    assert ascii_folder(["n", "e"], values) == "n=__HIVE_DEFAULT_PARTITION__/e=%C3%A4 b%25"
 
 
 # The unescaped path and how the reference's log has it.

@@ -329,6 +329,15 @@ def partition_folder(columns: Iterable[str], values: Mapping[str, str | None]) -
     return "/".join(f"{_escape_folder(name)}={_escape_folder(values[name] or HIVE_NULL)}" for name in columns)
 
 
+def ascii_folder(columns: Iterable[str], values: Mapping[str, str | None]) -> str:
+    """The folder of a partition for new files: `partition_folder` with escapes for the bytes of other characters, too.
+
+    A URI may have such a character as it is or escaped. Readers that compare URIs as texts would take the two spellings for two files.
+    """
+    folder = partition_folder(columns, values)
+    return folder if folder.isascii() else "".join(c if c.isascii() else "".join(f"%{byte:02X}" for byte in c.encode()) for c in folder)
+
+
 def timestamp_in_folder(text: str) -> str:
     """A timestamp of `partitionValues` as Hive spells it in the names of folders, in UTC. Without a time zone it is spelled so already."""
     return _timestamp_text(to_micros(parse_timestamp(text, UTC)), " ", always_fraction=False) if has_zone(text) else text

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tahoe.protocol.column_mapping import column_id
-from tahoe.protocol.partitions import format_partition_value, partition_folder
+from tahoe.protocol.partitions import ascii_folder, format_partition_value
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow.compression import arrow_codec
 from tahoe.table.arrow.file_columns import GREGORIAN
@@ -40,7 +40,7 @@ def new_key(plan: WritePlan, values: Mapping[str, str | None], folder: str | Non
     """
     codec = arrow_codec(plan.metadata.configuration, table=plan.url)
     name = f"part-00000-{plan.table.env.new_id()}-c000.{'' if codec == 'none' else f'{codec}.'}parquet"
-    return "/".join(filter(None, (folder, partition_folder(plan.physical_partition_columns, values), name)))
+    return "/".join(filter(None, (folder, ascii_folder(plan.physical_partition_columns, values), name)))
 
 
 def serialised(plan: WritePlan, values: Mapping[str, Any]) -> dict[str, str | None]:
