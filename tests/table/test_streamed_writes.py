@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tahoe
-from tahoe.errors import DeltaError, InvalidArgumentError, NotNullViolationError
+from tahoe.errors import DeltaError, InvalidArgumentError, NotNullViolationError, StorageRefusedError
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.table.arrow import row_stream
 from tahoe.table.verify.check import check
@@ -164,3 +166,40 @@ def test_values_that_do_not_repeat_have_no_dictionary(tmp_path: Path) -> None:
     columns = [footer.column(n) for n in range(footer.num_columns)]
     assert {column.path_in_schema for column in columns if not column.has_dictionary_page} == {"unique", "texts", "decimals"}
     assert table.to_arrow() == pa.table(data)
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk of temporary files is full."""
+    if not os.path.exists("/dev/full"):
+        pytest.skip("only Linux has /dev/full")
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda *_, **__: open("/dev/full", "r+b"))  # noqa: SIM115
+    monkeypatch.setattr(open_files, "_MEMORY_BYTES", 2000)
+    monkeypatch.setattr(open_files, "_OPEN_FILES_MAX", 1)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_of_temporary_files_is_named_and_nothing_is_left_of_the_write() -> None:
+    table = tahoe.Table("/t", env=memory_env())
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for partition, size in (("a", 10), ("b", 10), ("b", 100_000)):
+            yield pa.record_batch({"p": [partition] * 10, "s": [os.urandom(size // 10) for _ in range(10)]})
+
+    with pytest.raises(StorageRefusedError, match=f"{tempfile.gettempdir()}.*write a temporary file.*No space left"):
+        table.append(rows(), partition_by=["p"])
+    assert list(table.env.store.walk()) == []
+
+
+@pytest.mark.usefixtures("full_disk")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that cannot be closed either
+@pytest.mark.parametrize("z_order_by", [[], ["n"]])
+def test_a_full_disk_of_temporary_files_is_named_by_optimize(z_order_by: list[str]) -> None:
+    table = tahoe.Table("/t", env=memory_env())
+    for start in (0, 1000):
+        table.append(pa.table({"n": range(start, start + 1000)}))
+    before = {info.key for info in table.env.store.walk()}
+    with pytest.raises(StorageRefusedError, match="write a temporary file"):
+        table.optimize(z_order_by=z_order_by)
+    assert {info.key for info in table.env.store.walk()} == before
+    assert table.count() == 2000

@@ -23,7 +23,7 @@ class StorageRefusedError(StorageUnavailableError):
 
     condition = "DELTA_STORAGE_REFUSED"
     what = "{table}: the storage refused to {operation}: {detail}."
-    todo = "Check that the location exists and that you have permission to write to it."
+    todo = "Check that the location exists, that it has space left, and that you have the permissions for this."
 
 
 class AtomicCreateUnsupportedError(StorageRefusedError):

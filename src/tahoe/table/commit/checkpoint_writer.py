@@ -34,6 +34,7 @@ from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.compression import arrow_codec
 from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX
 from tahoe.table.arrow.statistics import STATS_PARSED, parsed_statistics, texts_of_parsed
+from tahoe.table.arrow.temporary import temporary_disk_named
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.commit.file_order import order_of
 from tahoe.table.log.checkpoint import TOMBSTONE, read_checkpoint, read_tombstones, tombstones
@@ -325,6 +326,7 @@ class _Writer:
             files += count
         return found, files
 
+    @temporary_disk_named()
     def _put_parquet(
         self,
         key: str,

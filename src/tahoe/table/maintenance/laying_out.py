@@ -26,6 +26,7 @@ from tahoe.table.arrow.chunks import joined_table, reordered_table
 from tahoe.table.arrow.layout import SAMPLE_ROWS_PER_LEAF, Assigner, Layout, plan_layout, row_order
 from tahoe.table.arrow.row_stream import groups
 from tahoe.table.arrow.spool import Spool
+from tahoe.table.arrow.temporary import temporary_disk_named
 from tahoe.table.arrow.types import arrow_field
 from tahoe.table.maintenance.clustering import CubeBin, keys_of
 from tahoe.table.maintenance.compaction import Bin
@@ -114,6 +115,7 @@ def lay_out_in_threads(plan: WritePlan, bins: Sequence[Bin]) -> Iterator[Rewritt
         yield from threads.map(lay_out, bins)
 
 
+@temporary_disk_named()
 def _lay_out(job: _Job, at_once: int) -> Rewritten:
     """Write the live rows of a cube's files as new files.
 

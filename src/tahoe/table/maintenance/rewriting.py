@@ -22,6 +22,7 @@ from tahoe.protocol.predicate import is_nan
 from tahoe.protocol.schema import DOUBLE, FLOAT, VOID, Field, types_in
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.row_stream import groups
+from tahoe.table.arrow.temporary import temporary_disk_named
 from tahoe.table.reading.rows import DataFile, data_files, live_pieces, tracked_fields
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
@@ -88,6 +89,7 @@ def rewrite_of(plan: WritePlan, numbers: Sequence[int]) -> Rewrite:
     )
 
 
+@temporary_disk_named()
 def rewrite(work: Rewrite) -> Rewritten:
     """Write the live rows of a bin's files as one file, with statistics.
 

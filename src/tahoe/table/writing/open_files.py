@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from tahoe.errors import MetadataChangedException
 from tahoe.protocol.properties import TARGET_FILE_SIZE
+from tahoe.table.arrow.temporary import temporary_disk_named
 from tahoe.table.writing.footers import read_statistics
 from tahoe.table.writing.parquet_files import as_stored, columns_with_nan, new_key, parquet_writer, plain_value, serialised
 from tahoe.table.writing.write_plan import WritePlan
@@ -83,7 +84,8 @@ class OpenFiles:
         for file in self._open.values():
             with suppress(OSError, ValueError, pa.ArrowException):  # an open writer would be closed later, without its file
                 file.writer.close()
-            file.out.close()
+            with suppress(OSError):  # what is buffered for a full disk
+                file.out.close()
         if error is not None:
             self.plan.table.env.discard(file.key for file in self._written)
 
@@ -92,6 +94,7 @@ class OpenFiles:
 
         Raises:
             ReplaceWhereMismatchError: the rows are not of a partition that the write replaces.
+            StorageRefusedError: the disk of temporary files is full.
         """
         for part in partitions(rows, self.plan):
             if part.rows.num_rows:
@@ -103,6 +106,7 @@ class OpenFiles:
             self._put(key)
         return self._written if self._folder else self._with_statistics()
 
+    @temporary_disk_named()
     def _write_part(self, values: Mapping[str, str | None], rows: pa.Table) -> None:
         key, with_nan = tuple(values.values()), columns_with_nan(rows)
         file = self._open.pop(key, None)
@@ -126,6 +130,7 @@ class OpenFiles:
         writer = parquet_writer(self.plan, out, rows, with_nan, footers)
         return _OpenFile(values=values, with_nan=with_nan, memory_bytes=memory_bytes, out=out, writer=writer, footers=footers)
 
+    @temporary_disk_named()
     def _put(self, key: tuple[str | None, ...]) -> None:
         """Put a file. It is among those written before: an interruption may come between any two lines."""
         file, env = self._open.pop(key), self.plan.table.env
