@@ -81,12 +81,18 @@ def dead(found: Tree, *actions: Any, cutoff_ms: int = 100, url: str = URL, **ter
         ("file://localhost/data/t/x", "x"),
         ("file:/mnt/other/name/of/t/p=1/x", "p=1/x"),  # the same folder by another path
         ("s3a://bucket/t/é", "é"),
+        ("p=a/x", "p=A/x"),  # on a disk that ignores case, as of macOS, in the folder of another partition
+        ("p=%C3%A9/x", "p=e\u0301/x"),
     ],
 )
 @pytest.mark.parametrize("kind", [Add, Remove])
 def test_a_file_that_an_action_names_is_kept_however_it_is_spelled(path: str, key: str, kind: type[Any]) -> None:
     fields = {"size_bytes": 1, "modification_time_ms": 1} if kind is Add else {"deletion_timestamp_ms": 1}
     assert dead(tree(key, "dead"), kind(path=path, **fields)) == ["dead"]
+
+
+def test_storages_other_than_disks_tell_names_by_their_case() -> None:
+    assert dead(tree("p=A/x"), add("p=a/x"), url="s3a://bucket/t") == ["p=A/x"]
 
 
 @pytest.mark.parametrize("path", ["file:///data/t/v/a%20b.bin", "/data/t/v/a b.bin", "file:/elsewhere/v/a%20b.bin"])

@@ -8,7 +8,7 @@ Works on columns, because a table may have millions of files.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ from tahoe.protocol.actions import Action, Add, Cdc, DeletionVectorDescriptor, R
 from tahoe.protocol.deletion_vector import ABSOLUTE, INLINE, vector_location
 from tahoe.protocol.file_paths import canonical_key
 from tahoe.protocol.json_text import is_text
+from tahoe.storage.locations import LOCAL_SCHEME, split_url
 from tahoe.table.arrow.chunks import is_in
 from tahoe.table.log.file_parts import AMBIGUOUS
 from tahoe.table.log.live_files import LiveFiles
@@ -76,24 +77,34 @@ class Keys:
         keys: their keys, some of them perhaps more than once.
         names: the names, without folders, of files that absolute paths place outside the table's folder. A symbolic link, a mount or
             another scheme may give the folder several urls, so any file of such a name may be the one that is meant.
+        ignore_case: whether the storage may list a file under a name that differs in upper and lower case, or in the composition of
+            letters with accents. On macOS the partitions `p=A` and `p=a` are one folder, which is listed under the name that it got first.
     """
 
     keys: list[pa.ChunkedArray]
     names: frozenset[str]
+    ignore_case: bool = False
 
     def has(self, keys: pa.ChunkedArray) -> pa.ChunkedArray:
         """For each key, whether it may be one of these files."""
         chunks = [chunk for column in self.keys for chunk in column.chunks]
-        found = is_in(keys, pa.chunked_array(chunks, pa.string()))
+        mine = pa.chunked_array(chunks, pa.string())
+        found = is_in(keys, mine)
+        if self.ignore_case:
+            found = pc.or_(found, is_in(_without_case(keys), _without_case(mine)))
         if self.names:
             names = pa.chunked_array([pa.array(sorted(self.names), pa.string())])
             found = pc.or_(found, is_in(pc.replace_substring_regex(keys, r"(?s)^.*/", ""), names))
         return found
 
 
+def _without_case(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.utf8_lower(pc.utf8_normalize(keys, "NFC"))
+
+
 def with_keys(known: Keys, keys: pa.ChunkedArray) -> Keys:
     """These files and others, by their keys."""
-    return Keys(keys=[*known.keys, keys], names=known.names)
+    return replace(known, keys=[*known.keys, keys])
 
 
 def keys_of(named: Iterable[NamedFiles], table_url: str) -> Keys:
@@ -116,7 +127,7 @@ def keys_of(named: Iterable[NamedFiles], table_url: str) -> Keys:
             else:
                 resolved.add(vector_key(vector, table_url))
     keys.append(pa.chunked_array([pa.array(sorted(filter(is_text, resolved)), pa.string())]))
-    return Keys(keys=keys, names=frozenset(filter(is_text, names)))
+    return Keys(keys=keys, names=frozenset(filter(is_text, names)), ignore_case=split_url(table_url)[0] == LOCAL_SCHEME)
 
 
 def vector_key(vector: str, table_url: str) -> str:
