@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from tahoe.errors import InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError
+import tahoe
+from tahoe.errors import DeltaConcurrentModificationException, InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import CommitInfo, Metadata, Protocol, encode_commit
 from tahoe.storage.memory import MemoryStore, Operation
@@ -138,3 +140,20 @@ def test_of_a_large_commit_only_the_first_line_is_read(is_first: bool):
     assert found.fields["operation"] == "WRITE"
     assert store.calls[Operation.GET] == (0 if is_first else 1)
     assert log.commit_info(1) is None
+
+
+def test_a_time_that_no_calendar_has_is_the_last_one() -> None:
+    """A clock was wrong, or a writer has put microseconds for milliseconds."""
+    table = tahoe.Table("/t", env=memory_env(300_000_000_000_000))
+    table.append(pa.table({"id": [1]}), properties={"delta.enableChangeDataFeed": "true"})
+    table.append(pa.table({"id": [2]}))
+    assert [commit["timestamp"].year for commit in table.history()] == [9999, 9999]
+    assert table.changes(start_version=0)["_commit_timestamp"][0].as_py().year == 9999
+    assert "9999" in table._repr_html_()
+    with pytest.raises(TimestampOutOfRangeError, match="9999"):
+        table.snapshot(timestamp="2026-01-01")
+    mine = table.transaction()
+    mine.delete("id = 1")
+    tahoe.Table(table.url, env=table.env).delete("id = 1")
+    with pytest.raises(DeltaConcurrentModificationException, match="9999"):
+        mine.commit()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import print_json, print_records, print_table
 from tahoe.cli.values import cell, flat, second, with_numbers
+from tahoe.protocol.moments import moment_of
 from tahoe.table.inspection.versions import commits
 
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Print at most this many commits, newest first.")]
@@ -39,7 +39,7 @@ def history(
 
 
 def _commit(row: dict[str, Any]) -> dict[str, Any]:
-    timestamp = datetime.fromtimestamp(row["timestamp"] / 1000, UTC)
+    timestamp = moment_of(row["timestamp"])
     return {**row, "timestamp": timestamp, "operation_metrics": with_numbers(row["operation_metrics"])}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow.compute as pc
@@ -11,6 +11,7 @@ from rich.filesize import decimal as size_text
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import fact_grid, open_console, print_json, printable
 from tahoe.cli.values import moment
+from tahoe.protocol.moments import moment_of
 from tahoe.protocol.names import dotted
 from tahoe.table.reading.snapshot import Snapshot
 
@@ -40,7 +41,7 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "location": snapshot.url,
         "version": snapshot.version,
-        "timestamp": datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+        "timestamp": moment_of(snapshot.timestamp_ms),
         "name": snapshot.metadata.name,
         "description": snapshot.metadata.description,
         "id": snapshot.metadata.id,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import Enum
 from itertools import chain
 from typing import Any, TypeAlias
@@ -32,6 +31,7 @@ from tahoe.protocol import clustering, properties
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, FileAction, Metadata, Protocol, Remove, Txn
 from tahoe.protocol.column_values import without_high_water_marks
 from tahoe.protocol.features import supported_features
+from tahoe.protocol.moments import moment_of
 
 RowIndexes: TypeAlias = BitMap64
 """Rows of one file, by their row index."""
@@ -137,7 +137,7 @@ class Winner:
     def __str__(self) -> str:
         fields = self.info.fields
         operation, timestamp, user = fields.get("operation", "an unknown operation"), fields.get("timestamp"), fields.get("userName")
-        when = f" at {datetime.fromtimestamp(timestamp / 1000, UTC).isoformat(timespec='seconds')}" if isinstance(timestamp, int) else ""
+        when = f" at {moment_of(timestamp).isoformat(timespec='seconds')}" if isinstance(timestamp, int) else ""
         return f"version {self.version}: {operation}{when}{f' by {user}' if user else ''}"
 
 

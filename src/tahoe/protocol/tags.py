@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TypeGuard
 
 from tahoe.errors import InvalidTagNameError, InvalidTimeTravelError
 from tahoe.protocol.actions import DomainMetadata, domain_configuration, invalid_domain
 from tahoe.protocol.log_files import VERSION_MAX
+from tahoe.protocol.moments import moment_of
 
 FEATURE = "domainMetadata"
 PREFIX = "io.tahoe.tag."
@@ -48,11 +49,11 @@ class Tag:
 
     @property
     def created(self) -> datetime:
-        return _EPOCH + timedelta(milliseconds=self.created_ms)
+        return moment_of(self.created_ms)
 
     @property
     def expires(self) -> datetime | None:
-        return None if self.expires_ms is None else _EPOCH + timedelta(milliseconds=self.expires_ms)
+        return None if self.expires_ms is None else moment_of(self.expires_ms)
 
     def holds(self, now_ms: int) -> bool:
         """Whether the tag keeps its version from being deleted."""

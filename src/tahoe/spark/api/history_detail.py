@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 )
 
 from tahoe.protocol.features import supported_features
+from tahoe.protocol.moments import moment_of
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.table.arrow.types import arrow_schema
@@ -136,4 +137,4 @@ def detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:
 
 
 def _moment(timestamp_ms: int) -> datetime:
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return moment_of(timestamp_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from tahoe.errors import (
@@ -28,6 +28,7 @@ from tahoe.errors import (
 from tahoe.protocol.actions import DomainMetadata
 from tahoe.protocol.feature_upgrade import upgrade
 from tahoe.protocol.features import check_writable, supported_features
+from tahoe.protocol.moments import moment_of
 from tahoe.protocol.properties import DELETED_FILE_RETENTION, LOG_RETENTION
 from tahoe.protocol.tags import FEATURE, PREFIX, Tag, check_tag_name, tag_of, tags_of
 from tahoe.table.commit.continuity import check_same_table
@@ -130,7 +131,7 @@ def _expires_ms(request: TagRequest, now_ms: int, table: str) -> int | None:
 
 
 def _text(moment_ms: int) -> str:
-    return datetime.fromtimestamp(moment_ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+    return moment_of(moment_ms).isoformat(sep=" ", timespec="seconds")
 
 
 @dataclass(kw_only=True)

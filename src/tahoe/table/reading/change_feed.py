@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -49,6 +49,7 @@ from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.features import setting
 from tahoe.protocol.log_files import LogFile, commit_name
+from tahoe.protocol.moments import moment_of
 from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
@@ -231,7 +232,7 @@ class ChangeFeed:
 def _file(commit: CommitChanges, path: str, values: Mapping[str, str | None] | None, size: int | None, kind: str | None = None) -> Add:
     """The add action for a file of a part. Planning has ensured that the size is known."""
     time_ms = commit.timestamp_ms
-    moment = None if time_ms is None else format_partition_value(datetime.fromtimestamp(time_ms / 1000, UTC), TIMESTAMP)
+    moment = None if time_ms is None else format_partition_value(moment_of(time_ms), TIMESTAMP)
     constants = {COMMIT_VERSION: str(commit.version), COMMIT_TIMESTAMP: moment, **({} if kind is None else {CHANGE_TYPE: kind})}
     assert size is not None
     return Add(path=path, partition_values={**(values or {}), **constants}, size_bytes=size, modification_time_ms=time_ms or 0)

@@ -16,6 +16,7 @@ from tahoe.errors import CommitGoneError, InvalidTimeTravelError, MissingActionE
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import CommitInfo
 from tahoe.protocol.log_files import LogFile
+from tahoe.protocol.moments import moment_of
 from tahoe.protocol.properties import IN_COMMIT_TIMESTAMPS_FROM_TIME as FROM_TIME
 from tahoe.protocol.properties import IN_COMMIT_TIMESTAMPS_FROM_VERSION as FROM_VERSION
 from tahoe.table.log.delta_log import Log
@@ -194,4 +195,4 @@ def parse_timestamp(value: str | date, *, table: str) -> int:
 
 
 def _text(timestamp_ms: int) -> str:
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")
+    return moment_of(timestamp_ms).isoformat(sep=" ", timespec="milliseconds")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
 import pyarrow.compute as pc
 
+from tahoe.protocol.moments import moment_of
 from tahoe.protocol.names import quoted
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot_state import SnapshotState
@@ -78,4 +78,4 @@ def _lines(text: str) -> str:
 
 
 def _moment(timestamp_ms: Any) -> str:
-    return "" if not isinstance(timestamp_ms, int) else f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return "" if not isinstance(timestamp_ms, int) else f"{moment_of(timestamp_ms):%Y-%m-%d %H:%M:%S} UTC"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tahoe.errors import InvalidTimeTravelError, NotADeltaTableError, TableNotFoundError
 from tahoe.protocol.actions import Protocol
+from tahoe.protocol.moments import moment_of
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.time_zones import zone_of
 from tahoe.storage import system_env
@@ -286,7 +287,7 @@ class TableReader:
         ['WRITE', 'CREATE TABLE']
         """
         commits = history(self.snapshot(), limit)
-        return [{**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits]
+        return [{**c.info.fields, "version": c.version, "timestamp": moment_of(c.timestamp_ms)} for c in commits]
 
     @takes(
         start_version=VERSION,
