@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeGuard
 
 from tahoe.errors import InvalidTagNameError, InvalidTimeTravelError
@@ -29,8 +29,6 @@ _NAME = re.compile(NAME)
 
 # `t@17` and `t@20260131120000000` are a mistake for, and a timestamp; `t@v17` is a version.
 _NUMBER = re.compile(r"[vV]?[0-9]+")
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
