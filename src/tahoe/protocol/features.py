@@ -24,11 +24,11 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.change_feed import taken_names
-from tahoe.protocol.column_mapping import mapping_mode, stored_name
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY, INVARIANTS
+from tahoe.protocol.feature_conflicts import ROW_ID_COLUMNS, against_iceberg_v1, named_like_row_ids
 from tahoe.protocol.properties import FeatureProperty
-from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, VOID, Array, DataType, Map, Struct, types_in, walk_fields
-from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes, is_widening_for_iceberg, recorded_changes
+from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, DataType, Struct, types_in, walk_fields
+from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes
 
 READER_VERSIONS = range(1, 4)
 WRITER_VERSIONS = range(1, 8)
@@ -126,31 +126,6 @@ def _type_widening(schema: Struct, configuration: Configuration) -> bool:
 
 def _always(_: Struct, __: Configuration) -> bool:
     return True
-
-
-def _against_iceberg_v1(protocol: Protocol, metadata: Metadata) -> str | None:
-    """Protocol: "Writer Requirements for IcebergCompatV1"."""
-    if mapping_mode(protocol, metadata.configuration) == "none":
-        return "it requires delta.columnMapping.mode = name or id"
-    if "deletionVectors" in supported_features(protocol):
-        return "the table supports deletion vectors, which Iceberg cannot read"
-    changed = [".".join(path) for path, before, after in recorded_changes(metadata.schema) if not is_widening_for_iceberg(before, after)]
-    if changed:
-        return f"the type of {', '.join(changed)} was widened in a way that Iceberg does not support"
-    columns = [".".join(path) for path, field in walk_fields(metadata.schema) if isinstance(field.type, Array | Map) or field.type == VOID]
-    return f"IcebergCompatV1 does not support columns of type array, map or void: {', '.join(columns)}" if columns else None
-
-
-# The properties with the names of the columns in which data files keep row ids and versions.
-_ROW_ID_COLUMNS = ("delta.rowTracking.materializedRowIdColumnName", "delta.rowTracking.materializedRowCommitVersionColumnName")
-
-
-def _named_like_row_ids(protocol: Protocol, metadata: Metadata) -> str | None:
-    """Protocol: "Writer Requirements for Row Tracking". The values of such a column would be taken for row ids."""
-    mode = mapping_mode(protocol, metadata.configuration)
-    kept = {name.lower() for key in _ROW_ID_COLUMNS if (name := metadata.configuration.get(key))}
-    taken = [column.name for column in metadata.schema if not kept.isdisjoint((column.name.lower(), stored_name(column, mode).lower()))]
-    return f"data files keep row ids in columns named {', '.join(taken)}; rename or drop those of the table" if taken else None
 
 
 FEATURES: tuple[Feature, ...] = (
@@ -302,9 +277,9 @@ FEATURES: tuple[Feature, ...] = (
         properties=(
             "delta.enableRowTracking",
             "delta.rowTrackingSuspended",
-            *_ROW_ID_COLUMNS,
+            *ROW_ID_COLUMNS,
         ),
-        conflict=_named_like_row_ids,
+        conflict=named_like_row_ids,
     ),
     Feature(
         name="inCommitTimestamp",
@@ -332,7 +307,7 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="compatibility with Iceberg, version 1",
         why="Data files contain the partition columns, timestamps are INT64, and adds carry numRecords. Other violations are refused.",
-        conflict=_against_iceberg_v1,
+        conflict=against_iceberg_v1,
     ),
     Feature(
         name="icebergCompatV2",
