@@ -52,10 +52,10 @@ def test_a_fitted_partition_column_holds_what_the_log_will_say(column: tuple[Any
     kind, values = column
     schema = Struct((Field(name="p", type=kind), Field(name="x", type=Primitive("integer"))))
     data = pa.table({"p": pa.array(values, arrow_type(kind)), "x": pa.array(range(len(values)), pa.int32())})
-    fitted = assign_arrow(data, schema, table="t", partition_columns=["p"]).column("p").to_pylist()
+    fitted = assign_arrow(data, schema, zone=UTC, table="t", partition_columns=["p"]).column("p").to_pylist()
     stored = [parse_partition_value(format_partition_value(value, kind), kind) for value in fitted]
     assert texts(fitted) == texts(stored)
-    as_plain_column = assign_arrow(data, schema, table="t").column("p").to_pylist()
+    as_plain_column = assign_arrow(data, schema, zone=UTC, table="t").column("p").to_pylist()
     assert texts(as_plain_column) == texts(values)
 
 

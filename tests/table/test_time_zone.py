@@ -64,3 +64,44 @@ def test_a_constraint_is_in_the_same_zone(zone, is_let_in):
     else:
         with pytest.raises(CheckConstraintViolatedError):
             table.append(rows(0))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+def test_times_that_are_written_without_a_zone_are_in_the_same_zone(zone):
+    """A condition finds the time that was written, and Arrow data, values of Python and SQL are the same instants, as in Spark."""
+    table, at = make(zone, ()), datetime(2026, 7, 1, 23, 30)
+    table.append(pa.table({"id": [1], "at": [at]}))  # without a zone: neither that of the data nor of this machine
+    table.append(pa.table({"id": [2], "at": [None]}))
+    table.update({"at": at}, "id = 2")
+    table.append(pa.table({"id": [3], "at": [None]}))
+    table.update({"at": "TIMESTAMP'2026-07-01 23:30:00'"}, "id = 3")
+    assert table.count("at = TIMESTAMP'2026-07-01 23:30:00'") == 3
+    assert table.count([("at", "=", at)]) == 3
+
+
+@pytest.mark.parametrize(("zone", "day"), [("UTC", 31), ("America/New_York", 30), ("Asia/Tokyo", 31)])
+def test_the_day_of_an_instant_is_that_of_the_zone(zone, day):
+    table = make(zone, ())
+    table.append(pa.table({"id": [1], "day": pa.array([MIDNIGHT], pa.timestamp("us", "Asia/Tokyo"))}))
+    table.append(pa.table({"id": [2], "at": [MIDNIGHT]}))
+    table.update({"day": "at"}, "id = 2")
+    assert [each.day for each in table.to_arrow(filter="day IS NOT NULL")["day"].to_pylist()] == [day, day]
+
+
+def test_an_instant_stays_the_same_when_clocks_are_put_back():
+    twice = [datetime(2026, 10, 25, hour, 30, tzinfo=UTC) for hour in (0, 1)]  # half past two in Berlin, both
+    table = make("Europe/Berlin", ())
+    table.append(pa.table({"id": [1, 2], "at": pa.array(twice, pa.timestamp("ms", "Europe/Berlin"))}))
+    assert table.to_arrow()["at"].to_pylist() == twice
+
+
+def test_values_inside_of_others_are_in_the_same_zone():
+    env, at = memory_env(), datetime(2026, 7, 1, 23, 30)
+    table = tahoe.Table(env.store.url, env=env, time_zone="Asia/Tokyo")
+    instant, local = pa.timestamp("us", "UTC"), pa.timestamp("us")
+    fields = {"s": pa.struct([("at", instant), ("local", local)]), "l": pa.list_(instant), "m": pa.map_(pa.string(), instant)}
+    table.append(pa.table({"id": [1], **{name: pa.nulls(1, kind) for name, kind in fields.items()}}))
+    utc = datetime(2026, 7, 1, 14, 30, tzinfo=UTC)
+    table.update({"s": {"at": at, "local": utc}, "l": [at, None], "m": {"a": at}})
+    (row,) = table.to_arrow().to_pylist()
+    assert row == {"id": 1, "s": {"at": utc, "local": at}, "l": [utc, None], "m": [("a", utc)]}

@@ -46,7 +46,7 @@ class Table(TableRows):
     Args:
         location: a path or url: `/data/t`, `file:///data/t`, `s3://bucket/t`, `abfss://container@account.dfs.core.windows.net/t`, ...
         storage_options: credentials and settings for object stores.
-        time_zone: of timestamps without a time zone, in filters, constraints, and partition values of early writers.
+        time_zone: of timestamps without a time zone, in filters, constraints, new values, and partition values of early writers.
         env: the outside world, for tests and other hosts; made from location and options if None.
     """
 

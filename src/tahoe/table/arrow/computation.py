@@ -156,6 +156,16 @@ def _whole_quotient(left: Any, right: Any) -> Any:
     return (left - np.fmod(left, right)) // right
 
 
+def _as_long(values: pa.Array) -> pa.Array:
+    """Whole doubles as longs, as FLOOR and CEIL of Spark have them: NaN is 0, and what is too large or too small is the nearest long."""
+    numbers = np.asarray(pc.fill_null(values, 0.0))
+    is_long = np.abs(numbers) < 2.0**63  # false for NaN
+    longs = np.where(is_long, numbers, 0.0).astype(np.int64)
+    longs[numbers >= 2.0**63] = np.iinfo(np.int64).max
+    longs[numbers <= -(2.0**63)] = np.iinfo(np.int64).min
+    return pa.array(longs, mask=np.asarray(values.is_null()))
+
+
 # No double has more digits before or after its point, as it is written.
 _DOUBLE_DIGITS = 345
 _HALF_UP = Context(prec=2 * _DOUBLE_DIGITS, rounding=ROUND_HALF_UP)
@@ -257,7 +267,7 @@ def _cast(call: Call, values: pa.Array) -> pa.Array:
     if pa.types.is_string(given):
         return _number_of(values).cast(wanted)
     if pa.types.is_timestamp(given) or pa.types.is_date(given):
-        return _moment(values, kind, zone)
+        return moment(values, kind, zone)
     if isinstance(kind, Decimal):
         return _as_decimal(values, kind)
     if pa.types.is_integer(wanted) and (pa.types.is_floating(given) or pa.types.is_decimal(given)):
@@ -285,8 +295,8 @@ _PARSERS: Mapping[DataType, Callable[[str, tzinfo], Any]] = {
 }
 
 
-def _moment(values: pa.Array, kind: DataType, zone: tzinfo) -> pa.Array:
-    """Dates and timestamps as each other: local times are those of the zone."""
+def moment(values: pa.Array, kind: DataType, zone: tzinfo) -> pa.Array:
+    """Dates and timestamps as each other, or as texts: local times are those of the zone."""
     name, given = zone_name(zone), values.type
     if kind == STRING:
         return values.cast(pa.string())
@@ -356,10 +366,10 @@ _PLAIN: Mapping[str, Callable[..., pa.Array]] = {
     "/": lambda left, right: _divided(left, right, np.divide),
     "div": lambda left, right: _divided(left, right, _whole_quotient),
     "%": lambda left, right: _divided(left, right, np.fmod),
-    "negative": lambda values: pc.negate_checked(values),
+    "negative": pc.negate_checked,
     "abs": pc.abs_checked,
-    "floor": lambda values: pc.floor(values).cast(pa.int64()),
-    "ceil": lambda values: pc.ceil(values).cast(pa.int64()),
+    "floor": lambda values: _as_long(pc.floor(values)),
+    "ceil": lambda values: _as_long(pc.ceil(values)),
     "sqrt": pc.sqrt,
     "length": pc.utf8_length,
     "lower": _in_case(pc.ascii_lower, str.lower),

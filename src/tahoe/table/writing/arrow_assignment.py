@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import NotNullViolationError, SchemaMismatchError, UnsupportedOperationError
 from tahoe.protocol.partitions import may_be_stored_as_null
-from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.table.arrow.computation import moment
 from tahoe.table.arrow.types import arrow_schema, arrow_type
 
 # The metadata key under which Spark keeps the declared char(n) or varchar(n) of a string column.
@@ -22,10 +25,19 @@ _CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _LIMITED = re.compile(r"(char|varchar)\((\d+)\)")
 
 
-def assign_arrow(data: pa.Table, schema: Struct, *, table: str, partition_columns: Sequence[str] = ()) -> pa.Table:
+@dataclass(frozen=True, slots=True)
+class _Into:
+    """The table that gets the values, and the zone of its times without a zone."""
+
+    table: str
+    zone: tzinfo
+
+
+def assign_arrow(data: pa.Table, schema: Struct, *, zone: tzinfo, table: str, partition_columns: Sequence[str] = ()) -> pa.Table:
     """The rows with the table's columns, in its order and types, as they will be stored.
 
     Args:
+        zone: of timestamps without a time zone: as in Spark, they and dates become instants, and instants become them, in this zone.
         partition_columns: their values are stored as text, and an empty text is null.
 
     Raises:
@@ -35,28 +47,29 @@ def assign_arrow(data: pa.Table, schema: Struct, *, table: str, partition_column
     """
     positions = {name.lower(): position for position, name in enumerate(data.column_names)}
     texts = {field.name for field in schema if field.name in partition_columns and may_be_stored_as_null(field.type)}
-    columns = [_column(data, positions.get(field.name.lower()), field, table, is_text=field.name in texts) for field in schema]
+    into = _Into(table, zone)
+    columns = [_column(data, positions.get(field.name.lower()), field, into, is_text=field.name in texts) for field in schema]
     nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(schema)])
     return pa.table(columns, schema=nullable)
 
 
-def _column(data: pa.Table, position: int | None, field: Field, table: str, *, is_text: bool) -> pa.ChunkedArray:
+def _column(data: pa.Table, position: int | None, field: Field, into: _Into, *, is_text: bool) -> pa.ChunkedArray:
     wanted = arrow_type(field.type)
     if position is None:
         column = pa.chunked_array([pa.nulls(data.num_rows, wanted)])
     else:
         given = data.column(position)
         try:
-            chunks = [_limited(_assigned(chunk, field.type, (field.name,), table), field, table) for chunk in given.chunks]
+            chunks = [_limited(_assigned(chunk, field.type, (field.name,), into), field, into.table) for chunk in given.chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise SchemaMismatchError(
-                table=table,
+                table=into.table,
                 detail=f"column {field.name} is {given.type}, but {field.type} in the table ({error})",
                 remedy="Cast the column before the write; overwrite(..., overwrite_schema=True) replaces the columns of the table.",
             ) from error
         column = pa.chunked_array([_as_stored(chunk) for chunk in chunks] if is_text else chunks, type=wanted)
     if not field.nullable and column.null_count:
-        raise NotNullViolationError(table=table, column=field.name)
+        raise NotNullViolationError(table=into.table, column=field.name)
     return column
 
 
@@ -73,49 +86,59 @@ def _without_views(values: pa.Array) -> pa.Array:
     return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values
 
 
-def _assigned(values: pa.Array, wanted: DataType, path: Sequence[str], table: str) -> pa.Array:
+def _assigned(values: pa.Array, wanted: DataType, path: Sequence[str], into: _Into) -> pa.Array:
     if pa.types.is_dictionary(values.type):
-        return _assigned(pc.take(_without_views(values.dictionary), values.indices), wanted, path, table)
+        return _assigned(pc.take(_without_views(values.dictionary), values.indices), wanted, path, into)
     given = values.type
     match wanted:
         case Struct(fields) if pa.types.is_struct(given):
-            return _assigned_struct(values, fields, path, table)
+            return _assigned_struct(values, fields, path, into)
         case Map() if pa.types.is_map(given):
             values = _compact(values)
-            key = _checked(values.keys, Field(name="key", type=wanted.key, nullable=False), path, table)
-            item = _checked(values.items, Field(name="value", type=wanted.value, nullable=wanted.value_contains_null), path, table)
+            key = _checked(values.keys, Field(name="key", type=wanted.key, nullable=False), path, into)
+            item = _checked(values.items, Field(name="value", type=wanted.value, nullable=wanted.value_contains_null), path, into)
             rebuilt = pa.MapArray.from_arrays(values.offsets, key, item, type=arrow_type(wanted))
             return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, rebuilt.type)) if values.null_count else rebuilt
         case Array() if pa.types.is_list(given) or pa.types.is_large_list(given) or pa.types.is_fixed_size_list(given):
             lists = values if pa.types.is_list(given) else values.cast(pa.list_(given.value_type))
             lists = _compact(lists)
-            element = _checked(lists.values, Field(name="element", type=wanted.element, nullable=wanted.contains_null), path, table)
+            element = _checked(lists.values, Field(name="element", type=wanted.element, nullable=wanted.contains_null), path, into)
             return pa.ListArray.from_arrays(lists.offsets, element, type=arrow_type(wanted), mask=lists.is_null())
         case _ if wanted == VARIANT:
             raise pa.ArrowInvalid("the writer without Spark does not write variants")
+        case _ if _needs_zone(given, wanted):
+            return moment(values, wanted, into.zone).cast(arrow_type(wanted))
         case _:
             return values.cast(arrow_type(wanted))
 
 
-def _assigned_struct(values: pa.StructArray, fields: Sequence[Field], path: Sequence[str], table: str) -> pa.Array:
+def _needs_zone(given: pa.DataType, wanted: DataType) -> bool:
+    """Whether dates or times without a zone become instants, or instants become such."""
+    is_instant = pa.types.is_timestamp(given) and given.tz is not None
+    if wanted == TIMESTAMP:
+        return bool(pa.types.is_timestamp(given) or pa.types.is_date(given)) and not is_instant
+    return wanted in (DATE, TIMESTAMP_NTZ) and is_instant
+
+
+def _assigned_struct(values: pa.StructArray, fields: Sequence[Field], path: Sequence[str], into: _Into) -> pa.Array:
     children = {child.name.lower(): flat for child, flat in zip(values.type, values.flatten(), strict=True)}
     assigned = []
     for field in fields:
         child = children.get(field.name.lower())
         missing = pa.nulls(len(values), arrow_type(field.type))
-        inner = missing if child is None else _assigned(child, field.type, (*path, field.name), table)
+        inner = missing if child is None else _assigned(child, field.type, (*path, field.name), into)
         if not field.nullable and pc.any(pc.and_(inner.is_null(), values.is_valid())).as_py():
-            raise NotNullViolationError(table=table, column=".".join((*path, field.name)))
+            raise NotNullViolationError(table=into.table, column=".".join((*path, field.name)))
         assigned.append(inner)
     wanted = arrow_type(Struct(tuple(fields)))
     return pa.StructArray.from_arrays(assigned, fields=list(wanted), mask=values.is_null())
 
 
-def _checked(values: pa.Array, field: Field, path: Sequence[str], table: str) -> pa.Array:
+def _checked(values: pa.Array, field: Field, path: Sequence[str], into: _Into) -> pa.Array:
     """The elements of an array, or the keys or values of a map."""
-    inner = _assigned(values, field.type, (*path, field.name), table)
+    inner = _assigned(values, field.type, (*path, field.name), into)
     if not field.nullable and inner.null_count:
-        raise NotNullViolationError(table=table, column=".".join((*path, field.name)))
+        raise NotNullViolationError(table=into.table, column=".".join((*path, field.name)))
     return inner
 
 

@@ -95,13 +95,14 @@ class NewRows:
             rows = rows.append_column(name, self._computed(expression, rows, self._values.defaults[name]))
         for name in self.minted:
             rows = rows.append_column(name, self._numbers(name, rows.num_rows))
-        stored = assign_arrow(rows, self._others, table=plan.url, partition_columns=plan.partition_columns)
+        zone = plan.table.log.zone
+        stored = assign_arrow(rows, self._others, zone=zone, table=plan.url, partition_columns=plan.partition_columns)
         if self._generated:
             for name, expression in self._generated.items():
                 stored = stored.append_column(name, self._computed(expression, stored, self._values.generated[name]))
-            stored = assign_arrow(stored, plan.schema, table=plan.url, partition_columns=plan.partition_columns)
+            stored = assign_arrow(stored, plan.schema, zone=zone, table=plan.url, partition_columns=plan.partition_columns)
         self._check_generated(stored)
-        check_rows(stored, self._constraints, plan.schema, table=plan.url, zone=plan.table.log.zone)
+        check_rows(stored, self._constraints, plan.schema, table=plan.url, zone=zone)
         return stored
 
     def _computed(self, expression: Expression, rows: pa.Table, text: str) -> pa.Array:

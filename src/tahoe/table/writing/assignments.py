@@ -19,7 +19,7 @@ from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, Expre
 from tahoe.protocol.evolution import check_fields
 from tahoe.protocol.expressions import Expression, Value
 from tahoe.protocol.names import parse_column_list
-from tahoe.protocol.schema import Array, DataType, Map, Struct
+from tahoe.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Map, Struct
 from tahoe.sql.expressions import parse_expression
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.computation import IMPOSSIBLE, compute
@@ -91,11 +91,11 @@ def parse_assignments(
             found[path] = Assignment(value, scope.parse(value, wanted))
             check_fields(found[path].value.type, kind, path, may_lack=may_lack, table=scope.table)
         else:
-            found[path] = Assignment(repr(value), Value(_taken(name, value, kind, scope.table), kind))
+            found[path] = Assignment(repr(value), Value(_taken(name, value, kind, scope), kind))
     return found
 
 
-def _taken(name: str, given: Any, kind: DataType, table: str) -> Any:
+def _taken(name: str, given: Any, kind: DataType, scope: Scope) -> Any:
     """A value of Python for a column.
 
     Raises:
@@ -103,12 +103,33 @@ def _taken(name: str, given: Any, kind: DataType, table: str) -> Any:
     """
     value = given.as_py() if isinstance(given, pa.Scalar) else given
     try:
+        value = _in_zone(value, kind, scope.zone)
         is_kept = _is_kept(value, pa.scalar(value, arrow_type(kind)).as_py())
     except (*IMPOSSIBLE, TypeError):
         is_kept = False
     if not is_kept:
         expected, remedy = f"a value of type {kind} for {name}", 'Convert the value, or pass an SQL text: "CAST(1.5 AS INT)".'
-        raise InvalidArgumentError(argument="set", table=table, found=f"{value!r}", expected=expected, remedy=remedy)
+        raise InvalidArgumentError(argument="set", table=scope.table, found=f"{value!r}", expected=expected, remedy=remedy)
+    return value
+
+
+def _in_zone(value: Any, kind: DataType, zone: tzinfo) -> Any:
+    """A value in which times without a zone are in this one where the column has instants, and instants are times of the zone where the
+    column has none.
+    """
+    match kind:
+        case Struct(fields) if isinstance(value, Mapping):
+            kinds = {field.name: field.type for field in fields}
+            return {name: _in_zone(part, kinds[name], zone) if name in kinds else part for name, part in value.items()}
+        case Array() if isinstance(value, list | tuple):
+            return [_in_zone(part, kind.element, zone) for part in value]
+        case Map():
+            pairs = value.items() if isinstance(value, Mapping) else value or ()
+            return None if value is None else [(_in_zone(k, kind.key, zone), _in_zone(part, kind.value, zone)) for k, part in pairs]
+        case _ if kind == TIMESTAMP and isinstance(value, datetime) and value.tzinfo is None:
+            return value.replace(tzinfo=zone)
+        case _ if kind == TIMESTAMP_NTZ and isinstance(value, datetime) and value.tzinfo is not None:
+            return value.astimezone(zone).replace(tzinfo=None)
     return value
 
 

@@ -165,7 +165,7 @@ class Merging:
         self._new = [_Ready(clause, request, self._theirs, own) for clause in request.not_matched]
         self._alone = [_Ready(clause, request, self._ours, own) for clause in request.not_matched_by_source]
         self._check_columns()
-        in_types = assign_arrow(request.source, other, table=snapshot.url)  # those that expressions have
+        in_types = assign_arrow(request.source, other, zone=zone, table=snapshot.url)  # those that expressions have
         self._source = pa.table([_struct(in_types)], names=[sides[1]])
         self._key_values = [self._theirs.computed(key.source, self._source, request.condition) for key in self._keys]
         self._is_matched = np.zeros(request.source.num_rows, bool)
