@@ -100,7 +100,7 @@ def _of(places: tuple[Place, ...]) -> Iterator[str]:
 
 def _entry(name: str, meaning: str, *facts: str) -> str:
     """An entry of a definition list: long names leave no room for columns."""
-    said = meaning[:1].upper() + meaning[1:]
+    said = re.sub(r"\w", lambda first: first[0].upper(), meaning, count=1) if meaning[:1].isalpha() or meaning[:1] == "[" else meaning
     return f"`{name}`\n: {' '.join([said.rstrip('.') + '.', *filter(None, facts)])}\n"
 
 

@@ -8,11 +8,19 @@ from typing import Any
 
 import pytest
 
-from tahoe.errors import ColumnTypeChangeError, DefaultOfNewColumnError, IdentityColumnChangeError, IdentityReplaceColumnsError
+from tahoe.errors import (
+    ColumnTypeChangeError,
+    DefaultOfNewColumnError,
+    IdentityColumnChangeError,
+    IdentityReplaceColumnsError,
+    InvalidArgumentError,
+)
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_changes import (
     ColumnChange,
+    NewColumn,
     Position,
+    add_columns,
     change_column,
     drop_columns,
     history_column,
@@ -101,3 +109,10 @@ def test_the_columns_with_statistics_follow(change: Callable[[TableConfiguration
 def test_the_history_tells_a_text_by_its_length() -> None:
     text = Field(name="v", type=STRING, metadata={TEXT_TYPE: "varchar(5)", "comment": "c"})
     assert history_column(("a b",), text) == {"name": "`a b`.v", "type": "varchar(5)", "nullable": True, "metadata": {"comment": "c"}}
+
+
+def test_no_column_is_named_by_nothing() -> None:
+    with pytest.raises(InvalidArgumentError, match="must be the name of a column, not empty"):
+        rename_column(definition(), ("n",), "")
+    with pytest.raises(InvalidArgumentError, match="must be the name of a column, not empty"):
+        add_columns(definition(), [NewColumn(field=Field(name="", type=LONG))], lambda: "x")

@@ -130,6 +130,7 @@ def test_what_is_wrong_is_told_before_any_work(folder: Path, tmp_path: Path) -> 
     refused(folder, PartitionCastFailedError, lambda: source.clone(target, source_format="parquet", partition_schema=hours))
     refused(folder, InvalidTimeTravelError, lambda: source.clone(target, version=0, **days))
     refused(folder, InvalidArgumentError, lambda: source.clone(target, source_format="orc"))
+    refused(folder, InvalidArgumentError, lambda: source.clone(target, partition_schema=DAYS))  # a Delta table has its own
     refused(folder, EmptyFolderError, lambda: tahoe.Table(tmp_path / "no").clone(target, source_format="parquet"))
     refused(folder, InvalidPropertyError, lambda: source.clone(target, properties={"delta.columnMapping.mode": "name"}, **days))
     for place in (folder, folder / "inside", tmp_path):

@@ -368,7 +368,7 @@ def test_a_version_older_than_the_retention_is_refused_unless_the_check_is_off()
     table.append(numbers(4))
     later = replace(env, clock_ms=lambda: env.clock_ms() + 8 * 24 * 3_600_000)
     table = tahoe.Table(table.url, env=later)
-    assert "168 hours" in refused(table, RestoreRetentionError, version=0)
+    assert "168 h" in refused(table, RestoreRetentionError, version=0)
     table.restore(0, retention_check=False)
     assert ids(table) == [0, 1, 2, 3]
 

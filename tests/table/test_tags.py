@@ -353,7 +353,7 @@ def test_an_old_version_can_be_restored_if_a_tag_holds_it() -> None:
 def test_an_expired_version_is_refused_unless_a_tag_holds_it() -> None:
     world = aged({})
     version = world.table.version
-    with pytest.raises(TagRetentionError, match="more than 168 hours ago"):
+    with pytest.raises(TagRetentionError, match="more than 168 h ago"):
         world.table.tag("x", 2)
     assert world.table.version == version
     assert world.table.tag("same", 1).tag.version == 1

@@ -386,7 +386,7 @@ def test_an_inventory_with_other_columns_is_refused(world: Clock, change: dict[s
 
 
 def test_a_retention_that_is_too_short_is_refused(world: Clock) -> None:
-    with pytest.raises(VacuumRetentionTooShortError, match="168 hours"):
+    with pytest.raises(VacuumRetentionTooShortError, match="168 h"):
         world.table.vacuum(167.9)
     with pytest.raises(VacuumRetentionNegativeError):
         world.table.vacuum(-1, retention_check=False)

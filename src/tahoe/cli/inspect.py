@@ -26,7 +26,7 @@ def inspect(
     what: What, path: Location, version: Version = None, timestamp: Timestamp = None, as_json: AsJson = False, option: Options = None
 ) -> None:
     """Print what is in a table: its files, partitions, history, ... Columns without a value are left out; --json prints all."""
-    inspection = INSPECTIONS.get(what)
+    inspection = INSPECTIONS.get(what.replace("-", "_"))
     if inspection is None:
         raise typer.BadParameter(f"expected one of {', '.join(INSPECTIONS)}, found {what!r}", param_hint="WHAT")
     with errors_as_messages():

@@ -10,7 +10,7 @@ class VacuumRetentionNegativeError(DeltaAnalysisError):
     condition = "DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE"
     sqlstate = "22003"
     pyspark_class = "IllegalArgumentException"
-    what = "VACUUM of {table}: the retention is {hours} hours, but it cannot be negative."
+    what = "VACUUM of {table}: the retention is {hours} h, but it cannot be negative."
     todo = "Give a number of hours from 0, or leave it out to use the table property delta.deletedFileRetentionDuration."
 
 
@@ -19,11 +19,11 @@ class VacuumRetentionTooShortError(DeltaAnalysisError):
     sqlstate = "22003"
     pyspark_class = "IllegalArgumentException"
     what = (
-        "VACUUM of {table}: the retention of {hours} hours is shorter than that of the table, {configuredRetentionHours} hours. It could "
+        "VACUUM of {table}: the retention of {hours} h is shorter than that of the table, {configuredRetentionHours} h. It could "
         "delete files that a running writer has not committed yet, or that a running query still reads. Nothing was deleted."
     )
     todo = (
-        "Give at least {configuredRetentionHours} hours, or change the table property delta.deletedFileRetentionDuration. If nobody else "
+        "Give at least {configuredRetentionHours} h, or change the table property delta.deletedFileRetentionDuration. If nobody else "
         "uses the table, disable the check: spark.databricks.delta.retentionDurationCheck.enabled = false in Spark, "
         "retention_check=False in Python, --no-retention-check on the command line."
     )
@@ -122,7 +122,7 @@ class RestoreRetentionError(DeltaAnalysisError):
     sqlstate = "0AKDC"
     what = (
         "{table} cannot be restored to version {version}, which is older than delta.deletedFileRetentionDuration, {deletedFileRetention} "
-        "hours: VACUUM may have deleted its files, or may be about to."
+        "h: VACUUM may have deleted its files, or may be about to."
     )
     todo = (
         "Raise that property of the table. Or, if no VACUUM runs at the same time, disable the check: "

@@ -43,8 +43,12 @@ class DeltaError(Exception):
         spelled = {each.lower(): each for each in known}
         near = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.6)
         if near:
-            self.next_step = f"Did you mean {spelled[near[0]]}? {self.todo.format(**self.parameters)}"
-            self.args = (self._text(),)
+            self._begin(f"Did you mean {spelled[near[0]]}?")
+
+    def _begin(self, hint: str) -> None:
+        """Begin the next step with a hint."""
+        self.next_step = f"{hint} {self.todo.format(**self.parameters)}"
+        self.args = (self._text(),)
 
     def _text(self) -> str:
         return f"[{self.condition}] {self.what.format(**self.parameters)} {self.next_step} SQLSTATE: {self.sqlstate}"

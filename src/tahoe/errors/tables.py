@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from tahoe.errors.root import DeltaAnalysisError
+
+# A path that names a version, which only Spark's readers take.
+_AT_VERSION = re.compile(r".*[^/]@(?P<version>[^/@:]+)/*")
 
 
 class TableNotFoundError(DeltaAnalysisError):
@@ -10,6 +16,12 @@ class TableNotFoundError(DeltaAnalysisError):
     sqlstate = "42P01"
     what = "{table} is not a Delta table: the folder does not exist or is empty."
     todo = 'Check the path, or create the table by writing to it: with format("delta") in Spark, or tahoe.Table(path).append(rows).'
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        if found := _AT_VERSION.fullmatch(str(parameters["table"])):
+            where = "give version=... in Python, --version on the command line."
+            self._begin(f"If @{found['version']} names a version, leave it out of the path: {where}")
 
 
 class TableNameNotFoundError(TableNotFoundError):
@@ -42,7 +54,7 @@ class TableExistsError(DeltaAnalysisError):
     condition = "DELTA_TABLE_ALREADY_EXISTS"
     sqlstate = "42P07"
     what = "The Delta table {table} already exists, but the write requires that it does not."
-    todo = "Append to it, overwrite it, or choose another path."
+    todo = "Append to it, overwrite or replace it, or choose another path."
 
 
 class PathIsNotEmptyError(DeltaAnalysisError):

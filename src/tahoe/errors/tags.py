@@ -40,7 +40,7 @@ class TagRetentionError(DeltaAnalysisError):
     condition = "DELTA_TAG_VERSION_EXPIRED"
     sqlstate = "55000"
     what = (
-        "Version {version} of {table} cannot be tagged: it has expired. A later version replaced it more than {hours} hours ago (the "
+        "Version {version} of {table} cannot be tagged: it has expired. A later version replaced it more than {hours} h ago (the "
         "shorter of delta.deletedFileRetentionDuration and delta.logRetentionDuration), so VACUUM or log cleanup may be deleting its files."
     )
     todo = (

@@ -23,6 +23,7 @@ from tahoe.errors import (
     DuplicateColumnsError,
     IdentityColumnChangeError,
     IdentityReplaceColumnsError,
+    InvalidArgumentError,
     NewColumnNotNullError,
     ParentNotStructError,
     RenameColumnUnsupportedError,
@@ -197,6 +198,7 @@ def add_columns(current: TableConfiguration, columns: Iterable[NewColumn], new_n
     Raises:
         NewColumnNotNullError, DefaultOfNewColumnError: existing rows would violate the new column's definition.
         DuplicateColumnsError: a column of that name exists.
+        InvalidArgumentError: the name is empty.
         ParentNotStructError, ColumnNotFoundError: the parent or position does not exist.
     """
     for column in columns:
@@ -214,7 +216,15 @@ def _added(current: TableConfiguration, column: NewColumn) -> Struct:
     return _with_fields(current, parent, lambda fields: _placed(current, fields, column.field, column.position, parent))
 
 
+def _check_name(current: TableConfiguration, name: str) -> None:
+    """Refuse a name that no statement could use."""
+    if not name:
+        remedy = "Give the column a name of at least one character."
+        raise InvalidArgumentError(argument="name", table=current.table, found="empty", expected="the name of a column", remedy=remedy)
+
+
 def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> None:
+    _check_name(current, column.field.name)
     inside = [f"{dotted(column.parent)}.{dotted(p)}".lstrip(".") for p, f in walk_fields(Struct((column.field,))) if not f.nullable]
     if inside:
         detail = f"{inside[0]} is NOT NULL, but existing rows have no value for it"
@@ -236,7 +246,9 @@ def rename_column(current: TableConfiguration, path: Path, name: str) -> TableCo
     Raises:
         RenameColumnUnsupportedError: column mapping is not enabled.
         ColumnNotFoundError, DuplicateColumnsError.
+        InvalidArgumentError: the new name is empty.
     """
+    _check_name(current, name)
     spelled, field = column_at(current, path)
     parent = spelled[:-1]
     if current.column_mapping_mode == "none":

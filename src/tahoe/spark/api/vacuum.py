@@ -91,7 +91,7 @@ def _hours(spark: SparkSession, table: Table, given: float | None) -> float | No
     if hours * 3600 > of_table.total_seconds():
         return hours
     _logger.warning(
-        "%s: VACUUM ignores the retention of %s hours and uses that of the table, delta.deletedFileRetentionDuration. To use a shorter "
+        "%s: VACUUM ignores the retention of %s h and uses that of the table, delta.deletedFileRetentionDuration. To use a shorter "
         "one, set %s to false",
         table.url,
         hours,

@@ -317,8 +317,12 @@ def _clone_source(table: TableReader, source_format: str, partition_schema: Stru
     """What a clone of a table is made of.
 
     Raises:
-        InvalidArgumentError: the format is not known.
+        InvalidArgumentError: the format is not known, or is another than Parquet and partition columns are given.
     """
+    if partition_schema is not None and partition_schema.names and source_format.lower() != "parquet":
+        remedy = 'Leave it out: other tables know their partition columns; or set source_format="parquet".'
+        found, expected = ", ".join(partition_schema.names), f"None for a source of the format {source_format}"
+        raise InvalidArgumentError(argument="partition_schema", table=table.url, found=found, expected=expected, remedy=remedy)
     name = f"{source_format}.`{table.url}`"
     match source_format.lower():
         case "delta":

@@ -62,7 +62,8 @@ class ColumnEdits(TableEdits):
                 schema.
 
         Raises:
-            ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError: an invalid column.
+            ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError, InvalidArgumentError: an invalid
+                column.
         """
         wanted = [column if isinstance(column, NewColumn) else self._last_column(column) for column in columns]
         changed = column_changes.add_columns(self._configuration, wanted, self.table.env.new_id)
@@ -86,7 +87,7 @@ class ColumnEdits(TableEdits):
 
         Raises:
             RenameColumnUnsupportedError: the table has no column mapping.
-            ColumnNotFoundError, DuplicateColumnsError, ParentNotStructError: invalid names.
+            ColumnNotFoundError, DuplicateColumnsError, ParentNotStructError, InvalidArgumentError: invalid names.
             ConstraintDependsError, GeneratedColumnDependsError: a constraint or a generated column depends on it.
         """
         old: Any = path  # `takes` has converted it
