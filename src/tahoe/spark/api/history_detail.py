@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -27,6 +26,7 @@ from tahoe.protocol.moments import moment_of
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.table.arrow.types import arrow_schema
+from tahoe.table.reading.history import parameter_text
 from tahoe.table.reading.snapshot import Snapshot
 
 _TEXT = StringType()
@@ -93,21 +93,17 @@ def history_row(commit: Mapping[str, Any]) -> dict[str, Any]:
 def _as_typed(value: Any, kind: DataType) -> Any:
     match kind:
         case MapType():
-            return {name: _text(item) for name, item in value.items()} if isinstance(value, dict) else None
+            return {name: parameter_text(item) for name, item in value.items()} if isinstance(value, dict) else None
         case StructType():
-            return {name: _text(value.get(name)) for name in kind.names} if isinstance(value, dict) else None
+            return {name: parameter_text(value.get(name)) for name in kind.names} if isinstance(value, dict) else None
         case LongType():
             return value if isinstance(value, int) and not isinstance(value, bool) else None
         case BooleanType():
             return value if isinstance(value, bool) else None
         case StringType():
-            return _text(value)
+            return parameter_text(value)
         case _:
             return None
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:

@@ -211,7 +211,7 @@ class Given:
         """
         found = self.values[expression]
         if not isinstance(found.type, NumericType) or found.value is None:
-            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it is a number, and not null")
+            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it must be a number, not null")
         return float(found.value)
 
     def as_of(self, asked: AsOf, table: str) -> tuple[int | str | None, datetime | None]:

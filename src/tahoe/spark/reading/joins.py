@@ -44,7 +44,6 @@ SETTING = setting_names.PRUNE_JOINS.name
 
 # Spark plans the subqueries only with this.
 _SPARKS_SETTING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
-_BROADCAST_SETTING = "spark.sql.autoBroadcastJoinThreshold"
 
 # A single value is expected in no larger share of the files.
 SHARE_MAX = 0.5

@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType as SparkType
 
 from tahoe.errors import CheckConstraintViolatedError, DeltaError, NotNullViolationError, ReplaceWhereMismatchError, WriteFailedError
 from tahoe.protocol import predicate as p
+from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.names import quoted
 from tahoe.protocol.partitions import format_partition_value
@@ -26,9 +27,6 @@ from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.assignment_rules import Policy, always_fits, check_assignable, conforms, conforms_inside
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.sql.predicates import columns_named
-
-# Spark's metadata key for the declared char(n) or varchar(n) of a column whose type is string.
-CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
 # The prefix of every refusal's reason. `delta.Quiet` keeps messages with this prefix out of the driver's log.
 REFUSED = "tahoe refuses a row: "
@@ -99,7 +97,7 @@ def assign(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[
     frame = _with_types_of_delta(frame, wanted, refusals.policy)
     given = _schema_of(frame, lambda name: name not in others, refusals)
     check_assignable(given, wanted, table=refusals.table, policy=refusals.policy)
-    if not others and conforms_inside(given, wanted) and not any(CHAR_VARCHAR in f.metadata for f in wanted):
+    if not others and conforms_inside(given, wanted) and not any(TEXT_TYPE in f.metadata for f in wanted):
         return frame
     return _assigned(frame, given, wanted, set(wanted.names), others, refusals, refusals.policy)
 
@@ -258,7 +256,7 @@ class _Assigner:
 
 def declared_text(field: Field) -> SparkType | None:
     """The declared type of a column with char or varchar, which the table's schema stores as string; None for other columns."""
-    text = field.metadata.get(CHAR_VARCHAR)
+    text = field.metadata.get(TEXT_TYPE)
     return None if text is None else SparkType.fromDDL(text)
 
 

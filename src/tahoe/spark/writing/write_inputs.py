@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from tahoe.errors import UnsupportedDataTypeError
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
+from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
 from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.flags import is_true
@@ -23,7 +24,7 @@ from tahoe.spark.jvm.plans import analysed
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.assignment_rules import Policy
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
-from tahoe.spark.writing.store_assignment import CHAR_VARCHAR, declares
+from tahoe.spark.writing.store_assignment import declares
 from tahoe.spark.writing.write_options import WriteOptions, parse_options
 from tahoe.table.reading.table_reader import TableReader
 
@@ -88,8 +89,8 @@ _OF_ITS_SOURCE = frozenset({CURRENT_DEFAULT, EXISTS_DEFAULT, "parquet.field.id"}
 
 
 def _own_metadata(field: Field) -> dict[str, Any]:
-    is_declared = CHAR_VARCHAR in field.metadata and declares(field)
-    return {name: value for name, value in field.metadata.items() if (is_declared if name == CHAR_VARCHAR else not _is_of_its_source(name))}
+    is_declared = TEXT_TYPE in field.metadata and declares(field)
+    return {name: value for name, value in field.metadata.items() if (is_declared if name == TEXT_TYPE else not _is_of_its_source(name))}
 
 
 def _is_of_its_source(name: str) -> bool:

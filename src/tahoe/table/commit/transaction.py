@@ -6,7 +6,6 @@ try the next version.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,6 +37,7 @@ from tahoe.table.commit.row_deletions import RowDeletion, num_records, rebased, 
 from tahoe.table.log.committer import Committed, Lost, put_commit
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.history import parameter_text
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.snapshot_state import ENABLEMENT, in_commit_timestamps_enabled
 
@@ -318,7 +318,7 @@ class Transaction:
             "inCommitTimestamp": in_commit_timestamp_ms,
             "timestamp": timestamp_ms,
             "operation": self.operation,
-            "operationParameters": {name: _parameter(value) for name, value in self.parameters.items()},
+            "operationParameters": {name: parameter_text(value) for name, value in self.parameters.items()},
             "readVersion": self.read_version if self.read_version >= 0 else None,
             "isolationLevel": self.isolation.value,
             "isBlindAppend": self.is_blind_append,
@@ -358,8 +358,3 @@ def _with_enablement(metadata: Metadata, base: Snapshot | None, version: int, st
 
 def _without_enablement(metadata: Metadata) -> Metadata:
     return metadata.replace(configuration={name: value for name, value in metadata.configuration.items() if name not in ENABLEMENT})
-
-
-def _parameter(value: Any) -> str | None:
-    """An operation parameter as text. Lists and maps become JSON, as other writers do."""
-    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -6,7 +6,6 @@ version that can be read and the commits after it: a `remove` need not have the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -26,7 +25,7 @@ from tahoe.table.inspection.inspection import TEXTS, TIME, Column, Inspection, f
 from tahoe.table.log.deletion_vectors import LOADERS
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import file_keys, spelled
-from tahoe.table.reading.history import history, timeline
+from tahoe.table.reading.history import history, parameter_text, timeline
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 
 _VERSION = Column(name="version", type=pa.int64(), meaning="version of the table")
@@ -80,15 +79,11 @@ def _history(snapshot: Snapshot) -> dict[str, pa.Array]:
 def _as_typed(value: Any, kind: pa.DataType | str) -> Any:
     """A value of `commitInfo`, which may be any JSON, as a value of its column; None if it has another type."""
     if kind == TEXTS:
-        return {name: _text(item) for name, item in value.items()} if isinstance(value, Mapping) else None
+        return {name: parameter_text(item) for name, item in value.items()} if isinstance(value, Mapping) else None
     if kind == pa.string():
-        return _text(value)
+        return parameter_text(value)
     expected = bool if kind == pa.bool_() else int
     return value if type(value) is expected else None
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 HISTORY = Inspection(name="history", rows="a commit, newest first", columns=_HISTORY, read=_history)

@@ -6,10 +6,12 @@ a commit's time is the modification time of its file. It is moved forward if the
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 from tahoe._cached import cached_property
 from tahoe.errors import CommitGoneError, InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError, VersionNotFoundError
@@ -24,6 +26,11 @@ from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parameter_text(value: Any) -> str | None:
+    """A parameter of an operation as text. Lists and maps are JSON, as other writers have them."""
+    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

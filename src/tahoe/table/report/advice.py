@@ -23,9 +23,6 @@ _UNNEEDED_SHARE_MIN = 0.01
 _PARTITION_BYTES_MIN = 128 << 20
 _PARTITIONS_MIN = 20
 
-# A partition that is so many times as large as the middle one is worth a word.
-_SKEW_MIN = 10
-
 # With fewer files in a partition, there is little to skip.
 _FILES_TO_SKIP_MIN = 10
 

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import NotNullViolationError, SchemaMismatchError, UnsupportedOperationError
+from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.partitions import may_be_stored_as_null
 from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow.computation import moment
 from tahoe.table.arrow.types import arrow_schema, arrow_type
 
-# The metadata key under which Spark keeps the declared char(n) or varchar(n) of a string column.
-_CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+# The declared type of a string column.
 _LIMITED = re.compile(r"(char|varchar)\((\d+)\)")
 
 
@@ -149,7 +149,7 @@ def _compact(values: pa.Array) -> pa.Array:
 
 def _limited(values: pa.Array, field: Field, table: str) -> pa.Array:
     """Apply the limit of char(n) or varchar(n): trailing blanks beyond it are cut off, longer strings are refused, and char is padded."""
-    declared = field.metadata.get(_CHAR_VARCHAR)
+    declared = field.metadata.get(TEXT_TYPE)
     if declared is None:
         return values
     found = _LIMITED.fullmatch(str(declared).strip().lower())
