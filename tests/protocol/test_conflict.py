@@ -28,6 +28,24 @@ READER = Intent(reads=EVERYTHING)
 ELSEWHERE = Intent(reads=FilesRead(lambda file: (file.partition_values or {}).get("p") == "2"))
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "matters"),
+    [
+        ("delta.targetFileSize", "128mb", False),
+        ("delta.autoOptimize.autoCompact", "true", False),
+        ("delta.autoOptimize.optimizeWrite", "true", False),
+        ("delta.logRetentionDuration", "interval 9 days", False),
+        ("tahoe.bloomFilters", "id", False),
+        ("delta.appendOnly", "true", True),
+        ("delta.compatibility.symlinkFormatManifest.enabled", "true", True),
+    ],
+)
+def test_only_properties_that_matter_to_rows_and_their_files_stop_a_write(name, value, matters):
+    before = Metadata(id="m", schema_string="{}")
+    found = conflict(Intent(metadata=before), before.replace(configuration={name: value}))
+    assert (found is not None) == matters
+
+
 VECTORS: dict[str, BitMap64] = {}  # the rows that a vector marks, by its name
 
 

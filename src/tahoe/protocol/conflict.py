@@ -262,11 +262,10 @@ def _makes_no_rule(before: Protocol, after: Protocol) -> bool:
     return same_readers and had <= has and has - had <= _WITHOUT_RULES
 
 
-# Properties whose change does not affect writes that were planned before it.
+# Properties whose change does not affect writes that were planned before it. Those of other names than `delta.` never do.
 _HARMLESS = frozenset(
     known.name
     for known in (
-        properties.BLOOM_FILTERS,
         properties.CHECKPOINT_INTERVAL,
         properties.CHECKPOINT_POLICY,
         properties.CHECKPOINT_RETENTION,
@@ -276,6 +275,7 @@ _HARMLESS = frozenset(
         properties.STATS_COLUMNS,
         properties.STRING_PREFIX_LENGTH,
         properties.DELETED_FILE_RETENTION,
+        properties.DROP_FEATURE_RETENTION,
         properties.LOG_RETENTION,
         properties.TXN_RETENTION,
         properties.ENABLE_EXPIRED_LOG_CLEANUP,
@@ -283,6 +283,10 @@ _HARMLESS = frozenset(
         properties.PARQUET_FORMAT_VERSION,
         properties.RANDOMIZE_FILE_PREFIXES,
         properties.RANDOM_PREFIX_LENGTH,
+        properties.AUTO_COMPACT,
+        properties.AUTO_OPTIMIZE,
+        properties.OPTIMIZE_WRITE,
+        properties.TARGET_FILE_SIZE,
     )
 )
 
