@@ -221,6 +221,8 @@ def test_a_filter_is_text_or_a_predicate(env: Env) -> None:
     with pytest.raises(InvalidPredicateError):
         made(env).to_arrow(filter="")
     assert made(env).to_arrow(filter=IsNull(Column(("n",)))).num_rows == 0
+    with pytest.raises(InvalidArgumentError, match="set must be a dictionary of new values by column, not an empty dict"):
+        made(env).update({})
 
 
 def test_a_location_may_be_a_path(tmp_path: Path) -> None:

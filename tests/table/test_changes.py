@@ -18,6 +18,7 @@ from tahoe.errors import (
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
     ConstraintExistsError,
+    InvalidArgumentError,
     InvalidCommitError,
     InvalidOptionError,
     InvalidPredicateError,
@@ -251,8 +252,18 @@ def test_a_constraint_holds_for_the_rows_that_are_there_and_for_those_that_come(
 
 
 def test_a_constraint_that_only_spark_understands_is_named():
-    with pytest.raises(Exception, match="upper"), make().transaction() as changes:
-        changes.add_constraint("loud", "upper(p) = p")
+    with (
+        pytest.raises(UnsupportedOperationError, match=r"constraint sound \(soundex\(p\) = p\)"),
+        make().transaction() as changes,
+    ):
+        changes.add_constraint("sound", "soundex(p) = p")
+    with (
+        pytest.raises(UnsupportedOperationError, match="cannot be evaluated: it cannot be parsed at line 1"),
+        make().transaction() as changes,
+    ):
+        changes.add_constraint("broken", "id +")
+    with pytest.raises(InvalidArgumentError, match="must be the name of a constraint, not empty"), make().transaction() as changes:
+        changes.add_constraint("", "id >= 0")
 
 
 def test_a_schema_grows_and_nothing_is_lost():

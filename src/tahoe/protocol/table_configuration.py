@@ -13,6 +13,7 @@ from tahoe.errors import (
     ConstraintExistsError,
     ConstraintNotFoundError,
     FeatureInUseError,
+    InvalidArgumentError,
     InvalidPropertyError,
     NotAnIdentityColumnError,
     SchemaMismatchError,
@@ -153,7 +154,11 @@ class TableConfiguration:
 
         Raises:
             ConstraintExistsError: the table already has a constraint of that name.
+            InvalidArgumentError: the name is empty.
         """
+        if not name:
+            remedy = "Give the constraint a name of at least one character."
+            raise InvalidArgumentError(argument="name", table=self.table, found="empty", expected="the name of a constraint", remedy=remedy)
         known = self._constraint(name)
         if known is not None:
             raise ConstraintExistsError(table=self.table, constraint=name, expression=self.properties[known])

@@ -97,9 +97,10 @@ class NodeReader:
         except SqlglotError as error:
             raise self.refuse(_syntax_detail(error)) from error
         if len(statements) != 1 or statements[0] is None:
-            raise self.refuse(f"expected one expression, found {sum(s is not None for s in statements)}")
-        found: Node = statements[0]
-        return found
+            found = sum(s is not None for s in statements)
+            raise self.refuse(f"expected one expression, found {found or 'none'}")
+        node: Node = statements[0]
+        return node
 
     # --- columns and literals
 
@@ -246,10 +247,15 @@ class NodeReader:
         try:
             found = place(literal, data_type, self.zone)
         except (ValueError, InvalidOperation, OverflowError) as error:
-            raise self.refuse(f"{literal.value!r} is not a valid {data_type}, the type of {what}") from error
+            raise self.refuse(f"{_shown(literal.value)} is not a valid {data_type}, the type of {what}") from error
         if found is None:
-            raise self.refuse(f"{what} has type {data_type} and cannot be compared with the {literal.kind} {literal.value!r}")
+            raise self.refuse(f"{what} has type {data_type} and cannot be compared with the {literal.kind} {_shown(literal.value)}")
         return found
+
+
+def _shown(value: Any) -> str:
+    """A constant in a message: numbers as they are, texts in quotes."""
+    return str(value) if isinstance(value, PyDecimal) else repr(value)
 
 
 def sql_of(node: Node) -> str:

@@ -44,6 +44,8 @@ def described(value: object) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     if value is None or isinstance(value, bool):
         return str(value)
+    if isinstance(value, list | tuple | dict) and not value:
+        return f"an empty {kind}"
     if not isinstance(value, str | bytes | int | float | date | os.PathLike) or len(repr(value)) > _TOLD_MAX:
         return f"a value of type {kind}"
     return f"{value!r} ({kind})"

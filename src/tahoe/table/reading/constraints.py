@@ -36,7 +36,7 @@ def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct
             raise UnsupportedOperationError(
                 operation="Writing without Spark's engine",
                 table=table,
-                detail=f"the constraint {constraint.name} ({constraint.expression}) can only be evaluated by Spark",
+                detail=f"the constraint {constraint.name} ({constraint.expression}) cannot be evaluated: {error.parameters['detail']}",
                 remedy=WITH_SPARKS_ENGINE,
             ) from error
         kept = pc.fill_null(evaluate(predicate, rows), False)

@@ -62,7 +62,7 @@ class TableEdits(OpenTransaction):
 
         Raises:
             CheckConstraintViolatedError: an existing row violates it.
-            ConstraintExistsError: the table has a constraint of that name.
+            ConstraintExistsError, InvalidArgumentError: the table has a constraint of that name; the name is empty.
             UnsupportedOperationError, ColumnNotFoundError: it cannot be evaluated without Spark.
         """
         self._check_open()
