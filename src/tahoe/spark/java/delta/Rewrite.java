@@ -44,7 +44,7 @@ public class Rewrite extends Rule {
 
   public TreeNode apply(TreeNode tree) {
     LogicalPlan plan = lowered((LogicalPlan) tree);
-    if (plan instanceof Union && writes(plan)) return several(plan);
+    if (isCommands(plan)) return several(plan);
     LogicalPlan top = plan instanceof WithCTE ? ((WithCTE) plan).plan() : plan;  // Spark puts subqueries that it merged above a command
     if (top instanceof org.apache.spark.sql.catalyst.plans.logical.Command && !(top instanceof OurCommand)) {
       Object instead = Ask.answer(Ask.python.command(session, top.getClass().getSimpleName(), top));
@@ -59,26 +59,32 @@ public class Rewrite extends Rule {
   }
 
   private static LogicalPlan lowered(LogicalPlan below, WithCTE merged) {
-    if (below instanceof V2WriteCommand) {
-      V2WriteCommand write = (V2WriteCommand) below;
-      return (LogicalPlan) write.withNewQuery(new WithCTE(write.query(), merged.cteDefs()));
-    }
-    if (!(below instanceof Union) || !writes(below)) return merged;
+    if (below instanceof V2WriteCommand) return withParts(below, merged);
+    if (!isCommands(below)) return merged;
     ArrayList each = new ArrayList();
-    for (Iterator it = below.children().iterator(); it.hasNext(); ) each.add(lowered((LogicalPlan) it.next(), merged));
+    for (Iterator it = below.children().iterator(); it.hasNext(); ) each.add(withParts((LogicalPlan) it.next(), merged));
     return (LogicalPlan) below.withNewChildren(CollectionConverters.asScala(each).toSeq());
   }
 
-  /** The rule for each of several writes. */
+  /** One of several commands, with the merged subqueries in its query. */
+  private static LogicalPlan withParts(LogicalPlan command, WithCTE merged) {
+    ArrayList queries = new ArrayList();
+    for (Iterator it = command.children().iterator(); it.hasNext(); ) queries.add(new WithCTE((LogicalPlan) it.next(), merged.cteDefs()));
+    return (LogicalPlan) command.withNewChildren(CollectionConverters.asScala(queries).toSeq());
+  }
+
+  /** The rule for each of several commands. */
   private LogicalPlan several(LogicalPlan union) {
     ArrayList each = new ArrayList();
     for (Iterator it = union.children().iterator(); it.hasNext(); ) each.add(apply((TreeNode) it.next()));
     return (LogicalPlan) union.withNewChildren(CollectionConverters.asScala(each).toSeq());
   }
 
-  /** Whether a plan is several writes: Spark makes a Union of the INSERTs of one statement. */
-  private static boolean writes(LogicalPlan union) {
-    for (Iterator it = union.children().iterator(); it.hasNext(); ) if (!(it.next() instanceof V2WriteCommand)) return false;
+  /** Whether a plan is several commands: Spark makes a Union of the INSERTs of one statement, into tables of any source and folders. */
+  static boolean isCommands(LogicalPlan plan) {
+    if (!(plan instanceof Union)) return false;
+    for (Iterator it = plan.children().iterator(); it.hasNext(); )
+      if (!(it.next() instanceof org.apache.spark.sql.catalyst.plans.logical.Command)) return false;
     return true;
   }
 
