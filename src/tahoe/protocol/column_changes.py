@@ -23,7 +23,6 @@ from tahoe.errors import (
     DuplicateColumnsError,
     IdentityColumnChangeError,
     IdentityReplaceColumnsError,
-    InvalidArgumentError,
     NewColumnNotNullError,
     ParentNotStructError,
     RenameColumnUnsupportedError,
@@ -35,7 +34,7 @@ from tahoe.protocol.column_type_changes import TEXT_TYPE, text_type_refusal, typ
 from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.feature_upgrade import upgrade_for
 from tahoe.protocol.features import supported_features
-from tahoe.protocol.names import dotted
+from tahoe.protocol.names import check_column_name, dotted
 from tahoe.protocol.properties import BLOOM_FILTERS, STATS_COLUMNS
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, check_unique_names, encode_type, walk_fields
 from tahoe.protocol.table_configuration import SHOWS_OLD_VALUES, TableConfiguration
@@ -197,8 +196,7 @@ def add_columns(current: TableConfiguration, columns: Iterable[NewColumn], new_n
 
     Raises:
         NewColumnNotNullError, DefaultOfNewColumnError: existing rows would violate the new column's definition.
-        DuplicateColumnsError: a column of that name exists.
-        InvalidArgumentError: the name is empty.
+        DuplicateColumnsError, InvalidArgumentError: a column of that name exists; the name is empty.
         ParentNotStructError, ColumnNotFoundError: the parent or position does not exist.
     """
     for column in columns:
@@ -216,15 +214,8 @@ def _added(current: TableConfiguration, column: NewColumn) -> Struct:
     return _with_fields(current, parent, lambda fields: _placed(current, fields, column.field, column.position, parent))
 
 
-def _check_name(current: TableConfiguration, name: str) -> None:
-    """Refuse a name that no statement could use."""
-    if not name:
-        remedy = "Give the column a name of at least one character."
-        raise InvalidArgumentError(argument="name", table=current.table, found="empty", expected="the name of a column", remedy=remedy)
-
-
 def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> None:
-    _check_name(current, column.field.name)
+    check_column_name(column.field.name, table=current.table)
     inside = [f"{dotted(column.parent)}.{dotted(p)}".lstrip(".") for p, f in walk_fields(Struct((column.field,))) if not f.nullable]
     if inside:
         detail = f"{inside[0]} is NOT NULL, but existing rows have no value for it"
@@ -232,8 +223,7 @@ def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> 
     if CURRENT_DEFAULT in column.field.metadata:
         remedy = "Add it without a default, then set one with ALTER COLUMN ... SET DEFAULT."
         raise _refusal(DefaultOfNewColumnError, current, column.path, _NEEDS_DEFAULT, remedy)
-    known = into.find(column.field.name)
-    if known is not None:
+    if into.find(column.field.name) is not None:
         raise DuplicateColumnsError(table=current.table, columns=dotted(column.path))
 
 
@@ -245,10 +235,9 @@ def rename_column(current: TableConfiguration, path: Path, name: str) -> TableCo
 
     Raises:
         RenameColumnUnsupportedError: column mapping is not enabled.
-        ColumnNotFoundError, DuplicateColumnsError.
-        InvalidArgumentError: the new name is empty.
+        ColumnNotFoundError, DuplicateColumnsError; InvalidArgumentError: the new name is empty.
     """
-    _check_name(current, name)
+    check_column_name(name, table=current.table)
     spelled, field = column_at(current, path)
     parent = spelled[:-1]
     if current.column_mapping_mode == "none":

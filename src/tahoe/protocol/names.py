@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from tahoe.errors import InvalidArgumentError
+
 # Control characters, line ends, marks of text direction, and surrogates: characters that could steer a terminal or hide other text.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -32,6 +34,16 @@ def unused_name(name: str, names: Iterable[str]) -> str:
     while name.lower() in taken:
         name += "_"
     return name
+
+
+def check_column_name(name: str, *, table: str) -> None:
+    """
+    Raises:
+        InvalidArgumentError: the name is empty, so that no statement could use it.
+    """
+    if not name:
+        remedy = "Give the column a name of at least one character."
+        raise InvalidArgumentError(argument="name", table=table, found="empty", expected="the name of a column", remedy=remedy)
 
 
 def dotted(path: Sequence[str]) -> str:
