@@ -3,7 +3,7 @@
 import pytest
 
 from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.evolution import losses, merge_schemas, new_columns, widening_of
+from tahoe.protocol.evolution import losses, merge_schemas, new_columns, unlike_fields, widening_of
 from tahoe.protocol.schema import (
     BYTE,
     DATE,
@@ -137,3 +137,11 @@ def test_iceberg_widens_less():
     others = [(INTEGER, DOUBLE), (DATE, TIMESTAMP_NTZ), (Decimal(5, 2), Decimal(9, 3)), (INTEGER, Decimal(12, 0))]
     assert all(is_widening(*pair) for pair in [*pairs, *others])
     assert [pair for pair in [*pairs, *others] if is_widening_for_iceberg(*pair)] == pairs
+
+
+def test_a_void_field_may_be_missing_and_takes_no_value():
+    wanted = Struct((Field(name="x", type=VOID), Field(name="y", type=LONG)))
+    assert not list(unlike_fields(Struct((Field(name="y", type=LONG),)), wanted))
+    assert not list(unlike_fields(wanted, wanted))
+    (lost,) = unlike_fields(Struct((Field(name="x", type=LONG), Field(name="y", type=LONG))), wanted, ("s",))
+    assert lost == "s.x has type void, whose values are not stored"

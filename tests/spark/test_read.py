@@ -23,6 +23,7 @@ from tahoe.errors import (
     InvalidTimeTravelError,
     NotADeltaTableError,
     SchemaChangedError,
+    SchemaMismatchError,
     TableNotFoundError,
     TimestampOutOfRangeError,
     VersionNotFoundError,
@@ -469,6 +470,13 @@ def test_a_void_column_is_null_at_every_depth(spark, path):
     assert frame.schema["v"].dataType.simpleString() == "void"
     assert frame.collect() == [Row(id=1, s=Row(a=1, nothing=None), v=None)]
     assert frame.where("v is null and s.nothing is null").select("s.a").collect() == [Row(a=1)]
+
+    spark.sql(f"UPDATE delta.`{path}` SET id = 2")
+    spark.sql(f"UPDATE delta.`{path}` SET s.a = 3")
+    spark.sql(f"MERGE INTO delta.`{path}` t USING (SELECT 2L AS id) u ON t.id = u.id WHEN MATCHED THEN UPDATE SET id = 4")
+    assert load(spark, path).collect() == [Row(id=4, s=Row(a=3, nothing=None), v=None)]
+    with pytest.raises(SchemaMismatchError, match=r"s\.nothing has type void, whose values are not stored"):
+        spark.sql(f"UPDATE delta.`{path}` SET s = named_struct('a', 5, 'nothing', 6)")
 
 
 @pytest.mark.every_spark

@@ -159,14 +159,17 @@ def check_fields(given: DataType, wanted: DataType, path: tuple[str, ...], *, ma
 
 
 def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = (), *, may_lack: bool = False) -> Iterator[str]:
-    """Describe the struct fields, at any depth, that only one of two types has; with `may_lack`, only those of the given type."""
+    """Describe the struct fields, at any depth, that only one of two types has; with `may_lack`, only those of the given type.
+
+    Void fields of the wanted type have no values: they may be missing, and a value for them would be lost.
+    """
     match given, wanted:
         case Struct(), Struct():
             for field in wanted:
                 source = given.find(field.name)
                 if source is not None:
                     yield from unlike_fields(source.type, field.type, (*path, field.name), may_lack=may_lack)
-                elif not may_lack:
+                elif not may_lack and field.type != VOID:
                     yield f"{'.'.join((*path, field.name))} is missing"
             yield from (f"the table has no {'.'.join((*path, field.name))}" for field in given if wanted.find(field.name) is None)
         case Array(), Array():
@@ -174,3 +177,5 @@ def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = (),
         case Map(), Map():
             yield from unlike_fields(given.key, wanted.key, (*path, "key"), may_lack=may_lack)
             yield from unlike_fields(given.value, wanted.value, (*path, "value"), may_lack=may_lack)
+        case _ if wanted == VOID != given and not may_lack:
+            yield f"{'.'.join(path)} has type void, whose values are not stored"

@@ -23,12 +23,11 @@ from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import TRUE
 from tahoe.spark.dml.rerun import with_retries
-from tahoe.spark.dml.row_changes import IS_FOUND, PLACE, RowChange, Target, Touched, columns_of, given_by_update
+from tahoe.spark.dml.row_changes import IS_FOUND, PLACE, RowChange, Target, Touched, given_by_update, stored_columns
 from tahoe.spark.dml.set_clauses import Assignment, first_parts, new_values, resolved
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.reading.positions import Positions
 from tahoe.spark.writing.column_rules import Completed
-from tahoe.spark.writing.store_assignment import without_void
 from tahoe.spark.writing.write_inputs import reads_table
 from tahoe.table.commit.row_deletions import alive_records
 from tahoe.table.reading.read_set import RowsRead
@@ -161,7 +160,7 @@ Values: TypeAlias = Mapping[tuple[str, ...], Column]
 def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
     """The rows with their new values and positions; with a change data feed, also their old values."""
     columns = new_values(values, change.schema, change.schema, lambda name: F.col(quoted(name)))
-    old = [F.struct(*columns_of(without_void(change.schema))).alias(_OLD)] if change.has_feed else []
+    old = [F.struct(*stored_columns(change.schema)).alias(_OLD)] if change.has_feed else []
     return rows.select(*columns, *change.kept_by_update(), F.col(PLACE), *old)
 
 
@@ -193,7 +192,7 @@ def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
 def _write_updated(change: RowChange, updated: Completed, positions: Positions, touched: list[Touched]) -> int:
     """Write the updated rows and, without deletion vectors, copy the other rows of their files. Returns how many rows were copied."""
     if change.has_feed:
-        columns = columns_of(without_void(change.schema))
+        columns = stored_columns(change.schema)
         before = updated.frame.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
         after = updated.frame.select(*columns, F.lit("update_postimage").alias(CHANGE_TYPE))
         change.write_changes(before.unionAll(after))

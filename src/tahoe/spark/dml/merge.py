@@ -26,12 +26,11 @@ from tahoe.protocol.predicate import TRUE, Or, Predicate
 from tahoe.spark.dml.merge_analysis import ACTION, AnalysedMerge, union
 from tahoe.spark.dml.merge_command import MERGE, Clause, Kind, Merge, Merged, check_command, evolved_schema
 from tahoe.spark.dml.rerun import with_retries
-from tahoe.spark.dml.row_changes import PLACE, RowChange, Touched, columns_of
+from tahoe.spark.dml.row_changes import PLACE, RowChange, Touched, stored_columns
 from tahoe.spark.dml.touched_rows import predicate_read
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.reading.positions import LISTED_ROWS_MAX, MATCHES, Positions, are_few, gathered, gathered_from
 from tahoe.spark.writing.column_rules import Completed
-from tahoe.spark.writing.store_assignment import without_void
 from tahoe.table.reading.read_set import RowsRead
 
 # How many keys an error shows.
@@ -165,7 +164,7 @@ def _write(
         if everything is not None:
             change.write(everything)
     if feeds:
-        columns = columns_of(without_void(change.plan.schema))
+        columns = stored_columns(change.plan.schema)
         new = _all([replace(part, frame=part.frame.withColumn(CHANGE_TYPE, F.lit(_CHANGE_TYPES[kind][1]))) for kind, part in written])
         old = [
             analysed.old_rows(rows).select(*columns, F.lit(_CHANGE_TYPES[clause.kind][0]).alias(CHANGE_TYPE))

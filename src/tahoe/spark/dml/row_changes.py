@@ -30,7 +30,7 @@ from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.names import quoted
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
-from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.protocol.schema import LONG, VOID, DataType, Field, Struct, types_in
 from tahoe.spark.dml.job_steps import JobSteps
 from tahoe.spark.dml.row_checks import check_rows
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
@@ -407,6 +407,18 @@ def _vector_metrics(touched: Sequence[Touched], prefix: str) -> dict[str, int]:
 def columns_of(schema: Struct) -> list[Column]:
     """References to the columns of a schema."""
     return [F.col(quoted(name)) for name in schema.names]
+
+
+def stored_columns(schema: Struct) -> list[Column]:
+    """References to the columns of a schema as data files have them: without void columns, and without void fields of structs."""
+    return [_stored(F.col(quoted(field.name)), field.type).alias(field.name) for field in schema if field.type != VOID]
+
+
+def _stored(column: Column, data_type: DataType) -> Column:
+    if not isinstance(data_type, Struct) or VOID not in types_in(data_type):
+        return column
+    fields = [_stored(column.getField(field.name), field.type).alias(field.name) for field in data_type if field.type != VOID]
+    return F.when(column.isNotNull(), F.struct(*fields))
 
 
 def given_by_update(change: RowChange, assigned: Iterable[tuple[str, ...]]) -> dict[str, Column | None]:

@@ -38,9 +38,9 @@ def check_rows(plan: WritePlan, rows: DataFrame, policy: Policy, *, are_new: boo
     wanted = Struct(tuple(field for field in without_void(plan.schema) if field.name.lower() in given))
     found = table_schema(rows, table=plan.url, like=wanted, policy=policy)
     for field in wanted:
-        value = found.find(field.name)
-        if value is not None:
-            check_fields(value.type, field.type, (field.name,), may_lack=may_lack, table=plan.url)
+        value, column = found.find(field.name), plan.schema.find(field.name)
+        if value is not None and column is not None:
+            check_fields(value.type, column.type, (column.name,), may_lack=may_lack, table=plan.url)
     assign(rows, wanted, Refusals(plan.url, policy))
 
 
