@@ -546,7 +546,7 @@ def test_on_a_disk_emptied_folders_go_too(tmp_path: Path) -> None:
     report = table.vacuum(0, retention_check=False)
     assert "p=a b" in report.folders
     assert not (tmp_path / "p=a b").exists()
-    assert (tmp_path / "p=ü%25").exists()
+    assert (tmp_path / "p=%C3%BC%25").exists()
     assert (tmp_path / "_hidden" / "x").exists()
     assert table.to_arrow().to_pylist() == [{"p": "ü%", "id": 2}]
     operations = {commit["operation"]: commit for commit in table.history()}
