@@ -543,6 +543,14 @@ def test_insert_replace_using(spark: SparkSession, t: str) -> None:
         spark.sql(f"INSERT INTO {t} REPLACE USING (nosuch) SELECT * FROM {t}")
 
 
+def test_several_inserts_replace_rows(spark: SparkSession, t: str) -> None:
+    if not parses_replace(spark):
+        pytest.skip("this Spark has no INSERT REPLACE USING")
+    replaced = "REPLACE USING (id) SELECT id, 'new', null WHERE id < 2", "REPLACE WHERE id = 3 SELECT id, 'three', null WHERE id = 3"
+    spark.sql(f"FROM range(4) INSERT INTO {t} {replaced[0]} INSERT INTO {t} {replaced[1]}")
+    assert values(spark, t) == {0: "new", 1: "new", 2: "2", 3: "three", 4: "4", 5: "5"}
+
+
 def test_insert_replace_on(spark: SparkSession, t: str) -> None:
     if not parses_replace(spark):
         pytest.skip("this Spark has no INSERT REPLACE ON")

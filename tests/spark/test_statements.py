@@ -361,3 +361,14 @@ def test_a_statement_with_several_inserts_runs_each_of_them(spark, table_name, p
     assert sorted(tuple(row) for row in spark.table(table_name).collect()) == expected
     assert [tuple(row) for row in spark.table(f"{table_name}_files").collect()] == [row for row in expected if row[1] != 7]
     spark.sql(f"DROP TABLE {table_name}_files")
+
+
+def test_several_inserts_read_what_their_tables_were_before_the_statement(spark, table_name, path):
+    """The second one read the rows that the first one had written. One into another source or a folder could not read the table."""
+    spark.sql(f"CREATE TABLE {table_name} (id BIGINT) USING delta")
+    spark.sql(f"INSERT INTO {table_name} VALUES (1), (2)")
+    most = f"(SELECT max(id) FROM {table_name})"
+    inserts = f"INSERT OVERWRITE {table_name} SELECT id + 10 INSERT INTO {table_name} SELECT id + {most}"
+    spark.sql(f"FROM {table_name} {inserts} INSERT OVERWRITE DIRECTORY '{path}' USING parquet SELECT id + {most} AS id")
+    assert sorted(row.id for row in spark.table(table_name).collect()) == [3, 4, 11, 12]
+    assert sorted(row.id for row in spark.read.parquet(path).collect()) == [3, 4]

@@ -34,12 +34,15 @@ public class Cases {
   }
 
   /** Whether a field of a case class is true; false if this Spark version does not have the field. */
-  public static boolean isTrue(Product of, String field) {
+  public static boolean isTrue(Product of, String field) { return Boolean.TRUE.equals(field(of, field)); }
+
+  /** The value of a field of a case class; null if the class does not have the field. */
+  static Object field(Product of, String field) {
     Iterator names = of.productElementNames();
     for (int i = 0; names.hasNext(); i++) {
-      if (names.next().equals(field)) return Boolean.TRUE.equals(of.productElement(i));
+      if (names.next().equals(field)) return of.productElement(i);
     }
-    return false;
+    return null;
   }
 
   /** A copy with other values of some fields, by name. Throws IllegalArgumentException if the class lacks one of them. */

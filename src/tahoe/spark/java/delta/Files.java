@@ -103,6 +103,9 @@ public class Files implements FileIndex {
   /** A copy for listing partition values. It counts as planned, so that Python also lists files with deletion vectors. */
   Files withoutRows() { return new Files(key, metadata, version, pinned, "", within, partitions, bytes, label); }
 
+  /** A copy that each query reads at the version that is the newest now. */
+  Files asOfNow() { return new Files(key, metadata, newest(), true, selection, within, partitions, bytes, label); }
+
   /** A copy with the hidden partition column that tells the files apart. */
   Files withPlaces() {
     StructType columns = partitions.add(PLACE, LongType$.MODULE$);
@@ -252,8 +255,10 @@ public class Files implements FileIndex {
 
   /** Moves on to the newest version. Spark calls this before it rebuilds a cached DataFrame. */
   public void refresh() {
-    if (!pinned) version = ((Number) Ask.answer(Ask.python.newest(key))).longValue();
+    if (!pinned) version = newest();
   }
+
+  private long newest() { return ((Number) Ask.answer(Ask.python.newest(key))).longValue(); }
 
   public StructType partitionSchema() { return partitions; }
   public long sizeInBytes() { return bytes; }

@@ -1,14 +1,17 @@
 package delta;
 
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 import scala.Product;
 import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
 /**
@@ -18,6 +21,13 @@ import scala.runtime.AbstractFunction1;
  */
 public class Inserts extends Rule {
   public TreeNode apply(TreeNode tree) {
+    if (!(tree instanceof Union)) return overwrite(tree);
+    ArrayList each = new ArrayList();  // the INSERTs of one statement, or the parts of a query
+    for (Iterator it = tree.children().iterator(); it.hasNext(); ) each.add(overwrite((TreeNode) it.next()));
+    return tree.withNewChildren(CollectionConverters.asScala(each).toSeq());
+  }
+
+  private static TreeNode overwrite(TreeNode tree) {
     if (!(tree instanceof InsertIntoStatement)) return tree;
     InsertIntoStatement insert = (InsertIntoStatement) tree;
     Object replaced = replaced(insert);

@@ -1,6 +1,9 @@
 package delta;
 
+import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashSet;
+import org.apache.spark.sql.catalyst.analysis.NamedRelation;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.UnresolvedCatalogRelation;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -17,8 +20,11 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Function1;
+import scala.PartialFunction;
 import scala.Product;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
@@ -27,8 +33,8 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * Post-hoc analyzer rule: replaces a resolved DELETE, UPDATE or MERGE on a Delta table with a {@link Command}. The optimizer would be too
- * late: by then the statement has no result columns, and its expressions are optimized. The subqueries of an INSERT that name its table
- * become readable. Python: {@code resolved_plans.instead_of}.
+ * late: by then the statement has no result columns, and its expressions are optimized. Where an INSERT reads its table, the table
+ * becomes readable. Python: {@code resolved_plans.instead_of}.
  */
 public class Statements extends Rule {
   private final SparkSession session;
@@ -37,13 +43,48 @@ public class Statements extends Rule {
 
   public TreeNode apply(TreeNode tree) {
     LogicalPlan plan = (LogicalPlan) tree;
-    if (plan instanceof V2WriteCommand && plan.resolved()) return readable((V2WriteCommand) plan);
+    if (Rewrite.isCommands(plan) && plan.resolved()) return several(plan);
+    if (isOurs(plan) && plan.resolved()) return reading(plan, new Read(session));
     if (!isOfRows(plan) || !plan.resolved()) return tree;
     Object command = Ask.answer(Ask.python.command(session, plan.getClass().getSimpleName(), readable(plan)));
     if (command == null) return tree;
     // Spark would check the command only. The check marks a plan as analyzed, so it gets a copy.
     session.sessionState().analyzer().checkAnalysis((LogicalPlan) ((LogicalPlan) plan.clone()).transformExpressions(new Settled()));
     return (LogicalPlan) command;
+  }
+
+  /** Several INSERTs, which read what tables were before the statement, also if another one of them writes the table earlier. */
+  private LogicalPlan several(LogicalPlan inserts) {
+    HashSet written = new HashSet();
+    ArrayList each = new ArrayList();
+    for (Iterator it = inserts.children().iterator(); it.hasNext(); ) {
+      LogicalPlan insert = (LogicalPlan) it.next();
+      each.add(reading(reading(insert, new Read(session)), new Before(written)));
+      if (!isOurs(insert)) continue;
+      LogicalPlan table = read(session, (DataSourceV2Relation) ((V2WriteCommand) insert).table());  // its catalog may spell the url otherwise
+      written.add(Files.of((LogicalPlan) table.collectLeaves().head()).table());
+    }
+    return (LogicalPlan) inserts.withNewChildren(CollectionConverters.asScala(each).toSeq());
+  }
+
+  /** Partial function over plans: makes reads of some tables, given by url, read the version that is the newest now. */
+  private static class Before extends AbstractPartialFunction {
+    private final HashSet tables;
+
+    Before(HashSet tables) { this.tables = new HashSet(tables); }
+
+    public boolean isDefinedAt(Object node) {
+      Files files = Files.of((LogicalPlan) node);
+      return files != null && !(files instanceof Changes) && !files.pinned() && tables.contains(files.table());
+    }
+
+    public Object applyOrElse(Object node, Function1 otherwise) {
+      if (!isDefinedAt(node)) return otherwise.apply(node);
+      LogicalRelation leaf = (LogicalRelation) node;
+      HadoopFsRelation given = (HadoopFsRelation) leaf.relation();
+      Relation before = new Relation(Files.of(leaf).asOfNow(), given.dataSchema(), given.fileFormat(), given.options(), given.sparkSession());
+      return leaf.copy(before, leaf.output(), leaf.catalogTable(), leaf.isStreaming(), leaf.stream());
+    }
   }
 
   /**
@@ -86,12 +127,20 @@ public class Statements extends Rule {
     return (LogicalPlan) Cases.changed((Product) statement, Collections.singletonMap("sourceTable", source));
   }
 
-  /** An INSERT into a Delta table with its subqueries reading tables as queries do. */
-  private LogicalPlan readable(V2WriteCommand insert) {
-    boolean isOurs = insert.table() instanceof DataSourceV2Relation && ((DataSourceV2Relation) insert.table()).table() instanceof WriteTable;
-    if (!isOurs) return (LogicalPlan) insert;
-    LogicalPlan query = (LogicalPlan) insert.query().transformDownWithSubqueries(new Read(session));
-    return query == insert.query() ? (LogicalPlan) insert : (LogicalPlan) insert.withNewQuery(query);
+  /** An INSERT with a rule applied to the plan of its rows, and to the subqueries in it. */
+  private static LogicalPlan reading(LogicalPlan insert, PartialFunction rule) {
+    Object query = Cases.field((Product) insert, "query");
+    if (query == null) return insert;
+    LogicalPlan after = (LogicalPlan) ((LogicalPlan) query).transformDownWithSubqueries(rule);
+    if (after == query) return insert;
+    if (insert instanceof V2WriteCommand) return (LogicalPlan) ((V2WriteCommand) insert).withNewQuery(after);
+    return (LogicalPlan) Cases.changed((Product) insert, Collections.singletonMap("query", after));
+  }
+
+  private static boolean isOurs(LogicalPlan insert) {
+    if (!(insert instanceof V2WriteCommand)) return false;
+    NamedRelation table = ((V2WriteCommand) insert).table();
+    return table instanceof DataSourceV2Relation && ((DataSourceV2Relation) table).table() instanceof WriteTable;
   }
 
   /** Partial function over expressions: applies {@link Read} to subqueries. */
@@ -122,10 +171,14 @@ public class Statements extends Rule {
     public Object applyOrElse(Object node, Function1 otherwise) {
       if (!isDefinedAt(node)) return otherwise.apply(node);
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
-      CatalogTable table = ((V1Table) ((WriteTable) relation.table()).read()).v1Table();
-      LogicalPlan rows = Dataset$.MODULE$.ofRows(session, new UnresolvedCatalogRelation(table, relation.options(), false)).queryExecution().analyzed();
-      return Aliases.project(rows, CollectionConverters.asJava(relation.output()), false);
+      return Aliases.project(read(session, relation), CollectionConverters.asJava(relation.output()), false);
     }
+  }
+
+  /** A query of the table that a relation writes. */
+  private static LogicalPlan read(SparkSession session, DataSourceV2Relation relation) {
+    CatalogTable table = ((V1Table) ((WriteTable) relation.table()).read()).v1Table();
+    return Dataset$.MODULE$.ofRows(session, new UnresolvedCatalogRelation(table, relation.options(), false)).queryExecution().analyzed();
   }
 
   /** Whether a plan is a DML statement that this rule replaces. */
