@@ -267,6 +267,18 @@ def test_each_of_the_two_hours_when_summer_ends_is_replaced_alone(spark: SparkSe
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+def test_a_list_of_timestamps_is_replaced_without_ansi(spark: SparkSession, table_name: str) -> None:
+    """A mere text of a timestamp was compared as a text, so that no row was replaced."""
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        spark.sql(f"create table {table_name} using delta as select 1 a, timestamp'2024-01-01' t union all select 2, timestamp'2024-01-02'")
+        listed = "t in (timestamp'2024-01-01', timestamp'2024-03-01')"
+        spark.sql(f"insert into {table_name} replace where {listed} select 3, timestamp'2024-01-01'")
+        assert [row[0] for row in rows(spark, table_name)] == [2, 3]
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+
 def test_insert_replace_where(spark: SparkSession, table: str) -> None:
     spark.sql(f"insert into {table} replace where p = 'p0' values (50, 'p0')")
     assert rows(spark, table) == [(1, "p1"), (3, "p1"), (50, "p0")]

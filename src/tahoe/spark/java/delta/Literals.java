@@ -122,11 +122,12 @@ public class Literals extends AbstractPartialFunction {
         && (literal.dataType().equals(TimestampType$.MODULE$) || !sql && literal.dataType().equals(BinaryType$.MODULE$));
   }
 
-  private Literal shown(Literal literal) {
+  private Expression shown(Literal literal) {
     if (!literal.dataType().equals(TimestampType$.MODULE$)) return text(digits((byte[]) literal.value()));
     if (!sql) return new Literal(literal.value(), TimestampNTZType$.MODULE$);
     long micros = ((Long) literal.value()).longValue();
-    return text(Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000L).toString());
+    Instant instant = Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000L);
+    return new PrettyAttribute("TIMESTAMP '" + instant + "'", literal.dataType());  // a mere text would be compared as one without ANSI
   }
 
   private static String digits(byte[] bytes) {
@@ -141,7 +142,7 @@ public class Literals extends AbstractPartialFunction {
     ArrayList members = new ArrayList();
     for (Iterator it = CollectionConverters.asJava(set.hset()).iterator(); it.hasNext(); ) {
       Literal member = new Literal(it.next(), set.child().dataType());
-      members.add(hides(member) ? shown(member) : member);
+      members.add(hides(member) ? shown(member) : (Expression) member);
     }
     return new In(set.child(), CollectionConverters.asScala(members).toSeq());
   }
