@@ -1,7 +1,8 @@
 """How fast are TPC-DS's queries on Delta tables, compared with plain Parquet in the same partitions, and with the reference?
 
 Parquet is asked in tahoe's session, the reference in one of its own, of the same Spark. Facts are partitioned by date, dimensions are not
-partitioned. `QUERIES="q3 q14a"` selects some queries.
+partitioned. `QUERIES="q3 q14a"` selects some queries. `WARM_UP=0` counts the first time of each query too, for scale factors at which a
+round takes hours: who goes first then alternates from query to query.
 """
 
 from __future__ import annotations

@@ -478,6 +478,14 @@ def test_a_void_column_is_null_at_every_depth(spark, path):
     with pytest.raises(SchemaMismatchError, match=r"s\.nothing has type void, whose values are not stored"):
         spark.sql(f"UPDATE delta.`{path}` SET s = named_struct('a', 5, 'nothing', 6)")
 
+    spark.sql(f"INSERT OVERWRITE delta.`{path}` (id, s) SELECT id, named_struct('a', int(id)) FROM range(0, 2, 1, 1)")
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    rows = spark.sql("SELECT 1L AS id, named_struct('a', 7) AS s")
+    rows.write.format("delta").mode("overwrite").option("replaceWhere", "id = 1").save(path)
+    version = tahoe.Table(path).version
+    feed = load(spark, path, readChangeFeed="true", startingVersion=str(version)).orderBy("_change_type").select("s.*", "_change_type")
+    assert feed.collect() == [Row(a=1, nothing=None, _change_type="delete"), Row(a=7, nothing=None, _change_type="insert")]
+
 
 @pytest.mark.every_spark
 def test_zero_finds_minus_zero_and_the_other_way_round(spark, path):

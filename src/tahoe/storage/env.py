@@ -229,7 +229,7 @@ class Env:
         sleep: sleeps for a number of seconds.
         random: returns a number from 0 up to 1.
         store_at: opens another folder by its url, with the same credentials.
-        background: runs work later and sequentially, without blocking the caller; errors are ignored.
+        background: runs work later and sequentially; errors are ignored. It blocks the caller only while very much work waits.
         watch: is notified of commits, and may prevent them.
     """
 

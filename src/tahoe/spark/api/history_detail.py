@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -119,8 +118,8 @@ def detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:
         "name": name or metadata.name,
         "description": metadata.description,
         "location": snapshot.url,
-        "createdAt": None if metadata.created_time_ms is None else _moment(metadata.created_time_ms),
-        "lastModified": None if snapshot.commit is None else _moment(snapshot.commit.modified_ms),
+        "createdAt": None if metadata.created_time_ms is None else moment_of(metadata.created_time_ms),
+        "lastModified": None if snapshot.commit is None else moment_of(snapshot.commit.modified_ms),
         "partitionColumns": list(snapshot.partition_columns),
         "clusteringColumns": [".".join(path) for path in snapshot.clustering_columns],
         "numFiles": len(snapshot.live),
@@ -130,7 +129,3 @@ def detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:
         "minWriterVersion": protocol.writer_version,
         "tableFeatures": sorted(supported_features(protocol)),
     }
-
-
-def _moment(timestamp_ms: int) -> datetime:
-    return moment_of(timestamp_ms)

@@ -17,13 +17,13 @@ from tahoe.errors import ColumnNotFoundError
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.conflict import EVERYTHING
 from tahoe.protocol.names import quoted
-from tahoe.spark.dml.row_changes import IS_FOUND, RowChange, Target, columns_of
+from tahoe.spark.dml.row_changes import IS_FOUND, RowChange, Target, stored_columns
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import dataset, java_column
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.data_writer import rows_for_files, translating_failures
-from tahoe.spark.writing.store_assignment import retyped, without_void
+from tahoe.spark.writing.store_assignment import retyped
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.write_plan import WritePlan
 
@@ -125,9 +125,9 @@ def _replace(change: RowChange, search: Search, new: Completed, replaced: Mappin
     if others and change.has_feed:
         materialised = change.materialise(new.frame)  # computing the data twice might give different rows
         written = change.write(replace(new, frame=materialised))
-        columns = columns_of(without_void(plan.schema))
+        columns = stored_columns(plan.schema)
         marked = change.flagged(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
-        gone = change.as_they_are(marked.select(*columns_of(without_void(change.schema))))
+        gone = change.as_they_are(marked.select(*stored_columns(change.schema)))
         before = gone.select(*columns, F.lit("delete").alias(CHANGE_TYPE))
         change.write_changes(before.unionAll(materialised.select(*columns, F.lit("insert").alias(CHANGE_TYPE))))
     else:

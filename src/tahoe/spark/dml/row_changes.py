@@ -404,11 +404,6 @@ def _vector_metrics(touched: Sequence[Touched], prefix: str) -> dict[str, int]:
     }
 
 
-def columns_of(schema: Struct) -> list[Column]:
-    """References to the columns of a schema."""
-    return [F.col(quoted(name)) for name in schema.names]
-
-
 def stored_columns(schema: Struct) -> list[Column]:
     """References to the columns of a schema as data files have them: without void columns, and without void fields of structs."""
     return [_stored(F.col(quoted(field.name)), field.type).alias(field.name) for field in schema if field.type != VOID]

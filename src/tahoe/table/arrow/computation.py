@@ -302,6 +302,8 @@ def moment(values: pa.Array, kind: DataType, zone: tzinfo) -> pa.Array:
         return values.cast(pa.string())
     is_instant = pa.types.is_timestamp(given) and given.tz is not None
     local = pc.local_timestamp(values.cast(pa.timestamp("us", name))) if is_instant else values.cast(pa.timestamp("us"))
+    if kind == TIMESTAMP and name == "UTC":
+        return local.cast(pa.timestamp("us", name))  # every time is there, and once
     if kind == TIMESTAMP:
         before = pc.assume_timezone(local, name, ambiguous="earliest", nonexistent="earliest")
         # a time that clocks leave out is as long after the change as it is after the last time before it
