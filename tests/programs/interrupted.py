@@ -19,6 +19,7 @@ from tahoe import DeltaTable
 from tahoe.table.commit import transaction
 
 ROWS = 60
+FILES = 2
 
 
 def main(folder: str, handler: str) -> None:
@@ -37,7 +38,7 @@ def main(folder: str, handler: str) -> None:
 
     spark.udf.register("slow", slow, "boolean")
     path = f"{folder}/t"
-    spark.range(0, ROWS, 1, 2).write.format("delta").save(path)
+    spark.range(0, ROWS, 1, FILES).write.format("delta").save(path)
     table = DeltaTable.forPath(spark, path)
     commands = {
         "DELETE": lambda: spark.sql(f"DELETE FROM delta.`{path}` WHERE slow(id)"),
@@ -70,10 +71,19 @@ def _interrupted(spark: SparkSession, folder: str, command: Callable[[], Any], a
     except BaseException as error:
         raised, notes = type(error).__name__, getattr(error, "__notes__", [])
     disarm()
-    names = [name for place, _, files in os.walk(folder) for name in files]
-    files = sum(name.endswith(".parquet") for name in names)
+    jobs = len(spark.sparkContext.statusTracker().getActiveJobsIds())
+    version, files = _version_and_files(folder)
+    until = time.monotonic() + 60
+    while files > FILES + version and time.monotonic() < until:  # a task that was killed deletes its file after its job has ended
+        time.sleep(0.1)
+        version, files = _version_and_files(folder)
+    return [raised, len(notes), version, files, jobs]
+
+
+def _version_and_files(folder: str) -> tuple[int, int]:
+    names = [name for _, _, files in os.walk(folder) for name in files]
     version = max(int(name[:20]) for name in names if name.endswith(".json") and name[:20].isdigit())
-    return [raised, len(notes), version, files, len(spark.sparkContext.statusTracker().getActiveJobsIds())]
+    return version, sum(name.endswith(".parquet") for name in names)
 
 
 def _when_rows_are_computed(begun: Path) -> Callable[[], Callable[[], None]]:
