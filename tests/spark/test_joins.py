@@ -126,6 +126,23 @@ def test_files_without_a_key_are_not_read(spark, plan):
     assert {query: read_of(spark.sql(query), "/facts") for query in queries} == {query: QUERIES[query] for query in queries}
 
 
+@pytest.mark.parametrize("plan", ["adaptive without broadcast", "neither"])
+def test_a_side_that_was_asked_for_its_keys_leaves_files_out_too(spark, facts, tmp_path, monkeypatch, plan):
+    planned_as(spark, plan)
+    monkeypatch.setattr(joins, "COLLECTED_BYTES_MAX", 0)
+    monkeypatch.setattr(joins, "SAVED_BYTES_MIN", 0)
+    spark.read.format("delta").load(facts).selectExpr("id AS k", "v AS w", "id % 10 AS g").repartitionByRange(5, "k").write.format(
+        "delta"
+    ).save(path := str(tmp_path / "keyed"))
+    spark.read.format("delta").load(path).createOrReplaceTempView("keyed")
+    some = "(SELECT * FROM keyed WHERE w % 700 = 0 AND g = 0 AND k > 0)"
+    for kind, expected in {"JOIN": (2, 2, 2), "LEFT JOIN": (2, 2, 2), "RIGHT JOIN": (1000, FILES, 5)}.items():
+        frame = spark.sql(f"SELECT k, w, v FROM {some} {kind} facts ON id = k")
+        rows = len(frame.collect())
+        read = dict(scans(frame))
+        assert (rows, *(files for table in ("/facts", "/keyed") for label, files in read.items() if table in label)) == expected, kind
+
+
 @pytest.mark.usefixtures("facts")
 def test_explain_tells_and_a_setting_turns_it_off(spark):
     query = next(iter(QUERIES))
@@ -285,7 +302,7 @@ def results(frame: DataFrame) -> list[str]:
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("kind", KEYS)
-def test_joins_equal_joins_of_whole_scans(spark, table_name, kind, table):
+def test_joins_equal_joins_of_whole_scans(spark, monkeypatch, table_name, kind, table):
     draw = random.Random(f"{kind} {table}")
     fill(spark, table_name, kind, table, draw)
     some = [None, *range(120)]
@@ -293,6 +310,7 @@ def test_joins_equal_joins_of_whole_scans(spark, table_name, kind, table):
     dimension = spark.createDataFrame(rows, f"x {KEYS[kind][1]}, g int")
     dimension.write.format("delta").save(path := f"{spark.table(table_name).inputFiles()[0].rpartition('/')[0].partition('/p=')[0]}-keys")
     spark.read.format("delta").load(path).createOrReplaceTempView("keys")
+    monkeypatch.setattr(joins, "COLLECTED_BYTES_MAX", draw.choice([0, joins.COLLECTED_BYTES_MAX]))
     sides = [table_name, "(SELECT * FROM keys WHERE g = 1)"]
     for _ in range(8 // sample.step(2)):
         first, second = draw.sample(sides, 2)

@@ -114,8 +114,9 @@ class _Candidate:
 
 
 def prunings(gateway: Gateway, told: str) -> str:
-    """The scans that leave out files, a line for each: the numbers of the join and the key, the pruned side, the number of the scan, where
-    the keys are found, the encoded `Wanted` and the column's name, separated by NUL. A join has lines of one key only.
+    """The scans that leave out files, a line for each: the numbers of the join and the key, the side and the number of the scan, where the
+    keys are found, the encoded `Wanted` and the column's name, separated by NUL. A join has lines of one key only, first those of the side
+    that does not have the keys.
 
     Args:
         told: the joins of a query, as `delta.Joins` describes them in JSON.
@@ -137,30 +138,42 @@ def _broadcast_bytes(gateway: Gateway) -> int:
 
 
 def _chosen(gateway: Gateway, join: Mapping[str, Any], broadcast_bytes: int) -> Sequence[tuple[_Candidate, Source]]:
-    """The scans of one side of a join that leave out files by one key, with where it is found."""
-    found = [(c, source) for side in OTHER for c in _candidates(gateway, join, side) if (source := _source(join, c, broadcast_bytes))]
+    """The scans of a join that leave out files by one key, with where it is found.
+
+    A side whose keys come from a query of its own has only rows with these keys, or null: its second reading leaves out files, too.
+    """
+    found = [(c, source) for side in OTHER for c in _prunable(gateway, join, side) if (source := _source(join, c, broadcast_bytes))]
     if not found:
         return []
     best = max((c for c, _ in found), key=lambda c: c.saved_bytes)
-    return [(c, source) for c, source in found if (c.side, c.key) == (best.side, best.key)]
+    chosen = [(c, source) for c, source in found if (c.side, c.key) == (best.side, best.key)]
+    if chosen[0][1] != "own":
+        return chosen
+    again = _candidates(gateway, join["keys"][best.key], best.key, OTHER[best.side], is_null_safe=True)
+    return [*chosen, *((c, "own") for c in again if c.saved_bytes >= SAVED_BYTES_MIN)]
 
 
-def _candidates(gateway: Gateway, join: Mapping[str, Any], side: Side) -> Iterator[_Candidate]:
+def _prunable(gateway: Gateway, join: Mapping[str, Any], side: Side) -> Iterator[_Candidate]:
+    """The scans of a side that may leave out files by the keys of the other side."""
     nodes = [node_of(told) for told in join[OTHER[side]]["nodes"]]
-    if not (may_lack(join["type"], side) and join["deterministic"] and is_fixed(nodes)):
-        return
-    for number, key in enumerate(join["keys"]):
-        for end, told in enumerate(key[side]):
-            if not (passes([step_of(step) for step in told["steps"]]) and are_comparable(told["types"])):
-                continue
-            [column] = json.loads(told["column"]) or [None]
-            path = None if column is None else column_of(column)
-            scan = None if path is None else _scan(gateway, told)
-            if path is None or scan is None:
-                continue
-            wanted, share = Wanted(path, key["null_safe"]), share_of_files(scan, path)
-            if share <= SHARE_MAX:
-                yield _Candidate(number, side, end, wanted, share, scan.size_bytes)
+    if may_lack(join["type"], side) and join["deterministic"] and is_fixed(nodes):
+        for number, key in enumerate(join["keys"]):
+            yield from _candidates(gateway, key, number, side, is_null_safe=key["null_safe"])
+
+
+def _candidates(gateway: Gateway, key: Mapping[str, Any], number: int, side: Side, *, is_null_safe: bool) -> Iterator[_Candidate]:
+    """The scans of a side that have a column with the values of a key, in fewer files than all."""
+    for end, told in enumerate(key[side]):
+        if not (passes([step_of(step) for step in told["steps"]]) and are_comparable(told["types"])):
+            continue
+        [column] = json.loads(told["column"]) or [None]
+        path = None if column is None else column_of(column)
+        scan = None if path is None else _scan(gateway, told)
+        if path is None or scan is None:
+            continue
+        share = share_of_files(scan, path)
+        if share <= SHARE_MAX:
+            yield _Candidate(number, side, end, Wanted(path, is_null_safe), share, scan.size_bytes)
 
 
 def _scan(gateway: Gateway, told: Mapping[str, Any]) -> Scan | None:

@@ -2,9 +2,11 @@ package delta;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -50,6 +52,7 @@ class Joins {
   private final ArrayList joins = new ArrayList();
   private final Map chosen = new IdentityHashMap();  // for a Join, the list of its Choices
   private final Map filters = new IdentityHashMap();  // for the plan of a read, the list of its Filters
+  private final Set filtered = Collections.newSetFromMap(new IdentityHashMap());  // the joins whose filters are among these
 
   Joins(SparkSession session) { this.session = session; }
 
@@ -186,15 +189,15 @@ class Joins {
 
   private static class Choice {
     final Key key;
-    final int pruned;
+    final int side;
     final End end;
     final String keys;
     final String column;
     final String name;
 
-    Choice(Key key, int pruned, End end, String keys, String column, String name) {
+    Choice(Key key, int side, End end, String keys, String column, String name) {
       this.key = key;
-      this.pruned = pruned;
+      this.side = side;
       this.end = end;
       this.keys = keys;
       this.column = column;
@@ -202,20 +205,20 @@ class Joins {
     }
   }
 
-  /** A line of Python's answer: the numbers of the join and its key, the pruned side, the number of the end, how keys are found, the column. */
+  /** A line of Python's answer: the numbers of the join and its key, the scan's side, the number of the end, how keys are found, the column. */
   private void choose(String[] fields) {
     Joined joined = (Joined) joins.get(Integer.parseInt(fields[0]));
     Key key = (Key) joined.keys.get(Integer.parseInt(fields[1]));
-    int pruned = Arrays.asList(JoinFacts.SIDES).indexOf(fields[2]);
-    End end = (End) key.ends[pruned].get(Integer.parseInt(fields[3]));
+    int side = Arrays.asList(JoinFacts.SIDES).indexOf(fields[2]);
+    End end = (End) key.ends[side].get(Integer.parseInt(fields[3]));
     if (((Integer) visits.get(end.read)).intValue() > 1) return;  // in another place of the query all of its rows may be needed
     if (!chosen.containsKey(joined.join)) chosen.put(joined.join, new ArrayList());
-    ((List) chosen.get(joined.join)).add(new Choice(key, pruned, end, fields[4], fields[5], fields[6]));
+    ((List) chosen.get(joined.join)).add(new Choice(key, side, end, fields[4], fields[5], fields[6]));
   }
 
   /**
    * The plan with its filters. At a join, the side that has the keys comes first: it becomes a part of the filters of the other side. All
-   * choices of a join are of one key.
+   * choices of a join are of one key. Those of the side that has the keys are for its second reading, after a query of its own for them.
    */
   private LogicalPlan placed(LogicalPlan node) {
     if (isRead(node)) {
@@ -228,17 +231,27 @@ class Joins {
       for (Iterator it = node.children().iterator(); it.hasNext(); ) children.add(placed((LogicalPlan) it.next()));
       return (LogicalPlan) node.withNewChildren(seq(children));
     }
-    int pruned = ((Choice) choices.get(0)).pruned;
+    int pruned = ((Choice) choices.get(0)).side;
     LogicalPlan[] sides = new LogicalPlan[2];
     sides[1 - pruned] = placed((LogicalPlan) node.children().apply(1 - pruned));
-    Expression keys = keys((Join) node, (Choice) choices.get(0), sides[1 - pruned]);
+    if (filtered.add(node) && filter((Join) node, choices, sides[1 - pruned]))
+      sides[1 - pruned] = placed((LogicalPlan) node.children().apply(1 - pruned));
+    sides[pruned] = placed((LogicalPlan) node.children().apply(pruned));
+    return (LogicalPlan) node.withNewChildren(seq(Arrays.asList((Object[]) sides)));
+  }
+
+  /** Adds the filters of a join to those of its reads. Returns whether the side that has the keys gets some, too. */
+  private boolean filter(Join join, List choices, LogicalPlan withKeys) {
+    Choice first = (Choice) choices.get(0);
+    Expression keys = keys(join, first, withKeys);
+    boolean isOfBoth = false;
     for (int i = 0; i < choices.size(); i++) {
       Choice choice = (Choice) choices.get(i);
+      isOfBoth |= choice.side != first.side;
       if (!filters.containsKey(choice.end.read)) filters.put(choice.end.read, new ArrayList());
       ((List) filters.get(choice.end.read)).add(new Object[] {keys, choice.column, choice.name});
     }
-    sides[pruned] = placed((LogicalPlan) node.children().apply(pruned));
-    return (LogicalPlan) node.withNewChildren(seq(Arrays.asList((Object[]) sides)));
+    return isOfBoth;
   }
 
   /**
@@ -246,7 +259,7 @@ class Joins {
    * choice is {@code broadcast}, from a query of its own. With {@code own} it never takes more than so many.
    */
   private static Expression keys(Join join, Choice choice, LogicalPlan plan) {
-    int side = 1 - choice.pruned;
+    int side = 1 - choice.side;
     Expression key = choice.key.sides[side];
     Option found = ExtractEquiJoinKeys$.MODULE$.unapply(join);
     Product parts = found.isEmpty() ? null : (Product) found.get();
