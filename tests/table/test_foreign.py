@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 import tahoe
+from tahoe.table.verify.check import Kind, check_table
 from tests.table.builders import EVERY_TYPE, ROWS
 
 
@@ -101,6 +104,19 @@ def test_we_read_delta_rs_partitions_updates_and_checkpoints(tmp_path):
     found = tahoe.Table(path).to_arrow()
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, by_delta_rs(path).to_pylist()))
     assert found.num_rows == 4
+
+
+def test_rows_that_delta_rs_has_deleted_stay_so_when_it_compacts_the_log(tmp_path):
+    """It leaves expired tombstones out, although the checkpoint before has the files."""
+    path = str(tmp_path)
+    write_deltalake(path, ROWS, configuration={"delta.deletedFileRetentionDuration": "interval 0 seconds"})
+    DeltaTable(path).create_checkpoint()
+    DeltaTable(path).delete()
+    write_deltalake(path, ROWS, mode="append")
+    time.sleep(0.01)  # now the tombstone has expired
+    DeltaTable(path).compact_logs(1, 2)
+    same(tahoe.Table(path).to_arrow(), ROWS)
+    assert [finding.kind for finding in check_table(tahoe.Table(path).log)] == [Kind.WRONG_COMPACTED_LOG]
 
 
 def test_both_write_to_one_table_in_turn(tmp_path):

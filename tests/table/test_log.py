@@ -158,6 +158,20 @@ def test_a_compacted_file_that_is_illegal_or_broken_is_passed_over_for_its_commi
         load_snapshot(log, 2)
 
 
+def test_another_writers_compacted_file_is_used_where_no_removes_can_be_missing():
+    """Delta Kernel leaves expired removes out."""
+    log = make_log([[add("a")], [Remove(path="a"), add("b")], [add("c")], [add("d")]])
+    folder = log_files.LOG_FOLDER
+    log.env.store.put(f"{folder}/{log_files.compacted_name(1, 2)}", encode_commit([add("b"), add("c")]))
+    assert paths(log) == ["b", "c", "d"]
+    log.env.store.put(f"{folder}/{log_files.compacted_name(0, 2)}", encode_commit([PROTOCOL, METADATA, add("b"), add("c")]))
+    log.env.store.delete(commit_key(1))
+    assert paths(log) == ["b", "c", "d"]
+    log.env.store.delete(f"{folder}/{log_files.compacted_name(0, 2)}")
+    log.env.store.put(f"{folder}/{log_files.compacted_name(1, 2)}", encode_commit([Remove(path="a"), add("b"), add("c")]))
+    assert paths(log) == ["b", "c", "d"]
+
+
 def test_a_checkpoint_and_a_compacted_file_may_both_be_broken():
     log = table_with_checkpoint()
     log.env.store.put(CHECKPOINT, b"broken")

@@ -36,6 +36,7 @@ from tahoe.table.verify.check import Finding, Kind, Severity, check, check_table
 from tests.golden.tables import FOLDER, path, require_folder
 from tests.table.builders import METADATA, add, make_log, memory_env, parquet_bytes, put_commit, state_actions
 
+DOMAIN = DomainMetadata(domain="d", configuration="1")
 ROWS = pa.table({"id": [1, 2, 3, 4], "p": ["a", "b", "a", None], "v": [1.0, 2.0, None, 4.0], "s": ["x", "y", "z", None]})
 VECTORS = Protocol(
     reader_version=3, writer_version=7, reader_features=frozenset({"deletionVectors"}), writer_features=frozenset({"deletionVectors"})
@@ -568,12 +569,19 @@ def test_a_checkpoint_that_has_lost_a_part_is_a_warning(env: Env, table: tahoe.T
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_a_compacted_file_must_do_what_its_commits_do(env: Env, right: bool) -> None:
+@pytest.mark.parametrize(
+    "wrong", [[add("c")], [Remove(path="c"), DOMAIN], [Remove(path="a"), Remove(path="c")]], ids=["files", "a remove", "a domain"]
+)
+def test_a_compacted_file_must_do_what_its_commits_do(env: Env, right: bool, wrong: list[Action]) -> None:
     size = len(parquet())
-    commits = [[add("a", size_bytes=size), add("b", size_bytes=size)], [Remove(path="a"), add("c", size_bytes=size)], [Remove(path="c")]]
+    commits = [
+        [add("a", size_bytes=size), add("b", size_bytes=size)],
+        [Remove(path="a"), add("c", size_bytes=size)],
+        [Remove(path="c"), DOMAIN],
+    ]
     log = make_log(commits, env)
     env.store.put("b", parquet())
-    compacted = [Remove(path="a"), Remove(path="c")] if right else [add("c", size_bytes=size)]
+    compacted = [Remove(path="a"), Remove(path="c"), DOMAIN] if right else wrong
     env.store.put(f"_delta_log/{log_files.compacted_name(1, 2)}", encode_commit(compacted))
     found = [f for f in checked(log) if f.kind is Kind.WRONG_COMPACTED_LOG]
     assert bool(found) is not right

@@ -108,6 +108,10 @@ def compacted_name(start: int, end: int) -> str:
     return f"{start:020d}.{end:020d}.compacted.json"
 
 
+# The first line of our compacted files: an action that readers do not know, and so ignore.
+KEEPS_TOMBSTONES = b'{"tahoe":{"keepsTombstones":true}}\n'
+
+
 def checksum_name(version: int) -> str:
     return f"{version:020d}.crc"
 

@@ -147,9 +147,8 @@ def compact_log(log: Log, start: int, end: int) -> LogFile:
         )
     last = log.commit_file(end)
     name = log_files.compacted_name(start, end)
-    log.env.store.put(
-        f"{log_files.LOG_FOLDER}/{name}", encode_commit(_reconciled(log, (log.read_version(v) for v in range(start, end + 1))))
-    )
+    actions = _reconciled(log, (log.read_version(v) for v in range(start, end + 1)))
+    log.env.store.put(f"{log_files.LOG_FOLDER}/{name}", log_files.KEEPS_TOMBSTONES + encode_commit(actions))
     file = log_files.parse_name(name)
     assert file is not None
     found = log.commit_file(end)

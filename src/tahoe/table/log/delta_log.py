@@ -181,22 +181,41 @@ class Log:
         Raises:
             InvalidLogFileError, InvalidCommitError: the commit is broken, or breaks the protocol.
             CommitGoneError: the commit is gone.
-            CorruptCompactedLogError: the compacted file is gone, is broken, or breaks the protocol.
+            CorruptCompactedLogError: the compacted file is gone, is broken, breaks the protocol, or may lack removes.
         """
         if file.kind is log_files.Kind.COMPACTED:
-            return self._read_compacted(file)
+            return self.read_compacted(file)
         return self._read_commit(file) if self.kept is None else self.kept.read(file, lambda: self._read_commit(file))
 
-    def _read_compacted(self, file: LogFile) -> list[Action]:
+    def read_compacted(self, file: LogFile, *, may_lack_removes: bool = False) -> list[Action]:
+        """The actions of a compacted file.
+
+        Writers that use Delta Kernel, such as delta-rs, leave out the removes that are older than the retention of removed files, although
+        older log files may have the adds. Their compacted files are used where there are no older files, and where commits are gone.
+
+        Args:
+            may_lack_removes: read it also if it may lack removes.
+
+        Raises:
+            CorruptCompactedLogError: see `read`.
+        """
         detail: str | None
         try:
-            actions = list(decode_commit(self.env.store.get(file.key), table=self.url, file=file.name))
+            data = self.env.store.get(file.key)
+            actions = list(decode_commit(data, table=self.url, file=file.name))
             detail = check_reconciled(actions, self.canonical, path_once=True)
         except (FileNotFoundError, DeltaLogError) as error:
             raise CorruptCompactedLogError(table=self.url, file=file.name, detail=str(error)) from error
+        keeps_removes = may_lack_removes or file.version == 0 or data.startswith(log_files.KEEPS_TOMBSTONES)
+        if detail is None and not keeps_removes and self._has_commits(file):
+            detail = "another writer has made it, who may have left out removes of files that older log files add"
         if detail is not None:
             raise CorruptCompactedLogError(table=self.url, file=file.name, detail=detail)
         return actions
+
+    def _has_commits(self, file: LogFile) -> bool:
+        there = {found.version for found in self.list_files(file.version) if found.kind is log_files.Kind.COMMIT}
+        return there.issuperset(range(file.version, file.end_version + 1))
 
     def _read_commit(self, file: LogFile) -> list[Action]:
         try:
