@@ -38,7 +38,7 @@ def convert(
     elif report.version is None:
         open_console().print("It is already a Delta table; nothing was done")
     else:
-        open_console().print(f"[bold]{counted(report.files, 'file')} ({size_text(report.size_bytes)}) are a Delta table now[/]")
+        open_console().print(f"[bold]It is a Delta table now: {counted(report.files, 'file')} ({size_text(report.size_bytes)})[/]")
 
 
 def partition_columns(texts: list[str] | None) -> Struct:

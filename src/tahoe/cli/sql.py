@@ -38,7 +38,7 @@ def sql(
     named = dict(key_value(text, "--table") for text in table or ())
     if find_spec("duckdb") is None:
         with errors_as_messages():
-            raise PackageMissingError(table="tahoe sql", what="a query", package="duckdb", extra="sql")
+            raise PackageMissingError(table="tahoe sql", what="a query", package="duckdb")
     from tahoe.cli.duckdb_queries import run_query, tables_in  # noqa: PLC0415  an optional package
 
     places = {name: named.get(name, name) for name in tables_in(query) if name in named or "/" in name}

@@ -31,7 +31,7 @@ class ProgramNotFoundError(DeltaProgramError):
 class ProgramWithoutTahoeError(DeltaProgramError):
     condition = "DELTA_PROGRAM_WITHOUT_TAHOE"
     what = "{program} runs in another Python ({interpreter}), which has no tahoe, so its Spark sessions would have no Delta tables."
-    todo = 'Install tahoe there: {interpreter} -m pip install "tahoe[spark]". Or install the program beside tahoe.'
+    todo = 'Install tahoe there: {interpreter} -m pip install "path/to/the/checkout[spark]". Or install the program beside tahoe.'
 
 
 class ProgramWithoutPythonError(DeltaProgramError):

@@ -75,7 +75,7 @@ class PackageMissingError(StorageRefusedError):
     condition = "DELTA_PACKAGE_MISSING"
     sqlstate = "0A000"
     what = "{table}: {what} needs the package {package}, which is not installed."
-    todo = "Install it: pip install 'tahoe[{extra}]'."
+    todo = "Install it: pip install {package}."
 
 
 class UnsupportedStorageError(DeltaStorageError):

@@ -168,7 +168,7 @@ def _client(service: DynamoDBCommitService, table: str) -> Any:
     try:
         return _client_of_process(service, os.getpid())
     except ImportError as error:
-        raise PackageMissingError(table=table, what="a commit service in DynamoDB", package="boto3", extra="dynamodb") from error
+        raise PackageMissingError(table=table, what="a commit service in DynamoDB", package="boto3") from error
 
 
 def _item(entry: CommitEntry) -> dict[str, dict[str, str]]:

@@ -171,7 +171,8 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
 
 def _check_process() -> None:
     if any(find_spec(name) is None for name in ("grpc", "google.protobuf", "pandas")):
-        raise ConnectServerError(detail="PySpark's parts for Spark Connect are not installed", remedy="Run pip install 'tahoe[connect]'.")
+        remedy = "Run pip install 'pyspark[connect]>=4.1,<4.4' protobuf."
+        raise ConnectServerError(detail="PySpark's parts for Spark Connect are not installed", remedy=remedy)
     if SparkSession._instantiatedSession is not None:
         raise ConnectServerError(detail="this process has a Spark session already", remedy="Start the server in a process of its own.")
 

@@ -108,7 +108,7 @@ class IcebergSource(ForeignSource):
             from pyiceberg.serializers import FromInputFile  # noqa: PLC0415 - an extra of the package
         except ImportError as error:
             what = "CLONE of an Iceberg table"
-            raise PackageMissingError(table=self.name, what=what, package="pyiceberg", extra="iceberg") from error
+            raise PackageMissingError(table=self.name, what=what, package="pyiceberg") from error
         url = self._newest_metadata() if self.place == self.url else self.place
         file: Any = _Input(self.table.log, url)
         try:

@@ -83,4 +83,4 @@ def polars_frame(rows: pa.Table, *, table: str) -> pl.DataFrame:
 
 def _check_installed(package: str, table: str) -> None:
     if find_spec(package) is None:
-        raise PackageMissingError(table=table, what=f"a data frame of {package}", package=package, extra=package)
+        raise PackageMissingError(table=table, what=f"a data frame of {package}", package=package)
