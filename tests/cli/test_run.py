@@ -17,6 +17,7 @@ import pytest
 from tahoe.cli import app
 from tahoe.errors import (
     ClusterModeError,
+    ProgramNotExecutableError,
     ProgramNotFoundError,
     ProgramWithoutPythonError,
     ProgramWithoutTahoeError,
@@ -200,6 +201,14 @@ def test_programs_that_cannot_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for missing in ("no-such-program", "missing.py", "./missing.py"):
         with pytest.raises(ProgramNotFoundError, match=missing):
             command_of([missing])
+    Path("job").write_text("print(1)")
+    with pytest.raises(ProgramNotExecutableError, match="tahoe run python job"):
+        command_of(["job"])
+    Path("package").mkdir()
+    with pytest.raises(ProgramNotFoundError, match="package"):
+        command_of(["package"])
+    Path("package/__main__.py").touch()
+    assert command_of(["package", "x"]) == [sys.executable, "package", "x"]
     with pytest.raises(ProgramWithoutPythonError, match="spark-sql"):
         command_of(["/opt/spark/bin/spark-sql", "-e", "select 1"])
 
@@ -253,3 +262,13 @@ def test_a_name_that_is_no_program_is_told_in_one_line() -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("[DELTA_PROGRAM_NOT_FOUND]")
     assert "Traceback" not in done.stderr
+
+
+def test_a_file_without_an_interpreter_is_told_in_one_line(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("exit 3\n")
+    script.chmod(0o755)
+    tahoe = [Path(sys.executable).with_name("tahoe"), "run"]
+    done = subprocess.run([*tahoe, script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr[:30]) == (2, "[DELTA_PROGRAM_NOT_EXECUTABLE]")
+    assert subprocess.run([*tahoe, "bash", script], timeout=60, check=False).returncode == 3

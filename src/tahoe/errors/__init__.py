@@ -77,8 +77,8 @@
     │   │   ForkedProcessError, CommitEntryError, CommitTableMissingError, PackageMissingError
     │   ├── UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError
     ├── DeltaProgramError             a program cannot be run by `tahoe run`, or the name `delta` is taken
-    │   └── DeltaAlreadyImportedError, OwnDeltaModuleError, ProgramNotFoundError, ProgramWithoutTahoeError, ProgramWithoutPythonError,
-    │       PythonOptionError, ClusterModeError
+    │   └── DeltaAlreadyImportedError, OwnDeltaModuleError, ProgramNotFoundError, ProgramNotExecutableError, ProgramWithoutTahoeError,
+    │       ProgramWithoutPythonError, PythonOptionError, ClusterModeError
     └── DeltaSessionError             the Spark session cannot be used
         └── PySparkMissingError, NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError,
             WriteFailedError, CommandCancelledError, ConnectServerError, ClientCallError

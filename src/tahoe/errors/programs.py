@@ -28,6 +28,12 @@ class ProgramNotFoundError(DeltaProgramError):
     todo = "Check the name, or write the program's path. A Python file ends in .py; a module is run by `tahoe run -m MODULE`."
 
 
+class ProgramNotExecutableError(DeltaProgramError):
+    condition = "DELTA_PROGRAM_NOT_EXECUTABLE"
+    what = "{program} is there, but {reason}."
+    todo = "Name the program that runs it: `tahoe run python {program}`, `tahoe run bash {program}`."
+
+
 class ProgramWithoutTahoeError(DeltaProgramError):
     condition = "DELTA_PROGRAM_WITHOUT_TAHOE"
     what = "{program} runs in another Python ({interpreter}), which has no tahoe, so its Spark sessions would have no Delta tables."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from typing import NoReturn
 
 from tahoe.errors import (
     ClusterModeError,
+    ProgramNotExecutableError,
     ProgramNotFoundError,
     ProgramWithoutPythonError,
     ProgramWithoutTahoeError,
@@ -53,7 +55,12 @@ def run(words: Sequence[str]) -> NoReturn:
     if os.name == "nt":  # where exec starts a second process, and does not wait for it
         raise SystemExit(subprocess.call(command, env=added))
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and a program that is no Python would go on doing so
-    os.execve(command[0], command, added)
+    try:
+        os.execve(command[0], command, added)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        raise ProgramNotExecutableError(program=words[0], reason="the file has no line `#!` that names its interpreter") from error
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -74,6 +81,10 @@ def command_of(words: Sequence[str]) -> list[str]:
         raise ProgramWithoutPythonError(program=name)
     scripts = sysconfig.get_path("scripts")
     found = shutil.which(program, path=os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]))
+    if found is None and os.path.isfile(os.path.join(program, "__main__.py")):  # a folder that Python runs
+        return [sys.executable, *words]
+    if found is None and os.path.isfile(program):
+        raise ProgramNotExecutableError(program=program, reason="the file is not executable, and its name does not end in .py")
     if found is None:
         raise ProgramNotFoundError(program=program, scripts=scripts)
     _check_interpreter(found)
