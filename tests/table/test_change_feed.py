@@ -20,6 +20,7 @@ from tahoe.errors import (
     IncompatibleChangesError,
     InvalidChangeRangeError,
     InvalidCommitError,
+    InvalidPropertyError,
     TimestampOutOfRangeError,
     UnsupportedOperationError,
     VersionNotFoundError,
@@ -352,6 +353,17 @@ def test_reserved_columns_are_refused():
     f = fed(Struct((ID, Field(name="_commit_version", type=LONG))))
     with pytest.raises(UnsupportedOperationError, match="the table itself has a column _commit_version"):
         rows(f.table)
+
+
+def test_a_column_that_files_have_under_a_reserved_name_stops_the_feed():
+    env = memory_env()
+    table = tahoe.Table(env.store.url, env=env)
+    table.append(pa.table({"id": [1], "_change_type": ["a"]}))
+    with table.transaction() as changes:
+        changes.set_properties({"delta.columnMapping.mode": "name"})
+        changes.rename_column("_change_type", "kind")
+    with pytest.raises(InvalidPropertyError, match="of its own named kind"), table.transaction() as changes:
+        changes.set_properties({"delta.enableChangeDataFeed": "true"})
 
 
 # --- schemas

@@ -13,7 +13,7 @@ import pytest
 
 from tahoe.errors import StorageUnavailableError
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import DomainMetadata, Metadata, Remove, Txn
+from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Remove, Txn
 from tahoe.protocol.last_checkpoint import parse_last_checkpoint
 from tahoe.protocol.schema import DataType, Struct, parse_schema
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
@@ -23,6 +23,7 @@ from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.checkpoint import read_checkpoint, read_tombstones
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.table import Table
 from tahoe.table.verify.log import check_log
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 from tests.table.checkpoints import SCHEMA, STATS, V2, VECTOR, with_statistics
@@ -191,6 +192,40 @@ def test_statistics_that_are_columns_only_become_texts_again() -> None:
     write_checkpoint(load_snapshot(log))
     again = json.loads(written_adds(log)[0]["stats"])
     assert again == json.loads(STATS)
+
+
+@pytest.fixture
+def typed() -> Table:
+    """A table with a deletion vector, whose checkpoint has statistics in columns only."""
+    env = memory_env()
+    table = Table(env.store.url, env=env)
+    properties = {"delta.checkpoint.writeStatsAsJson": "false", "delta.enableDeletionVectors": "true", "delta.checkpointInterval": "100"}
+    table.append(pa.table({"a": [1, 2, 3]}), properties=properties)
+    table.append(pa.table({"a": [4, 5, 6]}))
+    table.delete("a = 1")
+    table.create_checkpoint()
+    for version in range(table.version + 1):
+        env.store.delete(log_files.checksum_key(version))
+    return Table(table.url, env=env)
+
+
+def stats_of_newest(table: Table) -> list[dict[str, object]]:
+    return [json.loads(a.stats or "{}") for a in table.log.read_version(table.version) if isinstance(a, Add)]
+
+
+def test_files_that_get_row_ids_keep_statistics_that_are_columns_only(typed: Table) -> None:
+    """Every entry with a deletion vector must have the number of rows."""
+    with typed.transaction() as changes:
+        changes.set_properties({"delta.enableRowTracking": "true"})
+    found = sorted((one["numRecords"], str(one["minValues"]), str(one["maxValues"])) for one in stats_of_newest(typed))
+    assert found == [(3, "{'a': 1}", "{'a': 3}"), (3, "{'a': 4}", "{'a': 6}")]
+
+
+def test_files_of_which_rows_are_deleted_keep_statistics_that_are_columns_only(typed: Table) -> None:
+    typed.delete("a = 5")
+    assert stats_of_newest(typed) == [
+        {"numRecords": 3, "minValues": {"a": 4}, "maxValues": {"a": 6}, "nullCount": {"a": 0}, "tightBounds": False}
+    ]
 
 
 def test_expired_applications_are_left_out() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import tahoe
 from tahoe.errors import MetadataChangedException
-from tahoe.protocol.actions import Add, DeletionVectorDescriptor, Remove
+from tahoe.protocol.actions import Add, DeletionVectorDescriptor, DomainMetadata, Remove
 from tahoe.protocol.clustering import DOMAIN, columns_without_statistics
 from tahoe.protocol.deletion_vector import RELATIVE
 from tahoe.table.maintenance.compaction import Bin
@@ -100,3 +100,15 @@ def test_repair_restores_rows_of_a_file_whose_statistics_cannot_be_computed(capl
     (restored,) = table.snapshot().live.adds()
     assert (restored.deletion_vector, restored.stats) == (None, None)
     assert "statistics could not be computed" in caplog.text
+
+
+@pytest.mark.parametrize("stored", ['["a"]', '[["a"]]'])
+def test_a_clustering_column_is_a_name_or_a_list_of_names(stored: str) -> None:
+    """In the protocol's example it is a name."""
+    env = memory_env()
+    table = tahoe.Table(env.store.url, env=env)
+    table.append(pa.table({"a": [1], "b": [1]}), properties={"delta.feature.clustering": "supported"})
+    put_commit(env, 1, [DomainMetadata(domain=DOMAIN, configuration=f'{{"clusteringColumns":{stored}}}')])
+    table.append(pa.table({"a": [2], "b": [2]}))
+    assert table.snapshot().clustering_columns == (("a",),)
+    assert not lacking(table)

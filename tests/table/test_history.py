@@ -11,7 +11,7 @@ from tahoe.protocol import log_files
 from tahoe.protocol.actions import CommitInfo, Metadata, Protocol, encode_commit
 from tahoe.storage.memory import MemoryStore, Operation
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading.history import history, parse_timestamp, version_at
+from tahoe.table.reading.history import history, parse_timestamp, version_at, version_before, version_from
 from tahoe.table.reading.snapshot import load_snapshot
 from tests.table.builders import METADATA, PROTOCOL, SCHEMA, add, memory_env, put_commit
 
@@ -84,6 +84,18 @@ def test_the_time_of_enablement_tells_in_which_range_to_look():
     assert version_at(newest, times[0]) == 0
     assert version_at(newest, 49_999_999) == 1
     assert version_at(newest, 50_000_000) == 2
+
+
+def test_commits_from_before_the_enablement_do_not_count_later_even_if_a_copy_made_their_files_newer():
+    """Commits 0 and 1 have file times from 5000 on, 2 and 3 have stamps from 100 on."""
+    enabled = {"delta.inCommitTimestampEnablementVersion": "2", "delta.inCommitTimestampEnablementTimestamp": "100"}
+    newest = load_snapshot(stamped_log({2: 100, 3: 200}, 4, enabled))
+    assert [version_at(newest, t) for t in (100, 150, 200)] == [2, 2, 3]
+    assert [version_before(newest, t) for t in (99, 100, 150, 200, 9_000_000)] == [None, 2, 2, 3, 3]
+    assert [version_from(newest, t) for t in (99, 100, 101, 200, 201)] == [0, 2, 3, 3, 4]
+    for outside in (99, 201):
+        with pytest.raises(TimestampOutOfRangeError):
+            version_at(newest, outside)
 
 
 def test_a_missing_in_commit_timestamp_is_an_error_of_the_log():

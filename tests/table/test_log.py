@@ -12,6 +12,7 @@ import pytest
 from tahoe.errors import (
     CorruptCheckpointError,
     CorruptCompactedLogError,
+    InvalidActionError,
     InvalidCommitError,
     InvalidLogFileError,
     MissingActionError,
@@ -76,6 +77,20 @@ def test_unknown_actions_and_fields_are_ignored():
     novelty = b'{"novelty":{"x":1}}\n'
     log.env.store.put(commit_key(1), novelty + b'{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true,"new":[1]}}\n\n')
     assert paths(log) == ["a", "b"]
+
+
+def test_a_partition_column_is_spelled_as_in_the_schema():
+    """Files name their values by the column of the schema: with another spelling they had none."""
+    log = make_log([[], [METADATA.replace(partition_columns=("ID",)), add("a", partition_values={"ID": "1"})]])
+    with pytest.raises(InvalidActionError, match="partitioned by ID, but its schema has no such column"):
+        load_snapshot(log).to_arrow()
+
+
+@pytest.mark.parametrize("info", ['"text"', "[1]", "5", "true", "null"])
+def test_who_committed_may_be_any_json(info):
+    log = make_log([[add("a")]])
+    log.env.store.put(commit_key(1), f'{{"commitInfo":{info}}}\n'.encode())
+    assert paths(log) == ["a"]
 
 
 @pytest.mark.parametrize(

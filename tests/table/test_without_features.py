@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -10,10 +11,12 @@ import pytest
 import tahoe
 from tahoe.errors import ChangesNotRecordedError, SchemaMismatchError
 from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.features import supported_features
 from tahoe.protocol.properties import PROPERTIES, FeatureProperty
-from tahoe.protocol.schema import INTEGER, Field, Struct
+from tahoe.protocol.schema import INTEGER, STRING, Field, Struct
 from tahoe.table.log.delta_log import Log
 from tahoe.table.verify.check import check
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tests.table.builders import PROTOCOL, memory_env, put_commit
 
 SCHEMA = Struct((Field(name="id", type=INTEGER),))
@@ -87,6 +90,45 @@ def test_a_new_column_asks_for_no_feature_and_no_names_of_row_ids(table: tahoe.T
     table.append(pa.table({"id": pa.array([4], pa.int32()), "new": ["x"]}), merge_schema=True)
     assert table.protocol == before.protocol
     assert table.properties.items() <= before.properties.items()
+
+
+CHANGES: dict[str, Callable[[TransactionBuilder], None]] = {
+    "column": lambda changes: changes.add_columns([pa.field("new", pa.string())]),
+    "schema": lambda changes: changes.set_schema(Struct((*SCHEMA, Field(name="new", type=STRING)))),
+    "constraint": lambda changes: changes.add_constraint("c", "id > 0"),
+    "property": lambda changes: changes.set_properties({"owner": "me"}),
+    "switch": lambda changes: changes.set_properties({"delta.checkpoint.writeStatsAsJson": "true"}),
+    "domain": lambda changes: changes.set_domain("mine", "x"),
+    "clustering": lambda changes: changes.cluster_by([("id",)]),
+    "versions": lambda changes: changes.upgrade_protocol(3, 7),
+    "feature": lambda changes: changes.upgrade_protocol(features=["timestampNtz"]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_other_changes_of_the_table_do_not_ask_for_these_features(table: tahoe.Table, change: str) -> None:
+    """Column mapping without ids and physical names, or row ids without columns for them, would be illegal."""
+    with table.transaction() as changes:
+        CHANGES[change](changes)
+    features = supported_features(table.protocol)
+    assert features <= {"appendOnly", "invariants", "checkConstraints", "domainMetadata", "clustering", "timestampNtz"}
+    assert (table.snapshot().column_mapping_mode, table.snapshot().row_tracking) == ("none", None)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_feature_that_is_asked_for_is_complete(table: tahoe.Table, is_named: bool) -> None:
+    """The property that says how it is used is there already."""
+    with table.transaction() as changes:
+        if is_named:
+            changes.upgrade_protocol(features=["columnMapping", "rowTracking"])
+        else:
+            changes.set_properties({"delta.columnMapping.mode": "name", "delta.enableRowTracking": "true"})
+    snapshot = table.snapshot()
+    assert snapshot.schema.fields[0].metadata == {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "id"}
+    assert snapshot.row_tracking is not None
+    assert snapshot.row_tracking.row_id_column
+    assert [add.base_row_id for add in snapshot.live.adds()] == [0]
+    assert table.to_arrow().column("id").to_pylist() == [1, 2, 3]
 
 
 def test_checkpoints_are_classic_and_none_is_protected(table: tahoe.Table) -> None:

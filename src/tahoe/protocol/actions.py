@@ -179,7 +179,7 @@ class DomainMetadata(_Record, frozen=True, kw_only=True):
 
 
 class CommitInfo(msgspec.Struct, frozen=True):
-    """Protocol: "Commit Provenance Information": arbitrary JSON, of which tahoe reads a few fields."""
+    """Protocol: "Commit Provenance Information": any JSON, of which tahoe reads a few fields. What is not an object has none."""
 
     fields: Mapping[str, Any]
 
@@ -333,11 +333,8 @@ def decode_action(value: Mapping[str, Any]) -> Action | None:
         if value.get(name) is not None:
             action: Action = _convert(kind, value[name], name)
             return action
-    if value.get("commitInfo") is None:
-        return None
-    if not isinstance(value["commitInfo"], dict):
-        raise ValueError("commitInfo: expected a JSON object")  # noqa: TRY004
-    return CommitInfo(value["commitInfo"])
+    info = value.get("commitInfo")
+    return None if info is None else CommitInfo(info if isinstance(info, dict) else {})
 
 
 def decode_deletion_vector(body: Mapping[str, Any] | None) -> DeletionVectorDescriptor | None:

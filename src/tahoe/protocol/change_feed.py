@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, DeletionVectorDescriptor, FileAction, Metadata, Protocol, Remove
-from tahoe.protocol.column_mapping import Mode, physical_schema
+from tahoe.protocol.column_mapping import Mode, mapping_mode, physical_schema, stored_name
 from tahoe.protocol.schema import LONG, STRING, TIMESTAMP, VOID, Array, DataType, Field, Map, Struct, walk_fields
 from tahoe.protocol.type_widening import is_widening
 
@@ -26,10 +26,10 @@ Kind: TypeAlias = Literal["insert", "delete"]
 """The change type of all rows of a file without a `_change_type` column. Updates appear only in change data files."""
 
 
-def taken_names(_: Protocol, metadata: Metadata) -> str | None:
-    """Why a table cannot have the feed: its own columns have names of the feed's. None if they have not."""
-    own = {field.name for field in FIELDS}
-    taken = [column.name for column in metadata.schema if column.name.lower() in own]
+def taken_names(protocol: Protocol, metadata: Metadata) -> str | None:
+    """Why a table cannot have the feed: its own columns have names of the feed's, also in data files. None if they have not."""
+    own, mode = {field.name for field in FIELDS}, mapping_mode(protocol, metadata.configuration)
+    taken = [column.name for column in metadata.schema if not own.isdisjoint((column.name.lower(), stored_name(column, mode).lower()))]
     return f"the feed adds columns of its own named {', '.join(taken)}; rename or drop those of the table first" if taken else None
 
 

@@ -42,10 +42,12 @@ def clustering_columns(domain: DomainMetadata | None, schema: Struct, mode: Mode
 
 
 def _stored(domain: DomainMetadata) -> list[tuple[str, ...]]:
+    """The physical paths. The reference writes a path as the list of its names; in the protocol's example, a column is its name."""
     columns = domain_configuration(domain).get(_COLUMNS) or []
-    if not isinstance(columns, list) or not all(isinstance(column, list) and all(map(is_text, column)) for column in columns):
-        raise invalid_domain(domain, f"{_COLUMNS} must be a list of lists of names")
-    return [tuple(column) for column in columns]
+    paths = [[column] if is_text(column) else column for column in columns] if isinstance(columns, list) else None
+    if paths is None or not all(isinstance(path, list) and all(map(is_text, path)) for path in paths):
+        raise invalid_domain(domain, f"{_COLUMNS} must be a list of names, or of lists of names")
+    return [tuple(path) for path in paths]
 
 
 def clustering_domain(columns: tuple[tuple[str, ...], ...], schema: Struct, mode: Mode | str) -> DomainMetadata | None:

@@ -32,7 +32,6 @@ from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, highest
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION
 from tahoe.protocol.column_type_changes import TEXT_TYPE, text_type_refusal, type_refusal
 from tahoe.protocol.column_values import identity_columns
-from tahoe.protocol.feature_upgrade import upgrade_for
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.names import check_column_name, dotted
 from tahoe.protocol.properties import BLOOM_FILTERS, STATS_COLUMNS
@@ -477,9 +476,8 @@ def _with_schema(current: TableConfiguration, schema: Struct, new_name: Callable
     if mode != "none":
         schema, highest = assign_mapping(schema, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=current.table))
         configuration[MAX_COLUMN_ID] = str(highest)
-    protocol = upgrade_for(current.protocol, schema, configuration, table=current.table)
     metadata = current.metadata.replace(schema_string=schema.to_json(), configuration=configuration)
-    return replace(current, protocol=protocol, metadata=metadata)
+    return replace(current, protocol=current.upgraded(schema, {}), metadata=metadata)
 
 
 def _refusal(error: type[Any], current: TableConfiguration, path: Path, detail: str, remedy: str) -> Any:

@@ -79,15 +79,28 @@ def protocol_for_new_table(schema: Struct, configuration: Configuration, *, tabl
     return upgrade(start, needed_features(schema, configuration, table=table))
 
 
-def upgrade_for(protocol: Protocol, schema: Struct, configuration: Configuration, *, table: str = "the table") -> Protocol:
+def upgrade_for(
+    protocol: Protocol,
+    schema: Struct,
+    configuration: Configuration,
+    *,
+    known: tuple[Struct, Configuration] = (Struct(), {}),
+    table: str = "the table",
+) -> Protocol:
     """The protocol raised to what a schema and properties require; unchanged if it supports them already.
+
+    Args:
+        known: a schema and properties that the table has, and that ask for nothing. Other writers may have left properties whose features
+            the protocol does not support: they say nothing.
 
     Raises:
         InvalidPropertyError: an unknown version or feature.
     """
     asked = _asked_for(configuration, protocol, table)
     raised = _to_versions(protocol, max(asked.reader_version, protocol.reader_version), max(asked.writer_version, protocol.writer_version))
-    return upgrade(raised, needed_features(schema, configuration, table=table))
+    properties, named = split_features(configuration)
+    implied = needed_features(schema, properties, table=table) - needed_features(*known, table=table)
+    return upgrade(raised, implied | needed_features(Struct(), named, table=table))
 
 
 def needed_features(schema: Struct, configuration: Configuration, *, table: str = "the table") -> frozenset[str]:

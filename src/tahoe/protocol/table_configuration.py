@@ -75,9 +75,9 @@ class TableConfiguration:
             if name.lower().startswith(CONSTRAINT):
                 raise self._invalid(name, value, "existing rows must be checked: use ADD CONSTRAINT, or add_constraint()")
         given, asked = split_features(normalise(properties, table=self.table))
-        description = given.pop(COMMENT, self.metadata.description) or None
+        description = given.pop(COMMENT) or None if COMMENT in given else self.metadata.description
         configuration = {**self.properties, **given}
-        protocol = upgrade_for(self.protocol, self.schema, {**configuration, **asked}, table=self.table)
+        protocol = self.upgraded(self.schema, {**given, **asked})
         configuration = with_materialised_columns(protocol, configuration, new_id, table=self.table)
         changed = self._remapped(protocol, configuration)._described(description)
         return changed.with_filters(BLOOM_FILTERS.get(configuration, table=self.table)) if BLOOM_FILTERS.name in given else changed
@@ -163,7 +163,7 @@ class TableConfiguration:
         if known is not None:
             raise ConstraintExistsError(table=self.table, constraint=name, expression=self.properties[known])
         configuration = {**self.properties, CONSTRAINT + name: expression}
-        protocol = upgrade_for(self.protocol, self.schema, configuration, table=self.table)
+        protocol = self.upgraded(self.schema, {CONSTRAINT + name: expression})
         return replace(self, protocol=protocol, metadata=self.metadata.replace(configuration=configuration))
 
     def without_constraint(self, name: str, *, if_exists: bool = False) -> TableConfiguration:
@@ -193,15 +193,30 @@ class TableConfiguration:
 
     # --- the protocol
 
-    def with_protocol(self, reader_version: int | None, writer_version: int | None, features: Iterable[str]) -> TableConfiguration:
+    def upgraded(self, schema: Struct, given: Mapping[str, str]) -> Protocol:
+        """The protocol raised to what a new schema and given properties require. The properties that the table has ask for nothing.
+
+        Raises:
+            InvalidPropertyError: an unknown version or feature.
+        """
+        stored, _ = split_features(self.properties)
+        known = {name: value for name, value in stored.items() if name not in given}
+        return upgrade_for(self.protocol, schema, {**known, **given}, known=(self.schema, known), table=self.table)
+
+    def with_protocol(
+        self, reader_version: int | None, writer_version: int | None, features: Iterable[str], new_id: Callable[[], str]
+    ) -> TableConfiguration:
         """Raise the protocol to at least these versions and features. It is never lowered.
+
+        Args:
+            new_id: as in `with_properties`.
 
         Raises:
             InvalidPropertyError: an unknown version or feature.
         """
         versions = {MIN_READER_VERSION: reader_version, MIN_WRITER_VERSION: writer_version}
         asked = {name: str(version) for name, version in versions.items() if version is not None} | properties_for(features)
-        return replace(self, protocol=upgrade_for(self.protocol, self.schema, {**self.properties, **asked}, table=self.table))
+        return self.with_properties(asked, new_id)
 
     def without_feature(self, feature: Feature, *, protected_before: int | None = None) -> TableConfiguration:
         """Drop a feature that no column or property uses.
@@ -248,10 +263,8 @@ class TableConfiguration:
         if mode != "none":
             evolved, highest = assign_mapping(evolved, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=self.table))
             configuration[MAX_COLUMN_ID] = str(highest)
-        protocol = upgrade_for(self.protocol, evolved, configuration, table=self.table)
-        return replace(
-            self, protocol=protocol, metadata=self.metadata.replace(schema_string=evolved.to_json(), configuration=configuration)
-        )
+        metadata = self.metadata.replace(schema_string=evolved.to_json(), configuration=configuration)
+        return replace(self, protocol=self.upgraded(evolved, {}), metadata=metadata)
 
     def _evolved(self, known: Struct, given: Struct, path: tuple[str, ...]) -> Struct:
         claimed = {column_id(f) for f in given} - {None}

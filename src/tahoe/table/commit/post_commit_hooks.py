@@ -7,7 +7,6 @@ each may fail or be interrupted at any point. Cleanup deletes files only after i
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
@@ -25,7 +24,7 @@ from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.checkpoint import read_checkpoint, read_few, sidecar_key
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles
-from tahoe.table.reading.history import timeline
+from tahoe.table.reading.history import version_before
 from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
 from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
 from tahoe.table.reading.tags import oldest_held
@@ -237,12 +236,11 @@ def _cutoff_ms(snapshot: Snapshot, retention: timedelta | None, now_ms: int) -> 
 def _expired(snapshot: Snapshot, cutoff_ms: int, now_ms: int) -> tuple[Checkpoint | None, list[LogFile]]:
     """The checkpoint to keep, and the expired files."""
     log = snapshot.log
-    line = timeline(snapshot)
-    before = bisect_right(range(len(line.commits)), cutoff_ms, key=line.timestamp_ms)
-    if before == 0:
+    oldest = version_before(snapshot, cutoff_ms)
+    if oldest is None:
         return None, []
     protected = setting(properties.PROTECTED_CHECKPOINTS_BEFORE, snapshot.protocol, snapshot.properties, table=log.url)
-    files, oldest = log.list_files(), line.commits[before - 1].version
+    files = log.list_files()
     held = oldest_held(snapshot, files, now_ms)
     return log_files.expired_files(files, oldest if held is None else min(oldest, held), protected_before=protected)
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError
+from tahoe.protocol.schema import Struct
 from tahoe.storage.env import FileReplacedError
 from tahoe.table.arrow.chunks import taken, taken_table, text_bytes
 from tahoe.table.arrow.parquet import UNREADABLE, NestedColumns
@@ -30,6 +31,7 @@ from tahoe.table.arrow.statistics import (
     read_parsed_counts,
     read_parsed_statistics,
     record_counts,
+    texts_of_parsed,
 )
 from tahoe.table.log.superseded import Superseded
 
@@ -131,6 +133,14 @@ class Part(ABC):
     def lacks_texts(self) -> bool:
         """Whether a file has its statistics only in typed columns of a checkpoint; perhaps a file that newer actions name."""
         return bool(self.column("stats").null_count)
+
+    def texts(self, schema: Struct) -> pa.ChunkedArray:  # noqa: ARG002  only checkpoints have others
+        """The statistics as JSON texts, also those that a checkpoint has only in typed columns.
+
+        Args:
+            schema: with physical names.
+        """
+        return self.column("stats")
 
     def check(self) -> None:
         """Read the paths of the files, which every version needs, if they were not read when the part was opened.
@@ -310,6 +320,20 @@ class CheckpointPart(Part):
         if parsed is not None:
             return pa.table([self._live(column) for column in parsed.columns], schema=parsed.schema)
         return pa.concat_tables([no_statistics(0, request), *self._map_texts(lambda texts: parse_statistics(texts, request))])
+
+    def texts(self, schema: Struct) -> pa.ChunkedArray:
+        texts = self.column("stats")
+        if not texts.null_count or not self._columns.has(("add", STATS_PARSED)):
+            return texts
+        return self._unless_unreadable(lambda: pc.coalesce(texts, joined_columns(self._typed_texts(schema), pa.string())), lambda: texts)
+
+    def _typed_texts(self, schema: Struct) -> Iterator[pa.ChunkedArray]:
+        """The typed statistics as texts, batch by batch: as Python has them they take much memory."""
+        rows, start = np.asarray(self._known_rows()), 0
+        for batch in self._columns.batches("add", [STATS_PARSED], BATCH_ROWS):
+            inside = _within(rows, start, start + len(batch))
+            start += len(batch)
+            yield texts_of_parsed(_selected(pa.chunked_array([pc.struct_field(batch, STATS_PARSED)]), inside), schema)
 
     def _map_texts(self, parse: Callable[[pa.ChunkedArray], Answer]) -> list[Answer]:
         """Parse the JSON statistics batch by batch without keeping the texts, which are the bulk of a checkpoint."""

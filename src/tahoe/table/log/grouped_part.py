@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError
+from tahoe.protocol.schema import Struct
 from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, NestedColumns, in_parallel
 from tahoe.table.arrow.row_group_bounds import LeafBounds, leaf_bounds, null_counts
 from tahoe.table.arrow.statistics import StatisticsRequest
@@ -186,6 +187,9 @@ class GroupedPart(Part):
     def lacks_texts(self) -> bool:
         nulls = self.file.nulls("stats")
         return bool(np.any(nulls > 0)) or (bool(np.any(nulls < 0)) and self.whole.lacks_texts())
+
+    def texts(self, schema: Struct) -> pa.ChunkedArray:
+        return self.whole.texts(schema)
 
     def check(self) -> None:
         groups = range(len(self.file.files))

@@ -23,6 +23,7 @@ from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol.actions import Action, Add, Remove, decode_deletion_vector
 from tahoe.protocol.replay import FileKey, file_key
+from tahoe.protocol.schema import Struct
 from tahoe.table.arrow.chunks import joined_table, reordered, reordered_table
 from tahoe.table.arrow.parquet import in_parallel
 from tahoe.table.arrow.row_group_bounds import LeafBounds, joined_bounds
@@ -59,6 +60,9 @@ class ReorderedPart(Part):
 
     def num_records(self) -> pa.ChunkedArray:
         return reordered(self._live.num_records, self._order)
+
+    def texts(self, schema: Struct) -> pa.ChunkedArray:
+        return reordered(self._live.texts(schema), self._order)
 
     def batches(self) -> Iterator[pa.Table]:
         """In the order of `live`, so that no rows need be held."""
@@ -156,6 +160,10 @@ class LiveFiles:
         """Whether a file has its statistics only in typed columns of a checkpoint."""
         return any(self._answers(lambda part: part.lacks_texts()))
 
+    def texts(self, schema: Struct) -> pa.ChunkedArray:
+        """The statistics as JSON texts; see `Part.texts`."""
+        return joined_columns(self._answers(lambda part: part.texts(schema)), pa.string())
+
     def _answers(self, ask: Callable[[Part], Answer]) -> list[Answer]:
         """The answer of each part."""
         return self._retried(lambda: [ask(part) for part in self.parts])
@@ -233,7 +241,7 @@ class LiveFiles:
         return next((path for path in self._answers(lambda part: part.first_path()) if path is not None), None)
 
     def adds(self) -> Iterable[Add]:
-        """The files as actions, for callers that need few of them."""
+        """The files as actions, for callers that need few of them. `Scan.adds` has also statistics that are only in typed columns."""
         tables = self._answers(lambda part: pa.table({name: part.column(name) for name in COLUMNS}))
         return chain.from_iterable(map(to_adds, tables))
 

@@ -17,17 +17,15 @@ import pyarrow.compute as pc
 
 from tahoe.errors import DeltaConcurrentModificationException, UnsupportedOperationError
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
-from tahoe.protocol.column_mapping import MAX_COLUMN_ID, highest_id, mapping_mode, physical_schema
+from tahoe.protocol.column_mapping import MAX_COLUMN_ID, highest_id, mapping_mode
 from tahoe.protocol.conflict import EVERYTHING
 from tahoe.protocol.features import keeps_partitions_in_files, setting
 from tahoe.protocol.properties import PROTECTED_CHECKPOINTS_BEFORE
 from tahoe.table.arrow.chunks import is_in, one_array, taken
-from tahoe.table.arrow.statistics import STATS_PARSED, texts_of_parsed
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import file_keys
-from tahoe.table.log.file_parts import COLUMNS
-from tahoe.table.log.live_files import LiveFiles, to_adds
+from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
@@ -228,13 +226,5 @@ def _mask(values: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
 
 
 def entries_at(snapshot: Snapshot, positions: Positions) -> Iterator[Add]:
-    """The entries of some files, by sorted positions, with their statistics as text also if a checkpoint has them only in columns."""
-    if not len(positions) or not snapshot.live.lacks_texts():
-        yield from Scan(snapshot, None, pa.array(positions, pa.uint64())).adds()
-        return
-    physical = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
-    for batch in snapshot.live.subset(positions).batches():
-        columns = {name: batch[name] for name in COLUMNS}
-        if STATS_PARSED in batch.column_names and columns["stats"].null_count:
-            columns["stats"] = pc.coalesce(columns["stats"], texts_of_parsed(batch[STATS_PARSED], physical))
-        yield from to_adds(pa.table(columns))
+    """The entries of some files, by sorted positions."""
+    return Scan(snapshot, None, pa.array(positions, pa.uint64())).adds()

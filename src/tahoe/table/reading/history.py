@@ -130,7 +130,8 @@ def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
         raise VersionNotFoundError(table=snapshot.url, version=f"as of {_text(timestamp_ms)}", earliest="none", latest="none")
     first = next(i for i, commit in enumerate(line.commits) if commit.version >= readable[0])
     last = len(line.commits) - 1
-    if not line.timestamp_ms(first) <= timestamp_ms <= line.timestamp_ms(last):
+    earliest, _ = _considered(line, snapshot, first, timestamp_ms)
+    if not line.timestamp_ms(earliest) <= timestamp_ms <= line.timestamp_ms(last):
         raise _out_of_range(line, first, timestamp_ms)
     return line.commits[_position_at(line, snapshot, first, timestamp_ms)].version
 
@@ -138,7 +139,7 @@ def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
 def version_before(snapshot: Snapshot, timestamp_ms: int) -> int | None:
     """The newest version that was committed at or before a time, if the log still has a commit of that time; None if it has not."""
     line = timeline(snapshot)
-    if not line.commits or line.timestamp_ms(0) > timestamp_ms:
+    if not line.commits or line.timestamp_ms(_considered(line, snapshot, 0, timestamp_ms)[0]) > timestamp_ms:
         return None
     return line.commits[_position_at(line, snapshot, 0, timestamp_ms)].version
 
@@ -152,21 +153,32 @@ def version_from(snapshot: Snapshot, timestamp_ms: int) -> int:
     line = timeline(snapshot)
     if not line.commits:
         raise VersionNotFoundError(table=snapshot.url, version=f"from {_text(timestamp_ms)} on", earliest="none", latest="none")
-    if timestamp_ms <= line.timestamp_ms(0):
-        return line.commits[0].version
+    earliest, _ = _considered(line, snapshot, 0, timestamp_ms)
+    if timestamp_ms <= line.timestamp_ms(earliest):
+        return line.commits[earliest].version
     position = _position_at(line, snapshot, 0, timestamp_ms)
     return line.commits[position].version + (line.timestamp_ms(position) < timestamp_ms)
 
 
 def _position_at(line: Timeline, snapshot: Snapshot, first: int, timestamp_ms: int) -> int:
     """The position of the last commit at or before a time. The time is not before the commit at `first`."""
-    low, high = first, len(line.commits) - 1
-    boundary = FROM_TIME.get(snapshot.properties, table=line.log.url) or 0
-    if line.in_commit_from is not None and line.in_commit_from > line.commits[first].version:
-        split = next((i for i, c in enumerate(line.commits) if c.version >= line.in_commit_from), high + 1)
-        low, high = (split, high) if timestamp_ms >= boundary else (first, split - 1)
+    low, high = _considered(line, snapshot, first, timestamp_ms)
     found = bisect_right(range(low, high + 1), timestamp_ms, key=line.timestamp_ms) - 1
     return low + max(found, 0)
+
+
+def _considered(line: Timeline, snapshot: Snapshot, first: int, timestamp_ms: int) -> tuple[int, int]:
+    """The positions of the first and the last commit that a time may mean, among those from `first` on.
+
+    From the time on at which in-commit timestamps were enabled, only commits with them count: of a table that was copied, the files of
+    earlier commits are newer.
+    """
+    last = len(line.commits) - 1
+    if line.in_commit_from is None or line.in_commit_from <= line.commits[first].version:
+        return first, last
+    split = next((i for i, commit in enumerate(line.commits) if commit.version >= line.in_commit_from), last + 1)
+    boundary = FROM_TIME.get(snapshot.properties, table=line.log.url) or 0
+    return (split, last) if timestamp_ms >= boundary and split <= last else (first, split - 1)
 
 
 def newest_is_before(snapshot: Snapshot, timestamp_ms: int) -> bool:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from tahoe._cached import cached_property
 from tahoe.errors import ColumnNotFoundError, CorruptCheckpointError, InvalidActionError
 from tahoe.protocol.actions import Add
-from tahoe.protocol.column_mapping import stored_name
+from tahoe.protocol.column_mapping import physical_schema, stored_name
 from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.partitions import has_zone, parse_partition_value
 from tahoe.protocol.predicate import Predicate
@@ -140,7 +140,18 @@ class Scan:
 
     def adds(self) -> Iterator[Add]:
         """The selected files as actions, for callers that need few of them."""
-        return to_adds(pa.table({name: self.column(name) for name in COLUMNS}))
+        columns = {name: self.column(name) for name in COLUMNS}
+        if columns["stats"].null_count:
+            columns["stats"] = self._texts
+        return to_adds(pa.table(columns))
+
+    @property
+    def _texts(self) -> pa.ChunkedArray:
+        """The statistics of the selected files as texts, also those that a checkpoint has only in typed columns."""
+        live = self.snapshot.live if self.apart is None else self.apart
+        if self.apart is None and self.rows is not None:
+            live = live.subset(np.asarray(self.rows).astype(np.int64))
+        return live.texts(physical_schema(self.snapshot.schema, self.snapshot.column_mapping_mode))
 
     @cached_property
     def size_bytes(self) -> int:
@@ -180,7 +191,7 @@ class Scan:
     @cached_property
     def partition(self) -> pa.ChunkedArray:
         """Typed partition values of the selected files, a struct with logical names."""
-        fields = [_partition_field(self.snapshot, name) for name in self.snapshot.partition_columns]
+        fields = [partition_field(self.snapshot, name) for name in self.snapshot.partition_columns]
         if not fields:
             return pa.chunked_array([pa.array([{}] * self.kept_files, pa.struct([]))], pa.struct([]))
         texts = self.column("partition_values")
@@ -273,8 +284,13 @@ _LISTED: Mapping[str, Callable[[Scan], pa.ChunkedArray]] = {
 }
 
 
-def _partition_field(snapshot: SnapshotState, name: str) -> Field:
-    field = snapshot.schema.find(name)
+def partition_field(snapshot: SnapshotState, name: str) -> Field:
+    """The field of a partition column, which must be spelled as in the schema: by another name files have no values.
+
+    Raises:
+        InvalidActionError: the schema has no such column.
+    """
+    field = next((f for f in snapshot.schema if f.name == name), None)
     if field is None:
         detail = f"the table is partitioned by {name}, but its schema has no such column"
         raise InvalidActionError(table=snapshot.url, action="metaData", detail=detail)

@@ -187,7 +187,7 @@ class ColumnEdits(TableEdits):
         spelled = clustering.check_clustering(
             wanted, definition.schema, definition.metadata.partition_columns, definition.properties, table=self.table.url
         )
-        changed = definition.with_protocol(None, None, [clustering.FEATURE])
+        changed = definition.with_protocol(None, None, [clustering.FEATURE], self.table.env.new_id)
         mode = changed.column_mapping_mode
         before = self._clustering_columns(definition)
         domain = clustering.clustering_domain(spelled, changed.schema, mode)

@@ -214,7 +214,7 @@ class OpenTransaction:
         if not self._begins(assigns_row_ids) and (after or not before):
             return
         draft, marked, gone = self._draft, self._draft.by_vector, self._draft.removed_files
-        for add in self.snapshot.live.adds():
+        for add in self.snapshot.everything.adds():
             if (add.base_row_id is None) != after or (key := self._canonical(add.path)) in gone:
                 continue
             bare = add.replace(base_row_id=None, default_row_commit_version=None)

@@ -40,6 +40,7 @@ from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, walk_fields
 from tahoe.sql.predicates import columns_named, parse_predicate
 from tahoe.table.commit.draft import was_recorded
+from tahoe.table.reading.scan import partition_field
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.write_plan import WritePlan, check_void, is_about
@@ -240,6 +241,8 @@ def plan_existing(table: TableReader, request: WriteRequest, snapshot: Snapshot)
     """Plan a write to an existing table; see `plan_write`."""
     check_writable(snapshot.protocol, snapshot.metadata, table=table.url, removes_data=request.mode == "overwrite" and request.data_change)
     check_unique_names(request.schema, table=table.url)
+    for name in snapshot.partition_columns:
+        partition_field(snapshot, name)
     _check_options(table, request)
     if request.mode == "overwrite" and request.overwrite_schema:
         protocol, metadata = _replaced_schema(table, request, snapshot)

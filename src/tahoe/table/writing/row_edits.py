@@ -165,7 +165,7 @@ class RowEdits(OpenTransaction):
         as_written = pc.indices_nonzero(pc.is_in(self.snapshot.live.column("path"), value_set=pa.array(wanted.values(), pa.string())))
         found = {self._canonical(add.path): add for add in Scan(self.snapshot, None, as_written).adds()}
         if len(found) < len(wanted):
-            found |= {key: add for add in self.snapshot.live.adds() if (key := self._canonical(add.path)) in wanted}
+            found |= {key: add for add in self.snapshot.everything.adds() if (key := self._canonical(add.path)) in wanted}
         for key, path in wanted.items():
             if key not in found:
                 raise self._invalid("path", path, f"version {self.snapshot.version} has no such file")

@@ -109,7 +109,7 @@ class TableEdits(OpenTransaction):
             InvalidPropertyError: an unknown version or feature.
             DeltaProtocolError: the protocol enables a rule that tahoe does not enforce yet.
         """
-        changed = self._configuration.with_protocol(reader_version, writer_version, features)
+        changed = self._configuration.with_protocol(reader_version, writer_version, features, self.table.env.new_id)
         self._define(changed, "UPGRADE PROTOCOL", {"newProtocol": _protocol_text(changed)})
 
     @takes(column=TEXT, value=or_none(LONG))
@@ -191,7 +191,7 @@ class TableEdits(OpenTransaction):
         known = self._draft.domains.get(domain) or self.snapshot.domains.get(domain)
         if configuration is None and (known is None or known.removed):
             raise self._invalid("domain", domain, "the table has no such domain")
-        changed = self._configuration.with_protocol(None, None, ["domainMetadata"])
+        changed = self._configuration.with_protocol(None, None, ["domainMetadata"], self.table.env.new_id)
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
         self._configuration = changed
         text = known.configuration if configuration is None and known is not None else configuration or ""
