@@ -318,6 +318,20 @@ def test_replacing_columns(mapped: tahoe.Table) -> None:
         changes.replace_columns(Struct((*plain.fields[:3], integer("key"))))
 
 
+@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize("how", ["replace_columns", "set_schema"])
+def test_names_in_another_case_lose_no_values(mode: str, how: str) -> None:
+    env = memory_env()
+    table = tahoe.Table(env.store.url, env=env)
+    table.append(pa.table({"a": [1], "p": ["x"]}), partition_by=["p"], properties={"delta.columnMapping.mode": mode})
+    change(table, lambda c: getattr(c, how)(pa.schema([("A", pa.int64()), ("P", pa.string()), ("new", pa.int64())])))
+    table.append(pa.table({"a": [2], "p": ["y"]}))
+    names = ["a", "p", "new"] if mode == "none" else ["A", "P", "new"]
+    assert sorted(map(tuple, (row.values() for row in table.to_arrow(names).to_pylist()))) == [(1, "x", None), (2, "y", None)]
+    assert table.snapshot().partition_columns == (names[1],)
+    assert (table.scan("a = 1").kept_files, table.scan("p = 'x'").kept_files) == (1, 1)
+
+
 def test_clustering() -> None:
     table = tahoe.Table("memory://clustered", env=memory_env())
     table.append(pa.table({"a": [1], "b": ["x"], "l": [[1]], "s": [{"x": 1}], "c": [1], "d": [1]}))

@@ -245,7 +245,8 @@ class TableConfiguration:
         """Replace the schema by one that can still read the existing files.
 
         Columns may be added (nullable), moved, made nullable, and widened if `delta.enableTypeWidening` is true. With column mapping they
-        may also be dropped and renamed; columns are then matched by their `delta.columnMapping.id`.
+        may also be dropped and renamed; columns are then matched by their `delta.columnMapping.id`. Without it, columns keep the case of
+        their names.
 
         Args:
             new_name: returns a physical name that the table has never used.
@@ -256,14 +257,19 @@ class TableConfiguration:
         """
         check_unique_names(schema, table=self.table)
         evolved = self._evolved(self.schema, schema, ())
-        gone = [name for name in self.metadata.partition_columns if evolved.find(name) is None]
+        partitions = {name: evolved.find(name) for name in self.metadata.partition_columns}
+        gone = [name for name, column in partitions.items() if column is None]
         if gone:
             raise self._mismatch(f"the table is partitioned by {', '.join(gone)}, which the new schema lacks")
         mode, configuration = self.column_mapping_mode, dict(self.properties)
         if mode != "none":
             evolved, highest = assign_mapping(evolved, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=self.table))
             configuration[MAX_COLUMN_ID] = str(highest)
-        metadata = self.metadata.replace(schema_string=evolved.to_json(), configuration=configuration)
+        metadata = self.metadata.replace(
+            schema_string=evolved.to_json(),
+            configuration=configuration,
+            partition_columns=tuple(column.name for column in partitions.values() if column is not None),
+        )
         return replace(self, protocol=self.upgraded(evolved, {}), metadata=metadata)
 
     def _evolved(self, known: Struct, given: Struct, path: tuple[str, ...]) -> Struct:
@@ -299,8 +305,12 @@ class TableConfiguration:
         name = ".".join((*path, known.name))
         if known.nullable and not given.nullable:
             raise self._mismatch(f"column {name} is nullable and would become NOT NULL")
+        is_mapped = self.column_mapping_mode != "none"
         changed = replace(
-            given, metadata={**known.metadata, **given.metadata}, type=self._type(known.type, given.type, (*path, known.name))
+            given,
+            name=given.name if is_mapped else known.name,  # files and their statistics have it in this spelling
+            metadata={**known.metadata, **given.metadata},
+            type=self._type(known.type, given.type, (*path, known.name)),
         )
         return with_type_changes(changed, known.type)
 
