@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from decimal import Context, Decimal
 
 import pyarrow as pa
 import pytest
@@ -104,6 +105,24 @@ def test_we_read_delta_rs_partitions_updates_and_checkpoints(tmp_path):
     found = tahoe.Table(path).to_arrow()
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, by_delta_rs(path).to_pylist()))
     assert found.num_rows == 4
+
+
+@pytest.mark.parametrize("value", ["12345678901234567890.01", "-12345678901234567890.02", "99999999.123456789012"])
+def test_decimals_that_delta_rs_rounds_in_statistics_are_found(tmp_path, value):
+    write_deltalake(str(tmp_path), pa.table({"x": pa.array([Decimal(value)], pa.decimal128(38, 12))}))
+    table = tahoe.Table(str(tmp_path))
+    below, above = (f"{Context(prec=38).add(Decimal(value), Decimal(step)):f}" for step in ("-0.000000000001", "0.000000000001"))
+    for condition in (
+        f"x = {value}",
+        f"x <> {below}",
+        f"x <= {value}",
+        f"x < {above}",
+        f"x >= {value}",
+        f"x > {below}",
+        f"x IN ({value}, 1)",
+    ):
+        assert table.count(condition) == 1, condition
+    assert table.scan(f"x > {abs(Decimal(value)) * 2}").kept_files == table.scan(f"x < {-abs(Decimal(value)) * 2}").kept_files == 0
 
 
 def test_rows_that_delta_rs_has_deleted_stay_so_when_it_compacts_the_log(tmp_path):

@@ -26,13 +26,10 @@ from tahoe.protocol.predicate import TRUE, Predicate, untrue
 from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Decimal, Field, Map, Primitive, Struct
 from tahoe.protocol.skipping import has_collation
 from tahoe.protocol.stat_tests import BoundName
-from tahoe.protocol.stats import Path
+from tahoe.protocol.stats import EXACT_DIGITS, Path
 
 # The first day of the Gregorian calendar. Files may have earlier dates in the Julian calendar.
 FIRST_DAY = date(1582, 10, 15)
-
-# Every decimal of so many digits survives a writer that passes it through a double.
-EXACT_DIGITS = 15
 
 # Types of partition columns whose order, and whose equality, is the same in every engine: no NaN, no second zero, no collation.
 _PLAIN_TYPES = frozenset({*INTEGER_BITS, "string", "boolean", "date", "timestamp", "timestamp_ntz"})

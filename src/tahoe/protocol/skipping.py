@@ -5,6 +5,7 @@ statistics prove that no row matches. `stat_tests` defines and evaluates the tes
 test is built, so that evaluators need not know about them:
 
 - String bounds may be truncated: a maximum may stand for any string that starts with it.
+- Decimals of more than 15 digits may be rounded to a double: delta-rs and others write them so.
 - Timestamp bounds are truncated to milliseconds: the true maximum may be up to 999 microseconds later.
 - NaN is greater than every number, and writers leave it out of the maximum.
 - With wide bounds, a null count is exact only if it is 0 or equal to `numRecords`: tests compare it with nothing else.
@@ -24,7 +25,7 @@ from tahoe.protocol import predicate as p
 from tahoe.protocol.column_mapping import physical_path
 from tahoe.protocol.partitions import INTEGER_BITS
 from tahoe.protocol.predicate import Predicate, columns_of, has_computed, has_unknown, is_nan
-from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Primitive, Struct
+from tahoe.protocol.schema import VARIANT, Array, DataType, Decimal, Field, Map, Primitive, Struct
 from tahoe.protocol.stat_tests import (
     DROP,
     KEEP,
@@ -40,7 +41,7 @@ from tahoe.protocol.stat_tests import (
     Overlaps,
     StatTest,
 )
-from tahoe.protocol.stats import Path, has_bounds
+from tahoe.protocol.stats import EXACT_DIGITS, Path, has_bounds
 from tahoe.protocol.type_widening import changes_of
 
 # Maxima of strings at least this long may be truncated. The reference truncates at 32 characters, other writers at 16.
@@ -212,18 +213,27 @@ class _Column:
         return self.name in ("float", "double") and not self.is_number
 
     @property
+    def may_be_rounded(self) -> bool:
+        """Whether bounds may be those of a writer that passes decimals through doubles. Rounding keeps the order of values."""
+        return isinstance(self.type, Decimal) and self.type.precision > EXACT_DIGITS
+
+    @property
     def values(self) -> StatTest:
         """The file may have a value that is not null, which every comparison requires."""
         return HasValues(self.path)
 
     def at_most(self, value: Any, operator: Literal["<", "<="] = "<=") -> StatTest:
         """The file may have a value that is at most this one."""
+        if self.may_be_rounded:
+            return Bound("min", self.path, "<=", max(_rounded(value)))
         return Bound("min", self.path, operator, value)
 
     def at_least(self, value: Any, operator: Literal[">", ">="] = ">=") -> StatTest:
         """The file may have a value that is at least this one; NaN is not considered."""
         if self.name in ("timestamp", "timestamp_ntz"):
             return self._at_least_moment(value, operator)
+        if self.may_be_rounded:
+            return Bound("max", self.path, ">=", min(_rounded(value)))
         found = Bound("max", self.path, operator, value)
         if self.name == "string" and len(value) >= CUT_LENGTH_MIN:
             prefixes = frozenset(value[:end] for end in range(CUT_LENGTH_MIN, len(value) + 1))
@@ -242,9 +252,10 @@ class _Column:
 
     def at_one_of(self, values: Iterable[Any]) -> StatTest:
         """The file may have one of these values, none of which is NaN."""
-        greatest = tuple(sorted({*values}))
+        found = tuple(sorted({*values}))
+        greatest = tuple(max(_rounded(value)) for value in found) if self.may_be_rounded else found
         try:
-            return Overlaps(self.path, self._least_maxima(greatest), greatest)
+            return Overlaps(self.path, self._least_maxima(found), greatest)
         except OverflowError:
             return KEEP
 
@@ -255,6 +266,8 @@ class _Column:
                 return tuple(value - MILLISECOND_REST for value in values)
             case "string":
                 return tuple(value[:CUT_LENGTH_MIN] for value in values)
+            case "decimal" if self.may_be_rounded:
+                return tuple(min(_rounded(value)) for value in values)
         return values
 
     def accepts(self, value: Any) -> bool:
@@ -276,6 +289,13 @@ _LITERALS: Mapping[str, type[Any]] = {
     "timestamp": datetime,
     "timestamp_ntz": datetime,
 }
+
+
+def _rounded(value: int | PyDecimal) -> tuple[PyDecimal, PyDecimal]:
+    """A decimal, and what statistics have of it if their writer passes it through a double."""
+    exact = PyDecimal(value)
+    rounded = PyDecimal(repr(float(exact)))
+    return exact, PyDecimal(f"{rounded:f}") if rounded.is_finite() else exact
 
 
 def _has_right_zone(value: Any, name: str) -> bool:
@@ -360,7 +380,7 @@ def _not_equal(column: _Column, condition: p.Comparison) -> StatTest:
 
 def _shows_single_value(column: _Column, value: Any) -> bool:
     """Whether equal bounds prove that all values are equal. Truncated bounds do not, nor do those of types with NaN."""
-    if not column.accepts(value) or column.name in ("float", "double", "timestamp", "timestamp_ntz"):
+    if not column.accepts(value) or column.may_be_rounded or column.name in ("float", "double", "timestamp", "timestamp_ntz"):
         return False
     return not isinstance(value, str) or len(value) < CUT_LENGTH_MIN
 

@@ -35,6 +35,9 @@ STRING_PREFIX_LENGTH = 32
 # Types with minimum and maximum values. As in the reference, boolean and binary columns have a null count only.
 _BOUNDED = frozenset({*INTEGER_BITS, "float", "double", "string", "date", "timestamp", "timestamp_ntz"})
 
+# Every decimal of so many digits survives a writer that passes it through a double.
+EXACT_DIGITS = 15
+
 # No long has more digits; larger decimals are not expanded to integers.
 _INTEGER_DIGITS_MAX = 20
 
