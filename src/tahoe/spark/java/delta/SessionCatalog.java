@@ -21,6 +21,7 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.unsafe.Platform;
 
 /** The session's own catalog. For a Delta table it answers with the schema of the log, past versions, and tables that tahoe writes. */
@@ -37,6 +38,12 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   private static boolean isOurs(Map properties) { return Names.isDelta((String) properties.get("provider")); }
+
+  /** A statement without USING makes a table of the session's default source. */
+  private static boolean willBeOurs(Staged.Described table) {
+    String provider = (String) table.properties().get("provider");
+    return Names.isDelta(provider == null ? SQLConf.get().defaultDataSourceName() : provider);
+  }
 
   private static boolean isOurs(Table table) { return table instanceof V1Table && isOurs(table.properties()); }
 
@@ -120,7 +127,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   private Table create(Identifier name, Staged.Described table) throws TableAlreadyExistsException, NoSuchNamespaceException {
-    if (!isOurs(table.properties())) return foreign(name, table);
+    if (!willBeOurs(table)) return foreign(name, table);
     if (!isForSink() || !super.tableExists(name)) create(staged("create", name, table));
     try {
       return loadTable(name);
@@ -150,7 +157,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   private StagedTable stageCreate(Identifier name, Staged.Described table) throws TableAlreadyExistsException, NoSuchNamespaceException {
-    return isOurs(table.properties()) ? (StagedTable) staged("create", name, table) : new Unstaged(this, name, foreign(name, table));
+    return willBeOurs(table) ? (StagedTable) staged("create", name, table) : new Unstaged(this, name, foreign(name, table));
   }
 
   public StagedTable stageReplace(Identifier name, TableInfo info) throws NoSuchTableException, NoSuchNamespaceException {
@@ -172,7 +179,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   private StagedTable stageReplace(String mode, Identifier name, Staged.Described table) throws NoSuchNamespaceException {
-    if (isOurs(table.properties())) return staged(mode, name, table);
+    if (willBeOurs(table)) return staged(mode, name, table);
     checkForeign(name, table);
     super.dropTable(name);
     try {
