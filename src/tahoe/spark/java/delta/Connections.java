@@ -5,6 +5,7 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.net.SocketException;
 import java.util.ArrayDeque;
 import java.util.List;
 import py4j.ClientServerConnection;
@@ -43,7 +44,7 @@ public class Connections implements InvocationHandler {
     if (isOpen(client.getPerThreadConnection())) return ask(method, arguments);
     ClientServerConnection pythons = ofPythonsThread();
     if (pythons != null) {
-      client.setPerThreadConnection(pythons);
+      client.setPerThreadConnection(undelayed(pythons));
       return ask(method, arguments);
     }
     client.setPerThreadConnection(taken(client));  // if null, py4j opens one
@@ -78,13 +79,26 @@ public class Connections implements InvocationHandler {
 
   private synchronized void giveBack(PythonClient client, ClientServerConnection connection) {
     if (connection == null) return;
-    if (isOpen(connection) && client == owner && idle.size() < IDLE_MAX) idle.push(connection);
+    if (isOpen(connection) && client == owner && idle.size() < IDLE_MAX) idle.push(undelayed(connection));
     else close(client, connection);
   }
 
   private static void close(PythonClient client, ClientServerConnection connection) {
     client.connectionStopped(connection);
     if (isOpen(connection)) connection.shutdown();
+  }
+
+  /**
+   * Makes a connection send at once. py4j writes a message of more than 8 KB in pieces; the second one would wait for Python's system to
+   * confirm the first, which it does after 40 ms.
+   */
+  private static ClientServerConnection undelayed(ClientServerConnection connection) {
+    try {
+      connection.getSocket().setTcpNoDelay(true);
+    } catch (SocketException error) {  // it is closed, which the call will find
+      return connection;
+    }
+    return connection;
   }
 
   private static boolean isOpen(ClientServerConnection connection) { return connection != null && connection.getSocket() != null; }
