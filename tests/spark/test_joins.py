@@ -144,6 +144,22 @@ def test_a_side_that_was_asked_for_its_keys_leaves_files_out_too(spark, facts, t
 
 
 @pytest.mark.usefixtures("facts")
+@pytest.mark.parametrize("where", ["NOT EXISTS (SELECT 1 FROM facts WHERE id = k)", "k < 20 OR EXISTS (SELECT 1 FROM facts WHERE id = k)"])
+def test_a_table_in_two_places_prunes_neither_side(spark, tmp_path, monkeypatch, where):
+    """Spark makes a join of the subquery in each part of the union, and both joins share its plan."""
+    planned_as(spark, "neither")
+    monkeypatch.setattr(joins, "COLLECTED_BYTES_MAX", 0)
+    spark.range(2000).selectExpr("id AS k").repartitionByRange(5, "k").write.format("delta").save(path := str(tmp_path / "keyed"))
+    parts = (f"SELECT k FROM delta.`{path}` WHERE k % 100 = {number}" for number in (3, 7))
+    query = f"SELECT * FROM ({' UNION ALL '.join(parts)}) WHERE {where}"
+    spark.conf.set(joins.SETTING, "false")
+    expected = results(spark.sql(query))
+    spark.conf.set(joins.SETTING, "true")
+    assert results(spark.sql(query)) == expected
+    assert expected
+
+
+@pytest.mark.usefixtures("facts")
 def test_explain_tells_and_a_setting_turns_it_off(spark):
     query = next(iter(QUERIES))
     assert "files that may have id in dynamicpruning" in explained(spark.sql(query))

@@ -48,7 +48,7 @@ class Joins {
   private final SparkSession session;
   private final Map reads = new IdentityHashMap();  // the plan of each read, and the Files of a scan in it
   private final Map conditions = new IdentityHashMap();  // the list of those that the plan of a read applies itself
-  private final Map visits = new IdentityHashMap();  // how often the plan of each read is in the query
+  private final Map repeated = new IdentityHashMap();  // whether the plan of each read is twice in the query
   private final ArrayList joins = new ArrayList();
   private final Map chosen = new IdentityHashMap();  // for a Join, the list of its Choices
   private final Map filters = new IdentityHashMap();  // for the plan of a read, the list of its Filters
@@ -76,6 +76,7 @@ class Joins {
   /** The plan with filters in the scans that Python has chosen. */
   LogicalPlan pruned(LogicalPlan plan) {
     if (plan.isStreaming()) return plan;
+    count(plan);
     collect(plan);
     if (joins.isEmpty()) return plan;
     String answer = (String) Ask.answer(Ask.python.joins(session, new JoinFacts(reads, conditions).json(joins)));
@@ -122,11 +123,14 @@ class Joins {
     }
   }
 
+  /** Notes which reads are in the query twice. */
+  private void count(LogicalPlan node) {
+    if (isRead(node)) repeated.put(node, Boolean.valueOf(repeated.containsKey(node)));
+    else for (Iterator it = node.children().iterator(); it.hasNext(); ) count((LogicalPlan) it.next());
+  }
+
   private void collect(LogicalPlan node) {
-    if (isRead(node)) {
-      visits.put(node, Integer.valueOf(visits.containsKey(node) ? 2 : 1));
-      return;
-    }
+    if (isRead(node)) return;
     for (Iterator it = node.children().iterator(); it.hasNext(); ) collect((LogicalPlan) it.next());
     if (!(node instanceof Join) || ((Join) node).condition().isEmpty()) return;
     Joined joined = new Joined((Join) node);
@@ -159,10 +163,13 @@ class Joins {
     return !expression.references().isEmpty() && expression.references().subsetOf(plan.outputSet());
   }
 
-  /** Finds the ends of a key beneath a node. Python decides whether each step from node to node may be taken. */
+  /**
+   * Finds the ends of a key beneath a node. Python decides whether each step from node to node may be taken. A read that is twice in the
+   * query is no end: in the other place all of its rows may be needed.
+   */
   private void trace(Expression key, LogicalPlan node, List steps, ArrayList ends) {
     if (isRead(node)) {
-      ends.add(new End(node, key, steps));
+      if (!((Boolean) repeated.get(node)).booleanValue()) ends.add(new End(node, key, steps));
       return;
     }
     for (int i = 0; i < node.children().size(); i++) {
@@ -211,7 +218,6 @@ class Joins {
     Key key = (Key) joined.keys.get(Integer.parseInt(fields[1]));
     int side = Arrays.asList(JoinFacts.SIDES).indexOf(fields[2]);
     End end = (End) key.ends[side].get(Integer.parseInt(fields[3]));
-    if (((Integer) visits.get(end.read)).intValue() > 1) return;  // in another place of the query all of its rows may be needed
     if (!chosen.containsKey(joined.join)) chosen.put(joined.join, new ArrayList());
     ((List) chosen.get(joined.join)).add(new Choice(key, side, end, fields[4], fields[5], fields[6]));
   }
