@@ -104,6 +104,7 @@ QUERIES = {
     "SELECT sum(r) FROM (SELECT id, row_number() OVER (ORDER BY v) AS r FROM facts) JOIN days ON id = k WHERE day = 7": 10,
     "SELECT count(*) FROM facts JOIN (SELECT * FROM days WHERE day < 8 LIMIT 5) ON id = k": 10,
     "SELECT count(*) FROM facts JOIN (SELECT * FROM days WHERE day = 7 AND rand() < 0.999999) ON id = k": 10,
+    "SELECT count(*) FROM facts JOIN days ON id = k + (SELECT k FROM days LIMIT 1) WHERE day = 7": 10,
     "SELECT count(*) FROM facts JOIN (SELECT DISTINCT collate(CAST(k AS STRING), 'UTF8_LCASE') AS s FROM days WHERE day = 7) "
     "ON id = CAST(ascii(s) AS BIGINT)": 10,
     "SELECT count(*) FROM (SELECT * FROM facts WHERE rand() < 0.999999) JOIN days ON id = k WHERE day = 7": 10,

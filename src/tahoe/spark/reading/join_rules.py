@@ -84,7 +84,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the side that has the keys.
+    """A node of the side that has the keys. The keys themselves are a projection.
 
     Attributes:
         source: for a relation, the class that knows its rows.

@@ -53,7 +53,7 @@ class JoinFacts {
       Map join = new LinkedHashMap();
       join.put("type", type(joined.join));
       join.put("deterministic", Boolean.valueOf(joined.join.deterministic()));
-      for (int side = 0; side < 2; side++) join.put(SIDES[side], side(joined.side(side)));
+      for (int side = 0; side < 2; side++) join.put(SIDES[side], side(joined, side));
       ArrayList keys = new ArrayList();
       for (int k = 0; k < joined.keys.size(); k++) keys.add(key((Joins.Key) joined.keys.get(k)));
       join.put("keys", keys);
@@ -97,29 +97,38 @@ class JoinFacts {
     return told;
   }
 
-  private Map side(LogicalPlan plan) {
+  private Map side(Joins.Joined joined, int side) {
     Map told = new LinkedHashMap();
-    told.put("bytes", plan.stats().sizeInBytes().toString());
+    told.put("bytes", joined.side(side).stats().sizeInBytes().toString());
     ArrayList nodes = new ArrayList();
-    nodes(plan, nodes);
+    nodes(joined.side(side), nodes);
+    ArrayList functions = new ArrayList();
+    nodes.add(node("Project", joined.join.deterministic(), "", false, functions));  // of the keys
+    for (int i = 0; i < joined.keys.size(); i++) expression(((Joins.Key) joined.keys.get(i)).sides[side], functions, nodes);
     told.put("nodes", nodes);
     return told;
+  }
+
+  /** @param functions see {@link #expression} */
+  private static Map node(String name, boolean deterministic, String source, boolean selects, List functions) {
+    Map node = new LinkedHashMap();
+    node.put("name", name);
+    node.put("deterministic", Boolean.valueOf(deterministic));
+    node.put("source", source);
+    node.put("selects", Boolean.valueOf(selects));
+    node.put("functions", functions);
+    return node;
   }
 
   /** Describes the nodes of a plan and of the subqueries in it, down to the reads. */
   private void nodes(LogicalPlan plan, ArrayList nodes) {
     boolean isRead = reads.containsKey(plan);
-    Map node = new LinkedHashMap();
-    node.put("name", isRead ? "Read" : plan.getClass().getSimpleName());
-    node.put("deterministic", Boolean.valueOf(plan.deterministic()));
-    node.put("source", plan instanceof LogicalRelation ? source((LogicalRelation) plan) : "");
     List expressions = isRead ? inside(plan) : CollectionConverters.asJava(plan.expressions());
     boolean selects = false;
     for (int i = 0; i < expressions.size(); i++) selects |= (isRead || plan instanceof Filter) && selects((Expression) expressions.get(i));
-    node.put("selects", Boolean.valueOf(selects));
     ArrayList functions = new ArrayList();
-    node.put("functions", functions);
-    nodes.add(node);
+    String source = plan instanceof LogicalRelation ? source((LogicalRelation) plan) : "";
+    nodes.add(node(isRead ? "Read" : plan.getClass().getSimpleName(), plan.deterministic(), source, selects, functions));
     for (Iterator it = groups(plan).iterator(); it.hasNext(); )
       functions.add("Group " + ((Expression) it.next()).dataType().simpleString());
     for (int i = 0; i < expressions.size(); i++) expression((Expression) expressions.get(i), functions, nodes);
@@ -148,6 +157,7 @@ class JoinFacts {
     return false;
   }
 
+  /** Adds an expression's aggregates and user-defined functions to {@code functions}, and the nodes of its subqueries to {@code nodes}. */
   private void expression(Expression expression, ArrayList functions, ArrayList nodes) {
     if (expression instanceof UserDefinedExpression) functions.add("user-defined");
     if (expression instanceof AggregateExpression) {
