@@ -129,8 +129,9 @@ class Joins {
     else for (Iterator it = node.children().iterator(); it.hasNext(); ) count((LogicalPlan) it.next());
   }
 
+  /** Finds the joins beneath a node. Spark analyses the parts of a recursion again in each round, and knows no pruning by keys then. */
   private void collect(LogicalPlan node) {
-    if (isRead(node)) return;
+    if (isRead(node) || node.nodeName().equals("UnionLoop")) return;
     for (Iterator it = node.children().iterator(); it.hasNext(); ) collect((LogicalPlan) it.next());
     if (!(node instanceof Join) || ((Join) node).condition().isEmpty()) return;
     Joined joined = new Joined((Join) node);
