@@ -69,3 +69,17 @@ def test_a_thread_of_pythons_is_asked_back_in_itself(rows, monkeypatch):
     monkeypatch.setattr(Gateway, "of", classmethod(lambda kind, session: asked.append(threading.current_thread()) or of(kind, session)))
     rows.limit(2)._jdf.queryExecution().executedPlan()
     assert set(asked) == {threading.current_thread()}
+
+
+def test_long_questions_are_sent_at_once(spark, rows):
+    """py4j writes a message of more than 8 KB in pieces, of which the second one would wait 40 ms for an answer to the first."""
+    rows.limit(2)._jdf.queryExecution().executedPlan()
+    gateway = Gateway(spark)
+    classes = gateway.jvm.java.lang.Class
+    connections = classes.forName("py4j.GatewayServer").getDeclaredField("connections")
+    thread = classes.forName("py4j.ClientServerConnection").getDeclaredField("jvmThread")
+    connections.setAccessible(True)
+    thread.setAccessible(True)
+    this_thread = gateway.jvm.java.lang.Thread.currentThread()
+    mine = [connection for connection in connections.get(gateway.server) if thread.get(connection) == this_thread]
+    assert [connection.getSocket().getTcpNoDelay() for connection in mine] == [True]
