@@ -46,8 +46,9 @@ class TaggedWorld(World):
             del self.tagged[f"t{number % 4}"]
 
     def restore(self, number: int) -> None:
-        if self.tagged:
-            self.writer.restore(sorted(self.tagged)[number % len(self.tagged)], retention_check=False, ignore_missing_files=True)
+        names = sorted(name for name, (version, _) in self.tagged.items() if version in self.held)
+        if names:
+            self.writer.restore(names[number % len(names)], retention_check=False)
 
     # --- what must be
 

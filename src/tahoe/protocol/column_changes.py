@@ -28,7 +28,6 @@ from tahoe.errors import (
     RenameColumnUnsupportedError,
 )
 from tahoe.protocol.bloom_filters import encode_bloom_filters, moved
-from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, highest_id
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION
 from tahoe.protocol.column_type_changes import TEXT_TYPE, text_type_refusal, type_refusal
 from tahoe.protocol.column_values import identity_columns
@@ -472,12 +471,7 @@ def _type_at(current: TableConfiguration, spelled: Path) -> DataType:
 def _with_schema(current: TableConfiguration, schema: Struct, new_name: Callable[[], str]) -> TableConfiguration:
     """Set a checked schema: check that names are unique, assign ids to new columns, and raise the protocol."""
     check_unique_names(schema, table=current.table)
-    mode, configuration = current.column_mapping_mode, dict(current.properties)
-    if mode != "none":
-        schema, highest = assign_mapping(schema, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=current.table))
-        configuration[MAX_COLUMN_ID] = str(highest)
-    metadata = current.metadata.replace(schema_string=schema.to_json(), configuration=configuration)
-    return replace(current, protocol=current.upgraded(schema, {}), metadata=metadata)
+    return current.with_columns(schema, new_name)
 
 
 def _refusal(error: type[Any], current: TableConfiguration, path: Path, detail: str, remedy: str) -> Any:

@@ -79,7 +79,7 @@ class TableConfiguration:
         configuration = {**self.properties, **given}
         protocol = self.upgraded(self.schema, {**given, **asked})
         configuration = with_materialised_columns(protocol, configuration, new_id, table=self.table)
-        changed = self._remapped(protocol, configuration)._described(description)
+        changed = self._remapped(protocol, configuration, description)
         return changed.with_filters(BLOOM_FILTERS.get(configuration, table=self.table)) if BLOOM_FILTERS.name in given else changed
 
     def with_filters(self, definitions: Iterable[BloomFilter]) -> TableConfiguration:
@@ -111,15 +111,12 @@ class TableConfiguration:
                 raise self._invalid(stored, "unset", "it is not set on the table")
             configuration.pop(stored, None)
             description = None if stored == COMMENT else description
-        return self._remapped(self.protocol, configuration)._described(description)
+        return self._remapped(self.protocol, configuration, description)
 
-    def _described(self, description: str | None) -> TableConfiguration:
-        return replace(self, metadata=self.metadata.replace(description=description))
-
-    def _remapped(self, protocol: Protocol, configuration: Mapping[str, str]) -> TableConfiguration:
-        """Replace the properties. If that enables column mapping, columns keep their names in existing files as physical names."""
+    def _remapped(self, protocol: Protocol, configuration: Mapping[str, str], description: str | None) -> TableConfiguration:
+        """Replace properties and description. With column mapping enabled so, names in files become physical names."""
         before, after = self.column_mapping_mode, mapping_mode(protocol, configuration)
-        metadata = self.metadata.replace(configuration=dict(configuration))
+        metadata = self.metadata.replace(configuration=dict(configuration), description=description)
         if before != after:
             if (before, after) != ("none", "name"):
                 raise self._invalid(MODE, configuration.get(MODE, "none"), f"the table's files were written with mode {before}")
@@ -174,13 +171,10 @@ class TableConfiguration:
         """
         stored = self._constraint(name)
         if stored is None and not if_exists:
-            raise ConstraintNotFoundError(table=self.table, constraint=name, constraints=", ".join(self._constraints) or "none")
+            known = [key[len(CONSTRAINT) :] for key in self.properties if key.lower().startswith(CONSTRAINT)]
+            raise ConstraintNotFoundError(table=self.table, constraint=name, constraints=", ".join(known) or "none")
         configuration = {key: value for key, value in self.properties.items() if key != stored}
         return replace(self, metadata=self.metadata.replace(configuration=configuration))
-
-    @property
-    def _constraints(self) -> list[str]:
-        return [key[len(CONSTRAINT) :] for key in self.properties if key.lower().startswith(CONSTRAINT)]
 
     def constraint(self, name: str) -> str | None:
         """The expression of a CHECK constraint, found case-insensitively; None if there is none of that name."""
@@ -261,16 +255,18 @@ class TableConfiguration:
         gone = [name for name, column in partitions.items() if column is None]
         if gone:
             raise self._mismatch(f"the table is partitioned by {', '.join(gone)}, which the new schema lacks")
+        changed = self.with_columns(evolved, new_name)
+        spelled = tuple(column.name for column in partitions.values() if column is not None)
+        return replace(changed, metadata=changed.metadata.replace(partition_columns=spelled))
+
+    def with_columns(self, schema: Struct, new_name: Callable[[], str]) -> TableConfiguration:
+        """Set a schema that is known to fit: assign ids to new columns, and raise the protocol."""
         mode, configuration = self.column_mapping_mode, dict(self.properties)
         if mode != "none":
-            evolved, highest = assign_mapping(evolved, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=self.table))
+            schema, highest = assign_mapping(schema, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=self.table))
             configuration[MAX_COLUMN_ID] = str(highest)
-        metadata = self.metadata.replace(
-            schema_string=evolved.to_json(),
-            configuration=configuration,
-            partition_columns=tuple(column.name for column in partitions.values() if column is not None),
-        )
-        return replace(self, protocol=self.upgraded(evolved, {}), metadata=metadata)
+        metadata = self.metadata.replace(schema_string=schema.to_json(), configuration=configuration)
+        return replace(self, protocol=self.upgraded(schema, {}), metadata=metadata)
 
     def _evolved(self, known: Struct, given: Struct, path: tuple[str, ...]) -> Struct:
         claimed = {column_id(f) for f in given} - {None}
