@@ -202,13 +202,15 @@ class Log:
         detail: str | None
         try:
             data = self.env.store.get(file.key)
-            actions = list(decode_commit(data, table=self.url, file=file.name))
-            detail = check_reconciled(actions, self.canonical, path_once=True)
+            keeps_removes = may_lack_removes or file.version == 0 or data.startswith(log_files.KEEPS_TOMBSTONES)
+            if not keeps_removes and self._has_commits(file):
+                actions: list[Action] = []
+                detail = "another writer has made it, who may have left out removes of files that older log files add"
+            else:
+                actions = list(decode_commit(data, table=self.url, file=file.name))
+                detail = check_reconciled(actions, self.canonical, path_once=True)
         except (FileNotFoundError, DeltaLogError) as error:
             raise CorruptCompactedLogError(table=self.url, file=file.name, detail=str(error)) from error
-        keeps_removes = may_lack_removes or file.version == 0 or data.startswith(log_files.KEEPS_TOMBSTONES)
-        if detail is None and not keeps_removes and self._has_commits(file):
-            detail = "another writer has made it, who may have left out removes of files that older log files add"
         if detail is not None:
             raise CorruptCompactedLogError(table=self.url, file=file.name, detail=detail)
         return actions
