@@ -134,8 +134,9 @@ def compare(operator: str, values: pa.Array, literal: Any) -> pa.Array:
         return pa.nulls(len(values), pa.bool_())
     floating = pa.types.is_floating(values.type)
     if floating and isinstance(literal, float) and literal != literal:
-        nan = pc.is_nan(values)
-        return {"=": nan, ">=": nan, "<": pc.invert(nan), "<=": pc.is_valid(nan), ">": pc.less(nan, False)}[operator]
+        nan = pc.is_nan(values)  # null for null, as every comparison is
+        number = pc.invert(nan)
+        return {"=": nan, ">=": nan, "<": number, "<=": pc.or_(nan, number), ">": pc.and_(nan, number)}[operator]
     result = _COMPARE[operator](values, pa.scalar(literal, _literal_type(values.type, literal)))
     return pc.or_(result, pc.is_nan(values)) if floating and operator in _TRUE_FOR_NAN else result
 
