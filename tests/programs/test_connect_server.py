@@ -208,6 +208,14 @@ def test_only_ours_has_more(spark, folder):
         table.delete(3)
 
 
+def test_vacuum_tells_the_client_what_tags_hold(spark, folder, caplog):
+    spark.range(3).write.format("delta").option("delta.deletedFileRetentionDuration", "interval 0 hours").save(folder)
+    spark.sql(f"ALTER TABLE delta.`{folder}` CREATE TAG first")
+    spark.range(3).write.format("delta").mode("overwrite").save(folder)
+    assert tahoe.DeltaTable.forPath(spark, folder).vacuum().columns == ["path"]
+    assert "because tags hold them: first of version 0" in caplog.text
+
+
 def test_every_method_of_delta_table_is_there_for_clients():
     """A method that is not overridden would look for a JVM."""
     public = {name for kind in tahoe.DeltaTable.__mro__[:-1] for name in vars(kind) if not name.startswith("_")}

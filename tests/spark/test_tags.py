@@ -200,3 +200,22 @@ def test_the_first_tag_does_not_make_a_statement_fail_that_runs_meanwhile(spark,
     assert spark.table(f"delta.`{path}`").count() == 7
     assert spark.sql(f"SELECT * FROM delta.`{path}` VERSION AS OF 'meanwhile'").count() == 10
     assert "numConflictRetries" not in tahoe.Table(path).history(1)[0]["operationMetrics"]
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+@pytest.mark.parametrize("form", ["SQL", "DeltaTable"])
+def test_vacuum_tells_what_tags_hold_although_its_result_has_only_paths(spark, path, table, caplog, form, is_dry):
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')")
+    held = tahoe.Table(path).vacuum(dry_run=True)
+    assert held.held_files == 1
+    statement = f"VACUUM {table}" + " DRY RUN" * is_dry
+    frame = spark.sql(statement) if form == "SQL" else DeltaTable.forPath(spark, path).vacuum(dry_run=is_dry)
+    assert frame.columns == ["path"]
+    left = "would not be deleted" if is_dry else "were not deleted"
+    expected = f"1 file of {held.held_bytes:,} bytes that no version within the retention needs {left}, because tags hold them: 2026-q3 of"
+    assert [record.getMessage() for record in caplog.records if expected in record.getMessage()]
+    assert "1 file of" in repr(tahoe.Table(path).vacuum())
+    spark.sql(f"ALTER TABLE {table} DROP TAG '2026-q3'")
+    caplog.clear()
+    spark.sql(f"VACUUM {table}")
+    assert not caplog.records

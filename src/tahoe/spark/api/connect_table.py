@@ -11,6 +11,7 @@ import builtins
 import functools
 import inspect
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -28,6 +29,9 @@ from tahoe.spark.api.delta_table import DeltaTable, DeltaTableBuilder
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder
 from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder
 from tahoe.spark.api.table_builder import IdentityGenerator
+from tahoe.spark.api.vacuum import COMMENT
+
+_logger = logging.getLogger("tahoe")
 
 M = TypeVar("M", bound=Callable[..., Any])
 
@@ -65,12 +69,18 @@ class _Asked:
         return _Asked(self.spark, more)
 
     def run(self) -> DataFrame:
-        """Ask the server. Returns its answer, which is here: to ask for a DataFrame's schema would run the calls."""
+        """Ask the server. Returns its answer, which is here: to ask for a DataFrame's schema would run the calls.
+
+        The comment of an answer's column is a warning of the server for its client.
+        """
         client = self.spark.client
         try:
-            rows, _, _ = client.to_table(_Extension(self.calls).to_proto(client), {})
+            rows, schema, _ = client.to_table(_Extension(self.calls).to_proto(client), {})
         except PySparkException as error:
             raise _as_python_has_it(error) from None
+        for field in schema or ():
+            if COMMENT in field.metadata:
+                _logger.warning("%s", field.metadata[COMMENT])
         return ConnectDataFrame(LocalRelation(rows), self.spark)
 
     def answer(self) -> Any:

@@ -28,7 +28,7 @@ from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, con
 from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder, purged
 from tahoe.spark.api.table_builder import TableBuilder
 from tahoe.spark.api.table_handle import TableHandle
-from tahoe.spark.api.vacuum import paths_frame, run_vacuum
+from tahoe.spark.api.vacuum import report_frame, run_vacuum
 from tahoe.spark.ddl.catalog import location_of, name_parts, path_in
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
 from tahoe.spark.dml.identity import sync_identity
@@ -332,7 +332,8 @@ class DeltaTable(DeltaTableLifecycle):
             dry_run: delete nothing.
 
         Returns:
-            the column `path`: what was deleted, or with `dry_run` would be. The reference returns an empty DataFrame.
+            the column `path`: what was deleted, or with `dry_run` would be. The reference returns an empty DataFrame. What tags hold
+            back is told by a warning of the logger `tahoe`.
 
         Raises:
             VacuumRetentionTooShortError: the time is shorter than the table's, and
@@ -343,7 +344,7 @@ class DeltaTable(DeltaTableLifecycle):
         spark, table = self._handle.spark, self._handle.table
         is_lite = None if lite is None else _taken(FLAG, lite, "lite", table.url)
         is_dry = _taken(FLAG, dry_run, "dry_run", table.url)
-        return paths_frame(spark, run_vacuum(spark, table, retention_hours=hours, lite=is_lite, dry_run=is_dry).paths)
+        return report_frame(spark, run_vacuum(spark, table, retention_hours=hours, lite=is_lite, dry_run=is_dry))
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Return a builder of an OPTIMIZE: which partitions it rewrites, and how.

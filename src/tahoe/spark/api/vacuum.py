@@ -26,6 +26,12 @@ from tahoe.table.table import Table
 
 _logger = logging.getLogger("tahoe")
 
+# The warning about what tags hold back.
+HELD_BACK = "%s: VACUUM: %s"
+
+# The metadata of a column that Spark shows as its comment.
+COMMENT = "comment"
+
 # The result of VACUUM.
 PATH = StructType([StructField("path", StringType())])
 
@@ -41,6 +47,8 @@ def run_vacuum(
 ) -> VacuumReport:
     """Run VACUUM with the settings of a session; see `tahoe.table.maintenance.vacuum`. Raises errors as users of Spark expect them.
 
+    The results that the reference defines have no place for what tags hold back, so a warning tells it.
+
     Args:
         lite: None for the setting `vacuum.lite.enabled`.
         inventory: a DataFrame with the columns of `INVENTORY`.
@@ -54,7 +62,10 @@ def run_vacuum(
         by_log = flag(spark, setting_names.VACUUM_LITE.name, table.url) if wanted is None and inventory is None else wanted
         return vacuum(table, _request(spark, table, retention_hours, bool(by_log), FLAG(dry_run, "dry_run", table=table.url), inventory))
 
-    return run_for_user(spark, run)
+    report = run_for_user(spark, run)
+    if report.held_back is not None:
+        _logger.warning(HELD_BACK, report.table, report.held_back)
+    return report
 
 
 def _request(
@@ -74,6 +85,14 @@ def _request(
 def paths_frame(spark: SparkSession, paths: list[str]) -> DataFrame:
     """Paths as the column `path`."""
     return described(spark, [{"path": path} for path in paths], PATH)
+
+
+def report_frame(spark: SparkSession, report: VacuumReport) -> DataFrame:
+    """The paths of a report as the column `path`. Its comment says what tags hold back, so that remote clients learn it, too."""
+    held = report.held_back
+    comment = {} if held is None else {COMMENT: HELD_BACK % (report.table, held)}
+    schema = StructType([StructField("path", StringType(), metadata=comment)])
+    return described(spark, [{"path": path} for path in report.paths], schema)
 
 
 def _hours(spark: SparkSession, table: Table, given: float | None) -> float | None:

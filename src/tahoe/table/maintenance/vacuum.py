@@ -125,7 +125,20 @@ class VacuumReport:
     def __repr__(self) -> str:
         done = "would be deleted" if self.is_dry_run else "deleted"
         failed = f", {len(self.failed):,} failed" if self.failed else ""
-        return f"VacuumReport({self.table!r}, {done}: {len(self.files):,} files of {self.size_bytes:,} bytes{failed})"
+        held = f", held back by tags: {_amount(self.held_files, self.held_bytes)}" if self.holds else ""
+        return f"VacuumReport({self.table!r}, {done}: {len(self.files):,} files of {self.size_bytes:,} bytes{failed}{held})"
+
+    @property
+    def held_back(self) -> str | None:
+        """What tags hold back, in a sentence with the next step; None if nothing."""
+        if not self.holds:
+            return None
+        tags = ", ".join(f"{hold.tag} of version {hold.version} ({_amount(hold.files, hold.size_bytes)})" for hold in self.holds)
+        left = "would not be deleted" if self.is_dry_run else "were not deleted"
+        return (
+            f"{_amount(self.held_files, self.held_bytes)} that no version within the retention needs {left}, because tags hold them: "
+            f"{tags}. To delete them, drop these tags and run VACUUM again"
+        )
 
     @property
     def paths(self) -> list[str]:
@@ -407,6 +420,10 @@ def _territory(snapshot: Snapshot) -> Territory:
         partition_columns=frozenset({*snapshot.partition_columns, *physical}),
         hidden_names=frozenset({"metadata"} if "iceberg" in map(str.strip, formats) else ()),
     )
+
+
+def _amount(files: int, size_bytes: int) -> str:
+    return f"{files:,} {'file' if files == 1 else 'files'} of {size_bytes:,} bytes"
 
 
 def _checksum_of(key: str) -> str:
