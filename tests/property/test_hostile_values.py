@@ -14,13 +14,21 @@ from hypothesis import strategies as st
 
 from tahoe.errors import DeletionVectorError, DeltaError, DuplicateColumnsError, InvalidActionError, InvalidLogFileError
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, action_to_json, decode_commit, encode_commit
+from tahoe.protocol.actions import (
+    DeletionVectorDescriptor,
+    DomainMetadata,
+    Metadata,
+    action_to_json,
+    decode_action,
+    decode_commit,
+    encode_commit,
+)
 from tahoe.protocol.clustering import DOMAIN, clustering_columns
 from tahoe.protocol.column_mapping import column_id, physical_schema
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.deletion_vector import MAGIC_NATIVE, MAGIC_PORTABLE, decode_bitmap, decode_inline, vector_location, z85_encode
 from tahoe.protocol.file_paths import canonical_key, resolve_path
-from tahoe.protocol.json_text import DEPTH_MAX
+from tahoe.protocol.json_text import DEPTH_MAX, load_json
 from tahoe.protocol.last_checkpoint import parse_last_checkpoint
 from tahoe.protocol.partitions import parse_partition_value
 from tahoe.protocol.properties import PROPERTIES
@@ -80,6 +88,37 @@ def test_actions_are_decoded_to_what_can_be_written_again_or_refused(name, extra
         action_to_json(action)
         if name != "commitInfo":
             assert list(decode_commit(encode_commit([action]), table="t", file="f")) == [action]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":123456789012345678901234567890,"b":-0,"c":1.0,"d":12345678901234567890,"e":0.1e-400}',
+        b'{"a":1e400}',
+        b'{"a":NaN,"b":-Infinity}',
+        b'{"a":1,"a":2}',
+        b'{"a":"\\ud800"}',
+        b'{"a":"\xff"}',
+        b'{"a":"\x01"}',
+        b"5",
+        b"{}",
+        b'{"a":1}} {"b":2',
+        b'{"a":1},"commitInfo":{"b":1}',
+        b'{"a":1},"txn":null',
+        b'{"a":1},"txn":{"appId":"a","version":1}',
+        b'{"a":' * DEPTH_MAX + b"1" + b"}" * DEPTH_MAX,
+    ],
+)
+def test_who_committed_is_what_a_general_reader_of_json_finds(body):
+    """Lines of this kind are decoded by a faster reader, which must not know fewer or other values."""
+    line = b'{"commitInfo":' + body + b"}"
+    try:
+        expected = [decode_action(load_json(line))]
+    except ValueError:
+        with pytest.raises(InvalidLogFileError):
+            list(decode_commit(line, table="t", file="f"))
+    else:
+        assert repr(list(decode_commit(line, table="t", file="f"))) == repr(expected)
 
 
 @settings(deadline=None)

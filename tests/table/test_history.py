@@ -169,3 +169,18 @@ def test_a_time_that_no_calendar_has_is_the_last_one() -> None:
     tahoe.Table(table.url, env=table.env).delete("id = 1")
     with pytest.raises(DeltaConcurrentModificationException, match="9999"):
         mine.commit()
+
+
+def test_time_travel_by_timestamp_reads_no_later_commits_than_it_needs():
+    """The whole log was read to find out that the table has no in-commit timestamps."""
+    log = log_with_file_times(*range(1000, 1200))
+    store = log.env.store
+    assert isinstance(store, MemoryStore)
+    before = store.calls[Operation.GET]
+    assert tahoe.Table(log.url, env=log.env).snapshot(timestamp="1970-01-01 00:00:01.004").version == 4
+    assert store.calls[Operation.GET] - before < 10
+
+
+def test_time_travel_by_timestamp_trusts_in_commit_timestamps_however_the_table_is_asked():
+    log = stamped_log({v: 100 * v for v in range(4)}, 4, {})
+    assert tahoe.Table(log.url, env=log.env).snapshot(timestamp="1970-01-01 00:00:00.250").version == 2

@@ -17,7 +17,7 @@ import msgspec
 
 from tahoe._cached import cached_property
 from tahoe.errors import InvalidActionError, InvalidLogFileError
-from tahoe.protocol.json_text import dump_json, is_text, load_json
+from tahoe.protocol.json_text import dump_json, is_text, load_json, may_be_too_deep
 from tahoe.protocol.schema import Struct, parse_schema
 
 _LONG_MAX = (1 << 63) - 1
@@ -283,7 +283,7 @@ def _encodable(value: Any) -> Any:
 
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _LINE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
-    msgspec.defstruct("Line", [(name, kind | None, None) for name, kind in KINDS.items()])
+    msgspec.defstruct("Line", [*((name, kind | None, None) for name, kind in KINDS.items()), ("commitInfo", dict[str, Any] | None, None)])
 )
 _ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=_encodable)
 
@@ -310,8 +310,11 @@ def _decode_line(line: bytes) -> Action | None:
         found = _LINE.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return decode_action(load_json(line))
-    action: Action | None = found.add or found.remove or next(filter(None, msgspec.structs.astuple(found)), None)
-    return decode_action(load_json(line)) if action is None else action
+    action = found.add or found.remove or next(filter(None, msgspec.structs.astuple(found)), None)
+    if isinstance(action, dict) and not may_be_too_deep(line):
+        return CommitInfo(action)
+    known: Action | None = None if isinstance(action, dict) else action
+    return decode_action(load_json(line)) if known is None else known
 
 
 def _why(error: Exception, line: bytes) -> str:

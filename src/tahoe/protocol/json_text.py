@@ -25,9 +25,15 @@ def load_json(text: str | bytes, **hooks: Any) -> Any:
         value = json.loads(decoded, **hooks)
     except RecursionError:
         raise too_deep() from None
-    if decoded.count("[") + decoded.count("{") > DEPTH_MAX and _is_too_deep(value):
+    if may_be_too_deep(decoded) and _is_too_deep(value):
         raise too_deep()
     return value
+
+
+def may_be_too_deep(text: str | bytes) -> bool:
+    """Whether a text has so many brackets that its value may be nested too deeply."""
+    brackets = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    return brackets > DEPTH_MAX
 
 
 dump_json: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode

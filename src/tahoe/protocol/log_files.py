@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
+
 from tahoe.errors import MissingVersionError, VersionNotFoundError
 
 LOG_FOLDER = "_delta_log"
@@ -46,8 +48,7 @@ VERSION_MAX = (1 << 63) - 1
 _PREFERENCE = (Kind.UUID_CHECKPOINT, Kind.CLASSIC_CHECKPOINT, Kind.MULTI_PART_CHECKPOINT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogFile:
+class LogFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A file of the log, described by its name. A compacted file covers `version` to `end_version`."""
 
     kind: Kind
@@ -204,11 +205,11 @@ def readable_versions(files: Iterable[LogFile]) -> tuple[int, int] | None:
     listed = list(files)
     commits = {f.version for f in listed if f.kind is Kind.COMMIT}
     checkpoints = {c.version for c in complete_checkpoints(listed)}
-    if not commits and not checkpoints:
+    versions = commits | checkpoints
+    if not versions:
         return None
-    latest = max(commits | checkpoints)
-    oldest = latest
-    while oldest in commits and oldest - 1 in commits | checkpoints:
+    oldest = latest = max(versions)
+    while oldest in commits and oldest - 1 in versions:
         oldest -= 1
     starts = {v for v in checkpoints if oldest <= v <= latest} | ({0} if oldest == 0 else set())
     return (min(starts) if starts else oldest, latest)

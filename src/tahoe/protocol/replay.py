@@ -84,9 +84,12 @@ def check_commit(actions: Iterable[Action], canonical: Callable[[str], str], *, 
         InvalidCommitError: the error gives the file and the duplicate.
     """
     found = list(actions)
+    kinds = [type(action) for action in found]
     for kind, name in ((Metadata, "metaData"), (Protocol, "protocol")):
-        if sum(type(action) is kind for action in found) > 1:
+        if kinds.count(kind) > 1:
             raise InvalidCommitError(table=table, file=file, detail=f"it has more than one {name} action")
+    if kinds.count(Add) + kinds.count(Remove) < 2:  # as most commits of a long log: nothing to compare
+        return
     adds, removes = (_by_path(found, kind, canonical, table=table, file=file) for kind in (Add, Remove))
     for path in adds.keys() & removes.keys():
         if file_key(adds[path], canonical) == file_key(removes[path], canonical):

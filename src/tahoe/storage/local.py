@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import BinaryIO
 
 from tahoe.errors import AtomicCreateUnsupportedError, DeltaStorageError, StorageRefusedError, StorageUnavailableError
@@ -79,8 +80,9 @@ class LocalStore:
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
         after = byte_order(start_after)
         with self._translated("list", prefix):
-            entries = {key: entry for key, entry in self._entries(prefix) if byte_order(key) > after and not is_temporary(key)}
-            found = [_info(key, entries[key]) for key in sorted(entries, key=byte_order)]
+            named = ((byte_order(key), key, entry) for key, entry in self._entries(prefix) if not is_temporary(key))
+            entries = sorted((item for item in named if item[0] > after), key=itemgetter(0))
+            found = [_info(key, entry) for _, key, entry in entries]
         return (info for info in found if info is not None)
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:

@@ -35,8 +35,9 @@ from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import Recent
 from tahoe.spark.reading.metadata_columns import Output
 from tahoe.spark.reading.scan import FILE_NUMBER, Reader, marked_files, unmarked_files
-from tahoe.table.log.deletion_vectors import LOADERS, load_deletion_vector
+from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.log.delta_log import Log
+from tahoe.table.log.loaders import LOADERS
 from tahoe.table.reading.scan import Scan
 
 # The number of rows of one file that a bitmap covers.

@@ -7,7 +7,7 @@ version that can be read and the commits after it: a `remove` need not have the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,9 @@ from tahoe.protocol.replay import file_key
 from tahoe.table.arrow.chunks import is_in, taken
 from tahoe.table.arrow.statistics import record_counts
 from tahoe.table.inspection.inspection import TEXTS, TIME, Column, Inspection, from_rows
-from tahoe.table.log.deletion_vectors import LOADERS
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import file_keys, spelled
+from tahoe.table.log.loaders import load_all, load_pieces
 from tahoe.table.reading.history import history, parameter_text, timeline
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 
@@ -115,9 +115,8 @@ _FILES, _BYTES, _ROWS, _UNKNOWN, _DELETED = range(5)
 def _sizes_since(snapshot: Snapshot, base: Snapshot) -> dict[str, Any]:
     log, versions = snapshot.log, range(base.version, snapshot.version + 1)
     commits = [f for f in log.list_files(base.version) if f.kind is Kind.COMMIT and base.version < f.version <= snapshot.version]
-    with ThreadPoolExecutor(LOADERS) as loaders:
-        events = pa.concat_tables([_EVENTS.empty_table(), *loaders.map(lambda file: _events(log, file), commits)])
-        times = _times(snapshot, versions, loaders)
+    events = pa.concat_tables([_EVENTS.empty_table(), *load_pieces(partial(_events, log), commits)])
+    times = _times(snapshot, versions)
     named = _named(base, events.column("key"))
     change, added, removed = _changes(pa.concat_tables([named, events]), base.version, len(versions))
     total = change.cumsum(axis=0) + _counted(_listed(base)).sum(axis=0)
@@ -138,12 +137,12 @@ def _sizes_since(snapshot: Snapshot, base: Snapshot) -> dict[str, Any]:
     }
 
 
-def _times(snapshot: Snapshot, versions: range, loaders: ThreadPoolExecutor) -> pa.Array:
+def _times(snapshot: Snapshot, versions: range) -> pa.Array:
     """When each version was committed; null for one whose commit is gone and which only a checkpoint has."""
     line = timeline(snapshot)
     positions = {commit.version: position for position, commit in enumerate(line.commits)}
     asked = [positions.get(version) for version in versions]
-    return pa.array(loaders.map(lambda at: None if at is None else line.timestamp_ms(at), asked), TIME)
+    return pa.array(load_all(lambda at: None if at is None else line.timestamp_ms(at), asked), TIME)
 
 
 # What happens to a file in a commit, in the order of the log. A file is named by its key, see `file_keys`.
@@ -159,15 +158,16 @@ _EVENTS = pa.schema(
 )
 
 
-def _events(log: Log, file: LogFile) -> pa.Table:
-    """What a commit does to files."""
-    actions = [action for action in log.read(file) if isinstance(action, Add | Remove)]
+def _events(log: Log, files: Sequence[LogFile]) -> pa.Table:
+    """What some commits do to files."""
+    named = [(file.version, action) for file in files for action in log.read(file) if isinstance(action, (Add, Remove))]
+    actions = [action for _, action in named]
     adds = [action if isinstance(action, Add) else None for action in actions]
     texts = pa.chunked_array([pa.array([None if add is None else add.stats for add in adds], pa.string())])
     vectors = [None if add is None else add.deletion_vector for add in adds]
     keys = [file_key(action, lambda path: spelled(path, log)) for action in actions]
     columns = {
-        "version": [file.version] * len(actions),
+        "version": [version for version, _ in named],
         "key": [f"{path}\0{vector or ''}" for path, vector in keys],
         "is_add": [add is not None for add in adds],
         "size_bytes": [0 if add is None else add.size_bytes for add in adds],

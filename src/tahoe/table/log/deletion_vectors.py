@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +26,10 @@ from tahoe.protocol.deletion_vector import (
     vector_location,
 )
 from tahoe.table.log.delta_log import Log
+from tahoe.table.log.loaders import load_all
 
 # A smaller vector is stored inline in the log, which saves a file, and a request for each reader.
 INLINE_BYTES_MAX = 256
-
-# Vectors are small, so most of the time is spent waiting for the storage.
-LOADERS = 16
 
 
 def load_deletion_vector(log: Log, vector: DeletionVectorDescriptor, file: str, *, rows: int | None = None) -> npt.NDArray[np.int64]:
@@ -71,8 +68,7 @@ def deleted_rows_of(log: Log, files: Sequence[FileAction]) -> list[BitMap64]:
     """The deleted rows of several files, loaded in parallel."""
     if sum(file.deletion_vector is not None for file in files) < 2:
         return [deleted_rows(log, file) for file in files]
-    with ThreadPoolExecutor(LOADERS) as loaders:
-        return list(loaders.map(lambda file: deleted_rows(log, file), files))
+    return list(load_all(lambda file: deleted_rows(log, file), files))
 
 
 def load_bitmap(log: Log, vector: DeletionVectorDescriptor, file: str) -> BitMap64:

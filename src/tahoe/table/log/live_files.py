@@ -255,8 +255,7 @@ class LiveFiles:
         seen: set[FileKey] = set()
         added: list[Add] = []
         for actions in newer:
-            file_actions = [a for a in actions if isinstance(a, Add | Remove)]
-            keyed = [(file_key(a, canonical), a) for a in file_actions]
+            keyed = [(file_key(a, canonical), a) for a in actions if isinstance(a, (Add, Remove))]
             added.extend(a for key, a in keyed if isinstance(a, Add) and key not in seen)
             seen.update(key for key, _ in keyed)
         if not seen:

@@ -8,7 +8,7 @@ table property says. So the versions are read themselves: the version at the cut
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 from tahoe.errors import CommitGoneError
 from tahoe.protocol import log_files
@@ -16,13 +16,14 @@ from tahoe.protocol.actions import Action, Add, Cdc, Remove
 from tahoe.protocol.log_files import Kind, LogFile
 from tahoe.table.commit.checkpoint_writer import unexpired_tombstones
 from tahoe.table.log.delta_log import Log
+from tahoe.table.log.loaders import load_all
 from tahoe.table.maintenance.named_files import Keys, NamedFiles, keys_of, named_by_actions, named_by_live, named_by_tombstones
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 
 _VECTORS = "deletionVectors"
 
-# Commits are small, so most of the time is spent waiting for the storage.
-_READERS = 16
+# Commits whose names are looked at together.
+_COMMITS_AT_ONCE = 1000
 
 
 def protected_files(newest: Snapshot, before: int | None, cutoff_ms: int) -> Keys:
@@ -52,10 +53,11 @@ def _named(newest: Snapshot, before: int | None, cutoff_ms: int) -> Iterator[Nam
     base = oldest if before is None else min(max(before, oldest), newest.version)
     has_vectors = _VECTORS in (newest.protocol.reader_features or ())
     commits = [file for file in files if file.kind is Kind.COMMIT and (before is None or file.version >= before)]
-    for file, actions in zip(commits, file_actions(newest.log, commits, may_be_gone_until=base), strict=True):
-        is_old = file.version == before
-        yield named_by_actions(action for action in actions if not is_old or isinstance(action, Cdc))
-        has_vectors = has_vectors or any(isinstance(a, Add | Remove) and a.deletion_vector is not None for a in actions)
+    actions = zip(commits, file_actions(newest.log, commits, may_be_gone_until=base), strict=True)
+    while some := list(islice(actions, _COMMITS_AT_ONCE)):
+        found = [(file.version, action) for file, of_file in some for action in of_file]
+        yield named_by_actions(action for version, action in found if version != before or isinstance(action, Cdc))
+        has_vectors = has_vectors or any(isinstance(a, (Add, Remove)) and a.deletion_vector is not None for _, a in found)
     if base < newest.version and has_vectors:
         yield named_by_live(load_snapshot(newest.log, base).live)
 
@@ -78,10 +80,6 @@ def file_actions(log: Log, files: Sequence[LogFile], *, may_be_gone_until: int =
             if file.version > may_be_gone_until:
                 raise
             return []
-        return [action for action in actions if isinstance(action, Add | Remove | Cdc)]
+        return [action for action in actions if isinstance(action, (Add, Remove, Cdc))]
 
-    if len(files) < 2:
-        yield from map(read, files)
-        return
-    with ThreadPoolExecutor(_READERS) as readers:
-        yield from readers.map(read, files)
+    return load_all(read, files)

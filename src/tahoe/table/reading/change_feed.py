@@ -11,7 +11,6 @@ Protocol: "Change Data Files", "Reader Requirements for AddCDCFile". Ranges and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal, TypeAlias
@@ -56,8 +55,9 @@ from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.protocol.schema import TIMESTAMP, Struct
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.arrow.types import arrow_schema
-from tahoe.table.log.deletion_vectors import LOADERS, load_bitmap
+from tahoe.table.log.deletion_vectors import load_bitmap
 from tahoe.table.log.delta_log import Log
+from tahoe.table.log.loaders import load_all
 from tahoe.table.reading.file_tables import table_of
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.history import Timeline, newest_is_before, parse_timestamp, timeline, version_at, version_from
@@ -214,8 +214,7 @@ class ChangeFeed:
     @cached_property
     def _remarked(self) -> Snapshot:
         changes = [(commit, change) for commit in self.commits for change in commit.changes if isinstance(change, Remarked)]
-        with ThreadPoolExecutor(LOADERS) as loaders:
-            files = list(loaders.map(lambda given: _remarked_file(self.snapshot.log, *given), changes))
+        files = load_all(lambda given: _remarked_file(self.snapshot.log, *given), changes)
         return self._table("remarked", [file for file in files if file is not None])
 
     def _table(self, name: PartName, files: Sequence[Add]) -> Snapshot:
@@ -339,17 +338,16 @@ def _planned(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed
     _check(_Here(protocol, metadata, start.version, is_change=False), versions, read)
     times = timeline(read)
     files = _commit_files(times, versions)
-    with ThreadPoolExecutor(LOADERS) as loaders:
-        for file, actions in zip(files, loaders.map(read.log.read, files), strict=True):
-            before = protocol, metadata
-            protocol = next((a for a in actions if isinstance(a, Protocol)), protocol)
-            metadata = next((a for a in actions if isinstance(a, Metadata)), metadata)
-            if (protocol, metadata) != before:
-                _check(_Here(protocol, metadata, file.version, is_change=True), versions, read)
-            info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
-            own_ms = info.in_commit_timestamp_ms
-            timestamp_ms = times.file_time_ms(file.version) if own_ms is None else own_ms
-            commits.append(CommitChanges(file.version, timestamp_ms, changes_in(read, file.version, actions)))
+    for file, actions in zip(files, load_all(read.log.read, files), strict=True):
+        before = protocol, metadata
+        protocol = next((a for a in actions if isinstance(a, Protocol)), protocol)
+        metadata = next((a for a in actions if isinstance(a, Metadata)), metadata)
+        if (protocol, metadata) != before:
+            _check(_Here(protocol, metadata, file.version, is_change=True), versions, read)
+        info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
+        own_ms = info.in_commit_timestamp_ms
+        timestamp_ms = times.file_time_ms(file.version) if own_ms is None else own_ms
+        commits.append(CommitChanges(file.version, timestamp_ms, changes_in(read, file.version, actions)))
     return ChangeFeed(read, versions, tuple(commits))
 
 

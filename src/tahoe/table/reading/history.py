@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -44,11 +44,19 @@ class CommitSummary:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The commits that are still in the log, oldest first, and their times."""
+    """The commits that are still in the log, oldest first, and their times.
+
+    Attributes:
+        oldest: the oldest version that can be read; None if there is none.
+        in_commit_from: the first version with an in-commit timestamp; None if there is none.
+        in_commit_since_ms: the time at which in-commit timestamps were enabled.
+    """
 
     log: Log
     commits: Sequence[LogFile]
-    in_commit_from: int | None  # the first version with an in-commit timestamp; None if there is none
+    oldest: int | None
+    in_commit_from: int | None = None
+    in_commit_since_ms: int = 0
 
     def timestamp_ms(self, position: int) -> int:
         """The time of the commit at a position of `commits`."""
@@ -93,13 +101,22 @@ def file_times(log: Log, version: int) -> dict[int, int]:
 
 def timeline(snapshot: Snapshot) -> Timeline:
     """The commits that the log has without a gap up to the newest, and from which version on they have in-commit timestamps."""
-    log = snapshot.log
-    commits = sorted((f for f in log.list_files() if f.kind is log_files.Kind.COMMIT), key=lambda f: f.version)
+    line, properties = _by_file_times(snapshot.log), snapshot.properties
+    if not in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata):
+        return line
+    from_version, since_ms = (entry.get(properties, table=snapshot.url) or 0 for entry in (FROM_VERSION, FROM_TIME))
+    return replace(line, in_commit_from=from_version, in_commit_since_ms=since_ms)
+
+
+def _by_file_times(log: Log) -> Timeline:
+    """The commits that the log has without a gap up to the newest, as if none had an in-commit timestamp."""
+    files = log.list_files()
+    commits = sorted((f for f in files if f.kind is log_files.Kind.COMMIT), key=lambda f: f.version)
     start = len(commits) - 1
     while start > 0 and commits[start - 1].version == commits[start].version - 1:
         start -= 1
-    enabled = in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata)
-    return Timeline(log, commits[max(start, 0) :], (FROM_VERSION.get(snapshot.properties, table=log.url) or 0) if enabled else None)
+    readable = log_files.readable_versions(files)
+    return Timeline(log, commits[max(start, 0) :], None if readable is None else readable[0])
 
 
 def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[CommitSummary]:
@@ -124,24 +141,43 @@ def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
     Raises:
         TimestampOutOfRangeError: the time is before the first commit that can be read, or after the last.
     """
-    line = timeline(snapshot)
-    readable = log_files.readable_versions(snapshot.log.list_files())
-    if readable is None or not line.commits:
-        raise VersionNotFoundError(table=snapshot.url, version=f"as of {_text(timestamp_ms)}", earliest="none", latest="none")
-    first = next(i for i, commit in enumerate(line.commits) if commit.version >= readable[0])
+    return _version_at(timeline(snapshot), timestamp_ms)
+
+
+def version_by_file_times(log: Log, timestamp_ms: int) -> int | None:
+    """What `version_at` returns if no version has in-commit timestamps, without loading a version; None if this cannot be told.
+
+    The newest commit tells: in-commit timestamps are in every commit since they were enabled.
+
+    Raises:
+        TimestampOutOfRangeError: see `version_at`.
+    """
+    line = _by_file_times(log)
+    if not line.commits:
+        return None
+    newest = line.commits[-1].version
+    info = log.commit_info(newest)
+    is_stamped = log.commit_file(newest) is None if info is None else info.in_commit_timestamp_ms is not None
+    return None if is_stamped else _version_at(line, timestamp_ms)
+
+
+def _version_at(line: Timeline, timestamp_ms: int) -> int:
+    if line.oldest is None or not line.commits:
+        raise VersionNotFoundError(table=line.log.url, version=f"as of {_text(timestamp_ms)}", earliest="none", latest="none")
+    first = next(i for i, commit in enumerate(line.commits) if commit.version >= line.oldest)
     last = len(line.commits) - 1
-    earliest, _ = _considered(line, snapshot, first, timestamp_ms)
+    earliest, _ = _considered(line, first, timestamp_ms)
     if not line.timestamp_ms(earliest) <= timestamp_ms <= line.timestamp_ms(last):
         raise _out_of_range(line, first, timestamp_ms)
-    return line.commits[_position_at(line, snapshot, first, timestamp_ms)].version
+    return line.commits[_position_at(line, first, timestamp_ms)].version
 
 
 def version_before(snapshot: Snapshot, timestamp_ms: int) -> int | None:
     """The newest version that was committed at or before a time, if the log still has a commit of that time; None if it has not."""
     line = timeline(snapshot)
-    if not line.commits or line.timestamp_ms(_considered(line, snapshot, 0, timestamp_ms)[0]) > timestamp_ms:
+    if not line.commits or line.timestamp_ms(_considered(line, 0, timestamp_ms)[0]) > timestamp_ms:
         return None
-    return line.commits[_position_at(line, snapshot, 0, timestamp_ms)].version
+    return line.commits[_position_at(line, 0, timestamp_ms)].version
 
 
 def version_from(snapshot: Snapshot, timestamp_ms: int) -> int:
@@ -153,21 +189,21 @@ def version_from(snapshot: Snapshot, timestamp_ms: int) -> int:
     line = timeline(snapshot)
     if not line.commits:
         raise VersionNotFoundError(table=snapshot.url, version=f"from {_text(timestamp_ms)} on", earliest="none", latest="none")
-    earliest, _ = _considered(line, snapshot, 0, timestamp_ms)
+    earliest, _ = _considered(line, 0, timestamp_ms)
     if timestamp_ms <= line.timestamp_ms(earliest):
         return line.commits[earliest].version
-    position = _position_at(line, snapshot, 0, timestamp_ms)
+    position = _position_at(line, 0, timestamp_ms)
     return line.commits[position].version + (line.timestamp_ms(position) < timestamp_ms)
 
 
-def _position_at(line: Timeline, snapshot: Snapshot, first: int, timestamp_ms: int) -> int:
+def _position_at(line: Timeline, first: int, timestamp_ms: int) -> int:
     """The position of the last commit at or before a time. The time is not before the commit at `first`."""
-    low, high = _considered(line, snapshot, first, timestamp_ms)
+    low, high = _considered(line, first, timestamp_ms)
     found = bisect_right(range(low, high + 1), timestamp_ms, key=line.timestamp_ms) - 1
     return low + max(found, 0)
 
 
-def _considered(line: Timeline, snapshot: Snapshot, first: int, timestamp_ms: int) -> tuple[int, int]:
+def _considered(line: Timeline, first: int, timestamp_ms: int) -> tuple[int, int]:
     """The positions of the first and the last commit that a time may mean, among those from `first` on.
 
     From the time on at which in-commit timestamps were enabled, only commits with them count: of a table that was copied, the files of
@@ -177,8 +213,7 @@ def _considered(line: Timeline, snapshot: Snapshot, first: int, timestamp_ms: in
     if line.in_commit_from is None or line.in_commit_from <= line.commits[first].version:
         return first, last
     split = next((i for i, commit in enumerate(line.commits) if commit.version >= line.in_commit_from), last + 1)
-    boundary = FROM_TIME.get(snapshot.properties, table=line.log.url) or 0
-    return (split, last) if timestamp_ms >= boundary and split <= last else (first, split - 1)
+    return (split, last) if timestamp_ms >= line.in_commit_since_ms and split <= last else (first, split - 1)
 
 
 def newest_is_before(snapshot: Snapshot, timestamp_ms: int) -> bool:

@@ -28,7 +28,7 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
+from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn
 from tahoe.protocol.features import check_readable, supported_features
 from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.replay import State, apply
@@ -208,10 +208,10 @@ def _from_log_files(log: Log, segment: Segment) -> Snapshot:
     commits = []
     with showing("reading the log", "commits") as told:
         for number, file in enumerate(segment.deltas, start=1):
-            commits.append(log.read(file))
+            actions = log.read(file)
+            apply(state, _without_files(actions), log.canonical)
+            commits.append([action for action in actions if isinstance(action, (Add, Remove))])
             told(number, len(segment.deltas))
-    for actions in commits:
-        apply(state, _without_files(actions), log.canonical)
     checkpoint = frozenset(f.name for f in segment.checkpoint.files) if segment.checkpoint else frozenset[str]()
     return _checked(log, state, live.after(commits[::-1], log.canonical), segment.version, segment.commit, checkpoint)
 
@@ -262,7 +262,7 @@ def _totals(log: Log, commit: LogFile | None) -> Totals | None:
 
 def _without_files(actions: Iterable[Action]) -> list[Action]:
     """The actions other than files: `LiveFiles` replays files as columns."""
-    return [a for a in actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)]
+    return [a for a in actions if isinstance(a, (Protocol, Metadata, Txn, DomainMetadata))]
 
 
 def _checked(

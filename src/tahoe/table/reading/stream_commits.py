@@ -28,8 +28,8 @@ from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, Metadata, Proto
 from tahoe.protocol.features import check_readable
 from tahoe.protocol.log_files import Kind, LogFile
 from tahoe.protocol.stream_offset import StreamOffset
-from tahoe.table.log.deletion_vectors import LOADERS
 from tahoe.table.log.delta_log import Log
+from tahoe.table.log.loaders import LOADERS
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream_schema import StreamSchema
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from tahoe.protocol import log_files
 from tahoe.protocol.log_files import LogFile
 from tahoe.protocol.version_checksum import parse_version_checksum
 from tahoe.table.inspection.versions import SIZES
-from tahoe.table.log.deletion_vectors import LOADERS
+from tahoe.table.log.loaders import load_all
 from tahoe.table.reading.history import Timeline, timeline
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.report.figures import Commits, Period, VersionSize
@@ -89,8 +88,8 @@ def _read(line: Timeline, known: int) -> Iterator[_Read]:
         operation = None if info is None else info.fields.get("operation")
         return _Read(version, timestamp_ms, "unknown" if operation is None else str(operation), stands_for)
 
-    with ThreadPoolExecutor(LOADERS) as loaders:
-        yield from (found for found in loaders.map(read, positions.tolist(), stretches.tolist()) if found is not None)
+    chosen = list(zip(positions.tolist(), stretches.tolist(), strict=True))
+    yield from (found for found in load_all(lambda given: read(*given), chosen) if found is not None)
 
 
 def _counts(commits: Sequence[_Read]) -> dict[str, int]:
@@ -155,8 +154,7 @@ def _from_checksums(snapshot: Snapshot, read: Sequence[_Read]) -> list[VersionSi
             version=commit.version, timestamp_ms=commit.timestamp_ms, files=checksum.num_files, size_bytes=checksum.table_size_bytes
         )
 
-    with ThreadPoolExecutor(LOADERS) as loaders:
-        found = [entry for entry in loaders.map(size, [read[at] for at in _spread(len(read))]) if entry is not None]
+    found = [entry for entry in load_all(size, [read[at] for at in _spread(len(read))]) if entry is not None]
     newest = VersionSize(
         version=snapshot.version, timestamp_ms=snapshot.timestamp_ms, files=len(snapshot.live), size_bytes=snapshot.live.size_bytes
     )
