@@ -365,7 +365,7 @@ def test_dates_beyond_the_calendar_of_python_partition_a_table(env: Env) -> None
     assert (found["d"].combine_chunks(), found["t"].combine_chunks()) == (days, moments)
 
 
-@pytest.mark.parametrize("data", [[{"n": 1}], {"n": [1]}, "rows", pd.Series([1]), pa.array([1]), None])
+@pytest.mark.parametrize("data", [[{"n": 1}], {"n": [1]}, "rows", pa.array([1]), None])
 def test_what_is_no_table_is_told_what_would_be(env: Env, data: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"the argument data must be .*pandas, polars.*pyarrow\.Table\.from_pylist"):
         Table(env.store.url, env=env).append(data)

@@ -68,7 +68,8 @@ class Rule:
             return self.clean(value)
         except Unfit as unfit:
             more = f" ({unfit})" if str(unfit) else ""
-            raise self.refused(argument, table, described(value) + more, self) from unfit.__cause__
+            rule = replace(self, expected=unfit.expected or self.expected, remedy=unfit.remedy or self.remedy)
+            raise rule.refused(argument, table, described(value) + more, rule) from unfit.__cause__
 
 
 def takes(**rules: Rule) -> Callable[[Method], Method]:

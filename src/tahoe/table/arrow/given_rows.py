@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from itertools import chain
 from typing import Any, Protocol, TypeAlias
@@ -36,7 +37,15 @@ Data: TypeAlias = "pa.Table | ArrowStream | ArrowArray | Iterable[pa.RecordBatch
 
 
 class Unfit(Exception):
-    """A value does not fit a rule; the text may give the reason."""
+    """A value does not fit a rule; the text may give the reason.
+
+    Args:
+        expected, remedy: the description of valid values and the next step, if this reason has others than the rule.
+    """
+
+    def __init__(self, reason: str = "", *, expected: str | None = None, remedy: str | None = None) -> None:
+        super().__init__(reason)
+        self.expected, self.remedy = expected, remedy
 
 
 def described(value: object) -> str:
@@ -62,7 +71,7 @@ def rows_of(value: Any) -> pa.Table:
         Unfit: the value has no rows, or its library fails.
     """
     if isinstance(value, pa.Table):
-        return value
+        return Rows.of(value).read_all()
     found = stream_of(value)
     if isinstance(value, Iterator | list | tuple):  # an error of an iterator is raised as it is
         return found.read_all()
@@ -73,10 +82,16 @@ def rows_of(value: Any) -> pa.Table:
 def _by_another_library(read: Callable[[], Any]) -> Any:
     try:
         return read()
-    except Unfit:
+    except (Unfit, InvalidArgumentError):
         raise
     except Exception as error:
-        raise Unfit(str(error).partition(". Detail: Python exception: Traceback")[0]) from error
+        raise Unfit(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    """What an error says, without the traceback that Arrow puts behind it."""
+    text = str(error.args[0]) if error.args and isinstance(error, pa.ArrowException) else str(error)
+    return text.partition(". Detail: Python exception: Traceback")[0].rstrip(".")
 
 
 def stream_of(value: Any) -> Rows:
@@ -98,22 +113,84 @@ def stream_of(value: Any) -> Rows:
 def _stream_of_library(value: Any) -> Rows:
     if isinstance(value, pa.Table | pa.RecordBatch):
         return Rows(value.schema, [value])
-    if _is_pandas_frame(value):
-        return Rows.of(_from_pandas(value))
+    if _is_frame_of("pandas", value):
+        _check_names(list(value.columns))
+        return Rows.of(_by_columns(_from_pandas, value))
+    if callable(getattr(value, "to_frame", None)) and not hasattr(value, "columns"):
+        raise Unfit("it is one column", remedy="Pass a frame with this column: column.to_frame().")
     if hasattr(value, "scanner"):  # a data set
         value = value.scanner()
     reader = value.to_reader() if hasattr(value, "to_reader") else value
     if isinstance(reader, pa.RecordBatchReader):
         return _read_once(reader)
     if hasattr(value, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(value)
+        reader = _by_columns(_exported, value)
         return Rows(reader.schema, _of_reader(reader))
     if hasattr(value, "__arrow_c_array__"):
         batch = pa.record_batch(value)
         return Rows(batch.schema, [batch])
     if hasattr(value, "__dataframe__"):
         return Rows.of(from_dataframe(value))
+    if callable(getattr(value, "to_arrow", None)):
+        return stream_of(value.to_arrow())
+    for method, (reason, remedy) in _CLOSE.items():
+        if callable(getattr(value, method, None)):
+            raise Unfit(reason, remedy=remedy)
     raise Unfit
+
+
+# What is nearly rows, by a method that it has.
+_CLOSE = {
+    "toArrow": (
+        "it is rows of Spark",
+        'Write them with Spark: rows.write.format("delta"), or pass rows.toArrow(), which is held in memory.',
+    ),
+    "collect": ("it is a query that has not run", "Pass the rows of the query: query.collect()."),
+}
+
+
+def _check_names(names: Sequence[Any]) -> None:
+    counts = Counter(map(str, names))
+    if twice := [name for name in counts if counts[name] > 1]:
+        remedy = f"Rename or drop all but one: {twice[0]}."
+        raise Unfit(
+            f"it has {counts[twice[0]]} columns named {twice[0]}", expected="rows whose columns have different names", remedy=remedy
+        )
+
+
+def _exported(frame: Any) -> pa.RecordBatchReader:
+    """The rows of a frame that exports Arrow data."""
+    if not _is_frame_of("polars", frame):
+        return pa.RecordBatchReader.from_stream(frame)
+    if any(str(kind) == "Object" for kind in frame.dtypes):  # exported as addresses in memory
+        raise TypeError("values are objects of Python")
+    return pa.RecordBatchReader.from_stream(frame)
+
+
+def _by_columns(convert: Callable[[Any], Any], frame: Any) -> Any:
+    """The rows of a frame.
+
+    Raises:
+        Unfit: with the first column that cannot be converted, if one alone is the reason.
+    """
+    try:
+        return convert(frame)
+    except Unfit:
+        raise
+    except Exception as error:
+        for name in getattr(frame, "columns", ()):
+            try:
+                part = frame[[name]]
+                convert(part)
+            except Exception as reason:
+                raise _unfit_column(name, next(iter(part.dtypes), None), _reason(reason)) from error
+        raise
+
+
+def _unfit_column(name: Any, kind: object, reason: str) -> Unfit:
+    expected = "rows whose columns each have one type that Arrow data can represent"
+    remedy = f"Cast column {name}, for example to text, to a decimal or to int64; give values of several types a single one."
+    return Unfit(f"column {name} of type {kind}: {reason}", expected=expected, remedy=remedy)
 
 
 def _of_batches(batches: Iterator[Any]) -> Rows:
@@ -143,8 +220,8 @@ def _columns_told(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
-def _is_pandas_frame(value: Any) -> bool:
-    return any(f"{kind.__module__.partition('.')[0]}.{kind.__name__}" == "pandas.DataFrame" for kind in type(value).__mro__)
+def _is_frame_of(library: str, value: Any) -> bool:
+    return any(f"{kind.__module__.partition('.')[0]}.{kind.__name__}" == f"{library}.DataFrame" for kind in type(value).__mro__)
 
 
 def _from_pandas(frame: Any) -> pa.Table:
@@ -168,7 +245,7 @@ def _of_reader(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     try:
         yield from reader
     except pa.ArrowException as error:
-        detail = str(error).partition(". Detail: Python exception: Traceback")[0]
+        detail = _reason(error)
         found, expected = f"a stream that fails ({detail})", "a stream of batches that can be read to its end"
         remedy = "Nothing was changed; mend the source of the rows."
         raise InvalidArgumentError(argument="data", table="the table", found=found, expected=expected, remedy=remedy) from error

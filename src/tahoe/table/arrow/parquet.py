@@ -256,7 +256,7 @@ def child(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 
 def leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The Parquet leaf columns of a column, with their values."""
+    """The Parquet leaf columns of a column in canonical form, with their values."""
     kind = values.type
     if pa.types.is_struct(kind):
         for field, child in zip(kind, values.flatten(), strict=True):
@@ -264,7 +264,7 @@ def leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     elif pa.types.is_map(kind):
         yield from leaves(f"{path}.key_value.key", values.keys)
         yield from leaves(f"{path}.key_value.value", values.items)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    elif pa.types.is_list(kind):
         yield from leaves(f"{path}.list.element", values.values)
     else:
         yield path, values

@@ -33,6 +33,7 @@ from tahoe.protocol.schema import (
     Primitive,
     Struct,
 )
+from tahoe.table.arrow.canonical import canonical_schema
 
 _VARIANT = pa.struct([pa.field("metadata", pa.binary()), pa.field("value", pa.binary())])
 
@@ -56,10 +57,6 @@ _TO_ARROW: Mapping[Primitive, pa.DataType] = {
 # Arrow has more types than Delta. Those that convert without loss are accepted.
 _FROM_ARROW: Mapping[pa.DataType, DataType] = {
     **{arrow: delta for delta, arrow in _TO_ARROW.items() if delta is not VARIANT},
-    pa.large_string(): STRING,
-    pa.string_view(): STRING,
-    pa.large_binary(): BINARY,
-    pa.binary_view(): BINARY,
     pa.uint8(): SHORT,
     pa.uint16(): INTEGER,
     pa.uint32(): LONG,
@@ -98,7 +95,7 @@ def delta_schema(schema: pa.Schema, *, table: str) -> Struct:
     Raises:
         UnsupportedDataTypeError: a type that Delta does not have, with the column.
     """
-    return Struct(tuple(_delta_field(f, (f.name,), table) for f in schema))
+    return Struct(tuple(_delta_field(f, (f.name,), table) for f in canonical_schema(schema)))
 
 
 def _delta_field(field: pa.Field, path: tuple[str, ...], table: str) -> Field:
@@ -108,8 +105,6 @@ def _delta_field(field: pa.Field, path: tuple[str, ...], table: str) -> Field:
 def _delta_type(kind: pa.DataType, path: tuple[str, ...], table: str) -> DataType:
     if kind in _FROM_ARROW:
         return _FROM_ARROW[kind]
-    if pa.types.is_dictionary(kind):
-        return _delta_type(kind.value_type, path, table)
     if pa.types.is_timestamp(kind):
         return TIMESTAMP_NTZ if kind.tz is None else TIMESTAMP
     if pa.types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
@@ -122,7 +117,7 @@ def _delta_type(kind: pa.DataType, path: tuple[str, ...], table: str) -> DataTyp
             value=_delta_type(kind.item_type, (*path, "value"), table),
             value_contains_null=kind.item_field.nullable,
         )
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if pa.types.is_list(kind):
         element = _delta_type(kind.value_type, (*path, "element"), table)
         return Array(element=element, contains_null=kind.value_field.nullable)
     raise UnsupportedDataTypeError(table=table, column=".".join(path), type=str(kind))

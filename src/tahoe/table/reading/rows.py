@@ -24,6 +24,7 @@ from tahoe.protocol.names import unused_name
 from tahoe.protocol.predicate import Predicate, columns_of
 from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.table.arrow.canonical import canonical_table
 from tahoe.table.arrow.file_columns import file_column, julian_column
 from tahoe.table.arrow.parquet import in_parallel, open_parquet
 from tahoe.table.arrow.types import arrow_field, arrow_type
@@ -225,14 +226,14 @@ def _pieces(
 
 
 def _raw_pieces(parquet: pq.ParquetFile, names: list[str], *, by_group: bool) -> Iterator[tuple[int, pa.Table]]:
-    """The rows as they are in the file, with their number."""
+    """The rows as they are in the file, in canonical form, with their number."""
     if not by_group:
         rows = parquet.metadata.num_rows
-        yield rows, parquet.read(columns=names) if names else no_columns(rows)
+        yield rows, canonical_table(parquet.read(columns=names)) if names else no_columns(rows)
         return
     for group in range(parquet.num_row_groups):
         rows = parquet.metadata.row_group(group).num_rows
-        yield rows, parquet.read_row_group(group, columns=names) if names else no_columns(rows)
+        yield rows, canonical_table(parquet.read_row_group(group, columns=names)) if names else no_columns(rows)
 
 
 def _dead_rows(snapshot: SnapshotState, file: DataFile, rows: int) -> npt.NDArray[np.bool_] | None:
@@ -324,7 +325,7 @@ def _conform(column: pa.ChunkedArray, field: Field, snapshot: SnapshotState, fil
 
 
 def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
-    """Convert values of a file to the table's type.
+    """Convert values of a file, in canonical form, to the table's type.
 
     Fields are matched by physical name, in any case, or by id. Missing fields become null. Narrower numbers are widened.
     """
@@ -340,14 +341,13 @@ def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
                 children.append(pa.nulls(len(values), arrow_type(field.type)) if child is None else conform(child, field.type, match))
             return _struct(children, wanted, values)
         case Array():
-            values = _unsliced(values.cast(pa.list_(values.type.value_type)) if pa.types.is_fixed_size_list(values.type) else values)
+            values = _unsliced(values)
             elements = conform(values.values, data_type.element, match)
             return pa.ListArray.from_arrays(values.offsets, elements, type=wanted, mask=values.is_null())
         case Map():
             values = _unsliced(values)
             keys, items = conform(values.keys, data_type.key, match), conform(values.items, data_type.value, match)
-            rebuilt = pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted)
-            return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, wanted)) if values.null_count else rebuilt
+            return pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted, mask=values.is_null())
         case _ if data_type == VARIANT:
             if values.type.get_field_index(_SHREDDED) >= 0:
                 raise pa.ArrowNotImplementedError("it contains shredded variants, which only Spark can read")

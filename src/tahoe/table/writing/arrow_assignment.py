@@ -37,6 +37,7 @@ def assign_arrow(data: pa.Table, schema: Struct, *, zone: tzinfo, table: str, pa
     """The rows with the table's columns, in its order and types, as they will be stored.
 
     Args:
+        data: in canonical form.
         zone: of timestamps without a time zone: as in Spark, they and dates become instants, and instants become them, in this zone.
         partition_columns: their values are stored as text, and an empty text is null.
 
@@ -79,16 +80,7 @@ def _as_stored(values: pa.Array) -> pa.Array:
     return pc.replace_with_mask(values, pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type))
 
 
-def _without_views(values: pa.Array) -> pa.Array:
-    """Cast dictionary values to a type that Arrow's `take` supports: it does not support views."""
-    if pa.types.is_string_view(values.type):
-        return values.cast(pa.large_string())
-    return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values
-
-
 def _assigned(values: pa.Array, wanted: DataType, path: Sequence[str], into: _Into) -> pa.Array:
-    if pa.types.is_dictionary(values.type):
-        return _assigned(pc.take(_without_views(values.dictionary), values.indices), wanted, path, into)
     given = values.type
     match wanted:
         case Struct(fields) if pa.types.is_struct(given):
@@ -97,11 +89,9 @@ def _assigned(values: pa.Array, wanted: DataType, path: Sequence[str], into: _In
             values = _compact(values)
             key = _checked(values.keys, Field(name="key", type=wanted.key, nullable=False), path, into)
             item = _checked(values.items, Field(name="value", type=wanted.value, nullable=wanted.value_contains_null), path, into)
-            rebuilt = pa.MapArray.from_arrays(values.offsets, key, item, type=arrow_type(wanted))
-            return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, rebuilt.type)) if values.null_count else rebuilt
-        case Array() if pa.types.is_list(given) or pa.types.is_large_list(given) or pa.types.is_fixed_size_list(given):
-            lists = values if pa.types.is_list(given) else values.cast(pa.list_(given.value_type))
-            lists = _compact(lists)
+            return pa.MapArray.from_arrays(values.offsets, key, item, type=arrow_type(wanted), mask=values.is_null())
+        case Array() if pa.types.is_list(given):
+            lists = _compact(values)
             element = _checked(lists.values, Field(name="element", type=wanted.element, nullable=wanted.contains_null), path, into)
             return pa.ListArray.from_arrays(lists.offsets, element, type=arrow_type(wanted), mask=lists.is_null())
         case _ if wanted == VARIANT:

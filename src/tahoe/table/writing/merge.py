@@ -24,7 +24,7 @@ from tahoe.protocol.expressions import Expression, references
 from tahoe.protocol.merge_clauses import Outline, check_clauses, outlined
 from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import TRUE
-from tahoe.protocol.schema import BOOLEAN, Field, Struct
+from tahoe.protocol.schema import BOOLEAN, Field, Struct, check_unique_names
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.types import arrow_schema, delta_schema
 from tahoe.table.log.deletion_vectors import row_indexes
@@ -151,6 +151,7 @@ class Merging:
         groups = (request.matched, request.not_matched, request.not_matched_by_source)
         check_clauses(*([clause.condition for clause in group] for group in groups), table=snapshot.url)
         own, other, zone = snapshot.schema, request.schema, snapshot.log.zone
+        check_unique_names(other, table=f"the source of the MERGE into {snapshot.url}")
         sides = request.target_alias, request.source_alias
         if sides[0].lower() == sides[1].lower():
             raise InvalidMergeError(table=snapshot.url, detail=f"target and source are both named {sides[0]}")

@@ -153,8 +153,7 @@ def _renamed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         return pa.StructArray.from_arrays(children, fields=list(wanted), mask=values.is_null())
     if pa.types.is_map(wanted):
         keys, items = _renamed(values.keys, wanted.key_type), _renamed(values.items, wanted.item_type)
-        rebuilt = pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted)
-        return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, wanted)) if values.null_count else rebuilt
+        return pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted, mask=values.is_null())
     if pa.types.is_list(wanted):
         return pa.ListArray.from_arrays(values.offsets, _renamed(values.values, wanted.value_type), type=wanted, mask=values.is_null())
     return values.cast(wanted)
