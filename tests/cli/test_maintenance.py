@@ -160,3 +160,23 @@ def test_generate_writes_manifests_and_says_how_many(tmp_path: Path) -> None:
     assert run_json("generate", str(tmp_path / "t")) == {"table": table.url, "version": 0, "written": 1, "removed": 0}
     assert "1 manifest written, 0 removed" in run("generate", str(tmp_path / "t")).stdout
     assert (tmp_path / "t/_symlink_format_manifest/p=a/manifest").exists()
+
+
+def test_erase_asks_tells_what_ends_and_proves_it(tmp_path):
+    table = tahoe.Table(str(tmp_path))
+    table.append(pa.table({"id": [1, 2], "name": ["Ada Lovelace", "Grace Hopper"]}))
+    given = ["erase", str(tmp_path), "--where", "id = 2"]
+    refused = CliRunner().invoke(cli.app, given, input="n\n")
+    assert refused.exit_code == 1
+    assert "versions 0 to 0 can no longer be read" in refused.output
+    assert table.count() == 2
+    planned = run(*given, "--dry-run")
+    assert "rows to erase" in planned.output
+    done = run(*given, "--yes")
+    assert done.exit_code == 0, done.output
+    assert "Erased: no file has any of the texts." in done.output
+    assert "Grace" not in done.output
+    assert json.loads(run(*given, "--yes", "--json").stdout)["is_proven"] is False  # there was nothing to search for
+    found = run(*given, "--yes", "--search", "Ada Lovelace")
+    assert found.exit_code == 1
+    assert "column name" in found.output

@@ -60,16 +60,17 @@ def dying(env: Env, calls: int, *, after: bool) -> Env:
     return replace(env, store=_DyingStore(env.store, life), store_at=lambda url: _DyingStore(env.store_at(url), life))  # type: ignore[arg-type, return-value]
 
 
-def deaths(work: Callable[[Env], object], env: Callable[[], Env]) -> Iterator[Env]:
+def deaths(work: Callable[[Env], object], env: Callable[[], Env], *, every: int = 1) -> Iterator[Env]:
     """Run a work again and again, each time with a death at a later call, until it comes to its end. Yields what each death has left.
 
     Args:
         env: makes the world anew.
+        every: of so many calls it dies at one only.
     """
     for after in (False, True):
         calls = 0
         while True:
-            calls += 1
+            calls += every
             world = env()
             try:
                 work(dying(world, calls, after=after))

@@ -29,6 +29,7 @@ SUMMARIES = {
     "optimize": "Combine small files into larger ones, and rewrite files with many deleted rows.",
     "analyze": "Compute the statistics of files that are missing, or that deletion vectors have made wide.",
     "vacuum": "Delete the files that no version within the retention needs.",
+    "erase": "Erase rows from every file and every version, and prove it by a search of every byte.",
     "convert": "Make a folder of Parquet files a Delta table, in place.",
     "generate": "Write symlink manifests, which list the data files for Presto, Athena and other engines without Delta.",
     "connect-server": "Serve Delta tables to clients of Spark Connect, who need no tahoe, until SIGINT or SIGTERM.",

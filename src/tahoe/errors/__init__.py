@@ -7,7 +7,8 @@
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError, TableReplacedError; below the first
     │   │   two RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError; RestoreRetentionError; below the third
     │   │   TagNotFoundError
-    │   ├── InvalidTagNameError, TagExistsError, TagExpiryError, TagRetentionError, TagFilesMissingError
+    │   ├── InvalidTagNameError, TagExistsError, TagExpiryError, TagRetentionError, TagFilesMissingError,
+    │   │   ErasureHeldByTagsError, ErasureIncompleteError
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
     │   │   InvalidChangeRangeError, ChangesNotRecordedError,
     │   │   IncompatibleChangesError; below it IncompatibleChangeDataError

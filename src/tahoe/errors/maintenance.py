@@ -50,6 +50,16 @@ class VacuumPartitionError(DeltaAnalysisError):
     todo = "Run it on {baseDeltaPath}."
 
 
+class ErasureIncompleteError(DeltaAnalysisError):
+    condition = "DELTA_ERASURE_INCOMPLETE"
+    sqlstate = "55000"
+    what = (
+        "{table}: the rows are deleted, but files of earlier versions that still have them are not: {detail}, so the log "
+        "does not tell these files from those that a writer is about to commit."
+    )
+    todo = "When no writer is at work, erase again with retention_check=False in Python or --no-retention-check on the command line."
+
+
 class RepairUncertainError(DeltaError):
     condition = "DELTA_REPAIR_UNCERTAIN"
     sqlstate = "58030"

@@ -66,3 +66,10 @@ class TagLostError(DeltaError):
         "Log cleanup by another writer, which does not know tags, may have deleted what it needs. Bring it back from a backup, or drop the "
         "tag: ALTER TABLE ... DROP TAG, Table.untag, tahoe untag."
     )
+
+
+class ErasureHeldByTagsError(DeltaAnalysisError):
+    condition = "DELTA_ERASURE_HELD_BY_TAGS"
+    sqlstate = "55000"
+    what = "{table}: rows cannot be erased while tags hold versions that have them: {tags}."
+    todo = "Drop these tags, with ALTER TABLE ... DROP TAG, Table.untag or tahoe untag, and erase again."

@@ -30,6 +30,7 @@ from tahoe.table.arrow.given_rows import ArrowStream
 from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.maintenance.clustering import OrderRequest
 from tahoe.table.maintenance.compaction import CompactionSettings
+from tahoe.table.maintenance.erase import EraseReport, EraseRequest, erase
 from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
 from tahoe.table.maintenance.table_rows import TableRows
@@ -199,6 +200,43 @@ class Table(TableRows):
             progress=progress,
         )
         return vacuum(self, request)
+
+    @takes(filter=TEXT, search=NAMES, retention_check=FLAG, dry_run=FLAG, progress=CALL)
+    def erase(
+        self,
+        filter: str,
+        *,
+        search: Sequence[str] = (),
+        retention_check: bool = True,
+        dry_run: bool = False,
+        progress: Callable[[str], None] | None = None,
+    ) -> EraseReport:
+        """Erase rows from every file and every version, and prove it: DELETE, REORG, VACUUM, log cleanup, and a search of every byte.
+
+        Only the newest version is left: time travel ends, change feeds and streams cannot go back, and shallow clones of this table lose
+        files. Writers at work are safe; queries and writers that read an earlier version may fail. Run it again after an interruption.
+
+        >>> table.erase("shop = 'B'", dry_run=True).rows
+        1
+
+        Args:
+            filter: SQL text; the rows for which it is true are erased.
+            search: texts to search for at the end, besides those of the erased rows that no other row has.
+            retention_check: keep files that no commit names and that are younger than the table's retention: a writer may commit them.
+            dry_run: change nothing, and report what would be erased.
+            progress: called with a sentence before each step.
+
+        Returns:
+            what was done; `is_proven`, and the traces that the search found.
+
+        Raises:
+            ErasureHeldByTagsError: tags hold versions. Nothing was changed.
+            InvalidPredicateError, ColumnNotFoundError: the filter cannot be evaluated without Spark.
+            AppendOnlyTableError: the table is append-only.
+            UnsupportedOperationError: only Spark can rewrite a file, for example one with shredded variants.
+        """
+        request = EraseRequest(filter=filter, search=search, retention_check=retention_check, dry_run=dry_run, progress=progress)
+        return erase(self, request)
 
     @takes(filter=TEXT, user_metadata=TEXT)
     def compute_statistics(self, filter: str | None = None, *, user_metadata: str | None = None) -> AnalyzeReport:

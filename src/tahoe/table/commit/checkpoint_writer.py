@@ -80,23 +80,28 @@ _V1_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata")
 _V2_ACTIONS = (*_V1_ACTIONS, "checkpointMetadata", "sidecar")
 
 
-def write_checkpoint(snapshot: Snapshot, *, top_level: TopLevel = "json", classic_name: bool = False) -> Checkpoint:
+def write_checkpoint(
+    snapshot: Snapshot, *, top_level: TopLevel = "json", classic_name: bool = False, with_tombstones: bool = True
+) -> Checkpoint:
     """Write the checkpoint of a version as `delta.checkpointPolicy` asks, and update the `_last_checkpoint` hint.
 
     Args:
         top_level: the format of the top-level file of a V2 checkpoint.
         classic_name: give a V2 checkpoint a classic name, so that readers that do not know V2 find the protocol in it.
+        with_tombstones: False leaves out the tombstones, whose paths have partition values; a checkpoint of the same name is replaced.
+            Precondition: no removed file is left for VACUUM.
 
     Raises:
         DeltaLogError: the log has lost the commits that contain the recent removes.
         StorageUnavailableError, StorageRefusedError: nothing that a reader would take for a checkpoint was written.
     """
-    return _Writer(snapshot).write(top_level, classic_name)
+    return _Writer(snapshot, with_tombstones).write(top_level, classic_name)
 
 
 @dataclass(frozen=True)
 class _Writer:
     snapshot: Snapshot
+    with_tombstones: bool
 
     def write(self, top_level: TopLevel, classic_name: bool) -> Checkpoint:
         snapshot = self.snapshot
@@ -104,7 +109,7 @@ class _Writer:
         if not self._is_v2:
             key = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(snapshot.version)}"
             is_there = snapshot.log.env.store.head(key) is not None
-            if is_there and self._is_good(key):
+            if is_there and self.with_tombstones and self._is_good(key):
                 return self._checkpoint(key)
             size_bytes, files = self._put_parquet(key, _V1_ACTIONS, few, self._files(), if_absent=not is_there, tags=self._tags)
             return self._finish(key, len(few), files, size_bytes)
@@ -121,7 +126,7 @@ class _Writer:
             self._put(key, text)
             size_bytes = len(text)
         else:
-            size_bytes, _ = self._put_parquet(key, _V2_ACTIONS, top, (), if_absent=classic_name)
+            size_bytes, _ = self._put_parquet(key, _V2_ACTIONS, top, (), if_absent=classic_name and self.with_tombstones)
         return self._finish(key, len(top), files, size_bytes + sum(sidecar.size_bytes for sidecar in sidecars))
 
     @cached_property
@@ -237,6 +242,8 @@ class _Writer:
         order = order_of(self.snapshot, self._statistics_columns if self._as_struct or self._as_json else {})
         for batch in adds if order is None else order.ordered(adds):
             yield "add", batch
+        if not self.with_tombstones:
+            return
         retention = properties.DELETED_FILE_RETENTION.get(self.snapshot.properties, table=self.snapshot.url)
         for removes in unexpired_tombstones(self.snapshot, self.snapshot.log.env.clock_ms() - _ms(retention)):
             yield "remove", removes
