@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -89,9 +89,17 @@ class Field:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
+def _by_folded_name(fields: Iterable[Field]) -> dict[str, list[Field]]:
+    found: dict[str, list[Field]] = {}
+    for child in fields:
+        found.setdefault(child.name.lower(), []).append(child)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Struct:
     fields: tuple[Field, ...] = ()
+    _by_name: dict[str, list[Field]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)
@@ -108,8 +116,9 @@ class Struct:
 
     def find(self, name: str) -> Field | None:
         """The field of that name: an exact match, or else a case-insensitive one, because names are unique case-insensitively."""
-        folded = name.lower()
-        candidates = [f for f in self.fields if f.name.lower() == folded]
+        if not self._by_name:  # made by the first search, because a caller may look for every column
+            self._by_name.update(_by_folded_name(self.fields))
+        candidates = self._by_name.get(name.lower(), ())
         return next((f for f in candidates if f.name == name), candidates[0] if candidates else None)
 
     def resolve(self, path: tuple[str, ...]) -> tuple[Field, ...] | None:

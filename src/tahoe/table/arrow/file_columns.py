@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tahoe._cached import cached_property
 from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, DataType
 from tahoe.table.arrow.parquet import leaves
 
@@ -29,20 +30,51 @@ _GREGORIAN_FROM_DAY = -141_427
 _GREGORIAN_FROM_MICROS = -2_208_988_800_000_000
 
 
-def file_column(columns: pa.Schema | pa.StructType, name: str) -> pa.Field | None:
-    """The column or field of a file that has a name: an exact match, or else the one that differs only in case.
+# The key of a field's id in Arrow's metadata.
+FIELD_ID = b"PARQUET:field_id"
 
-    Raises:
-        pyarrow.ArrowInvalid: several fit.
-    """
-    place = columns.get_field_index(name)
-    if place >= 0:
-        return columns.field(place)
-    folded = name.lower()
-    found = [field for field in columns if field.name.lower() == folded]
-    if len(found) > 1:
-        raise pa.ArrowInvalid(f"several of its columns match {name}, because case is ignored: {', '.join(f.name for f in found)}")
-    return found[0] if found else None
+
+class FileColumns:
+    """The columns of a file, or the fields of one of its structs, as they are looked for: by name or by id, perhaps every one of them."""
+
+    def __init__(self, columns: pa.Schema | pa.StructType) -> None:
+        self._columns = columns
+        self._inside: dict[str, FileColumns | None] = {}
+
+    def named(self, name: str) -> pa.Field | None:
+        """The column that has a name: an exact match, or else the one that differs only in case.
+
+        Raises:
+            pyarrow.ArrowInvalid: several fit.
+        """
+        place = self._columns.get_field_index(name)
+        if place >= 0:
+            return self._columns.field(place)
+        found = self._by_folded_name.get(name.lower(), [])
+        if len(found) > 1:
+            raise pa.ArrowInvalid(f"several of its columns match {name}, because case is ignored: {', '.join(f.name for f in found)}")
+        return found[0] if found else None
+
+    def with_id(self, number: int) -> pa.Field | None:
+        """The first column that has a field id."""
+        return self._by_id.get(str(number).encode())
+
+    def inside(self, field: pa.Field) -> FileColumns | None:
+        """The fields of one of the columns; None if it is not a struct."""
+        if field.name not in self._inside:
+            self._inside[field.name] = FileColumns(field.type) if pa.types.is_struct(field.type) else None
+        return self._inside[field.name]
+
+    @cached_property
+    def _by_folded_name(self) -> dict[str, list[pa.Field]]:
+        found: dict[str, list[pa.Field]] = {}
+        for field in self._columns:
+            found.setdefault(field.name.lower(), []).append(field)
+        return found
+
+    @cached_property
+    def _by_id(self) -> dict[bytes | None, pa.Field]:
+        return {(field.metadata or {}).get(FIELD_ID): field for field in reversed(list(self._columns))}
 
 
 def julian_before(footer: pq.FileMetaData) -> Mapping[DataType, int]:

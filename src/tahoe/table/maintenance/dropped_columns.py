@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 from tahoe.errors import DataFileMissingError, InvalidDataFileError
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, column_id, physical_schema
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, walk_fields
+from tahoe.table.arrow.file_columns import FIELD_ID
 from tahoe.table.arrow.parquet import open_parquet
-from tahoe.table.reading.rows import FIELD_ID, DataFile, data_files
+from tahoe.table.reading.rows import DataFile, data_files
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot_state import SnapshotState
 

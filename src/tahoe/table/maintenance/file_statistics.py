@@ -20,10 +20,10 @@ from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.predicate import is_nan
 from tahoe.protocol.schema import DOUBLE, FLOAT, STRING, VARIANT, Array, DataType, Map
 from tahoe.protocol.stats import Statistics, has_bounds
-from tahoe.table.arrow.file_columns import file_column
+from tahoe.table.arrow.file_columns import FIELD_ID, FileColumns
 from tahoe.table.arrow.parquet import child, open_parquet
 from tahoe.table.arrow.types import arrow_type
-from tahoe.table.reading.rows import FIELD_ID, DataFile, live_pieces
+from tahoe.table.reading.rows import DataFile, live_pieces
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.footers import BOUND_VALUES, IndexedColumn, bounds_nan, footer_statistics, leaf_positions
 
@@ -134,8 +134,9 @@ class FooterLayout:
 def footer_layout(footer: pq.FileMetaData, columns: Sequence[IndexedColumn], mode: str) -> FooterLayout:
     """The layout of all files with the schema of this footer."""
     schema = footer.schema.to_arrow_schema()
-    absent = frozenset(c.physical for c in columns if mode != "id" and _is_absent(schema, c.physical))
-    alike = {c.physical: c.type for c in columns if c.physical not in absent and _is_alike(schema, c, mode)}
+    there, whole = FileColumns(schema), pa.field("", pa.struct(list(schema)))
+    absent = frozenset(c.physical for c in columns if mode != "id" and _is_absent(there, c.physical))
+    alike = {c.physical: c.type for c in columns if c.physical not in absent and _is_alike(whole, c, mode)}
     return FooterLayout(absent=absent, alike=alike, positions=leaf_positions(schema))
 
 
@@ -151,21 +152,20 @@ def exact_statistics(footer: pq.FileMetaData, layout: FooterLayout) -> Statistic
     )
 
 
-def _is_absent(schema: pa.Schema, path: Sequence[str]) -> bool:
-    kind: Any = pa.struct(list(schema))
+def _is_absent(columns: FileColumns, path: Sequence[str]) -> bool:
+    here: FileColumns | None = columns
     for name in path:
-        if not pa.types.is_struct(kind):
+        if here is None:
             return False
-        found = file_column(kind, name)
+        found = here.named(name)
         if found is None:
             return True
-        kind = found.type
+        here = here.inside(found)
     return False
 
 
-def _is_alike(schema: pa.Schema, column: IndexedColumn, mode: str) -> bool:
-    """Whether the file has the column under its physical name, in the same case, and in exactly the table's type."""
-    field: Any = pa.field("", pa.struct(list(schema)))
+def _is_alike(field: Any, column: IndexedColumn, mode: str) -> bool:
+    """Whether the file, as a struct, has the column under its physical name, in the same case, and in exactly the table's type."""
     for name in column.physical:
         place = field.type.get_field_index(name) if pa.types.is_struct(field.type) else -1
         if place < 0:

@@ -36,12 +36,12 @@ from tahoe.protocol.properties import STRING_PREFIX_LENGTH
 from tahoe.protocol.schema import BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Map, Struct, check_unique_names
 from tahoe.protocol.stats import encode_statistics
 from tahoe.storage.locations import normalise
+from tahoe.table.arrow.file_columns import FIELD_ID
 from tahoe.table.arrow.parquet import UNREADABLE, open_parquet
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.log.delta_log import Log
 from tahoe.table.maintenance.file_statistics import exact_statistics, footer_layout, has_statistics, has_values_of
 from tahoe.table.maintenance.foreign_sources import ForeignSource
-from tahoe.table.reading.rows import FIELD_ID
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.footers import IndexedColumn, indexed_columns

@@ -25,19 +25,18 @@ from tahoe.protocol.predicate import Predicate, columns_of
 from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow.canonical import canonical_table
-from tahoe.table.arrow.file_columns import file_column, julian_column
+from tahoe.table.arrow.file_columns import FileColumns, julian_column
 from tahoe.table.arrow.parquet import in_parallel, open_parquet
 from tahoe.table.arrow.types import arrow_field, arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.snapshot_state import SnapshotState
 
-FIELD_ID = b"PARQUET:field_id"
-
 # The field of a shredded variant that contains its typed values. Protocol: "Shredded Variant data in Parquet".
 _SHREDDED = "typed_value"
 
-Match: TypeAlias = "Callable[[pa.Schema | pa.StructType, Field], pa.Field | None]"
+# Finds a field of the table among the columns of a file.
+Match: TypeAlias = "Callable[[FileColumns, Field], pa.Field | None]"
 
 
 class Files(Protocol):
@@ -210,8 +209,9 @@ def _pieces(
     store, key = snapshot.log.locate(file.url)
     try:
         with open_parquet(store, key) as parquet:
-            match, names = _matcher(snapshot.column_mapping_mode), parquet.schema_arrow.names
-            sources = {f.name: found.name for f in in_file if (found := match(parquet.schema_arrow, f)) is not None}
+            match, schema = _matcher(snapshot.column_mapping_mode), parquet.schema_arrow
+            columns, names = FileColumns(schema), schema.names
+            sources = {f.name: found.name for f in in_file if (found := match(columns, f)) is not None}
             sources |= {f.name: name for f in tracked if (name := _kept_in(snapshot, f)) in names}
             dead, start = _dead_rows(snapshot, file, parquet.metadata.num_rows), 0
             for rows, raw in _raw_pieces(parquet, list(sources.values()), by_group=by_group):
@@ -303,14 +303,13 @@ def _check_calendar(raw: pa.Table, footer: pq.FileMetaData, snapshot: SnapshotSt
 def _matcher(mode: str) -> Match:
     """The function that finds a field of the table in a file's schema."""
 
-    def by_name(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
-        return file_column(schema, stored_name(field, mode))
+    def by_name(columns: FileColumns, field: Field) -> pa.Field | None:
+        return columns.named(stored_name(field, mode))
 
-    def by_id(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
+    def by_id(columns: FileColumns, field: Field) -> pa.Field | None:
         wanted = column_id(field)
-        if wanted is None:  # an additional column of data files that is not in the table's schema
-            return by_name(schema, field)
-        return next((f for f in schema if (f.metadata or {}).get(FIELD_ID) == str(wanted).encode()), None)
+        # Without an id it is an additional column of data files that is not in the table's schema.
+        return by_name(columns, field) if wanted is None else columns.with_id(wanted)
 
     return by_id if mode == "id" else by_name
 
@@ -334,10 +333,10 @@ def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
         return values
     match data_type:
         case Struct(fields):
-            children = []
+            children, columns, there = [], FileColumns(values.type), values.flatten()
             for field in fields:
-                source = match(values.type, field)
-                child = None if source is None else values.flatten()[values.type.get_field_index(source.name)]
+                source = match(columns, field)
+                child = None if source is None else there[values.type.get_field_index(source.name)]
                 children.append(pa.nulls(len(values), arrow_type(field.type)) if child is None else conform(child, field.type, match))
             return _struct(children, wanted, values)
         case Array():
