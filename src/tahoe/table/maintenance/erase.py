@@ -145,18 +145,8 @@ def erase(table: TableRows, request: EraseRequest) -> EraseReport:
         DeltaError: a step failed. Run it again.
     """
     before = _checked(table)
-    oldest = before.log.list_files()
     texts = _texts_of(before, request.filter)
-    report = EraseReport(
-        table=table.url,
-        is_dry_run=request.dry_run,
-        version=before.version,
-        rows=before.count(request.filter),
-        oldest_version=min((file.version for file in oldest), default=before.version),
-        values=len(texts.found) + len(request.search),
-        values_left_out=texts.left_out,
-        elsewhere=_elsewhere(before),
-    )
+    report = _planned(before, request, texts)
     if request.dry_run:
         return report
     request.tell("deleting the rows")
@@ -174,10 +164,7 @@ def erase(table: TableRows, request: EraseRequest) -> EraseReport:
     truncated = truncate_log(newest)
     table.forget()
     request.tell("searching every file for the erased values")
-    _leave_out_others(newest, texts)
-    longest = sorted(texts.found, key=len, reverse=True)
-    texts.drop(longest[VALUES_MAX:])
-    sought = {**texts.found, **dict.fromkeys(request.search, "search")}
+    sought = _sought(newest, texts, request.search)
     return replace(
         report,
         version=newest.version,
@@ -188,6 +175,19 @@ def erase(table: TableRows, request: EraseRequest) -> EraseReport:
         values=len(sought),
         values_left_out=texts.left_out,
         search=search_folder(table.env.store, sought),
+    )
+
+
+def _planned(before: Snapshot, request: EraseRequest, texts: _Texts) -> EraseReport:
+    return EraseReport(
+        table=before.url,
+        is_dry_run=request.dry_run,
+        version=before.version,
+        rows=before.count(request.filter),
+        oldest_version=min((file.version for file in before.log.list_files()), default=before.version),
+        values=len(texts.found) + len(request.search),
+        values_left_out=texts.left_out,
+        elsewhere=_elsewhere(before),
     )
 
 
@@ -256,10 +256,13 @@ def _texts_of(snapshot: Snapshot, filter: str) -> _Texts:
     return texts
 
 
-def _leave_out_others(snapshot: Snapshot, texts: _Texts) -> None:
-    """Leave out the texts that rows of the table contain: files have them rightfully."""
+def _sought(snapshot: Snapshot, texts: _Texts, search: Sequence[str]) -> dict[str, str]:
+    """What is searched for, each with its column. Texts that rows of the table contain are left out: files have them rightfully."""
     columns = _text_columns(snapshot)
     for batch in snapshot.to_batches(columns) if columns and texts.found else ():
         for column in batch.columns:
             for leaf in texts_in(column):
                 texts.drop(sorted(Needles({text: text for text in texts.found}).within(leaf)))
+    longest = sorted(texts.found, key=len, reverse=True)
+    texts.drop(longest[VALUES_MAX:])
+    return {**texts.found, **dict.fromkeys(search, "search")}

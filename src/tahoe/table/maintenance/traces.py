@@ -234,7 +234,7 @@ def _leaves(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def texts_in(array: pa.ChunkedArray | pa.Array) -> Iterator[pa.Array]:
