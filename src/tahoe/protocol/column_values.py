@@ -69,6 +69,14 @@ class Identity:
         is_new = self.high_water_mark is None or (reached > self.high_water_mark if self.step > 0 else reached < self.high_water_mark)
         return replace(self, high_water_mark=reached) if is_new else self
 
+    def has_passed(self, value: int) -> bool:
+        """Whether the column never generates a value again, because the high-water mark is beyond it."""
+        return not self.is_before_start(value) and self.moved_to(value) == self
+
+    def is_before_start(self, value: int) -> bool:
+        """Whether a value comes before all values of the column."""
+        return value < self.start if self.step > 0 else value > self.start
+
     def check_room(self, count: int, *, table: str, column: str) -> None:
         """Refuse to generate values beyond the range of a long.
 
@@ -206,26 +214,15 @@ def _with_high_water_mark(column: Field, identity: Identity) -> Field:
     return replace(column, metadata={**column.metadata, IDENTITY_HIGH_WATER_MARK: identity.high_water_mark})
 
 
-def with_high_water_marks_of(schema: Struct, other: Struct) -> Struct:
-    """The schema of a version with the high-water marks raised to those that the same identity columns have in another version."""
-    identity = dict(identity_columns(schema))
-    known = ((f.name, _mark_in(other, f)) for f in schema if f.name in identity)
-    return with_high_water_marks(schema, {name: mark for name, mark in known if mark is not None})
+def is_same_column(one: Field, other: Field) -> bool:
+    """Whether top-level columns of two versions of a table are the same.
 
-
-def _mark_in(other: Struct, column: Field) -> int | None:
-    """The high-water mark of a column in another version.
-
-    Ids identify columns if both versions have them. Otherwise it is the name in data files, which stays when a table gets column mapping.
+    The name in data files identifies them. It stays when column mapping begins, also for the second time, when columns get other ids. When
+    column mapping ends, it is the name that stays.
     """
-    number = column_id(column)
-    for candidate in other:
-        known = column_id(candidate)
-        same = physical_name(candidate).lower() == physical_name(column).lower() if None in (number, known) else number == known
-        if same:
-            mark: int | None = candidate.metadata.get(IDENTITY_HIGH_WATER_MARK)
-            return mark
-    return None
+    if physical_name(one).lower() == physical_name(other).lower():
+        return True
+    return None in (column_id(one), column_id(other)) and one.name.lower() == other.name.lower()
 
 
 def moved_high_water_marks(before: Metadata, after: Metadata) -> tuple[str, ...]:

@@ -179,7 +179,6 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="column mapping",
         why="Data files, partition values and statistics use physical names, and new columns are assigned ids.",
-        properties=("delta.columnMapping.maxColumnId",),
     ),
     Feature(
         name="identityColumns",

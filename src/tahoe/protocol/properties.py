@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from tahoe.errors import InvalidPropertyError
 from tahoe.protocol.bloom_filters import BloomFilter, parse_bloom_filters
+from tahoe.protocol.kept_marks import KeptMarks, parse_kept_marks
 from tahoe.protocol.names import parse_column_list
 from tahoe.protocol.partitions import parse_boolean
 
@@ -216,7 +217,7 @@ COLUMN_MAPPING_MODE = FeatureProperty(
 )
 MAX_COLUMN_ID = PlainProperty(
     name="delta.columnMapping.maxColumnId",
-    meaning="the last id that a column got",
+    meaning="the last id that a column got; it stays when column mapping ends",
     default=0,
     parse=_number(0),
     takes="a non-negative integer",
@@ -352,6 +353,14 @@ CONFLICT_RETRIES = PlainProperty(
     default=3,
     parse=_number(0),
     takes="a non-negative integer",
+)
+KEPT_MARKS = PlainProperty(
+    name="tahoe.keptMarks",
+    meaning="the last values of what is gone, so that [no number is assigned twice](../consistency.md#numbers)",
+    default=KeptMarks(),
+    parse=parse_kept_marks,
+    takes="a JSON object",
+    is_internal=True,
 )
 SYMLINK_MANIFESTS = _switch(
     "delta.compatibility.symlinkFormatManifest.enabled", "each commit writes [manifests](../reference/manifests.md)"

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from tahoe.errors import InvalidPropertyError
 from tahoe.protocol import features, properties
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, domain_configuration, invalid_domain
+from tahoe.protocol.kept_marks import NO_IDS
 
 FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
 _HIGH_WATER_MARK = "rowIdHighWaterMark"
-
-# The high-water mark of a table that has not assigned any row id.
-NO_IDS = -1
 
 ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 ROW_COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
@@ -86,25 +84,28 @@ def high_water_mark(domain: DomainMetadata | None) -> int:
     return NO_IDS if found is None else found
 
 
-def with_row_ids(actions: Iterable[Action], assigned: int, version: int, num_records: Callable[[Add], int]) -> list[Action]:
+def with_row_ids(
+    actions: Iterable[Action], mark: int, version: int, num_records: Callable[[Add], int], *, assigned: int = NO_IDS
+) -> list[Action]:
     """The actions of a version with base row ids for the files that have none, and the new high-water mark.
 
     Args:
         actions: a domain with a high-water mark among them raises it: then the version has files with ids up to that one.
-        assigned: the highest row id that the previous version has assigned.
+        mark: the high-water mark of the previous version.
         num_records: the physical number of rows of a file.
+        assigned: the highest row id that the table is known to have assigned, if its mark does not tell.
     """
     done: list[Action] = []
     given = list(actions)
     marks = [high_water_mark(a) for a in given if isinstance(a, DomainMetadata) and a.domain == DOMAIN]
-    highest = max([assigned, *marks])
+    highest = max([mark, assigned, *marks])
     for action in given:
         if isinstance(action, Add) and action.base_row_id is None:
             done.append(action.replace(base_row_id=highest + 1, default_row_commit_version=version))
             highest += num_records(action)
         elif not (isinstance(action, DomainMetadata) and action.domain == DOMAIN):
             done.append(action)
-    return done if highest == assigned else [high_water_mark_domain(highest), *done]
+    return done if highest == mark else [high_water_mark_domain(highest), *done]
 
 
 def high_water_mark_domain(highest: int) -> DomainMetadata:

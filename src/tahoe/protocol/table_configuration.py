@@ -138,8 +138,7 @@ class TableConfiguration:
         if found is None:
             raise NotAnIdentityColumnError(table=self.table, column=column)
         name, identity = found
-        is_before = value < identity.start if identity.step > 0 else value > identity.start
-        if is_before or identity.moved_to(value) == identity:
+        if identity.is_before_start(value) or identity.moved_to(value) == identity:
             return self
         schema = with_high_water_marks(self.schema, {name: value})
         return replace(self, metadata=self.metadata.replace(schema_string=schema.to_json()))

@@ -14,7 +14,7 @@ import numpy as np
 
 from tahoe.errors import DeltaError, FeatureInUseError
 from tahoe.protocol.actions import Add, Metadata
-from tahoe.protocol.column_mapping import MAX_COLUMN_ID, MODE, physical_schema, without_mapping
+from tahoe.protocol.column_mapping import MODE, physical_schema, without_mapping
 from tahoe.protocol.conflict import EVERYTHING
 from tahoe.protocol.features import Feature
 from tahoe.protocol.file_paths import resolve_path
@@ -66,7 +66,7 @@ def _clear_column_mapping(target: Target) -> bool:
     """Rewrite all files with logical column names, and remove column mapping from the metadata."""
     snapshot = target.table.snapshot()
     before, schema = snapshot.metadata, without_mapping(snapshot.schema)
-    configuration = {key: value for key, value in before.configuration.items() if key not in (MODE, MAX_COLUMN_ID)}
+    configuration = {key: value for key, value in before.configuration.items() if key != MODE}
     after = before.replace(schema_string=schema.to_json(), configuration=configuration)
     if after == before:
         return False

@@ -14,6 +14,7 @@ from typing import Any
 
 from tahoe.errors import CommitOutcomeUnknownError, DeltaConcurrentModificationException, DeltaError, WriteAlreadyRecordedError
 from tahoe.protocol.actions import Action, Add, Cdc, DomainMetadata, Metadata, Protocol, Txn, remove_of
+from tahoe.protocol.assigned_numbers import with_numbers_of
 from tahoe.protocol.conflict import EVERYTHING, Intent, Reads
 from tahoe.protocol.features import setting
 from tahoe.protocol.moved_rows import CopiedRows
@@ -252,10 +253,17 @@ class Draft:
     def _actions(self) -> list[Action]:
         now_ms = self.log.env.clock_ms()
         protocol = [self.protocol] if self.base is None or self.protocol != self.base.protocol else []
-        metadata = [self.metadata] if self.base is None or self.metadata != self.base.metadata else []
+        metadata = self._changed_metadata()
         txns = [Txn(app_id=app, version=version, last_updated_ms=now_ms) for app, version in self._txn_versions().items()]
         removes = [remove_of(file, now_ms, data_change=self.data_change) for file in self.removed_files.values()]
         return [*protocol, *metadata, *self.domains.values(), *txns, *removes, *self.adds, *self.restated.values(), *self.change_files]
+
+    def _changed_metadata(self) -> list[Metadata]:
+        if self.base is None:
+            return [self.metadata]
+        if self.metadata == self.base.metadata:
+            return []
+        return [with_numbers_of(self.base.metadata, self.metadata, table=self.log.url)]
 
     def _txn_versions(self) -> dict[str, int]:
         return self.txns | (dict([self.txn]) if self.txn else {})

@@ -22,6 +22,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol import log_files, moved_rows
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
+from tahoe.protocol.assigned_numbers import assigned_row_ids
 from tahoe.protocol.column_values import moved_high_water_marks
 from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
 from tahoe.protocol.log_files import LogFile
@@ -265,10 +266,11 @@ class Transaction:
         protocol, metadata = self._found(Protocol), self._found(Metadata)
         if protocol is None or metadata is None or not assigns_row_ids(protocol, metadata):
             return actions
-        highest = self.row_id_high_water_mark
-        if highest is None:
-            highest = high_water_mark(None if self.base is None else self.base.domains.get(ROW_TRACKING))
-        return with_row_ids(actions, highest, version, lambda file: num_records(self.log, file, version))
+        mark = self.row_id_high_water_mark
+        if mark is None:
+            mark = high_water_mark(None if self.base is None else self.base.domains.get(ROW_TRACKING))
+        assigned = assigned_row_ids(None, metadata.configuration, table=self.log.url)
+        return with_row_ids(actions, mark, version, lambda file: num_records(self.log, file, version), assigned=assigned)
 
     def _found(self, kind: type[Any]) -> Any:
         """The table's protocol or metadata after this commit."""

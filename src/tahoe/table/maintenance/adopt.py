@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from tahoe.errors import DeltaConcurrentModificationException, UnsupportedOperationError
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
-from tahoe.protocol.column_mapping import MAX_COLUMN_ID, highest_id, mapping_mode
 from tahoe.protocol.conflict import EVERYTHING
 from tahoe.protocol.features import keeps_partitions_in_files, setting
 from tahoe.protocol.properties import PROTECTED_CHECKPOINTS_BEFORE
@@ -192,20 +191,17 @@ def _joined(keys: pa.ChunkedArray, ids: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(keys, pc.fill_null(ids.cast(pa.string()), ""), "\0")
 
 
-def highest_numbers(newest: Snapshot, protocol: Protocol, configuration: Mapping[str, str]) -> dict[str, str]:
-    """The properties that an adopted version must not lower: otherwise column ids are assigned twice, and protected checkpoints deleted.
+def protection_of(newest: Snapshot, protocol: Protocol, configuration: Mapping[str, str]) -> dict[str, str]:
+    """The property that an adopted version must not lower: otherwise protected checkpoints are deleted.
 
     Args:
         newest: the version that the adopted one follows.
-        protocol, configuration: of the adopted version, without what this function returns.
+        protocol, configuration: of the adopted version.
     """
-    found, versions = {}, ((protocol, configuration), (newest.protocol, newest.properties))
-    if mapping_mode(protocol, configuration) != "none":
-        found[MAX_COLUMN_ID] = str(max(highest_id(properties, table=newest.url) for _, properties in versions))
-    protected = PROTECTED_CHECKPOINTS_BEFORE
-    if protected.name in newest.properties:
-        found[protected.name] = str(max(setting(protected, *version, table=newest.url) for version in versions))
-    return found
+    protected, versions = PROTECTED_CHECKPOINTS_BEFORE, ((protocol, configuration), (newest.protocol, newest.properties))
+    if protected.name not in newest.properties:
+        return {}
+    return {protected.name: str(max(setting(protected, *version, table=newest.url) for version in versions))}
 
 
 def file_difference(log: Log, before: LiveFiles, after: LiveFiles) -> FileDifference:

@@ -21,21 +21,22 @@ from tahoe.errors import (
 )
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
+from tahoe.protocol.assigned_numbers import with_identity_marks_of
 from tahoe.protocol.column_mapping import MODE, declared_mode
-from tahoe.protocol.column_values import with_high_water_marks_of
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.feature_upgrade import split_features, upgrade, upgrade_for
 from tahoe.protocol.features import check_writable, setting, supported_features
 from tahoe.protocol.file_paths import canonical_key
-from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, PROTECTED_CHECKPOINTS_BEFORE, normalise
+from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, KEPT_MARKS, PROTECTED_CHECKPOINTS_BEFORE, normalise
 from tahoe.protocol.row_tracking import MATERIALISED, assigns_row_ids, with_materialised_columns
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.log.file_parts import MemoryPart
 from tahoe.table.log.live_files import LiveFiles, to_table
-from tahoe.table.maintenance.adopt import Adoption, adopt, check_partitions_in_files, entries_at, file_difference, highest_numbers
+from tahoe.table.maintenance.adopt import Adoption, adopt, check_partitions_in_files, entries_at, file_difference, protection_of
 from tahoe.table.maintenance.clone_files import DeepFiles, ShallowFiles
 from tahoe.table.maintenance.clone_place import check_place
 from tahoe.table.maintenance.foreign_sources import NO_VERSION, ForeignSource
+from tahoe.table.maintenance.last_row_ids import with_last_row_ids
 from tahoe.table.maintenance.missing_files import missing_since, shown
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
@@ -189,6 +190,7 @@ class _Cloning:
             check_place(self.target, self._files.is_left_over)
         protocol, metadata = self._configuration(newest)
         wanted = self._wanted = self._wanted or self._files.adds()
+        is_tracked = assigns_row_ids(protocol, metadata)
         if newest is None or not len(newest.live):
             removed, added, restated = list[Add](), wanted, list[Add]()
         else:
@@ -196,10 +198,12 @@ class _Cloning:
             difference = file_difference(newest.log, newest.live, after)
             removed = list(entries_at(newest, difference.removed))
             added = [wanted[number] for number in difference.added]
-            unnumbered = difference.with_other_row_ids(newest.live, after) if assigns_row_ids(protocol, metadata) else ()
+            unnumbered = difference.with_other_row_ids(newest.live, after) if is_tracked else ()
             restated = [wanted[number].replace(data_change=False) for number in unnumbered]
             if self.source.version == NO_VERSION:
                 restated += _changed_entries(entries_at(newest, difference.kept), wanted)
+        if newest is not None and is_tracked and not self._may_change:
+            added = with_last_row_ids(newest, added)
         if newest is not None:
             check_writable(newest.protocol, newest.metadata, table=newest.url, removes_data=bool(removed))
         copied = self._files.copy(added, newest)
@@ -214,12 +218,17 @@ class _Cloning:
             protocol=protocol,
             metadata=metadata,
             domains=_domains(self.source, newest),
-            txns={} if self.request.is_shallow else {app: txn.version for app, txn in self.source.txns.items()},
+            txns={} if self.request.is_shallow else _txns(self.source, newest),
             removed=removed,
             added=added,
             restated=restated,
             info=self._info(),
         )
+
+    @property
+    def _may_change(self) -> bool:
+        """Whether a file may be replaced under its name, so that a path does not tell its rows."""
+        return self.request.is_shallow and self.source.version == NO_VERSION
 
     def _check_mode(self, newest: Snapshot | None) -> None:
         if newest is None and self.request.mode == "replace":
@@ -243,11 +252,11 @@ class _Cloning:
         check_writable(source.protocol, source.metadata, table=url)
         stored, asked = self._overrides()
         configuration = {**_copied_properties(source), **stored}
-        schema = source.schema if newest is None else with_high_water_marks_of(source.schema, newest.schema)
+        schema = source.schema if newest is None else with_identity_marks_of(newest.metadata, source.schema, table=url)
         protocol = source.protocol if newest is None else upgrade(newest.protocol, supported_features(source.protocol))
         protocol = upgrade_for(protocol, schema, {**configuration, **asked}, table=url)
         if newest is not None:
-            configuration |= {**_kept_names(source, newest), **highest_numbers(newest, protocol, configuration)}
+            configuration |= {**_kept_names(source, newest), **protection_of(newest, protocol, configuration)}
         configuration = with_materialised_columns(protocol, configuration, self.target.env.new_id, table=url)
         metadata = Metadata(
             id=self.target.env.new_id() if newest is None else newest.metadata.id,
@@ -299,7 +308,7 @@ def _changed_entries(kept: Iterable[Add], wanted: Sequence[Add]) -> Iterator[Add
 
 def _copied_properties(source: Snapshot) -> dict[str, str]:
     """The properties of the source, without those that are about its history, its files' hidden columns, or who decides its commits."""
-    own = {*MATERIALISED, PROTECTED_CHECKPOINTS_BEFORE.name}
+    own = {*MATERIALISED, PROTECTED_CHECKPOINTS_BEFORE.name, KEPT_MARKS.name}
     return {name: value for name, value in source.properties.items() if name not in own and not name.startswith(_OF_CATALOGS)}
 
 
@@ -311,6 +320,12 @@ def _kept_names(source: Snapshot, newest: Snapshot) -> dict[str, str]:
     """The names of the target's hidden columns of row ids, which it keeps if no file of the source can have such a column."""
     kept = {name: newest.properties[name] for name in MATERIALISED if name in newest.properties}
     return {} if set(kept.values()) & {source.properties.get(name) for name in MATERIALISED} else kept
+
+
+def _txns(source: Snapshot, newest: Snapshot | None) -> dict[str, int]:
+    """The versions that applications have recorded in the source, unless they have recorded later ones in the target."""
+    known = {} if newest is None else newest.txns
+    return {app: txn.version for app, txn in source.txns.items() if app not in known or known[app].version < txn.version}
 
 
 def _domains(source: Snapshot, newest: Snapshot | None) -> dict[str, DomainMetadata]:

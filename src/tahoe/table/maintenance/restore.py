@@ -23,8 +23,8 @@ from tahoe.errors import (
 )
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
+from tahoe.protocol.assigned_numbers import with_identity_marks_of
 from tahoe.protocol.clustering import clustering_domain
-from tahoe.protocol.column_values import with_high_water_marks_of
 from tahoe.protocol.feature_upgrade import upgrade
 from tahoe.protocol.features import check_writable, supported_features
 from tahoe.protocol.properties import DELETED_FILE_RETENTION
@@ -39,8 +39,9 @@ from tahoe.table.maintenance.adopt import (
     check_partitions_in_files,
     entries_at,
     file_difference,
-    highest_numbers,
+    protection_of,
 )
+from tahoe.table.maintenance.last_row_ids import with_last_row_ids
 from tahoe.table.maintenance.missing_files import missing_files, shown
 from tahoe.table.reading.history import newest_is_before, parse_timestamp, version_at
 from tahoe.table.reading.snapshot import Snapshot
@@ -207,6 +208,7 @@ class _Restoration:
         protocol, metadata = self._configuration(newest, removes_data=bool(len(difference.removed)))
         added = [add.replace(data_change=True) for add in entries_at(restored, difference.added)]
         removed = list(entries_at(newest, difference.removed))
+        is_tracked = assigns_row_ids(protocol, metadata)
         self._check_files(added)
         self.report = RestoreReport(
             table=self.table.url,
@@ -224,8 +226,8 @@ class _Restoration:
             metadata=metadata,
             domains=_domains(restored, newest),
             removed=removed,
-            added=added,
-            restated=list(_given_ids(restored, newest, difference)) if assigns_row_ids(protocol, metadata) else (),
+            added=with_last_row_ids(newest, added) if is_tracked else added,
+            restated=list(_given_ids(restored, newest, difference)) if is_tracked else (),
             info=self._info(),
         )
 
@@ -268,9 +270,9 @@ class _Restoration:
 
 
 def _metadata(restored: Snapshot, newest: Snapshot, protocol: Protocol) -> Metadata:
-    """The metadata of the restored version. Identity values and column ids are never assigned twice, and checkpoints stay protected."""
-    schema = with_high_water_marks_of(restored.schema, newest.schema)
-    configuration = {**restored.properties, **highest_numbers(newest, protocol, restored.properties)}
+    """The metadata of the restored version. Identity values are never assigned twice, and checkpoints stay protected."""
+    schema = with_identity_marks_of(newest.metadata, restored.schema, table=newest.url)
+    configuration = {**restored.properties, **protection_of(newest, protocol, restored.properties)}
     text = restored.metadata.schema_string if schema == restored.schema else schema.to_json()
     return restored.metadata.replace(schema_string=text, configuration=configuration)
 

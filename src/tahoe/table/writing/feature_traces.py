@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tahoe.errors import CheckpointProtectionKeptError, FeatureInHistoryError, FeatureInUseError, NoHistoryToTruncateError
-from tahoe.protocol import clustering, row_tracking
+from tahoe.protocol import clustering
 from tahoe.protocol.actions import Action, Add, CheckpointMetadata, DomainMetadata, Metadata, Remove
 from tahoe.protocol.feature_drop import uses_of
 from tahoe.protocol.features import Feature, setting
@@ -22,8 +22,8 @@ from tahoe.table.reading.tags import holding_tags, shown_names
 
 _VECTORS, _V2_CHECKPOINTS, _DOMAINS, _PROTECTION = "deletionVectors", "v2Checkpoint", "domainMetadata", "checkpointProtection"
 
-# The domains that belong to a feature and are removed with it.
-_OWN_DOMAINS = {clustering.FEATURE: clustering.DOMAIN, row_tracking.FEATURE: row_tracking.DOMAIN}
+# Domains with this prefix belong to features. Protocol: "Domain Metadata".
+SYSTEM_DOMAINS = "delta."
 
 
 def check_given_up(feature: Feature, snapshot: Snapshot, *, truncate_history: bool) -> None:
@@ -64,7 +64,7 @@ def check_files(feature: Feature, snapshot: Snapshot) -> None:
 
 def users_domains(feature: Feature, snapshot: Snapshot) -> list[str]:
     """The metadata domains that the table cannot keep without the feature, and that belong to no other feature."""
-    return sorted(name for name, domain in snapshot.domains.items() if not domain.removed) if feature.name == _DOMAINS else []
+    return sorted(name for name in _domains(feature, snapshot) if not name.startswith(SYSTEM_DOMAINS))
 
 
 def check_history_matters(feature: Feature, *, truncate_history: bool, table: str) -> None:
@@ -91,9 +91,23 @@ def wait_for(snapshot: Snapshot) -> str:
 
 
 def domains_of(feature: Feature, snapshot: Snapshot) -> Iterable[DomainMetadata]:
-    """The metadata domains that are removed with a feature."""
-    found = snapshot.domains.get(_OWN_DOMAINS.get(feature.name, ""))
-    return [] if found is None or found.removed else [found]
+    """The metadata domains that are removed with a feature.
+
+    That of row tracking stays as long as the table supports domains, so that no row id is assigned twice, whoever begins anew.
+    """
+    return [domain for name, domain in _domains(feature, snapshot).items() if name.startswith(SYSTEM_DOMAINS)]
+
+
+def _domains(feature: Feature, snapshot: Snapshot) -> dict[str, DomainMetadata]:
+    """The metadata domains that a table cannot have without a feature."""
+    found = {name: domain for name, domain in snapshot.domains.items() if not domain.removed}
+    match feature.name:
+        case clustering.FEATURE:
+            return {name: domain for name, domain in found.items() if name == clustering.DOMAIN}
+        case "domainMetadata":
+            return found
+        case _:
+            return {}
 
 
 def is_in_history(feature: Feature, snapshot: Snapshot) -> bool:

@@ -7,26 +7,26 @@ table's rows or files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tahoe.errors import (
     UnsupportedOperationError,
 )
 from tahoe.protocol.actions import DomainMetadata
+from tahoe.protocol.assigned_numbers import with_row_ids_kept
 from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.feature_drop import droppable_feature
 from tahoe.protocol.features import check_writable, keeps_partitions_in_files
 from tahoe.protocol.predicate import Column, Comparison, Literal, Predicate
+from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.table_configuration import TableConfiguration
 from tahoe.protocol.tags import is_tag
 from tahoe.table.arguments import FLAG, LONG, NAMES, TEXT, TEXTS, or_none, takes
 from tahoe.table.reading.constraints import check_rows
-from tahoe.table.writing.feature_traces import check_given_up, domains_of
+from tahoe.table.writing.feature_traces import SYSTEM_DOMAINS, check_given_up, domains_of
 from tahoe.table.writing.open_transaction import OpenTransaction
-
-# Domains with this prefix belong to features. Protocol: "Domain Metadata".
-_SYSTEM_DOMAINS = "delta."
 
 
 class TableEdits(OpenTransaction):
@@ -151,7 +151,10 @@ class TableEdits(OpenTransaction):
         protects = found.is_reader_feature and not truncate_history
         changed = self._configuration.without_feature(found, protected_before=self.snapshot.version + 1 if protects else None)
         self._draft.is_alone = True
-        self._draft.domains |= {domain.domain: domain.replace(removed=True) for domain in domains_of(found, self.snapshot)}
+        for domain in domains_of(found, self.snapshot):
+            self._draft.domains[domain.domain] = domain.replace(removed=True)
+            if domain.domain == ROW_TRACKING:
+                changed = replace(changed, metadata=with_row_ids_kept(changed.metadata, domain, table=self.table.url))
         self._define(changed, "DROP FEATURE", {"featureName": feature, "truncateHistory": truncate_history})
 
     def _define(self, changed: TableConfiguration, operation: str, parameters: Mapping[str, Any]) -> None:
@@ -184,7 +187,7 @@ class TableEdits(OpenTransaction):
             InvalidOptionError: the domain belongs to a feature or is a tag, or the domain to remove does not exist.
         """
         self._check_open()
-        if domain.lower().startswith(_SYSTEM_DOMAINS):
+        if domain.lower().startswith(SYSTEM_DOMAINS):
             raise self._invalid("domain", domain, "domains that start with delta. belong to table features")
         if is_tag(domain):
             raise self._invalid("domain", domain, "it is a tag, which is made and dropped with Table.tag and Table.untag")
