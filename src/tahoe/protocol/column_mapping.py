@@ -110,7 +110,7 @@ def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[Field],
     """
     if mode == "none":
         return schema, start_id
-    highest = max([start_id, *_ids(schema)])
+    highest = max([start_id, *mapped_ids(schema)])
 
     def assign(field: Field) -> Field:
         nonlocal highest
@@ -131,7 +131,8 @@ def without_mapping(schema: Struct) -> Struct:
     return map_fields(schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k not in ours}))
 
 
-def _ids(schema: Struct) -> Iterator[int]:
+def mapped_ids(schema: Struct) -> Iterator[int]:
+    """All ids in a schema, those of elements, keys and values included."""
     for _, field in walk_fields(schema):
         if (own := column_id(field)) is not None:
             yield own

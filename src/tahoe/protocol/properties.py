@@ -289,6 +289,7 @@ IN_COMMIT_TIMESTAMPS_FROM_TIME: PlainProperty[int | None] = PlainProperty(
     takes="milliseconds",
     is_internal=True,
 )
+ENABLEMENT = (IN_COMMIT_TIMESTAMPS_FROM_VERSION.name, IN_COMMIT_TIMESTAMPS_FROM_TIME.name)
 ENABLE_ROW_TRACKING = _feature_switch("delta.enableRowTracking", "rowTracking", "rows have ids that they keep")
 ROW_TRACKING_SUSPENDED = _feature_switch("delta.rowTrackingSuspended", "rowTracking", "rows get no ids for the time being")
 ENABLE_TYPE_WIDENING = _feature_switch(

@@ -92,7 +92,7 @@ def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
         tight_bounds=tight_bounds is not False,
         min_values=dict(_bounds(body.get("minValues"), columns)),
         max_values=dict(_bounds(body.get("maxValues"), columns)),
-        null_count={path: count for path, _ in columns if _is_count(count := _dig(body.get("nullCount"), path))},
+        null_count={path: count for path, _ in columns if _is_count(count := stored_value(body.get("nullCount"), path))},
     )
 
 
@@ -103,14 +103,15 @@ def counted_columns(text: str | None, columns: Iterable[Path]) -> set[Path]:
     except ValueError:
         return set()
     counts = body.get("nullCount") if isinstance(body, dict) else None
-    return {path for path in columns if _is_count(_dig(counts, path))}
+    return {path for path in columns if _is_count(stored_value(counts, path))}
 
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _dig(value: Any, path: Path) -> Any:
+def stored_value(value: Any, path: Path) -> Any:
+    """The value at a path in nested JSON objects; None if there is none."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -118,7 +119,7 @@ def _dig(value: Any, path: Path) -> Any:
 
 def _bounds(body: Any, columns: Iterable[tuple[Path, Field]]) -> Iterator[tuple[Path, Any]]:
     for path, column in columns:
-        value = _dig(body, path)
+        value = stored_value(body, path)
         if value is not None and has_bounds(column.type):
             bound = parse_bound(value, column.type)
             if bound is not None:

@@ -6,7 +6,7 @@ converts: the footer says which.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,6 +75,25 @@ class FileColumns:
     @cached_property
     def _by_id(self) -> dict[bytes | None, pa.Field]:
         return {(field.metadata or {}).get(FIELD_ID): field for field in reversed(list(self._columns))}
+
+
+def check_is_read_as(stored: pa.DataType, wanted: pa.DataType) -> None:
+    """Refuse a column whose values Arrow could convert, but which are of another kind than the table's: Spark does not read it.
+
+    Raises:
+        pyarrow.ArrowInvalid: texts for numbers or times, numbers for texts or booleans, and the like.
+    """
+    kinds = [next((number for number, tests in enumerate(_KINDS) if any(test(kind) for test in tests)), None) for kind in (stored, wanted)]
+    if None not in kinds and kinds[0] != kinds[1]:
+        raise pa.ArrowInvalid("values of another kind")
+
+
+# Canonical types of one kind are read as each other, as far as the values fit.
+_KINDS: Sequence[Sequence[Callable[[pa.DataType], bool]]] = (
+    (pa.types.is_boolean,),
+    (pa.types.is_string, pa.types.is_binary),
+    (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_temporal),
+)
 
 
 def julian_before(footer: pq.FileMetaData) -> Mapping[DataType, int]:

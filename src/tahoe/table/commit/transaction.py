@@ -27,7 +27,7 @@ from tahoe.protocol.column_values import moved_high_water_marks
 from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
 from tahoe.protocol.log_files import LogFile
 from tahoe.protocol.moved_rows import MovedRows
-from tahoe.protocol.properties import ISOLATION_LEVEL
+from tahoe.protocol.properties import ENABLEMENT, ISOLATION_LEVEL
 from tahoe.protocol.replay import check_commit
 from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import PRESERVED, assigns_row_ids, enabled_row_tracking, high_water_mark, with_row_ids
@@ -40,7 +40,7 @@ from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.history import parameter_text
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.snapshot_state import ENABLEMENT, in_commit_timestamps_enabled
+from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
 
 # Each lost attempt means that another writer committed. So many in a row mean a very busy table, not a fault.
 COMMIT_ATTEMPTS_MAX = 1000

@@ -25,7 +25,7 @@ from tahoe.protocol.predicate import Predicate, columns_of
 from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow.canonical import canonical_table
-from tahoe.table.arrow.file_columns import FileColumns, julian_column
+from tahoe.table.arrow.file_columns import FileColumns, check_is_read_as, julian_column
 from tahoe.table.arrow.parquet import in_parallel, open_parquet
 from tahoe.table.arrow.types import arrow_field, arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
@@ -209,7 +209,7 @@ def _pieces(
     store, key = snapshot.log.locate(file.url)
     try:
         with open_parquet(store, key) as parquet:
-            match, schema = _matcher(snapshot.column_mapping_mode), parquet.schema_arrow
+            match, schema = matcher(snapshot.column_mapping_mode), parquet.schema_arrow
             columns, names = FileColumns(schema), schema.names
             sources = {f.name: found.name for f in in_file if (found := match(columns, f)) is not None}
             sources |= {f.name: name for f in tracked if (name := _kept_in(snapshot, f)) in names}
@@ -300,7 +300,7 @@ def _check_calendar(raw: pa.Table, footer: pq.FileMetaData, snapshot: SnapshotSt
 # --- from a file's columns to the table's
 
 
-def _matcher(mode: str) -> Match:
+def matcher(mode: str) -> Match:
     """The function that finds a field of the table in a file's schema."""
 
     def by_name(columns: FileColumns, field: Field) -> pa.Field | None:
@@ -315,7 +315,7 @@ def _matcher(mode: str) -> Match:
 
 
 def _conform(column: pa.ChunkedArray, field: Field, snapshot: SnapshotState, file: DataFile) -> pa.ChunkedArray:
-    match = _matcher(snapshot.column_mapping_mode)
+    match = matcher(snapshot.column_mapping_mode)
     try:
         return pa.chunked_array([conform(chunk, field.type, match) for chunk in column.chunks], type=arrow_type(field.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -353,6 +353,7 @@ def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
             children = [values.flatten()[values.type.get_field_index(f.name)].cast(f.type) for f in wanted]
             return _struct(children, wanted, values)
         case _:
+            check_is_read_as(values.type, wanted)
             return values.cast(wanted)
 
 

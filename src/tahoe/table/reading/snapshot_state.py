@@ -22,9 +22,6 @@ from tahoe.table.arguments import TEXT, takes
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles
 
-# The version and the time from which on a table has in-commit timestamps, if they were enabled after its first commit.
-ENABLEMENT = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
-
 
 def in_commit_timestamps_enabled(protocol: Protocol, metadata: Metadata) -> bool:
     return setting(ENABLE_IN_COMMIT_TIMESTAMPS, protocol, metadata.configuration)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tahoe.errors import DeltaLogError, DeltaProtocolError
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.verify.files import Depth, check_files
-from tahoe.table.verify.findings import Finding, Kind, Severity, of_error
-from tahoe.table.verify.log import check_checksum_file, check_log
+from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, of_error
+from tahoe.table.verify.log import check_log
 
 __all__ = ["Finding", "Kind", "Severity", "check", "check_table"]
 
@@ -40,10 +39,9 @@ def check_table(log: Log, version: int | None = None, *, statistics: bool = Fals
     """
     try:
         snapshot = load_snapshot(log, version, by_checksum=False)
-    except (DeltaLogError, DeltaProtocolError) as error:
+    except UNREADABLE as error:
         yield from check_log(log, version)
         yield of_error(Kind.UNREADABLE_TABLE, None, version, error)
         return
     yield from check_log(log, snapshot.version)
-    yield from check_checksum_file(snapshot)
     yield from check_files(snapshot, Depth.ROWS if statistics else Depth.CONTENTS)

@@ -29,21 +29,24 @@ from tahoe.errors import (
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.column_mapping import physical_schema, stored_name
 from tahoe.protocol.deletion_vector import vector_location
+from tahoe.protocol.features import supports
 from tahoe.protocol.file_paths import resolve_path
-from tahoe.protocol.row_tracking import DOMAIN, enabled_row_tracking, high_water_mark
+from tahoe.protocol.row_tracking import DOMAIN, FEATURE, enabled_row_tracking, high_water_mark
 from tahoe.protocol.skipping import has_collation
 from tahoe.protocol.stats import Statistics, parse_statistics
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
+from tahoe.table.arrow.canonical import canonical_schema
 from tahoe.table.arrow.chunks import one_array, sorted_table
+from tahoe.table.arrow.file_columns import FileColumns
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.log.file_keys import canonical_paths
 from tahoe.table.maintenance.file_statistics import has_statistics, measure_footer, measure_rows
-from tahoe.table.reading.rows import DataFile
+from tahoe.table.reading.rows import DataFile, conform, matcher
 from tahoe.table.reading.scan import resolve_urls, typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.findings import Finding, Kind, finding, of_error
-from tahoe.table.verify.statistics import comparable_columns, footer_contradictions, row_contradictions
+from tahoe.table.verify.statistics import comparable_columns, footer_contradictions, impossible_statistics, row_contradictions
 from tahoe.table.writing.footers import IndexedColumn, columns_in_files, footer_statistics
 
 # A younger temporary file may belong to a writer that is still running.
@@ -81,6 +84,8 @@ def check_files(snapshot: Snapshot, depth: Depth = Depth.CONTENTS) -> Iterator[F
     yield from _check_partition_values(snapshot)
     yield from _check_duplicates(snapshot)
     yield from _check_row_ids(snapshot)
+    if depth >= Depth.CONTENTS:
+        yield from _check_counts(snapshot)
     threads = _THREADS if depth < Depth.ROWS else _THREADS_FOR_ROWS
     for findings in _in_order(_EXAMINERS[depth](snapshot), _found_files(snapshot), threads):
         yield from findings
@@ -121,7 +126,7 @@ def _check_partition_values(snapshot: Snapshot) -> Iterator[Finding]:
     values = snapshot.live.column("partition_values")
     for name in snapshot.partition_columns:
         field = snapshot.schema.find(name)
-        if field is None:
+        if field is None or field.name != name:
             detail = f"the table is partitioned by {name}, but its schema has no such column"
             yield finding(Kind.WRONG_PARTITION_VALUE, file=None, version=snapshot.version, detail=detail)
             continue
@@ -130,6 +135,30 @@ def _check_partition_values(snapshot: Snapshot) -> Iterator[Finding]:
         except InvalidPartitionValueError as error:
             detail = f"{error.parameters['value']!r} is not a valid value of {name}, whose type is {field.type}"
             yield finding(Kind.WRONG_PARTITION_VALUE, file=None, version=snapshot.version, detail=detail)
+        yield from _without_value(snapshot, name, stored_name(field, snapshot.column_mapping_mode))
+
+
+def _without_value(snapshot: Snapshot, name: str, stored: str) -> Iterator[Finding]:
+    """Protocol, "Consistency Between Table Metadata and Data Files": every file has a value, which may be null."""
+    values = snapshot.live.column("partition_values")
+    is_null = pa.chunked_array([pc.is_null(pc.map_lookup(chunk, pa.scalar(stored), "last")) for chunk in values.chunks], pa.bool_())
+    candidates = pa.table({"path": snapshot.live.column("path"), "values": values}).filter(is_null)
+    lacking = [row["path"] for row in _rows(candidates) if stored not in dict(row["values"] or ())]
+    if lacking:
+        others = "" if len(lacking) == 1 else f", and so have {len(lacking) - 1} other files"
+        detail = f"it has no value for the partition column {name}{others}; such rows are read with NULL"
+        yield finding(Kind.WRONG_PARTITION_VALUE, file=lacking[0], version=snapshot.version, detail=detail)
+
+
+def _check_counts(snapshot: Snapshot) -> Iterator[Finding]:
+    """Protocol, "Writer Requirement for Deletion Vectors": the number of rows of a file with a vector is known."""
+    if not snapshot.has_deletion_vectors:
+        return
+    has_vector = pc.is_valid(pc.struct_field(snapshot.live.column("deletion_vector"), "storageType"))
+    uncounted = pc.and_(has_vector, pc.is_null(snapshot.live.num_records))
+    for path in snapshot.live.column("path").filter(uncounted).to_pylist():
+        detail = "it has a deletion vector, but its statistics do not tell its number of rows (numRecords)"
+        yield finding(Kind.WRONG_STATISTICS, file=path, version=snapshot.version, detail=detail)
 
 
 def _check_duplicates(snapshot: Snapshot) -> Iterator[Finding]:
@@ -142,10 +171,11 @@ def _check_duplicates(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
     """Protocol, "Row Tracking": if it is enabled, every file has row ids. They do not overlap and do not exceed the high-water mark."""
-    if enabled_row_tracking(snapshot.protocol, snapshot.properties) is None:
+    if not supports(snapshot.protocol, FEATURE):
         return
     first, rows = snapshot.live.column("base_row_id"), snapshot.live.num_records
-    for path in snapshot.live.column("path").filter(pc.is_null(first)).to_pylist():
+    is_enabled = enabled_row_tracking(snapshot.protocol, snapshot.properties) is not None
+    for path in snapshot.live.column("path").filter(pc.is_null(first)).to_pylist() if is_enabled else ():
         yield finding(
             Kind.WRONG_ROW_IDS, file=path, version=snapshot.version, detail="it has no base row id, but the table has row tracking"
         )
@@ -286,6 +316,8 @@ class _Examination(_Presence):
                 footer = parquet.metadata
         except (DeltaError, OSError, pa.ArrowException) as error:
             return [*found, replace(self._finding(Kind.UNREADABLE_DATA_FILE, file, str(error)), error=error)]
+        if wrong := self._wrong_columns(footer):
+            return [*found, self._finding(Kind.UNREADABLE_DATA_FILE, file, wrong)]
         if file.vector is not None:
             try:
                 load_deletion_vector(self._snapshot.log, file.vector, file.path, rows=footer.num_rows)
@@ -293,12 +325,28 @@ class _Examination(_Presence):
                 return [*found, of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error)]
         return [*found, *self._statistics(file, footer)]
 
+    def _wrong_columns(self, footer: pq.FileMetaData) -> str | None:
+        """The columns that have another type than the table's, as words; None if there are none. Only Spark reads shredded variants."""
+        columns, match = FileColumns(canonical_schema(footer.schema.to_arrow_schema())), matcher(self._snapshot.column_mapping_mode)
+        for column in self._snapshot.schema:
+            try:
+                if (found := match(columns, column)) is not None:
+                    conform(pa.array([], found.type), column.type, match)
+            except pa.ArrowNotImplementedError:
+                continue
+            except pa.ArrowException as error:
+                kind = "" if found is None else f" is {found.type} in the file but {column.type} in the table"
+                return f"column {column.name}{kind} ({error})"
+        return None
+
     def _statistics(self, file: _File, footer: pq.FileMetaData) -> Iterator[Finding]:
         if not file.stats:
             return
         claimed = parse_statistics(file.stats, self._physical)
         if claimed is None:
             yield self._finding(Kind.WRONG_STATISTICS, file, "its statistics are not a JSON object")
+        elif nonsense := list(impossible_statistics(file.stats, claimed, self._physical)):
+            yield from (self._finding(Kind.WRONG_STATISTICS, file, detail) for detail in nonsense)
         elif claimed.num_records is not None and claimed.num_records != footer.num_rows:
             detail = f"the log says {claimed.num_records} rows, but the file has {footer.num_rows}"
             yield self._finding(Kind.WRONG_STATISTICS, file, detail)

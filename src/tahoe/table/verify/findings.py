@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from tahoe.errors import DeltaError
+from tahoe.errors import DeltaError, DeltaLogError, DeltaProtocolError, DuplicateColumnsError, UnsupportedDataTypeError
+
+# The errors of a table that exists and cannot be read.
+UNREADABLE = (DeltaLogError, DeltaProtocolError, DuplicateColumnsError, UnsupportedDataTypeError)
 
 
 class Severity(Enum):
@@ -21,6 +24,7 @@ class Kind(Enum):
 
     UNREADABLE_TABLE = "unreadable-table"
     ILLEGAL_LOG_FILE = "illegal-log-file"
+    WRONG_ROWS = "wrong-rows"
     MISSING_VERSIONS = "missing-versions"
     BROKEN_CHECKPOINT = "broken-checkpoint"
     INCOMPLETE_CHECKPOINT = "incomplete-checkpoint"
@@ -72,6 +76,7 @@ _RULES: Mapping[Kind, tuple[Severity, str]] = {
         Severity.ERROR,
         "This is a bug in the writer of that file. Restore it from a backup, or read an earlier version.",
     ),
+    Kind.WRONG_ROWS: (Severity.ERROR, "The version itself created the table so: write it again."),
     Kind.MISSING_VERSIONS: (Severity.WARNING, "Restore the missing commits from a backup if these versions matter."),
     Kind.BROKEN_CHECKPOINT: (Severity.ERROR, _DROP_CHECKPOINT),
     Kind.INCOMPLETE_CHECKPOINT: (Severity.WARNING, "Its writer did not finish it, and readers ignore it. Its parts can be deleted."),

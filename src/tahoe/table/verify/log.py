@@ -1,45 +1,39 @@
 """Checks that a log is legal and consistent: commits, checkpoints, compacted files and checksums must agree.
 
 Protocol: "Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File", "Last Checkpoint File". The commits are
-replayed from the first one on, and every checkpoint is compared with the replayed state.
+replayed once, from the first one on, and every checkpoint and every version checksum is compared with the replayed state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Any
 
 from tahoe.errors import CorruptCheckpointError, DeltaError, DeltaLogError
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
-from tahoe.protocol.column_mapping import mapping_mode, stored_name
+from tahoe.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
 from tahoe.protocol.json_text import load_json
 from tahoe.protocol.last_checkpoint import parse_last_checkpoint
+from tahoe.protocol.legality import Definition, Transition, violations
 from tahoe.protocol.log_files import Checkpoint, Kind, LogFile
 from tahoe.protocol.replay import State, apply, replay
-from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.log.checkpoint import read_checkpoint
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.file_keys import canonical_paths, vector_ids
 from tahoe.table.log.live_files import LiveFiles
-from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
+from tahoe.table.verify.differences import checkpoint_differences, checksum_differences, compaction_differences, size_boundaries
+from tahoe.table.verify.file_replay import FileReplay, Totals
 from tahoe.table.verify.findings import Finding, Severity, finding, of_error
 from tahoe.table.verify.findings import Kind as Wrong
+from tahoe.table.verify.history import History
 
 # The number of commits whose files are applied together: each application looks at every live file.
 _PENDING_MAX = 1000
 
-# The maximum number of differing files that a finding names.
-_NAMED_MAX = 3
-
 
 def check_log(log: Log, version: int | None = None) -> Iterator[Finding]:
-    """Check the log up to a version; the newest if None. Reads every commit and every checkpoint."""
+    """Check the log up to a version; the newest if None. Reads every commit, every checkpoint and every version checksum."""
     files = [f for f in log.list_files() if version is None or f.end_version <= version]
     yield from _check_hint(log)
     yield from _check_completeness(files)
@@ -47,24 +41,6 @@ def check_log(log: Log, version: int | None = None) -> Iterator[Finding]:
     for file in files:
         if file.kind is Kind.COMPACTED:
             yield from _check_compacted(log, file)
-
-
-def check_checksum_file(snapshot: Snapshot) -> Iterator[Finding]:
-    """Check the file totals in the version checksum, if there is one."""
-    name = log_files.checksum_name(snapshot.version)
-    try:
-        body = load_json(snapshot.log.env.store.get(f"{log_files.LOG_FOLDER}/{name}"))
-    except FileNotFoundError:
-        return
-    except ValueError:
-        body = None
-    if not isinstance(body, dict):
-        yield finding(Wrong.WRONG_CHECKSUM_FILE, file=name, version=snapshot.version, detail="it is not a JSON object")
-        return
-    for key, found in (("numFiles", len(snapshot.live)), ("tableSizeBytes", snapshot.live.size_bytes)):
-        if body.get(key, found) != found:
-            detail = f"{key} is {body[key]}, but according to the log it is {found}"
-            yield finding(Wrong.WRONG_CHECKSUM_FILE, file=name, version=snapshot.version, detail=detail)
 
 
 # --- which files exist
@@ -105,33 +81,99 @@ def _check_completeness(files: Sequence[LogFile]) -> Iterator[Finding]:
 # --- contents
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Commit:
+    """A commit that waits to be applied, with what its version checksum says; None if there is none, or none that can be read."""
+
+    file: LogFile
+    actions: list[Action]
+    checksum: Mapping[str, Any] | None
+
+
 @dataclass(slots=True)
 class _Replay:
-    """The replayed state of the log up to a version. Files are applied in batches of commits."""
+    """The replayed state of the log up to a version. Commits are applied in batches.
+
+    Attributes:
+        timestamp_ms: the last in-commit timestamp.
+    """
 
     log: Log
     version: int = -1
     state: State = field(default_factory=State)
     live: LiveFiles = field(default_factory=lambda: LiveFiles(()))
-    pending: list[list[Action]] = field(default_factory=list)
-    timestamp_ms: int | None = None  # the last in-commit timestamp
+    totals: Totals = field(default_factory=Totals)
+    history: History = field(default_factory=History)
+    pending: list[_Commit] = field(default_factory=list)
+    timestamp_ms: int | None = None
 
-    def add(self, version: int, actions: list[Action]) -> None:
-        self.version = version
-        apply(self.state, [a for a in actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)], self.log.canonical)
-        self.pending.append(actions)
+    def add(self, commit: _Commit) -> Iterator[Finding]:
+        self.version = commit.file.version
+        self.pending.append(commit)
         if len(self.pending) >= _PENDING_MAX:
-            self.settle()
+            yield from self.settle()
 
-    def settle(self) -> LiveFiles:
-        self.live = self.live.after(self.pending[::-1], self.log.canonical)
+    def settle(self) -> Iterator[Finding]:
+        """Apply the commits that wait, and check each."""
+        for commit in self.pending:
+            if commit.checksum is not None and (boundaries := size_boundaries(commit.checksum)) is not None:
+                self.totals.watch_sizes(boundaries, self.live)
+        whole = any(commit.checksum is not None and commit.checksum.get("allFiles") is not None for commit in self.pending)
+        batch = [commit.actions for commit in self.pending]
+        files = FileReplay(self.log, self.live, self.totals, batch, whole=whole)
+        for commit in self.pending:
+            yield from self._apply(commit, files)
+        self.live = self.live.after(batch[::-1], self.log.canonical)
         self.pending = []
-        return self.live
+        self.history.forget()
+
+    def _apply(self, commit: _Commit, files: FileReplay) -> Iterator[Finding]:
+        before, domains = _definition(self.state), dict(self.state.domains)
+        apply(self.state, [a for a in commit.actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)], self.log.canonical)
+        effect, after = files.apply(commit.actions), _definition(self.state)
+        if after is not None:
+            change = Transition(
+                version=commit.file.version,
+                actions=commit.actions,
+                before=before,
+                after=after,
+                timestamp_ms=self.timestamp_ms,
+                domains_before=domains,
+                domains=self.state.domains,
+            )
+            self.timestamp_ms = change.in_commit_timestamp_ms
+            for detail in violations(change):
+                yield finding(Wrong.ILLEGAL_LOG_FILE, file=commit.file.name, version=commit.file.version, detail=detail)
+            yield from self.history.check(change, effect, self.totals)
+        if commit.checksum is not None:
+            yield from self._check_checksum(commit.checksum, commit.file.version, files)
+
+    def check_own_checksum(self, body: Mapping[str, Any]) -> Iterator[Finding]:
+        """Compare a checksum with this version, of which no commit waits."""
+        if (boundaries := size_boundaries(body)) is not None:
+            self.totals.watch_sizes(boundaries, self.live)
+        files = FileReplay(self.log, self.live, self.totals, (), whole=body.get("allFiles") is not None)
+        yield from self._check_checksum(body, self.version, files)
+
+    def _check_checksum(self, body: Mapping[str, Any], version: int, files: FileReplay) -> Iterator[Finding]:
+        entries = files.entries() if files.is_whole else None
+        for detail in checksum_differences(self.log, body, self.state, self.totals, entries, self.timestamp_ms):
+            yield finding(Wrong.WRONG_CHECKSUM_FILE, file=log_files.checksum_name(version), version=version, detail=detail)
+
+    def finish(self) -> Iterator[Finding]:
+        """What is known only when no commit follows any more."""
+        yield from self.settle()
+        yield from self.history.still_there()
+
+
+def _definition(state: State) -> Definition | None:
+    return None if state.protocol is None or state.metadata is None else Definition(state.protocol, state.metadata)
 
 
 def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
-    """Replay the commits, and compare each checkpoint with the state that the commits before it make."""
+    """Replay the commits, and compare each checkpoint and each checksum with the state that the commits before it make."""
     commits = {f.version: f for f in files if f.kind is Kind.COMMIT}
+    checksums = {f.version: f for f in files if f.kind is Kind.CHECKSUM}
     checkpoints: dict[int, list[Checkpoint]] = {}
     for checkpoint in log_files.complete_checkpoints(files):
         checkpoints.setdefault(checkpoint.version, []).append(checkpoint)
@@ -143,11 +185,13 @@ def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
                 actions = log.read(commits[version])
             except DeltaLogError as error:
                 yield of_error(Wrong.ILLEGAL_LOG_FILE, commits[version].name, version, error)
+        body = yield from _checksum(log, checksums.get(version))
         if running is None or actions is None or running.version != version - 1:
+            if running is not None:
+                yield from running.settle()
             running = None  # until the next checkpoint gives the full state again
         else:
-            running.add(version, actions)
-            yield from _check_in_commit_timestamp(running, commits[version], actions)
+            yield from running.add(_Commit(file=commits[version], actions=actions, checksum=body))
         for checkpoint in checkpoints.get(version, ()):
             try:
                 found = _from_checkpoint(log, checkpoint)
@@ -156,31 +200,35 @@ def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
                 continue
             if running is None:
                 running = found
+                yield from running.check_own_checksum(body or {})
                 continue
-            for detail in _differences(running, found):
+            yield from running.settle()
+            for detail in checkpoint_differences(log, (running.state, running.live), (found.state, found.live)):
                 yield finding(Wrong.WRONG_CHECKPOINT, file=checkpoint_name(checkpoint), version=version, detail=detail)
+    if running is not None:
+        yield from running.finish()
 
 
-def _check_in_commit_timestamp(running: _Replay, commit: LogFile, actions: Iterable[Action]) -> Iterator[Finding]:
-    """Protocol: "In-Commit Timestamps": every commit has one, and they increase."""
-    protocol, metadata = running.state.protocol, running.state.metadata
-    if protocol is None or metadata is None or not in_commit_timestamps_enabled(protocol, metadata):
-        running.timestamp_ms = None
-        return
-    info = next((a for a in actions if isinstance(a, CommitInfo)), None)
-    before, running.timestamp_ms = running.timestamp_ms, info.in_commit_timestamp_ms if info is not None else None
-    if running.timestamp_ms is None:
-        detail = "in-commit timestamps are enabled, but it has none"
-    elif before is not None and running.timestamp_ms <= before:
-        detail = f"its in-commit timestamp {running.timestamp_ms} is not later than the previous one, {before}"
-    else:
-        return
-    yield finding(Wrong.ILLEGAL_LOG_FILE, file=commit.name, version=commit.version, detail=detail)
+def _checksum(log: Log, file: LogFile | None) -> Generator[Finding, None, Mapping[str, Any] | None]:
+    """What a version checksum says; None if there is none, or none that can be read."""
+    if file is None:
+        return None
+    try:
+        body = load_json(log.env.store.get(file.key))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        yield finding(Wrong.WRONG_CHECKSUM_FILE, file=file.name, version=file.version, detail="it is not a JSON object")
+        return None
+    return body
 
 
 def _from_checkpoint(log: Log, checkpoint: Checkpoint) -> _Replay:
     actions, parts = read_checkpoint(log, checkpoint, whole=True)
-    found = _Replay(log, checkpoint.version, live=LiveFiles(parts))
+    live = LiveFiles(parts)
+    found = _Replay(log, checkpoint.version, live=live, totals=Totals.of(live))
     apply(found.state, actions, log.canonical)
     for name, action in (("protocol", found.state.protocol), ("metaData", found.state.metadata)):
         if action is None:
@@ -196,82 +244,6 @@ def checkpoint_name(checkpoint: Checkpoint) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-# --- consistency
-
-
-def _differences(commits: _Replay, checkpoint: _Replay) -> Iterator[str]:
-    """The differences between a checkpoint and the commits up to its version."""
-    mine, theirs = commits.state, checkpoint.state
-    if _protocol(mine.protocol) != _protocol(theirs.protocol):
-        yield f"its protocol is {theirs.protocol}, but that of the commits is {mine.protocol}"
-    if _metadata(mine.metadata) != _metadata(theirs.metadata):
-        yield "its metaData differs from that of the commits"
-    for app_id, txn in theirs.txns.items():  # a checkpoint may leave out old ones
-        known = mine.txns.get(app_id)
-        if known is None or known.version != txn.version:
-            yield f"it has version {txn.version} of application {app_id}, but the commits have {'none' if known is None else known.version}"
-    if {d.domain: d.configuration for d in mine.domains.values()} != {d.domain: d.configuration for d in theirs.domains.values()}:
-        yield f"it has the domains {sorted(theirs.domains)} but the commits have {sorted(mine.domains)}, or their configurations differ"
-    if theirs.metadata is not None and theirs.protocol is not None:
-        mode, schema = mapping_mode(theirs.protocol, theirs.metadata.configuration), theirs.metadata.schema
-        columns = [stored_name(f, mode) for name in theirs.metadata.partition_columns if (f := schema.find(name))]
-        tables = (_comparable(live, commits.log, columns) for live in (commits.settle(), checkpoint.live))
-        yield from _file_differences(*tables)
-
-
-def _protocol(protocol: Protocol | None) -> object:
-    if protocol is None:
-        return None
-    features = (protocol.reader_features or frozenset(), protocol.writer_features or frozenset())
-    return (protocol.reader_version, protocol.writer_version, *features)
-
-
-def _metadata(metadata: Metadata | None) -> object:
-    if metadata is None:
-        return None
-    return (metadata.id, _schema(metadata), metadata.partition_columns, dict(metadata.configuration))
-
-
-def _schema(metadata: Metadata) -> object:
-    """The schema, or its text if it is invalid."""
-    try:
-        return metadata.schema
-    except DeltaError:
-        return metadata.schema_string
-
-
-def _comparable(live: LiveFiles, log: Log, partition_columns: Sequence[str]) -> pa.Table:
-    """The sorted files, with the columns that must be equal in the commits and the checkpoint of a version."""
-    values = live.column("partition_values")
-    columns = {
-        "path": canonical_paths(live.column("path"), log),
-        "vector": vector_ids(live.column("deletion_vector")),
-        "size_bytes": live.column("size_bytes"),
-    }
-    for name in partition_columns:
-        chunks = [pc.map_lookup(chunk, pa.scalar(name), "last") for chunk in values.chunks]
-        texts = pa.chunked_array(chunks, pa.string())
-        columns[f"partition {name}"] = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
-    return sorted_table(pa.table(columns), ["path", "vector"])
-
-
-def _file_differences(commits: pa.Table, checkpoint: pa.Table) -> Iterator[str]:
-    if commits.equals(checkpoint):
-        return
-    keys = [_row_keys(table) for table in (commits, checkpoint)]
-    lost, extra = (sorted(mine.keys() - theirs.keys()) for mine, theirs in (keys, keys[::-1]))
-    changed = sorted(key for key in keys[0].keys() & keys[1].keys() if keys[0][key] != keys[1][key])
-    for what, found in (("lacks", lost), ("has files that are not live,", extra), ("has another size or partition for", changed)):
-        if found:
-            named = ", ".join(path for path, _ in found[:_NAMED_MAX])
-            yield f"it {what} {named}" + (f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else "")
-
-
-def _row_keys(table: pa.Table) -> dict[tuple[str, str], tuple[object, ...]]:
-    columns = [column.to_pylist() for column in table.columns]
-    return {(path, vector): tuple(rest) for path, vector, *rest in zip(*columns, strict=True)}
-
-
 def _check_compacted(log: Log, file: LogFile) -> Iterator[Finding]:
     """Check that a compacted file has the same effect as its commits, as far as these still exist."""
     try:
@@ -282,28 +254,5 @@ def _check_compacted(log: Log, file: LogFile) -> Iterator[Finding]:
             yield of_error(Wrong.WRONG_COMPACTED_LOG, file.name, file.end_version, error)
         return
     expected = replay(commits, log.canonical)
-    for detail in _compaction_differences(expected, compacted, commits):
+    for detail in compaction_differences(expected, compacted, commits):
         yield finding(Wrong.WRONG_COMPACTED_LOG, file=file.name, version=file.end_version, detail=detail)
-
-
-def _compaction_differences(expected: State, found: State, commits: Iterable[Iterable[Action]]) -> Iterator[str]:
-    if (_protocol(expected.protocol), _metadata(expected.metadata)) != (_protocol(found.protocol), _metadata(found.metadata)):
-        yield "its protocol or metaData differs from that of its commits"
-    if _versions(expected.txns) != _versions(found.txns):
-        yield "its transaction identifiers differ from those of its commits"
-    if expected.domains != found.domains:
-        yield "its domains differ from those of its commits"
-    if _sizes(expected.adds) != _sizes(found.adds):
-        yield "its added files differ from those of its commits"
-    made_here = {a.path for actions in commits for a in actions if isinstance(a, Add)}
-    lost = {key for key, remove in expected.removes.items() if remove.path not in made_here} - found.removes.keys()
-    if lost or found.removes.keys() - expected.removes.keys():
-        yield "its removed files differ from those of its commits"
-
-
-def _versions(txns: Mapping[str, Txn]) -> dict[str, int]:
-    return {app_id: txn.version for app_id, txn in txns.items()}
-
-
-def _sizes(adds: Mapping[tuple[str, str | None], Add]) -> dict[tuple[str, str | None], int]:
-    return {key: add.size_bytes for key, add in adds.items()}

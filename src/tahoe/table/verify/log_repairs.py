@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tahoe.errors import DeltaLogError, DeltaProtocolError, VersionNotFoundError
+from tahoe.errors import VersionNotFoundError
 from tahoe.protocol import log_files
 from tahoe.protocol.log_files import LogFile
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.verify.files import TEMPORARY_AGE_MS
-from tahoe.table.verify.findings import Finding, Kind
+from tahoe.table.verify.findings import UNREADABLE, Finding, Kind
 from tahoe.table.verify.log import checkpoint_name
 from tahoe.table.verify.repairs import Action, Repair, Unrepaired, unrepaired
 
@@ -72,7 +72,7 @@ class _Planner:
             return False
         try:
             load_snapshot(self.log, version, by_checksum=False, unusable=frozenset(file.name for file in files))
-        except (DeltaLogError, DeltaProtocolError, VersionNotFoundError):
+        except (*UNREADABLE, VersionNotFoundError):
             return False
         return True
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tahoe.errors import DeltaLogError, DeltaProtocolError, DeltaStorageError, RepairUncertainError
+from tahoe.errors import DeltaStorageError, RepairUncertainError
 from tahoe.protocol import log_files
 from tahoe.storage.env import FileInfo
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
@@ -22,8 +22,8 @@ from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.verify.file_repairs import FSCK, FileRepairs, UnreadableVectors, check_repairable, commit_changes, plan_file_repairs
 from tahoe.table.verify.files import Depth, check_files
-from tahoe.table.verify.findings import Finding, Kind, Severity, of_error
-from tahoe.table.verify.log import check_checksum_file, check_log
+from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, of_error
+from tahoe.table.verify.log import check_log
 from tahoe.table.verify.log_repairs import plan_log_repairs
 from tahoe.table.verify.repairs import Action, Repair, Unrepaired, unrepaired
 
@@ -132,21 +132,21 @@ def _check_log(table: TableReader) -> tuple[list[Repair | Unrepaired], Snapshot 
     """The decisions about the log, and the newest version as it is without the files to delete; None if it cannot be read."""
     log = table.log
     files = log.list_files()
-    findings = list(check_log(log))
+    findings = [found for found in check_log(log) if found.kind is not Kind.DUPLICATE_FILE]  # its files tell what can be done
     decisions = plan_log_repairs(log, files, findings)
+    if any(isinstance(d, Unrepaired) and d.finding.severity is Severity.ERROR for d in decisions):
+        decisions = [_kept(d) if d.finding.kind is Kind.WRONG_CHECKSUM_FILE else d for d in decisions]
     wrong = {key.rpartition("/")[2] for d in decisions if isinstance(d, Repair) for key in d.keys}
     try:
-        snapshot = load_snapshot(log, by_checksum=False, unusable=frozenset(wrong))
-    except (DeltaLogError, DeltaProtocolError) as error:
+        return decisions, load_snapshot(log, by_checksum=False, unusable=frozenset(wrong))
+    except UNREADABLE as error:
         left = [unrepaired(d.finding, d.reason if isinstance(d, Unrepaired) else "the table cannot be read") for d in decisions]
         return [*left, unrepaired(of_error(Kind.UNREADABLE_TABLE, None, None, error))], None
-    of_checksum = list(check_checksum_file(snapshot))
-    if any(isinstance(d, Unrepaired) and d.finding.severity is Severity.ERROR for d in decisions):
-        return [
-            *decisions,
-            *(unrepaired(found, "other files of the log are wrong, so that it may be right") for found in of_checksum),
-        ], snapshot
-    return [*decisions, *plan_log_repairs(log, files, of_checksum)], snapshot
+
+
+def _kept(decision: Repair | Unrepaired) -> Unrepaired:
+    """A version checksum that differs from a log which is wrong itself."""
+    return unrepaired(decision.finding, "other files of the log are wrong, so that it may be right")
 
 
 def _check_files(snapshot: Snapshot, request: RepairRequest) -> FileRepairs:

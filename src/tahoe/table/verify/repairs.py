@@ -45,6 +45,7 @@ class Unrepaired:
 _REASONS: Mapping[Kind, str] = {
     Kind.UNREADABLE_TABLE: "the log does not tell what the table is; nothing else was looked at",
     Kind.ILLEGAL_LOG_FILE: "its correct content cannot be rebuilt from other log files",
+    Kind.WRONG_ROWS: "only its users know what was written since. Restore the version before, or correct the rows",
     Kind.MISSING_VERSIONS: "no other file of the log has what those commits said",
     Kind.ILLEGAL_PATH: "the path does not tell which file is meant",
     Kind.WRONG_ROW_IDS: "other row ids would break references to rows",

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pyarrow.parquet as pq
 
+from tahoe.protocol.json_text import load_json
 from tahoe.protocol.limits import has_its_row
+from tahoe.protocol.partitions import INTEGER_BITS
 from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Field, Primitive, Struct
+from tahoe.protocol.skipping import has_collation
 from tahoe.protocol.stat_tests import BoundName
-from tahoe.protocol.stats import Statistics
+from tahoe.protocol.stats import Statistics, has_bounds, parse_bound, stored_value
 from tahoe.table.arrow.types import arrow_type
 
 Path: TypeAlias = tuple[str, ...]
@@ -26,6 +30,44 @@ _TEXT_EXACT_BYTES = 64
 
 # The log has timestamps in milliseconds.
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+def impossible_statistics(text: str, claimed: Statistics, physical: Struct) -> Iterator[str]:
+    """Statistics that no file can have, whatever its rows are. Readers take the values for unknown; others may not.
+
+    Args:
+        claimed: what is legal in the text.
+    """
+    body = load_json(text, parse_float=Decimal)
+    if (count := body.get("numRecords")) is not None and claimed.num_records is None:
+        yield f"the log says that it has {count} rows"
+    for path, column in physical.leaves():
+        name = ".".join(path)
+        nulls, rows = stored_value(body.get("nullCount"), path), claimed.num_records
+        if nulls is not None and path not in claimed.null_count:
+            yield f"the log says that it has {nulls} nulls in {name}"
+        elif nulls is not None and rows is not None and nulls > rows:
+            yield f"the log says that it has {nulls} nulls in {name}, but only {rows} rows"
+        for end in ("minValues", "maxValues"):
+            value = stored_value(body.get(end), path)
+            if value is not None and not _may_be(value, column.type):
+                yield f"{value} in {end} is not a value of {name}, whose type is {column.type}"
+        low, high = claimed.min_values.get(path), claimed.max_values.get(path)
+        if not has_collation(column) and _is_above(low, high, None):
+            yield f"the log says that {name} is at least {low} and at most {high}"
+
+
+def _may_be(value: Any, data_type: DataType) -> bool:
+    """Whether a bound may be of a type. Texts of times and of floats that are no numbers have many spellings."""
+    if not has_bounds(data_type):
+        return True
+    if not isinstance(data_type, Primitive) or data_type.name in INTEGER_BITS:
+        found = parse_bound(value, data_type)
+        bits = INTEGER_BITS.get(data_type.name, 64) if isinstance(data_type, Primitive) else None
+        return found is not None and (bits is None or -(1 << (bits - 1)) <= found < 1 << (bits - 1))
+    if data_type.name in ("float", "double"):
+        return not isinstance(value, bool | list | dict)
+    return isinstance(value, str)
 
 
 def comparable_columns(footer: pq.FileMetaData, physical: Struct) -> dict[Path, DataType]:

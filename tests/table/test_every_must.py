@@ -1,0 +1,875 @@
+"""Every MUST of PROTOCOL.md: who refuses or reports a log that breaks it, with such a log, written by hand.
+
+The records follow the specification, section by section. Rules that only say what writers do are in `KEPT`, with the tests of our writers.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tahoe
+from tahoe import errors
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import decode_action
+from tahoe.protocol.deletion_vector import inline_descriptor
+from tahoe.protocol.replay import replay
+from tahoe.storage.env import Env
+from tahoe.table.log.delta_log import Log
+from tahoe.table.verify.check import check_table
+from tests.table.builders import memory_env, parquet_bytes, state_actions
+
+Line: TypeAlias = Mapping[str, Any]
+
+ROWS = 3
+
+
+def _data() -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"id": pa.array(range(ROWS), pa.int64())}), out)
+    return out.getvalue()
+
+
+DATA = _data()
+
+
+# --- the actions of the logs
+
+
+def protocol(reader: int, writer: int, readers: Sequence[str] | None = None, writers: Sequence[str] | None = None) -> Line:
+    lists = {"readerFeatures": readers, "writerFeatures": writers}
+    versions = {"minReaderVersion": reader, "minWriterVersion": writer}
+    return {"protocol": {**versions, **{name: list(found) for name, found in lists.items() if found is not None}}}
+
+
+def features(*writers: str, readers: Sequence[str] = ()) -> Line:
+    """The protocol with these features."""
+    return protocol(3, 7, readers, [*writers, *readers]) if readers else protocol(1, 7, None, writers)
+
+
+def column(name: str = "id", kind: Any = "long", **metadata: Any) -> Line:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {key.replace("__", "."): value for key, value in metadata.items()}}
+
+
+def mapped(name: str, number: int | None, physical: str | None, kind: Any = "long") -> Line:
+    metadata = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": physical}
+    return column(name, kind, **{key: value for key, value in metadata.items() if value is not None})
+
+
+def metadata(*columns: Line, partition_by: Sequence[str] = (), table_id: str = "t", provider: str = "parquet", **properties: str) -> Line:
+    schema = json.dumps({"type": "struct", "fields": list(columns or [column()])})
+    configuration = {"delta." + name.replace("__", "."): value for name, value in properties.items()}
+    return {
+        "metaData": {
+            "id": table_id,
+            "format": {"provider": provider, "options": {}},
+            "schemaString": schema,
+            "partitionColumns": list(partition_by),
+            "configuration": configuration,
+        }
+    }
+
+
+def add(path: str = "x", *, rows: int | None = ROWS, stats: str | None = None, **fields: Any) -> Line:
+    text = stats if stats is not None or rows is None else json.dumps({"numRecords": rows})
+    body = {"path": path, "partitionValues": {}, "size": len(DATA), "modificationTime": 1, "dataChange": True, "stats": text}
+    return {"add": {**body, **fields}}
+
+
+def remove(path: str = "x", **fields: Any) -> Line:
+    return {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True, **fields}}
+
+
+def txn(version: int, app_id: str = "app") -> Line:
+    return {"txn": {"appId": app_id, "version": version}}
+
+
+def domain(name: str = "d", configuration: Any = "c") -> Line:
+    text = configuration if isinstance(configuration, str) else json.dumps(configuration)
+    return {"domainMetadata": {"domain": name, "configuration": text, "removed": False}}
+
+
+def info(**fields: Any) -> Line:
+    return {"commitInfo": {"operation": "TEST", **fields}}
+
+
+def vector(*rows: int) -> Line:
+    found = inline_descriptor(list(rows))
+    return {
+        "storageType": found.storage_type,
+        "pathOrInlineDv": found.path_or_inline,
+        "sizeInBytes": found.size_bytes,
+        "cardinality": found.cardinality,
+    }
+
+
+P = protocol(1, 2)
+M = metadata()
+NAMED = {"columnMapping__mode": "name", "columnMapping__maxColumnId": "2"}
+TIMED = metadata(enableInCommitTimestamps="true")
+TIMES = features("inCommitTimestamp")
+VECTORS = features(readers=["deletionVectors"])
+TRACKED = features("rowTracking", "domainMetadata")
+IDS = {"rowTracking__materializedRowIdColumnName": "_i", "rowTracking__materializedRowCommitVersionColumnName": "_v"}
+TRACKING = metadata(enableRowTracking="true", **IDS)
+MOVES = {"dataChange": False}
+
+
+def mark(highest: int) -> Line:
+    return domain("delta.rowTracking", {"rowIdHighWaterMark": highest})
+
+
+def first(*lines: Line) -> list[Line]:
+    """The first commit of a plain table."""
+    return [P, M, *lines]
+
+
+# --- derived files
+
+
+def checksum(**wrong: Any) -> Callable[[Env], None]:
+    """A version checksum of version 0 that is right but for these fields."""
+
+    def put(env: Env) -> None:
+        actions = [json.loads(line) for line in env.store.get(log_files.commit_key(0)).splitlines()]
+        adds = [action["add"] for action in actions if "add" in action]
+        right = {
+            "tableSizeBytes": sum(entry["size"] for entry in adds),
+            "numFiles": len(adds),
+            "numMetadata": 1,
+            "numProtocol": 1,
+            "metadata": next(action["metaData"] for action in actions if "metaData" in action),
+            "protocol": next(action["protocol"] for action in actions if "protocol" in action),
+            "setTransactions": [action["txn"] for action in actions if "txn" in action],
+            "domainMetadata": [action["domainMetadata"] for action in actions if "domainMetadata" in action],
+            "allFiles": adds,
+            "fileSizeHistogram": {
+                "sortedBinBoundaries": [0, len(DATA)],
+                "fileCounts": [0, len(adds)],
+                "totalBytes": [0, len(adds) * len(DATA)],
+            },
+            "numDeletedRecordsOpt": 0,
+            "numDeletionVectorsOpt": 0,
+            "deletedRecordCountsHistogramOpt": {"deletedRecordCounts": [len(adds), *[0] * 9]},
+        }
+        env.store.put(log_files.checksum_key(0), json.dumps({**right, **wrong}).encode())
+
+    return put
+
+
+def checkpoint(version: int, change: Callable[[list[Any]], list[Any]], name: str | None = None) -> Callable[[Env], None]:
+    """A checkpoint whose actions are changed."""
+
+    def put(env: Env) -> None:
+        log = Log(env)
+        state = replay([log.read_version(number) for number in range(version + 1)], log.canonical)
+        file = name or log_files.classic_checkpoint_name(version)
+        env.store.put(f"{log_files.LOG_FOLDER}/{file}", parquet_bytes(change(state_actions(state))))
+
+    return put
+
+
+def with_action(line: Line) -> Callable[[list[Any]], list[Any]]:
+    return lambda actions: [*actions, decode_action(line)]
+
+
+def without(kind: str) -> Callable[[list[Any]], list[Any]]:
+    return lambda actions: [action for action in actions if type(action).__name__ != kind]
+
+
+# --- the records
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken:
+    """A rule, and a log that breaks it.
+
+    Attributes:
+        section: a heading of PROTOCOL.md.
+        rule: in our words.
+        commits: of the log. The data file `x` exists.
+        files: what else is written, such as a checkpoint.
+        who: who notices.
+        says: what the finding says, or the class of the error.
+    """
+
+    section: str
+    rule: str
+    commits: Sequence[Sequence[Line]]
+    who: Literal["reading", "writing", "check"]
+    says: str | type[Exception]
+    files: Callable[[Env], None] = field(default=lambda _: None)
+
+
+def reported(section: str, rule: str, says: str, *commits: Sequence[Line], files: Callable[[Env], None] = lambda _: None) -> Broken:
+    return Broken(section=section, rule=rule, commits=commits, who="check", says=says, files=files)
+
+
+def unreadable(section: str, rule: str, error: type[Exception], *commits: Sequence[Line]) -> Broken:
+    return Broken(section=section, rule=rule, commits=commits, who="reading", says=error)
+
+
+def unwritable(section: str, rule: str, error: type[Exception], *commits: Sequence[Line]) -> Broken:
+    return Broken(section=section, rule=rule, commits=commits, who="writing", says=error)
+
+
+BROKEN: Sequence[Broken] = (
+    # Delta Table Specification
+    unreadable("Delta Log Entries", "versions are contiguous", errors.MissingVersionError, first(), [], [txn(1)]),
+    reported(
+        "Checkpoints",
+        "a checkpoint has all files of its version",
+        "lacks x",
+        first(add()),
+        files=checkpoint(0, without("Add")),
+    ),
+    reported(
+        "Checkpoints",
+        "a checkpoint has no file that is not live",
+        "has files that are not live, y",
+        first(add()),
+        files=checkpoint(0, with_action(add("y"))),
+    ),
+    reported(
+        "Checkpoints",
+        "a checkpoint has the transaction identifiers",
+        "lacks the transaction identifiers of app",
+        first(txn(1)),
+        files=checkpoint(0, without("Txn")),
+    ),
+    reported(
+        "Checkpoints",
+        "a checkpoint has the domains",
+        "it has the domains [] but the commits have ['d']",
+        [features("domainMetadata"), M, domain()],
+        files=checkpoint(0, without("DomainMetadata")),
+    ),
+    reported(
+        "Checkpoints", "a checkpoint has the protocol", "it has no protocol action", first(), files=checkpoint(0, without("Protocol"))
+    ),
+    reported(
+        "Checkpoints", "a checkpoint has the metadata", "it has no metaData action", first(), files=checkpoint(0, without("Metadata"))
+    ),
+    reported(
+        "Checkpoints",
+        "readers ignore a multi-part checkpoint with a missing part",
+        "some of the 2 parts are missing",
+        first(),
+        files=checkpoint(0, lambda actions: actions, log_files.multi_part_checkpoint_name(0, 1, 2)),
+    ),
+    reported(
+        "Log Compaction Files",
+        "a compacted log does what its commits do",
+        "its added files differ",
+        first(),
+        [add()],
+        [txn(1)],
+        files=lambda env: env.store.put(
+            f"{log_files.LOG_FOLDER}/{log_files.compacted_name(1, 2)}", (json.dumps(add("y")) + "\n" + json.dumps(txn(1))).encode()
+        ),
+    ),
+    *(
+        reported(
+            "Version Checksum File Schema", f"{name} is that of the version", says, first(add(), txn(1)), files=checksum(**{name: value})
+        )
+        for name, value, says in (
+            ("tableSizeBytes", 1, "tableSizeBytes is 1"),
+            ("numFiles", 2, "numFiles is 2"),
+            ("numMetadata", 2, "numMetadata is 2"),
+            ("numProtocol", 0, "numProtocol is 0"),
+            ("metadata", metadata(table_id="other")["metaData"], "metadata differs"),
+            ("metadata", 5, "metadata is not what its name says"),
+            ("protocol", protocol(1, 4)["protocol"], "protocol differs"),
+            ("setTransactions", [], "setTransactions differ"),
+            ("setTransactions", [txn(2)["txn"]], "setTransactions differ"),
+            ("domainMetadata", [domain()["domainMetadata"]], "domainMetadata differs"),
+            ("allFiles", [], "allFiles are 0 files"),
+            ("allFiles", [add("y")["add"]], "allFiles differ from the files of the log in x, y"),
+            ("allFiles", [add(size=1)["add"]], "allFiles differ from the files of the log in x"),
+            ("numDeletedRecordsOpt", 1, "numDeletedRecordsOpt is 1"),
+            ("numDeletionVectorsOpt", 1, "numDeletionVectorsOpt is 1"),
+        )
+    ),
+    *(
+        reported("File Size Histogram Schema", rule, says, first(add()), files=checksum(fileSizeHistogram=histogram))
+        for rule, says, histogram in (
+            ("the first boundary is 0", "do not rise from 0", {"sortedBinBoundaries": [1], "fileCounts": [1], "totalBytes": [len(DATA)]}),
+            ("the counts are those of the files", "differs", {"sortedBinBoundaries": [0], "fileCounts": [2], "totalBytes": [len(DATA)]}),
+            (
+                "the lists are as long as the boundaries",
+                "differs",
+                {"sortedBinBoundaries": [0, 5], "fileCounts": [1], "totalBytes": [len(DATA)]},
+            ),
+        )
+    ),
+    reported(
+        "Deleted Record Counts Histogram Schema",
+        "the counts are those of the files",
+        "deletedRecordCountsHistogramOpt differs",
+        first(add()),
+        files=checksum(deletedRecordCountsHistogramOpt={"deletedRecordCounts": [0, 1, *[0] * 8]}),
+    ),
+    # Actions
+    unreadable("Change Metadata", "the first version has a metaData action", errors.MissingActionError, [P]),
+    unreadable("Change Metadata", "required fields are there", errors.InvalidLogFileError, [P, {"metaData": {"schemaString": "{}"}}]),
+    unreadable("Format Specification", "data files are Parquet", errors.UnsupportedFileFormatError, [P, metadata(provider="orc")]),
+    unreadable("Add File and Remove File", "required fields are there", errors.InvalidLogFileError, first({"add": {"path": "x"}})),
+    unreadable(
+        "Add File and Remove File",
+        "a path is added once in a commit",
+        errors.InvalidCommitError,
+        first(add(), add(deletionVector=vector(0))),
+    ),
+    unreadable(
+        "Add File and Remove File", "a path is removed once in a commit", errors.InvalidCommitError, first(add()), [remove(), remove()]
+    ),
+    unreadable("Add File and Remove File", "a file is not both added and removed", errors.InvalidCommitError, first(add(), remove())),
+    reported(
+        "Add File and Remove File",
+        "a live path is added with another vector only if its entry is removed",
+        "x is added with another deletion vector, but its entry before is not removed. So 2 rows stand twice",
+        [VECTORS, M, add()],
+        [add(deletionVector=vector(0))],
+    ),
+    reported(
+        "Add File and Remove File",
+        "a live file that is added again is the same file",
+        "adds x again, which was live, with other bytes",
+        first(add()),
+        [add(size=9)],
+    ),
+    reported(
+        "Add File and Remove File",
+        "a file that is removed is live",
+        "version 2 (OPTIMIZE by other) puts rows into the table that stay in other files: "
+        "x had been removed by version 1 (OPTIMIZE by one). So 3 rows stand twice",
+        first(add()),
+        [info(operation="OPTIMIZE", engineInfo="one"), remove(**MOVES), add("y", **MOVES)],
+        [info(operation="OPTIMIZE", clientVersion="other"), remove(**MOVES), add("z", **MOVES)],
+    ),
+    reported(
+        "Add File and Remove File",
+        "a file is removed with the vector that it has",
+        "x is live with another deletion vector than the one that is removed. So 3 rows stand twice",
+        [VECTORS, M, add(deletionVector=vector(0))],
+        [remove(**MOVES), add("y", **MOVES)],
+    ),
+    reported(
+        "Add File and Remove File",
+        "a rewrite takes rows over only from live files",
+        "x was not live. So rows stand twice",
+        first(),
+        [info(operation="DELETE"), remove(), add("y")],
+    ),
+    reported(
+        "Add File and Remove File", "a removal without adds is of a live file", "removes files that are not live", first(), [remove()]
+    ),
+    reported(
+        "Add File and Remove File",
+        "with dataChange false no rows are added",
+        "takes 0 rows out and puts 3 in. So 3 rows are new or stand twice",
+        first(),
+        [add(**MOVES)],
+    ),
+    reported(
+        "Add File and Remove File",
+        "with dataChange false no rows are lost",
+        "takes 3 rows out and puts 2 in. So 1 rows are lost",
+        first(add()),
+        [remove(**MOVES), add("y", rows=2, **MOVES)],
+    ),
+    reported(
+        "Add File and Remove File",
+        "with dataChange false no file only goes",
+        "takes 3 rows out and puts 0 in",
+        first(add()),
+        [remove(**MOVES)],
+    ),
+    reported(
+        "Transaction Identifiers", "an application has one txn in a commit", "2 txn actions for the application app", first(txn(1), txn(2))
+    ),
+    unreadable(
+        "Protocol Evolution", "the reader version is one that is known", errors.UnsupportedProtocolVersionError, [protocol(4, 7), M]
+    ),
+    unwritable(
+        "Protocol Evolution", "the writer version is one that is known", errors.UnsupportedProtocolVersionError, [protocol(1, 8), M]
+    ),
+    reported("Domain Metadata", "the protocol supports domainMetadata", "does not support domainMetadata", first(domain())),
+    reported(
+        "Domain Metadata",
+        "a domain has one action in a commit",
+        "2 domainMetadata actions for the domain d",
+        [features("domainMetadata"), M, domain(), domain("d", "other")],
+    ),
+    reported(
+        "Sidecar File Information",
+        "sidecars are in checkpoints only",
+        "it has a sidecar action",
+        first({"sidecar": {"path": "a", "sizeInBytes": 1, "modificationTime": 1}}),
+    ),
+    reported(
+        "Checkpoint Metadata",
+        "checkpointMetadata is in checkpoints only",
+        "it has a checkpointMetadata action",
+        first({"checkpointMetadata": {"version": 0}}),
+    ),
+    # Table Features
+    reported("Table Features", "reader version 3 has readerFeatures", "lacks the list readerFeatures", [protocol(3, 7, None, []), M]),
+    reported("Table Features", "writer version 7 has writerFeatures", "lacks the list writerFeatures", [protocol(1, 7), M]),
+    reported("Table Features", "both lists are there for (3, 7)", "lacks the list writerFeatures", [protocol(3, 7), M]),
+    reported(
+        "Table Features", "other writer versions have no list", "must not have the list writerFeatures", [protocol(1, 2, None, []), M]
+    ),
+    reported("Table Features", "other reader versions have no list", "must not have the list readerFeatures", [protocol(1, 7, [], []), M]),
+    reported(
+        "Table Features for New and Existing Tables",
+        "reader version 3 comes with writer version 7",
+        "reader version 3 needs writer version 7",
+        [protocol(3, 2, []), M],
+    ),
+    unreadable(
+        "Table Features",
+        "readers know every reader feature",
+        errors.UnsupportedReaderFeatureError,
+        [protocol(3, 7, ["unheardOf"], ["unheardOf"]), M],
+    ),
+    unwritable("Table Features", "writers know every writer feature", errors.UnsupportedWriterFeatureError, [features("unheardOf"), M]),
+    reported(
+        "Supported Features",
+        "no feature is in readerFeatures alone",
+        "deletionVectors is in readerFeatures, but not in writerFeatures",
+        [protocol(3, 7, ["deletionVectors"], []), M],
+    ),
+    reported(
+        "Supported Features",
+        "a reader feature is not in writerFeatures alone",
+        "deletionVectors is a feature that readers must support, but it is only in writerFeatures",
+        [protocol(1, 7, None, ["deletionVectors"]), M],
+    ),
+    # Column Mapping
+    reported(
+        "Writer Requirements for Column Mapping",
+        "every column has an id",
+        "b has no delta.columnMapping.id",
+        [protocol(2, 5), metadata(mapped("a", 1, "p"), mapped("b", None, "q"), **NAMED)],
+    ),
+    reported(
+        "Writer Requirements for Column Mapping",
+        "every column has a physical name",
+        "b has no delta.columnMapping.physicalName",
+        [protocol(2, 5), metadata(mapped("a", 1, "p"), mapped("b", 2, None), **NAMED)],
+    ),
+    reported(
+        "Writer Requirements for Column Mapping",
+        "ids are unique",
+        "its column ids 1 are those of more than one column",
+        [protocol(2, 5), metadata(mapped("a", 1, "p"), mapped("b", 1, "q"), **NAMED)],
+    ),
+    reported(
+        "Writer Requirements for Column Mapping",
+        "physical names are unique",
+        "its physical names p are those of more than one column",
+        [protocol(2, 5), metadata(mapped("a", 1, "p"), mapped("b", 2, "p"), **NAMED)],
+    ),
+    reported(
+        "Writer Requirements for Column Mapping",
+        "no id is above the highest",
+        "its highest column id is 3, but delta.columnMapping.maxColumnId is 2",
+        [protocol(2, 5), metadata(mapped("a", 1, "p"), mapped("b", 3, "q"), **NAMED)],
+    ),
+    reported(
+        "Writer Requirements for Column Mapping",
+        "an id stands for one column forever",
+        "column b has the id 2, which was that of the column with the physical name q",
+        [protocol(2, 5), metadata(mapped("a", 1, "p"), mapped("b", 2, "q"), **NAMED), add()],
+        [metadata(mapped("a", 1, "p"), **NAMED)],
+        [metadata(mapped("a", 1, "p"), mapped("b", 2, "r"), **NAMED)],
+    ),
+    # Deletion Vectors
+    reported(
+        "Deletion Vectors",
+        "only a table with the feature has vectors",
+        "the protocol does not support deletionVectors",
+        first(add(deletionVector=vector(0))),
+    ),
+    reported(
+        "Writer Requirement for Deletion Vectors",
+        "a file with a vector has numRecords",
+        "do not tell its number of rows",
+        [VECTORS, M, add(rows=None, deletionVector=vector(0))],
+    ),
+    reported(
+        "Deletion Vector Descriptor Schema",
+        "the cardinality is that of the vector",
+        "its cardinality is 2 in the log",
+        [VECTORS, M, add(deletionVector={**vector(0), "cardinality": 2})],
+    ),
+    unreadable(
+        "Deletion Vector Format",
+        "a vector can be decoded",
+        errors.DeletionVectorError,
+        [VECTORS, M, add(deletionVector={**vector(0), "pathOrInlineDv": "0" * len(vector(0)["pathOrInlineDv"])})],
+    ),
+    # Catalog-managed tables
+    unreadable(
+        "Catalog-managed tables",
+        "the catalog is asked for the newest commits",
+        errors.UnsupportedReaderFeatureError,
+        [features("inCommitTimestamp", readers=["catalogManaged", "vacuumProtocolCheck"]), TIMED],
+    ),
+    # Iceberg
+    unwritable(
+        "Iceberg Compatibility V1",
+        "column mapping is on",
+        errors.InvalidPropertyError,
+        [protocol(2, 7, None, ["columnMapping", "icebergCompatV1"]), metadata(enableIcebergCompatV1="true")],
+    ),
+    unwritable(
+        "Iceberg Compatibility V2",
+        "writers that do not know its rules write nothing",
+        errors.WriteNotImplementedError,
+        [protocol(2, 7, None, ["columnMapping", "icebergCompatV2"]), metadata(enableIcebergCompatV2="true")],
+    ),
+    reported(
+        "Iceberg Compatibility V1",
+        "column mapping is supported",
+        "icebergCompatV1 requires columnMapping",
+        [protocol(1, 7, None, ["icebergCompatV1"]), M],
+    ),
+    # types that need a feature
+    reported(
+        "Timestamp without timezone (TimestampNtz)",
+        "the protocol supports timestampNtz",
+        "does not support timestampNtz",
+        [P, metadata(column("t", "timestamp_ntz"))],
+    ),
+    reported(
+        "Variant Data Type", "the protocol supports variantType", "does not support variantType", [P, metadata(column("v", "variant"))]
+    ),
+    reported(
+        "Variant Shredding",
+        "variantType is supported",
+        "variantShredding requires variantType",
+        [protocol(3, 7, ["variantShredding"], ["variantShredding"]), M],
+    ),
+    # Row Tracking
+    reported(
+        "Row Tracking",
+        "domainMetadata is supported",
+        "rowTracking requires domainMetadata",
+        [protocol(1, 7, None, ["rowTracking"]), M],
+    ),
+    reported(
+        "Row Tracking",
+        "row tracking is not both enabled and suspended",
+        "both enabled and suspended",
+        [TRACKED, metadata(enableRowTracking="true", rowTrackingSuspended="true", **IDS)],
+    ),
+    reported("Row IDs", "every file of an enabled table has ids", "it has no base row id", [TRACKED, TRACKING, mark(5), add()]),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "supported is enough for files to get ids",
+        "it adds x without a base row id",
+        [TRACKED, M, mark(5)],
+        [add()],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "ids are unique in a version",
+        "overlap those of another file",
+        [
+            TRACKED,
+            TRACKING,
+            mark(9),
+            add(baseRowId=0, defaultRowCommitVersion=0),
+            add("y", baseRowId=2, defaultRowCommitVersion=0),
+        ],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "new ids are above the mark",
+        "it gives y row ids that were assigned before: the high-water mark was 5",
+        [TRACKED, TRACKING, mark(5), add(baseRowId=0, defaultRowCommitVersion=0)],
+        [mark(8), add("y", baseRowId=3, defaultRowCommitVersion=1)],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "the mark is not below an id",
+        "exceed the table's high-water mark",
+        [TRACKED, TRACKING, mark(1), add(baseRowId=0, defaultRowCommitVersion=0)],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "the mark does not go back",
+        "the high-water mark of row ids goes back from 5 to 3",
+        [TRACKED, TRACKING, mark(5)],
+        [mark(3)],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "a file that is added again keeps its ids",
+        "adds x again with base row id 6, but it had 0",
+        [TRACKED, TRACKING, mark(9), add(baseRowId=0, defaultRowCommitVersion=0)],
+        [add(baseRowId=6, defaultRowCommitVersion=0)],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "a new file has the version of its commit",
+        "another default row commit version than its own version, 0",
+        [TRACKED, TRACKING, mark(9), add(baseRowId=0, defaultRowCommitVersion=7)],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "the materialised columns have names",
+        "rowTracking.materializedRowCommitVersionColumnName is not set",
+        [TRACKED, metadata(enableRowTracking="true")],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "the materialised columns have names of their own",
+        "data files keep row ids in columns named id",
+        [TRACKED, metadata(enableRowTracking="true", **{**IDS, "rowTracking__materializedRowIdColumnName": "id"})],
+    ),
+    # Clustered Table
+    reported("Clustered Table", "domainMetadata is supported", "clustering requires domainMetadata", [features("clustering"), M]),
+    reported(
+        "Writer Requirements for Clustered Table",
+        "a table is not both clustered and partitioned",
+        "both clustered and partitioned by p",
+        [
+            features("clustering", "domainMetadata"),
+            metadata(column(), column("p"), partition_by=["p"]),
+            domain("delta.clustering", {"clusteringColumns": [["id"]]}),
+        ],
+    ),
+    reported(
+        "Writer Requirements for Clustered Table",
+        "the columns are those of the table",
+        "clustered by gone, which is not in the schema",
+        [features("clustering", "domainMetadata"), M, domain("delta.clustering", {"clusteringColumns": [["gone"]]})],
+    ),
+    # In-Commit Timestamps
+    reported("In-Commit Timestamps", "every commit has one", "it has none", [info(inCommitTimestamp=1), TIMES, TIMED], [info()]),
+    reported(
+        "Writer Requirements for In-Commit Timestamps",
+        "they rise",
+        "its in-commit timestamp 5 is not later than the previous one, 5",
+        [info(inCommitTimestamp=5), TIMES, TIMED],
+        [info(inCommitTimestamp=5)],
+    ),
+    reported(
+        "Writer Requirements for In-Commit Timestamps",
+        "commitInfo is the first action",
+        "commitInfo is not its first action",
+        [TIMES, TIMED, info(inCommitTimestamp=5)],
+    ),
+    reported(
+        "Writer Requirements for In-Commit Timestamps",
+        "the version that enables them is recorded",
+        "inCommitTimestampEnablementVersion must be 1, but it is None",
+        [TIMES, M],
+        [info(inCommitTimestamp=5), TIMED],
+    ),
+    reported(
+        "Writer Requirements for In-Commit Timestamps",
+        "the time that enables them is recorded",
+        "inCommitTimestampEnablementTimestamp must be 5, but it is 4",
+        [TIMES, M],
+        [
+            info(inCommitTimestamp=5),
+            metadata(enableInCommitTimestamps="true", inCommitTimestampEnablementVersion="1", inCommitTimestampEnablementTimestamp="4"),
+        ],
+    ),
+    reported(
+        "Version Checksum File Schema",
+        "inCommitTimestampOpt is that of the version",
+        "inCommitTimestampOpt is 6, but according to the log it is 5",
+        [info(inCommitTimestamp=5), TIMES, TIMED],
+        files=checksum(inCommitTimestampOpt=6),
+    ),
+    # Type Widening
+    unreadable(
+        "Reader Requirements for Type Widening",
+        "a type change is one that is allowed",
+        errors.UnsupportedTypeChangeError,
+        [
+            features(readers=["typeWidening"]),
+            metadata(column("id", "integer", **{"delta.typeChanges": [{"fromType": "string", "toType": "integer", "tableVersion": 1}]})),
+        ],
+    ),
+    reported(
+        "Type Widening",
+        "the protocol supports typeWidening",
+        "does not support typeWidening",
+        [P, metadata(column(**{"delta.typeChanges": [{"fromType": "integer", "toType": "long", "tableVersion": 1}]}))],
+    ),
+    # Additional Requirements for Writers
+    reported(
+        "Consistency Between Table Metadata and Data Files",
+        "every file has a value for each partition column",
+        "it has no value for the partition column p",
+        [P, metadata(column(), column("p"), partition_by=["p"]), add()],
+    ),
+    unreadable(
+        "Consistency Between Table Metadata and Data Files",
+        "a file's columns have the types of the table",
+        errors.DeltaError,
+        [P, metadata(column("id", "boolean")), add(rows=None)],
+    ),
+    unreadable("Delta Log Entries", "a commit has one metaData action", errors.InvalidCommitError, [P, M, M]),
+    unreadable("Delta Log Entries", "a commit has one protocol action", errors.InvalidCommitError, [P, P, M]),
+    unwritable("Append-only Tables", "no rows are removed", errors.AppendOnlyTableError, [P, metadata(appendOnly="true"), add()]),
+    reported(
+        "Append-only Tables",
+        "no commit has removed rows",
+        "it removes the rows of 1 files, but the table is append-only",
+        [P, metadata(appendOnly="true"), add()],
+        [remove()],
+    ),
+    unwritable(
+        "Column Invariants",
+        "no row breaks an invariant",
+        errors.DeltaError,
+        [P, metadata(column(**{"delta.invariants": json.dumps({"expression": {"expression": "id < 0"}})})), add()],
+    ),
+    unwritable(
+        "CHECK Constraints", "no row breaks a constraint", errors.DeltaError, [protocol(1, 3), metadata(constraints__c="id < 0"), add()]
+    ),
+    *(
+        reported(section, f"the protocol supports {name}", f"does not support {name}", [protocol(1, 7, None, []), metadata(column(**keys))])
+        for section, name, keys in (
+            ("Column Invariants", "invariants", {"delta.invariants": json.dumps({"expression": {"expression": "id < 9"}})}),
+            ("Generated Columns", "generatedColumns", {"delta.generationExpression": "1"}),
+            ("Default Columns", "allowColumnDefaults", {"CURRENT_DEFAULT": "1"}),
+            ("Identity Columns", "identityColumns", {"delta.identity.start": 1, "delta.identity.step": 1}),
+        )
+    ),
+    reported(
+        "Identity Columns",
+        "the high-water mark does not go back",
+        "the high-water mark of the identity column id goes back from 9 to 4",
+        [protocol(1, 6), metadata(column(**{"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 9}))],
+        [metadata(column(**{"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 4}))],
+    ),
+    # Appendix
+    *(
+        reported("Per-file Statistics", rule, says, first(add(stats=stats)))
+        for rule, says, stats in (
+            ("numRecords is the number of rows", "4 rows, but the file has 3", '{"numRecords":4}'),
+            ("numRecords is a count", "-1 rows", '{"numRecords":-1}'),
+            ("nullCount is at most numRecords", "9 nulls in id, but only 3 rows", '{"numRecords":3,"nullCount":{"id":9}}'),
+            ("nullCount is 0 only without nulls", "3 nulls in id, but the file has 0", '{"numRecords":3,"nullCount":{"id":3}}'),
+            ("a bound is of its column's type", "is not a value of id", '{"numRecords":3,"minValues":{"id":1e400}}'),
+            ("no bound excludes a row", "id is at least 1", '{"numRecords":3,"minValues":{"id":1}}'),
+            (
+                "the least is not above the greatest",
+                "at least 2 and at most 1",
+                '{"numRecords":3,"minValues":{"id":2},"maxValues":{"id":1}}',
+            ),
+        )
+    ),
+    reported(
+        "Partition Value Serialization",
+        "a value is one of its type",
+        "'soon' is not a valid value of p",
+        [P, metadata(column(), column("p", "date"), partition_by=["p"]), add(partitionValues={"p": "soon"})],
+    ),
+    reported("Struct Type", "names differ in more than case", "differ from others only in case", [P, metadata(column("id"), column("ID"))]),
+    unreadable("Struct Type", "no name is there twice", errors.DuplicateColumnsError, [P, metadata(column(), column())]),
+    unreadable(
+        "Schema Serialization Format",
+        "a type is one that is known",
+        errors.UnsupportedDataTypeError,
+        [P, metadata(column("a", "long long"))],
+    ),
+    reported(
+        "Change Metadata",
+        "a partition column is one of the schema",
+        "partitioned by q, but its schema has no such column",
+        [P, metadata(partition_by=["q"])],
+    ),
+    reported(
+        "Change Metadata",
+        "a partition column is there once",
+        "partitioned by p more than once",
+        [P, metadata(column(), column("p"), partition_by=["p", "p"])],
+    ),
+    reported(
+        "Partition Value Serialization",
+        "a partition column has a primitive type",
+        "partitioned by s, which has no primitive type",
+        [P, metadata(column(), column("s", {"type": "struct", "fields": []}), partition_by=["s"])],
+    ),
+    reported(
+        "Last Checkpoint File Schema",
+        "the checksum is that of the file",
+        "its checksum is wrong",
+        first(),
+        files=lambda env: env.store.put(log_files.LAST_CHECKPOINT, b'{"version":0,"size":1,"checksum":"0"}'),
+    ),
+)
+
+
+def written(broken: Broken) -> Env:
+    env = memory_env()
+    for path in ("x", "y", "z"):
+        env.store.put(path, DATA)
+    for version, lines in enumerate(broken.commits):
+        if lines:  # an empty commit stands for one that is missing
+            env.store.put(log_files.commit_key(version), b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    broken.files(env)
+    return env
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: f"{broken.section}: {broken.rule}")
+def test_a_log_that_breaks_a_rule_is_refused_or_reported(broken: Broken) -> None:
+    env = written(broken)
+    table = tahoe.Table("memory://broken", env=env)
+    if broken.who == "check":
+        found = list(check_table(Log(env)))
+        assert any(str(broken.says) in finding.detail for finding in found), [finding.detail for finding in found]
+        assert all(finding.next_step for finding in found)
+        return
+    assert not isinstance(broken.says, str)
+    with pytest.raises(broken.says):
+        if broken.who == "reading":
+            table.to_arrow()
+        elif broken.says is errors.AppendOnlyTableError:
+            table.delete()
+        else:
+            table.append(pa.table({"id": pa.array([5], pa.int64())}))
+    assert list(check_table(Log(env))) or broken.who == "writing", "check is silent about a table that cannot be read"
+
+
+HEALTHY: Sequence[Sequence[Sequence[Line]]] = (
+    [first(add(), txn(1))],
+    [[VECTORS, M, add()], [remove(), add(deletionVector=vector(0))], [remove(deletionVector=vector(0)), add(deletionVector=vector(0, 1))]],
+    [first(add()), [info(operation="OPTIMIZE"), remove(**MOVES), add("y", **MOVES)]],
+    [first(add()), [add(tags={"a": "b"}, **MOVES)]],
+    [[VECTORS, M, add(deletionVector=vector(1))], [remove(deletionVector=vector(1), **MOVES), add("w", rows=2, **MOVES)]],
+    [first(add(rows=None)), [remove(**MOVES), add("y", **MOVES)]],
+    [first(txn(5)), [txn(4)]],
+    [[protocol(2, 5), metadata(mapped("id", 1, "id"), **NAMED), add()], [metadata(mapped("renamed", 1, "id"), **NAMED)]],
+    [[TRACKED, TRACKING, mark(2), add(baseRowId=0, defaultRowCommitVersion=0)], [add(baseRowId=0, defaultRowCommitVersion=0, **MOVES)]],
+    [[info(inCommitTimestamp=5), TIMES, TIMED], [info(inCommitTimestamp=6)]],
+    [[protocol(2, 7, None, ["columnMapping"]), metadata(mapped("id", 1, "id"), **NAMED)]],
+)
+
+
+@pytest.mark.parametrize("commits", HEALTHY)
+def test_of_a_legal_log_nothing_is_reported(commits: Sequence[Sequence[Line]]) -> None:
+    """A false alarm would teach users not to look."""
+    env = written(Broken(section="", rule="", commits=commits, who="check", says=""))
+    checksum()(env) if len(commits) == 1 else None
+    two_rows = io.BytesIO()
+    pq.write_table(pa.table({"id": pa.array([0, 2], pa.int64())}), two_rows)
+    env.store.put("w", two_rows.getvalue())
+    found = [f for f in check_table(Log(env)) if "log says" not in f.detail or "bytes" not in f.detail]
+    assert [(f.kind, f.detail) for f in found] == []
