@@ -20,6 +20,7 @@ import tahoe
 from tahoe import DeltaTable
 from tahoe.errors import (
     AppendOnlyTableError,
+    CalledOnClassError,
     ConcurrentAppendException,
     DeltaError,
     DuplicateColumnsError,
@@ -42,6 +43,13 @@ from tahoe.table.commit import transaction
 
 def write(spark: SparkSession, path: str, **options: Any) -> None:
     spark.range(3).write.format("delta").mode("append").options(**options).save(path)
+
+
+def test_a_method_that_is_called_on_the_class_says_what_to_write() -> None:
+    with pytest.raises(CalledOnClassError, match=r'Write DeltaTable\.forPath\(spark, "/data/t"\)\.delete\(\)'):
+        DeltaTable.delete("id = 1")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Write DeltaTable\.forPath\(.*\)\.merge\(source, condition\)"):
+        DeltaTable.merge("/data/t", "source", "id = id")  # type: ignore[arg-type]
 
 
 # --- finding tables

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tahoe.errors import (
+    CalledOnClassError,
     ColumnNotFoundError,
     DeltaError,
     InvalidArgumentError,
@@ -23,6 +24,7 @@ from tahoe.errors import (
     InvalidTimeTravelError,
     NoColumnsError,
     SchemaMismatchError,
+    SurplusArgumentError,
     UnknownArgumentError,
     UnsupportedDataTypeError,
 )
@@ -34,6 +36,7 @@ from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
+from tahoe.table.writing.merge_builder import MergeBuilder
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tests.table.builders import memory_env
 
@@ -110,10 +113,13 @@ def methods() -> Iterator[tuple[str, str]]:
 
 
 def call(env: Env, method: str, arguments: dict[str, Any]) -> Any:
-    owner, _, name = method.partition(".")
     given = NEEDED.get(method, {}) | arguments
-    if name == "__init__":
-        return Table(**given).env.store.url
+    return Table(**given).env.store.url if method == "Table.__init__" else method_of(env, method)(**given)
+
+
+def method_of(env: Env, method: str) -> Callable[..., Any]:
+    """A method of an object."""
+    owner, _, name = method.partition(".")
     table = made(env)
     subject: Callable[[], Any] = {
         "Table": lambda: table,
@@ -121,8 +127,9 @@ def call(env: Env, method: str, arguments: dict[str, Any]) -> Any:
         "Scan": lambda: table.snapshot().scan(),
         "Inspector": lambda: table.inspect,
         "TransactionBuilder": table.transaction,
+        "MergeBuilder": lambda: table.merge(ROWS, "n"),
     }[owner]
-    return getattr(subject(), name)(**given)
+    return getattr(subject(), name)  # type: ignore[no-any-return]
 
 
 ARGUMENTS = list(methods())
@@ -175,6 +182,73 @@ def test_every_argument_has_a_rule(env: Env, method: str, argument: str) -> None
 
 def test_every_need_is_of_a_method_that_is_there() -> None:
     assert NEEDED.keys() <= {method for method, _ in ARGUMENTS}
+
+
+# --- methods called on classes, and slips of arguments
+
+CLASSES: dict[type, str] = {
+    Table: 'Table("/data/t").',
+    Snapshot: "table.snapshot().",
+    Scan: "table.scan().",
+    Inspector: "table.inspect.",
+    TransactionBuilder: "table.transaction().",
+    MergeBuilder: 'table.merge(rows, on="id").',
+}
+
+
+def public_methods() -> Iterator[tuple[type, str]]:
+    for owner in CLASSES:
+        yield from ((owner, name) for name, _ in inspect.getmembers(owner, inspect.isfunction) if not name.startswith("_"))
+
+
+@pytest.mark.parametrize(("owner", "name"), public_methods(), ids=lambda each: getattr(each, "__name__", each))
+def test_a_method_that_is_called_on_its_class_says_what_to_write(owner: type, name: str) -> None:
+    """As users of deltalake write Table.create("/data/t", schema): Python takes the path for the table."""
+    for arguments in ((), ("/data/t",), ("/data/t", ROWS.schema), (ROWS,)):
+        with pytest.raises(CalledOnClassError) as raised:
+            getattr(owner, name)(*arguments)
+        assert f"Write {CLASSES[owner]}{name}(" in str(raised.value)
+
+
+@pytest.mark.parametrize(("owner", "name"), public_methods(), ids=lambda each: getattr(each, "__name__", each))
+def test_every_method_tells_arguments_that_it_does_not_take(env: Env, owner: type, name: str) -> None:
+    if f"{owner.__name__}.{name}" in INSIDE:
+        return
+    method = method_of(env, f"{owner.__name__}.{name}")
+    with pytest.raises(SurplusArgumentError, match="is one too many"):
+        method(*range(20))
+    with pytest.raises(UnknownArgumentError, match="has no argument xyz"):
+        method(xyz=1)
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        (lambda t: Table.create("/data/t", ROWS.schema), r'Write Table\("/data/t"\)\.create\(schema\)\.'),
+        (lambda t: Table(t.url, 3), r"storage_options must be .*, not 3 \(int\).*table\.snapshot\(3\)"),
+        (lambda t: Table(t.url, version=3), r"has no argument version.*It is an argument of .*snapshot"),
+        (lambda t: Table(t.url, "Europe/Berlin"), "Did you mean time_zone='Europe/Berlin'"),
+        (lambda t: t.append(ROWS, "overwrite"), r"takes data by position; 'overwrite' is one too many. Did you mean overwrite\(data\)\?"),
+        (lambda t: t.append(ROWS, mode="overwrite"), r"no argument mode.*Did you mean overwrite\(data\)\?"),
+        (lambda t: t.append(ROWS, ["n"]), "Give it by its name: partition_by, properties"),
+        (lambda t: t.to_arrow("n > 3"), r"Did you mean filter='n > 3'\?"),
+        (lambda t: t.optimize(["n"]), r"Did you mean z_order_by=\['n'\]\?"),
+        (lambda t: t.update("n = 1", {"n": "2"}), r"set must be .*Did you mean filter='n = 1'\?"),
+        (lambda t: t.delete(predicate="n = 1"), r"Did you mean filter\?"),
+        (lambda t: t.merge(ROWS, predicate="target.n = source.n"), r"Did you mean on\?"),
+        (lambda t: t.snapshot("2026-01-01"), "A time is given as a timestamp"),
+        (lambda t: t.create_checkpoint(3), "takes no argument by position; 3 is one too many. Leave it out"),
+    ],
+)
+def test_a_slip_is_told_with_what_was_probably_meant(env: Env, slip: Callable[[Table], object], meant: str) -> None:
+    with pytest.raises(DeltaError, match=meant):
+        slip(made(env))
+
+
+def test_signatures_are_those_of_the_methods() -> None:
+    """Editors, the documentation and type checkers show them."""
+    assert list(inspect.signature(Table.overwrite).parameters)[:3] == ["self", "data", "filter"]
+    assert Table.create.__doc__
 
 
 def test_an_argument_that_is_missing_is_told_as_python_tells_it(env: Env) -> None:

@@ -35,6 +35,8 @@
     │   │   UnknownFeaturePropertyError, ManifestPropertyError
     │   ├── InvalidArgumentError          a method was called with an invalid argument
     │   ├── UnknownArgumentError          a method was called with an argument that it does not have
+    │   ├── SurplusArgumentError          a method was called with more arguments by position than it takes
+    │   ├── CalledOnClassError            a method of an object was called on its class
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError, VacuumPartitionError
     │   ├── ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError, ClusteringWithPredicateError,
     │   │   ClusteringWithZOrderError, OptimizeFullNotSupportedError

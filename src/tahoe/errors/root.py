@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import string
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class DeltaError(Exception):
@@ -44,6 +44,12 @@ class DeltaError(Exception):
         near = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.6)
         if near:
             self._begin(f"Did you mean {spelled[near[0]]}?")
+
+    def suggesting(self, hint: str | None) -> Self:
+        """The same error, with a hint about what was meant."""
+        if hint is not None:
+            self._begin(hint)
+        return self
 
     def _begin(self, hint: str) -> None:
         """Begin the next step with a hint."""

@@ -31,6 +31,26 @@ class UnknownArgumentError(DeltaAnalysisError, TypeError):
         self._suggest(str(parameters["argument"]), str(parameters["arguments"]).split(", "))
 
 
+class SurplusArgumentError(DeltaAnalysisError, TypeError):
+    """A method was called with more arguments by position than it takes. As in Python, it is a `TypeError`."""
+
+    condition = "DELTA_SURPLUS_ARGUMENT"
+    sqlstate = "22023"
+    pyspark_class = "IllegalArgumentException"
+    what = "{table}: {method}() takes {taken} by position; {value} is one too many."
+    todo = "{remedy}"
+
+
+class CalledOnClassError(DeltaAnalysisError, TypeError):
+    """A method of an object was called on its class."""
+
+    condition = "DELTA_CALLED_ON_CLASS"
+    sqlstate = "22023"
+    pyspark_class = "IllegalArgumentException"
+    what = "{owner}.{method}() was called on the class {owner}, but it is a method of an object."
+    todo = "Write {instead}."
+
+
 class InvalidOptionError(DeltaAnalysisError):
     condition = "DELTA_ILLEGAL_OPTION"
     sqlstate = "42616"

@@ -17,7 +17,10 @@ class TagNotFoundError(InvalidTimeTravelError):
     condition = "DELTA_TAG_NOT_FOUND"
     sqlstate = "42704"
     what = "{table} has no tag {tag}; it has {known}."
-    todo = "Give the name of a tag that exists (upper and lower case differ), or a version, a non-negative integer."
+    todo = (
+        "Give the name of a tag that exists (upper and lower case differ), or a version, a non-negative integer. A time is given as a "
+        "timestamp."
+    )
 
 
 class TagExistsError(DeltaAnalysisError):

@@ -9,7 +9,6 @@ parameter's default is always accepted. This module knows no table: whether a co
 
 from __future__ import annotations
 
-import inspect
 import math
 import operator
 import os
@@ -23,7 +22,7 @@ from typing import Any, TypeVar, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelError, UnknownArgumentError
+from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelError
 from tahoe.protocol.column_changes import ColumnChange, NewColumn
 from tahoe.protocol.names import parse_column_list
 from tahoe.protocol.predicate import Predicate
@@ -31,6 +30,7 @@ from tahoe.protocol.schema import Struct
 from tahoe.protocol.time_zones import zone_of
 from tahoe.storage.env import Env
 from tahoe.table.arrow.given_rows import Unfit, described, rows_of, stream_of
+from tahoe.table.calls import Signature, table_told
 from tahoe.table.log.file_parts import COLUMNS
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -71,29 +71,32 @@ class Rule:
             rule = replace(self, expected=unfit.expected or self.expected, remedy=unfit.remedy or self.remedy)
             raise rule.refused(argument, table, described(value) + more, rule) from unfit.__cause__
 
+    def accepts(self, value: object) -> bool:
+        try:
+            self.clean(value)
+        except Unfit:
+            return False
+        return True
+
 
 def takes(**rules: Rule) -> Callable[[Method], Method]:
     """Check and convert arguments of a method, by name, and refuse unknown ones. The object's `url` names the table in errors."""
 
     def decorate(method: Method) -> Method:
-        parameters = list(inspect.signature(method).parameters.values())[1:]
-        names = [parameter.name for parameter in parameters]
-        is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-        places = [(at, parameter, rules[parameter.name]) for at, parameter in enumerate(parameters) if parameter.name in rules]
+        signature = Signature(method)
+        places = [(at, parameter, rules[parameter.name]) for at, parameter in enumerate(signature.parameters) if parameter.name in rules]
         assert len(places) == len(rules), f"{method.__qualname__} has no argument of one of these names: {', '.join(rules)}"
 
         @wraps(method)
         def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
-            for name in kwargs if not is_open else ():
-                if name not in names:
-                    called = type(self).__name__ if method.__name__ == "__init__" else method.__name__
-                    raise UnknownArgumentError(table=_told(self), method=called, argument=name, arguments=", ".join(names))
+            signature.check(self, args, kwargs)
             by_position = list(args)
             for at, parameter, rule in places:
                 given: Any = by_position if at < len(args) else kwargs
                 key = at if at < len(args) else parameter.name
                 if (given is by_position or key in kwargs) and given[key] is not parameter.default:
-                    given[key] = rule(given[key], parameter.name, table=_told(self))
+                    later = {other.name: its for place, other, its in places if place > at} if given is by_position else {}
+                    given[key] = _checked(given[key], parameter.name, rule, later, table=table_told(self))
             return method(self, *by_position, **kwargs)
 
         return checked  # type: ignore[return-value]
@@ -101,9 +104,21 @@ def takes(**rules: Rule) -> Callable[[Method], Method]:
     return decorate
 
 
-def _told(owner: object) -> str:
-    """The table of a method's object, as far as it is known yet."""
-    return str(getattr(owner, "url", "the table"))
+def _checked(value: Any, name: str, rule: Rule, later: Mapping[str, Rule], *, table: str) -> Any:
+    """A value as the code needs it.
+
+    Args:
+        later: the arguments that may have been meant: those behind a position. Texts could be any of them.
+    """
+    try:
+        return rule(value, name, table=table)
+    except InvalidArgumentError as error:
+        is_any = isinstance(value, bool) or (isinstance(value, str) and value.isidentifier())  # a flag, or a name
+        if is_any or not isinstance(value, str | int | float | list | dict):
+            raise
+        meant = next((name for name, other in later.items() if other is not TEXT and other.accepts(value)), None)
+        error.suggesting(None if meant is None else f"Did you mean {meant}={value!r}?")
+        raise
 
 
 def or_none(rule: Rule) -> Rule:
@@ -307,6 +322,9 @@ SHARE = Rule(expected="a number from 0 to 1", clean=_number, remedy=_LEAVE_OUT)
 POSITIONS = Rule(expected="a list of non-negative integers", clean=_list_of(_count), remedy="Pass a list of integers.")
 NAMES = Rule(expected="a list of names", clean=_list_of(_text), remedy='For a single name, pass ["name"].')
 TEXTS = Rule(expected="a dictionary of strings", clean=_texts, remedy='Pass numbers and booleans as strings: {"name": "true"}.')
+OPTIONS = replace(
+    TEXTS, remedy='Pass {"aws_region": "eu-west-1"}. A version of the table is read by table.snapshot(3) or to_arrow(version=3).'
+)
 TXN = Rule(expected="an application id (a string) and a version (an integer)", clean=_txn, remedy='Pass ("application", 7).')
 VERSION = Rule(expected="an integer or the name of a tag", clean=_version, remedy="", refused=_no_time)
 TIMESTAMP = Rule(expected="a string or a datetime", clean=_instance_of(str, date, datetime), remedy="", refused=_no_time)

@@ -27,6 +27,7 @@ from tahoe.table.arguments import (
     takes,
 )
 from tahoe.table.arrow.given_rows import ArrowStream
+from tahoe.table.calls import of_objects
 from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.maintenance.clustering import OrderRequest
 from tahoe.table.maintenance.compaction import CompactionSettings
@@ -41,6 +42,7 @@ from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
 from tahoe.table.writing.feature_drop import drop_feature
 
 
+@of_objects('Table("/data/t")')
 class Table(TableRows):
     """A Delta table at a location. Nothing is read before the first call, and every call sees the newest version.
 

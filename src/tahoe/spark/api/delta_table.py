@@ -41,6 +41,7 @@ from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.layout.auto_compaction import writing_command
 from tahoe.table.arguments import FLAG, LOCATION, SHARE, TEXT, TEXTS, Rule
 from tahoe.table.arrow.given_rows import Unfit
+from tahoe.table.calls import of_objects
 from tahoe.table.table import Table
 
 M = TypeVar("M", bound=Callable[..., Any])
@@ -75,6 +76,7 @@ def _or_remote(method: M) -> M:
     return called  # type: ignore[return-value]
 
 
+@of_objects('DeltaTable.forPath(spark, "/data/t")')
 class DeltaTable(DeltaTableLifecycle):
     """A Delta table in a Spark session. Every call sees the newest version.
 

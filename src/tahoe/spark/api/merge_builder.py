@@ -21,10 +21,12 @@ from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import dataset, java_column
 from tahoe.spark.layout.auto_compaction import writing_command
+from tahoe.table.calls import of_objects
 
 T = TypeVar("T")
 
 
+@of_objects("table.merge(source, condition)")
 class DeltaMergeBuilder:
     """A builder of a MERGE, from `DeltaTable.merge`. Each method returns a new builder with one more clause; `execute` runs the MERGE.
 

@@ -16,9 +16,11 @@ from tahoe.spark.api.table_builder import column_names
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.layout.optimize import Optimize, add_filters, compact, purge
 from tahoe.spark.layout.optimize_metrics import LAYOUT, optimized_row
+from tahoe.table.calls import of_objects
 from tahoe.table.maintenance.optimize import OptimizeReport
 
 
+@of_objects("table.optimize()")
 class DeltaOptimizeBuilder:
     """A builder of an OPTIMIZE: which files it rewrites, and how. Created by `DeltaTable.optimize`."""
 

@@ -8,6 +8,7 @@ from datetime import date
 import pyarrow as pa
 
 from tahoe.table.arguments import TIMESTAMP, VERSION, takes
+from tahoe.table.calls import of_objects
 from tahoe.table.inspection.configuration import DOMAINS, FEATURES, PROPERTIES, TAGS, TXNS
 from tahoe.table.inspection.files import FILES, PARTITIONS, STATISTICS, VECTORS
 from tahoe.table.inspection.inspection import Inspection
@@ -22,6 +23,7 @@ INSPECTIONS: Mapping[str, Inspection] = {
 }
 
 
+@of_objects("table.inspect")
 class Inspector:
     """Looks into a table, in its newest version, or in the version or at the time that is given.
 

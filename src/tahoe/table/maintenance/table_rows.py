@@ -31,6 +31,7 @@ from tahoe.table.arguments import (
 )
 from tahoe.table.arrow.given_rows import Data
 from tahoe.table.arrow.types import delta_schema
+from tahoe.table.calls import of_objects
 from tahoe.table.commit.rerun import run_again
 from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.maintenance.lifecycle import TableLifecycle
@@ -44,6 +45,7 @@ from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_request import WriteRequest
 
 
+@of_objects("table.transaction()")
 class _Transaction(TransactionBuilder):
     """A transaction that auto compaction follows."""
 

@@ -30,6 +30,7 @@ from tahoe.table.arguments import COUNT, FILE_COLUMN, NAMES, POSITIONS, takes
 from tahoe.table.arrow.chunks import replaced, taken, taken_table
 from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.arrow.types import arrow_type
+from tahoe.table.calls import of_objects
 from tahoe.table.log.file_parts import AMBIGUOUS, COLUMNS, GONE
 from tahoe.table.log.grouped_part import NARROW_SHARE_MAX
 from tahoe.table.log.live_files import LiveFiles, Narrowed, to_adds
@@ -66,6 +67,7 @@ class Chosen:
         return pa.array(self.among.positions(self.rows), pa.uint64())
 
 
+@of_objects("table.scan()")
 @dataclass(frozen=True)
 class Scan:
     """The files of a snapshot that may contain rows for which a predicate is true.

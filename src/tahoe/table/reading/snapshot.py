@@ -36,6 +36,7 @@ from tahoe.protocol.schema import check_readable_names
 from tahoe.protocol.version_checksum import VersionChecksum, parse_version_checksum
 from tahoe.table.arguments import COUNT, FILTER, NAMES, takes
 from tahoe.table.arrow.chunks import sorted_table
+from tahoe.table.calls import of_objects
 from tahoe.table.log.checkpoint import read_checkpoint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_parts import GONE, MemoryPart
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # optional packages
 _SERIALS = itertools.count(1)
 
 
+@of_objects("table.snapshot()")
 @dataclass(frozen=True, kw_only=True)
 class Snapshot(SnapshotState):
     """A table at one version. Made by `load_snapshot`, or by `Table.snapshot`."""

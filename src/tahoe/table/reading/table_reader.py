@@ -17,7 +17,7 @@ from tahoe.protocol.schema import Struct
 from tahoe.protocol.time_zones import zone_of
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
-from tahoe.table.arguments import COUNT, FILTER, LOCATION, NAMES, OUTSIDE, TEXTS, TIMESTAMP, VERSION, ZONE, takes
+from tahoe.table.arguments import COUNT, FILTER, LOCATION, NAMES, OPTIONS, OUTSIDE, TIMESTAMP, VERSION, ZONE, takes
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.reading.change_feed import AskedRange, plan_feed
@@ -45,7 +45,7 @@ class TableReader:
         env: the outside world, for tests and other hosts; made from location and options if None.
     """
 
-    @takes(location=LOCATION, storage_options=TEXTS, time_zone=ZONE, env=OUTSIDE)
+    @takes(location=LOCATION, storage_options=OPTIONS, time_zone=ZONE, env=OUTSIDE)
     def __init__(
         self,
         location: str | os.PathLike[str],

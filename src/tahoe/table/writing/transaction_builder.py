@@ -11,10 +11,12 @@ those that it deletes. Nothing is visible before the end. If a winner conflicts,
 
 from __future__ import annotations
 
+from tahoe.table.calls import of_objects
 from tahoe.table.writing.column_edits import ColumnEdits
 from tahoe.table.writing.row_updates import RowUpdates
 
 
+@of_objects("table.transaction()")
 class TransactionBuilder(RowUpdates, ColumnEdits):
     """An open transaction, made by `Table.transaction`. It is committed at the end of the `with` block, or discarded if the block fails.
 

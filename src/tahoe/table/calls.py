@@ -1,0 +1,137 @@
+"""What a wrong call of a public method probably meant: methods called on a class, surplus and unknown arguments.
+
+Knows only signatures. The rules for values are in `arguments`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from types import FunctionType
+from typing import Any, TypeVar
+
+from tahoe.errors import CalledOnClassError, SurplusArgumentError, UnknownArgumentError
+
+Class = TypeVar("Class", bound=type)
+
+# Other libraries' names of arguments.
+_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "predicate": ("filter", "where", "on"),
+    "condition": ("filter", "where", "on"),
+    "where": ("filter",),
+    "filters": ("filter",),
+    "updates": ("set",),
+    "new_values": ("set",),
+    "df": ("data", "source"),
+    "rows": ("data",),
+    "partition_columns": ("partition_by",),
+    "partition_cols": ("partition_by",),
+    "configuration": ("properties",),
+    "table_properties": ("properties",),
+    "description": ("comment",),
+    "schema_mode": ("merge_schema",),
+    "version_as_of": ("version",),
+    "path": ("location", "target"),
+    "table_uri": ("location", "target"),
+}
+
+# So many methods are named that have an argument.
+_NAMED_MAX = 3
+
+
+def of_objects(example: str) -> Callable[[Class], Class]:
+    """Refuse calls of a class's public methods on the class, such as `Table.create("/data/t", schema)`, and say what to write.
+
+    Args:
+        example: an expression that makes such an object.
+    """
+
+    def decorate(owner: Class) -> Class:
+        for name, method in _methods(owner):
+            setattr(owner, name, _on_objects(owner, name, method, example))
+        return owner
+
+    return decorate
+
+
+def _methods(owner: type) -> Iterator[tuple[str, FunctionType]]:
+    """The public methods of a class that are called on its objects."""
+    for name in dir(owner):
+        method = inspect.getattr_static(owner, name)
+        if not name.startswith("_") and isinstance(method, FunctionType):
+            yield name, method
+
+
+def _on_objects(owner: type, name: str, method: FunctionType, example: str) -> Callable[..., Any]:
+    signature = Signature(method)
+
+    @wraps(method)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if not args or not isinstance(args[0], owner):
+            raise CalledOnClassError(owner=owner.__name__, method=name, instead=f"{example}.{name}({signature.needed})")
+        signature.check(args[0], args[1:], kwargs)
+        return method(*args, **kwargs)
+
+    return called
+
+
+class Signature:
+    """What a method can be called with. `needed`: the arguments that have no default."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.parameters = list(inspect.signature(method).parameters.values())[1:]
+        self._names = [parameter.name for parameter in self.parameters]
+        self._is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in self.parameters)
+        self._is_long = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in self.parameters)
+        self.needed = ", ".join(p.name for p in self.parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD)
+        self._by_position = [p.name for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+    def check(self, owner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """
+        Raises:
+            SurplusArgumentError: more arguments by position than the method takes.
+            UnknownArgumentError: an argument by a name that the method does not have.
+        """
+        called = type(owner).__name__ if self._method.__name__ == "__init__" else self._method.__name__
+        if len(args) > len(self._by_position) and not self._is_long:
+            value = args[len(self._by_position)]
+            named = [name for name in self._names if name not in self._by_position and name not in kwargs]
+            error = SurplusArgumentError(
+                table=table_told(owner),
+                method=called,
+                taken=", ".join(self._by_position) or "no argument",
+                value=_shown(value),
+                remedy=f"Give it by its name: {', '.join(named)}." if named else "Leave it out.",
+            )
+            raise error.suggesting(self._method_meant(owner, value))
+        for name, value in kwargs.items() if not self._is_open else ():
+            if name not in self._names:
+                unknown = UnknownArgumentError(table=table_told(owner), method=called, argument=name, arguments=", ".join(self._names))
+                known = next((other for other in _SYNONYMS.get(name, ()) if other in self._names), None)
+                hint = f"Did you mean {known}?" if known else self._method_meant(owner, value)
+                is_near = unknown.next_step != unknown.todo  # it suggests an argument that is spelled alike
+                raise unknown.suggesting(hint if hint or is_near else _methods_with(type(owner), name))
+
+    def _method_meant(self, owner: Any, value: Any) -> str | None:
+        """A hint, if a value is the name of a method, such as "overwrite"."""
+        names = [name for name, _ in _methods(type(owner))]
+        return f"Did you mean {value}({', '.join(self._by_position)})?" if isinstance(value, str) and value in names else None
+
+
+def _methods_with(owner: type, argument: str) -> str | None:
+    """A hint that names methods of a class that have an argument, those with few arguments first."""
+    parameters = {name: inspect.signature(method).parameters for name, method in _methods(owner)}
+    found = sorted((name for name in parameters if argument in parameters[name]), key=lambda name: len(parameters[name]))
+    others = " and others" if len(found) > _NAMED_MAX else ""
+    return f"It is an argument of {', '.join(found[:_NAMED_MAX])}{others}." if found else None
+
+
+def table_told(owner: object) -> str:
+    """The table of a method's object, as far as it is known yet."""
+    return str(getattr(owner, "url", "the table"))
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str | int | float | bool | None) else f"a value of type {type(value).__name__}"
