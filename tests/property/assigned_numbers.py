@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from tahoe.errors import DeltaError
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Txn
 from tahoe.protocol.column_changes import NewColumn
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, column_id, physical_name
+from tahoe.protocol.column_values import Identity, identity_columns
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import high_water_mark
@@ -52,6 +53,9 @@ class NumbersOfLog:
         self._highest_row_id = self._mark = -1
         self._txns: dict[str, int] = {}
         self._stamp_ms = -1
+        self._declared: list[int] = []
+        self._identity: dict[tuple[int, str], set[int]] = defaultdict(set)
+        self._columns: dict[str, Identity] = {}
 
     def look(self, log: Log, until: int) -> list[str]:
         """The faults of the versions up to this one, that were not looked at before."""
@@ -59,6 +63,7 @@ class NumbersOfLog:
             actions = list(log.read_version(version))
             info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
             self.version, self._operation = version, str(info.fields.get("operation"))
+            self._declared.append(declaration(info, self._declared))
             for action in sorted(actions, key=lambda a: isinstance(a, DomainMetadata)):
                 self._look_at(action, log)
             self._look_at_time(info)
@@ -74,6 +79,7 @@ class NumbersOfLog:
                 self._is(self._table in ("", action.id), "the table has another id")
                 self._table = action.id
                 self._look_at_columns(action)
+                self._look_at_identity(action)
             case Add():
                 self._look_at_file(log.canonical(action.path), action)
             case DomainMetadata(domain=domain, removed=False) if domain == ROW_TRACKING:
@@ -97,6 +103,19 @@ class NumbersOfLog:
         highest = int(metadata.configuration.get(MAX_COLUMN_ID, "0"))
         self._is(highest >= max([self._max_column_id, *there]), f"maxColumnId is {highest}, and was {self._max_column_id}")
         self._max_column_id = max(self._max_column_id, highest)
+
+    def _look_at_identity(self, metadata: Metadata) -> None:
+        """What a write moves a mark over are new values."""
+        there = dict(identity_columns(metadata.schema))
+        columns = {physical_name(column): there[column.name] for column in metadata.schema if column.name in there}
+        for name, now in columns.items():
+            before = self._columns.get(name)
+            if self._operation == "WRITE" and before is not None and now.high_water_mark not in (None, before.high_water_mark):
+                values = set(range(before.next, now.high_water_mark + now.step, now.step))
+                assigned = self._identity[self._declared[-1], name]
+                self._is(not values & assigned, f"the column {name} has the values {sorted(values & assigned)} again")
+                assigned.update(values)
+        self._columns = columns
 
     def _look_at_file(self, path: str, add: Add) -> None:
         if add.base_row_id is None:
@@ -129,14 +148,13 @@ class NumbersOfRows:
         self._row_ids: dict[int, int] = {}
         self._identity: dict[tuple[int, int], int] = {}
 
-    def look(self, snapshot: Snapshot, operation: str, restored: int | None, written: set[int]) -> list[str]:
+    def look(self, snapshot: Snapshot, info: CommitInfo, written: set[int]) -> list[str]:
         """The faults of a version.
 
         Args:
             written: the rows that were written to this table. Those of clones bring the identity values of their source.
         """
-        before = self._declared[-1] if self._declared else 0
-        self._declared.append(before + 1 if operation == CREATED else before if restored is None else self._declared[restored])
+        self._declared.append(declaration(info, self._declared))
         tracked = snapshot.row_tracking is not None
         names = [name for name in ("id", "k") if name in snapshot.schema.names]
         for row in snapshot.to_arrow(columns=[*names, *(["_metadata.row_id"] if tracked else [])]).to_pylist():
@@ -149,6 +167,14 @@ class NumbersOfRows:
     def _see(self, known: dict[Any, int], number: Any, row: int, what: str) -> None:
         if known.setdefault(number, row) != row:
             self.faults.append(f"{what} {number} was row {known[number]} and is row {row}")
+
+
+def declaration(info: CommitInfo, before: Sequence[int]) -> int:
+    """Which statement has declared the columns of a version, by the versions before it."""
+    operation, parameters = info.fields.get("operation"), info.fields.get("operationParameters") or {}
+    if operation == CREATED:
+        return max(before, default=-1) + 1
+    return before[int(parameters["version"])] if operation == "RESTORE" else before[-1]
 
 
 @dataclass
@@ -198,24 +224,22 @@ class World:
 
     def do(self, operation: str) -> None:
         """Do one operation, as far as the table allows it now, and check the laws."""
-        table, before = self.table, self.table.version
+        table = self.table
         try:
             OPERATIONS[operation](self, table)
         except DeltaError as error:
             if type(error).__name__ not in REFUSALS:
                 raise
-        self.check(restored=_restored(operation, before))
+        self.check()
 
-    def check(self, restored: int | None = None) -> None:
+    def check(self) -> None:
         table = self.table
         newest = table.version
         for version in range(self.log_law.version + 1, newest + 1):
             info = table.log.commit_info(version) or CommitInfo({})
-            operation = str(info.fields.get("operation"))
             found = self.log_law.look(table.log, version)
-            then = restored if operation == "RESTORE" else None
             assert not found, found
-            found = self.row_law.look(table.snapshot(version), operation, then, self.written)
+            found = self.row_law.look(table.snapshot(version), info, self.written)
             assert not found, found
 
     def check_log(self) -> None:
@@ -227,16 +251,6 @@ class World:
 
 
 _NAMES = itertools.count()
-
-
-def _restored(operation: str, newest: int) -> int | None:
-    match operation:
-        case "restore to the first rows":
-            return min(1, newest)
-        case "restore one back":
-            return max(newest - 1, 0)
-        case _:
-            return None
 
 
 def _restore(table: tahoe.Table, version: int) -> None:
