@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +19,7 @@ from tahoe.errors import (
     CheckConstraintViolatedError,
     ColumnNotFoundError,
     ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     ConflictingAssignmentsError,
     ExpressionFailedError,
@@ -27,6 +28,7 @@ from tahoe.errors import (
     InvalidMergeError,
     InvalidOptionError,
     InvalidPredicateError,
+    MetadataChangedException,
     MultipleSourceRowsError,
     NotNullViolationError,
     PartitionMismatchError,
@@ -36,6 +38,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Field, Struct
 from tahoe.table.verify.check import check
+from tahoe.table.writing import arrow_writer
 from tests.table.builders import memory_env
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -436,6 +439,92 @@ def test_a_change_is_run_again_behind_another_writer(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tahoe.Table, "transaction", with_rival)
     assert table.update({"v": "'new'"}, "id = 1").updated == 2
     assert sorted(table.to_arrow()["v"].to_pylist()) == ["b", "c", "late", "new", "new"]
+
+
+WINNERS: dict[str, Callable[[tahoe.Table], object]] = {
+    "DELETE": lambda table: table.delete("id = 2"),
+    "UPDATE": lambda table: table.update({"v": "'late'"}, "id = 2"),
+    "OPTIMIZE": lambda table: table.optimize(),
+    "MERGE": lambda table: table.merge(pa.table({"id": [2], "v": ["late"]}), on="id").when_matched_update_all().execute(),
+    "overwrite": lambda table: table.overwrite(pa.table({"id": [2, 7], "v": ["late", "late"]})),
+}
+NEW = pa.table({"id": [2, 9], "v": ["new", "new"]})
+OVERWRITES: dict[str, tuple[dict[str, Any], Callable[[dict[int, str]], dict[int, str]]]] = {
+    "all": ({}, lambda _: {}),
+    "replaceWhere": ({"filter": "id > 1"}, lambda rows: {number: text for number, text in rows.items() if number <= 1}),
+    "dynamic": ({"partitions": "dynamic"}, lambda rows: {number: text for number, text in rows.items() if number not in (2, 9)}),
+}
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])
+@pytest.mark.parametrize("winner", WINNERS)
+@pytest.mark.parametrize("kind", OVERWRITES)
+def test_an_overwrite_is_run_again_behind_another_writer(
+    kind: str, winner: str, properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are written once, even those of a stream that can be read only once."""
+    arguments, kept = OVERWRITES[kind]
+    table = tahoe.Table("/t", env=memory_env())
+    partition_by = ["id"] if kind == "dynamic" else None
+    for number, text in ((1, "a"), (2, "b"), (3, "c")):
+        table.append(pa.table({"id": [number], "v": [text]}), partition_by=partition_by, properties=properties)
+    real, others = arrow_writer.write_files, [lambda: WINNERS[winner](again(table))]
+    states: list[dict[int, str]] = []
+
+    def with_rival(*rows: Any, **options: Any) -> Any:
+        files = real(*rows, **options)
+        if others:
+            others.pop()()
+            states.append(content(again(table)))
+        return files
+
+    monkeypatch.setattr(arrow_writer, "write_files", with_rival)
+    version = table.overwrite(iter(NEW.to_batches(max_chunksize=1)), **arguments)
+    assert version == table.version
+    assert content(table) == {**kept(states[0]), 2: "new", 9: "new"}
+    assert list(check(table.snapshot())) == []
+
+
+def test_an_overwrite_that_cannot_be_run_again_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows were checked against the schema and the constraints before: they may not fit those of now."""
+    table = made()
+    real = arrow_writer.write_files
+
+    def with_rival(*rows: Any, **options: Any) -> Any:
+        files, other = real(*rows, **options), again(table)
+        other.delete("id = 2")
+        with other.transaction() as changes:
+            changes.add_constraint("small", "id < 5")
+        return files
+
+    for arguments, new in (({}, NEW), ({"filter": "id > 1"}, NEW)):
+        before = {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")}
+        with monkeypatch.context() as patched:
+            patched.setattr(arrow_writer, "write_files", with_rival)
+            with pytest.raises(MetadataChangedException):
+                table.overwrite(new, **arguments)
+        left = {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")} - before
+        assert left <= set(table.files()["path"].to_pylist())
+        with table.transaction() as changes:
+            changes.drop_constraint("small")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"filter": "id > 1"}], ids=["all", "replaceWhere"])
+def test_an_overwrite_gives_up_after_as_many_attempts_as_allowed(arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(properties={"tahoe.conflictRetries": "0"})
+    real = arrow_writer.write_files
+
+    def with_rival(*rows: Any, **options: Any) -> Any:
+        files = real(*rows, **options)
+        monkeypatch.undo()
+        again(table).delete("id = 2")
+        return files
+
+    before = {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")}
+    monkeypatch.setattr(arrow_writer, "write_files", with_rival)
+    with pytest.raises((ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)):
+        table.overwrite(NEW, **arguments)
+    assert {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")} - before <= set(table.files()["path"].to_pylist())
 
 
 def test_a_transaction_of_the_user_is_not_run_again() -> None:

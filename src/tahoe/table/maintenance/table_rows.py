@@ -36,11 +36,12 @@ from tahoe.table.commit.rerun import run_again
 from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.maintenance.lifecycle import TableLifecycle
 from tahoe.table.reading.filters import Filter, predicate_of
-from tahoe.table.writing.arrow_writer import Must, schema_of_rows, write_arrow
+from tahoe.table.writing.arrow_writer import Must, StagedRows, schema_of_rows, write_arrow
 from tahoe.table.writing.merge import MergeRequest
 from tahoe.table.writing.merge_builder import MergeBuilder
 from tahoe.table.writing.planning import create_table, plan_existing
 from tahoe.table.writing.row_changes import ChangedRows
+from tahoe.table.writing.row_edits import must_satisfy
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_request import WriteRequest
 
@@ -227,9 +228,14 @@ class TableRows(TableLifecycle):
             predicate = predicate_of(filter, request.schema, zone=self.log.zone, table=self.url)
             return write_arrow(self, rows, request, Must(predicate, str(filter)))
         plan_existing(self, replace(request, mode="append"), snapshot)  # refuses what does not fit the table
-        with self.transaction(txn=request.txn, user_metadata=request.user_metadata) as changes:
-            changes.replace(rows, filter, merge_schema=request.merge_schema)
-        return changes.version
+
+        def run(_: int) -> int | None:
+            with self.transaction(txn=request.txn, user_metadata=request.user_metadata) as changes:
+                changes._replace(staged, request.schema, filter, merge_schema=request.merge_schema)
+            return changes.version
+
+        with StagedRows(rows, must_satisfy(filter, snapshot)) as staged:
+            return run_again(self.env, run, self._allowed_reruns)
 
     @takes(filter=FILTER, user_metadata=TEXT)
     def delete(self, filter: Filter | None = None, *, user_metadata: str | None = None) -> ChangedRows:
@@ -289,4 +295,7 @@ class TableRows(TableLifecycle):
                 found = change(changes)
             return replace(found, version=changes.version)
 
-        return run_again(self.env, run, lambda: CONFLICT_RETRIES.get(self.snapshot().properties, table=self.url))
+        return run_again(self.env, run, self._allowed_reruns)
+
+    def _allowed_reruns(self) -> int:
+        return CONFLICT_RETRIES.get(self.snapshot().properties, table=self.url)

@@ -5,24 +5,28 @@ Rows are completed and checked (`arrow_values`), and written as they come (`open
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._progress import showing
-from tahoe.errors import NoColumnsError, ReplaceWhereMismatchError, UnsupportedDataTypeError
+from tahoe.errors import MetadataChangedException, NoColumnsError, ReplaceWhereMismatchError, UnsupportedDataTypeError
 from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.properties import CONFLICT_RETRIES
 from tahoe.protocol.schema import Struct, types_in, walk_fields
 from tahoe.table.arrow.row_stream import Rows
 from tahoe.table.arrow.types import delta_schema
+from tahoe.table.commit.rerun import run_again
 from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.arrow_values import NewRows
 from tahoe.table.writing.open_files import OpenFiles
-from tahoe.table.writing.planning import plan_write
+from tahoe.table.writing.planning import plan_existing, plan_write
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WriteRequest, WrittenFile
 
@@ -40,8 +44,66 @@ def write_arrow(table: TableReader, data: pa.Table | Rows, request: WriteRequest
         DeltaAnalysisError: the data does not fit the table; nothing was written.
         DeltaConcurrentModificationException: a winner conflicts; the written files were deleted.
     """
-    plan, rows = plan_write(table, request), data if isinstance(data, Rows) else Rows.of(data)
-    return None if plan is None else commit_files(plan, write_files(plan, rows, must), rows.num_rows)
+    plan = plan_write(table, request)
+    if plan is None:
+        return None
+    first = plan
+
+    def attempt(retries: int) -> int | None:
+        current = plan_existing(table, request, table.snapshot()) if retries else first
+        return commit_files(current, staged.files(current), staged.num_rows, staged.discard)
+
+    with StagedRows(data if isinstance(data, Rows) else Rows.of(data), must) as staged:
+        return run_again(table.env, attempt, lambda: CONFLICT_RETRIES.get(first.metadata.configuration, table=first.url))
+
+
+class StagedRows:
+    """New rows as data files that wait for their commit. They are written once, for whatever number of attempts to commit them.
+
+    As a context manager it deletes the files behind the last attempt, unless that attempt has or may have committed them. Otherwise a
+    failed attempt deletes them.
+    """
+
+    def __init__(self, rows: Rows, must: Must | None = None) -> None:
+        self._rows, self._must = rows, must
+        self._plan: WritePlan | None = None
+        self._files: list[WrittenFile] = []
+        self._is_kept = self._is_free = False
+
+    def __enter__(self) -> Self:
+        self._is_kept = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._is_kept = False
+        if self._is_free:
+            self.discard()
+
+    @property
+    def num_rows(self) -> int:
+        return self._rows.num_rows
+
+    def files(self, plan: WritePlan) -> list[WrittenFile]:
+        """The files, for an attempt to commit them by a plan.
+
+        Raises:
+            DeltaAnalysisError: a row does not fit the table.
+            MetadataChangedException: the plan of an earlier attempt, by which they were written, was for another schema or protocol.
+        """
+        self._is_free = False
+        if self._plan is None:
+            self._files, self._plan = write_files(plan, self._rows, self._must), plan
+        elif (plan.protocol, plan.metadata) != (self._plan.protocol, self._plan.metadata):
+            self._is_free = True
+            winner, detail = "the table has another schema or other properties by now", "the rows were written for those before"
+            raise MetadataChangedException(table=plan.url, winner=winner, detail=detail)
+        return self._files
+
+    def discard(self) -> None:
+        """An attempt has certainly not committed the files."""
+        self._is_free = self._is_kept
+        if not self._is_kept and self._plan is not None:
+            delete_files(self._plan, self._files)
 
 
 def schema_of_rows(data: pa.Table | Rows, *, table: str) -> Struct:
@@ -138,10 +200,14 @@ def beside(rows: pa.Table, hidden: Mapping[str, pa.ChunkedArray]) -> pa.Table:
     return rows
 
 
-def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int) -> int | None:
-    """Commit the files that were written; see `WritePlan.commit`."""
+def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int, discard: Callable[[], None] | None = None) -> int | None:
+    """Commit the files that were written; see `WritePlan.commit`.
+
+    Args:
+        discard: what is done with the files if they were certainly not committed; they are deleted by default.
+    """
     metrics = {"numFiles": len(files), "numOutputRows": rows, "numOutputBytes": sum(f.size_bytes for f in files)}
-    return plan.commit(files, metrics, discard=lambda: delete_files(plan, files))
+    return plan.commit(files, metrics, discard=discard or (lambda: delete_files(plan, files)))
 
 
 def delete_files(plan: WritePlan, files: Sequence[WrittenFile]) -> None:

@@ -26,11 +26,26 @@ from tahoe.table.arrow.given_rows import Data
 from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.scan import Scan
-from tahoe.table.writing.arrow_writer import Must, delete_files, schema_of_rows, write_again, write_change_files, write_files
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.writing.arrow_writer import Must, StagedRows, delete_files, schema_of_rows, write_again, write_change_files
 from tahoe.table.writing.open_transaction import OpenTransaction
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_plan import WritePlan, with_minted
 from tahoe.table.writing.write_request import WriteRequest, WrittenFile
+
+
+def must_satisfy(where: Filter, snapshot: Snapshot) -> Must:
+    """What the new rows of a replacement must satisfy: a condition over columns that the table has.
+
+    Raises:
+        InvalidPredicateError, ColumnNotFoundError: it does not fit the schema.
+    """
+    schema = snapshot.schema
+    predicate = predicate_of(where, schema, zone=snapshot.log.zone, table=snapshot.url)
+    for column in columns_of(predicate):
+        if schema.resolve(column.path) is None:
+            raise ColumnNotFoundError(table=snapshot.url, column=".".join(column.path), columns=", ".join(schema.names))
+    return Must(predicate, str(where))
 
 
 class RowEdits(OpenTransaction):
@@ -47,7 +62,8 @@ class RowEdits(OpenTransaction):
             DeltaAnalysisError: the data does not fit the table, or a row violates a constraint.
         """
         self._check_open()
-        return self._append(data, merge_schema=merge_schema)
+        rows: Any = data  # `takes` has made it `Rows`
+        return self._append(StagedRows(rows), schema_of_rows(rows, table=self.url), merge_schema=merge_schema)
 
     @takes(data=STREAM, where=FILTER, merge_schema=FLAG)
     def replace(self, data: Data, where: Filter, *, merge_schema: bool = False) -> int:
@@ -61,24 +77,24 @@ class RowEdits(OpenTransaction):
             DeltaAnalysisError: as for `append` and `delete`.
         """
         self._check_open()
-        schema = self._current.schema
-        predicate = predicate_of(where, schema, zone=self.table.log.zone, table=self.url)
-        for column in columns_of(predicate):
-            if schema.resolve(column.path) is None:
-                raise ColumnNotFoundError(table=self.url, column=".".join(column.path), columns=", ".join(schema.names))
+        rows: Any = data  # `takes` has made it `Rows`
+        staged = StagedRows(rows, must_satisfy(where, self._current))
+        return self._replace(staged, schema_of_rows(rows, table=self.url), where, merge_schema=merge_schema)
+
+    def _replace(self, rows: StagedRows, schema: Struct, where: Filter, *, merge_schema: bool) -> int:
         before = len(self._operations)
-        count = self._append(data, merge_schema=merge_schema, must=Must(predicate, str(where)))
+        count = self._append(rows, schema, merge_schema=merge_schema)
         self.delete(where)
         del self._operations[before:]  # for the history it is one
         partition_by = list(self._draft.metadata.partition_columns)
         self._did("WRITE", {"mode": "Overwrite", "partitionBy": partition_by, "predicate": str(where)})
         return count
 
-    def _append(self, rows: Any, *, merge_schema: bool, must: Must | None = None) -> int:
-        schema = schema_of_rows(rows, table=self.table.url)
+    def _append(self, rows: StagedRows, schema: Struct, *, merge_schema: bool) -> int:
         plan = self._plan(schema, merge_schema=merge_schema)
-        files = write_files(plan, rows, must)
-        adds = self._wrote(plan, files)
+        files = rows.files(plan)
+        self._draft.on_discard(rows.discard)
+        adds = [plan.add(file) for file in files]
         self._draft.adds += adds
         self._configuration = replace(self._configuration, protocol=plan.protocol, metadata=with_minted(plan.metadata, files))
         size_bytes = sum(add.size_bytes for add in adds)
