@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 import tahoe
+from tahoe.errors import InvalidDataFileError
 from tahoe.protocol.actions import Action, Add, CommitInfo, remove_of
 from tahoe.storage.memory import MemoryStore, Operation
 from tahoe.table.log.delta_log import Log
 from tahoe.table.verify.check import Finding, Kind, check_table
 from tests.table.builders import memory_env, put_commit
+from tests.table.damage import with_statistics
 
 DOUBLED = [0, 1, 2, 3, 4, 5, 2, 3]
 
@@ -115,6 +121,32 @@ def test_lost_rows_are_told_until_they_are_restored() -> None:
     assert findings(table) == []
 
 
+def test_a_compaction_of_a_file_whose_number_of_rows_was_wrong_lost_nothing() -> None:
+    """The footers decide, not the statistics."""
+    table = tahoe.Table("memory://t", env=memory_env())
+    table.append(rows(0))
+    table.append(rows(2))
+    with_statistics(table.env, 0, '{"numRecords":5}')
+    table.forget()
+    table.optimize()
+    assert [f.kind for f in findings(table)] == []
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_rows_that_statistics_do_not_count_are_not_lost_by_a_delete(vectors: str, count: int) -> None:
+    """Which rows a rewrite keeps, and whether all are deleted, is counted by the statistics."""
+    table = tahoe.Table("memory://t", env=memory_env())
+    table.append(rows(0), properties={"delta.enableDeletionVectors": vectors})
+    with_statistics(table.env, 0, json.dumps({"numRecords": count}))
+    table.forget()
+    with pytest.raises(InvalidDataFileError, match=f"its statistics tell {count} rows, but it has 2"):
+        table.delete("id = 0")
+    table.repair(verify_all_files=True)
+    table.delete("id = 0")
+    assert table.to_arrow()["id"].to_pylist() == [1]
+
+
 def test_each_file_of_the_log_is_read_once() -> None:
     """The cost of a check follows the log, not its square."""
     table = tahoe.Table("memory://t", env=memory_env())
@@ -125,3 +157,44 @@ def test_each_file_of_the_log_is_read_once() -> None:
     assert findings(table) == []
     log_files = len(table.log.list_files())
     assert table.env.store.calls[Operation.GET] <= 2 * log_files + 5, "once to load the version, once to check it"
+
+
+# --- what delta-rs does
+
+
+def with_delta_rs(path: Path, *, mode: Literal["append", "overwrite"] = "append", **properties: str) -> None:
+    write_deltalake(str(path), DELTA_RS_ROWS, mode=mode, partition_by=["p"], configuration={"delta." + k: v for k, v in properties.items()})
+
+
+DELTA_RS_ROWS = pa.table({"id": [1, 2, 3], "p": ["a", None, "a"], "d": [1.5, None, float("nan")], "b": [True, None, False]})
+
+
+def test_two_compactions_of_delta_rs_beside_each_other_are_told(tmp_path: Path) -> None:
+    """delta-rs commits an OPTIMIZE whose files another OPTIMIZE has removed since it read."""
+    for _ in range(3):
+        with_delta_rs(tmp_path / "t")
+    one, other = DeltaTable(str(tmp_path / "t")), DeltaTable(str(tmp_path / "t"))
+    one.optimize.compact()
+    other.optimize.compact()
+    table = tahoe.Table(str(tmp_path / "t"))
+    twice = table.count() - 9
+    assert twice, "this version of delta-rs sees the other compaction; then this test has nothing to show"
+    (found,) = findings(table)
+    assert (found.kind, f"{twice} rows stand twice" in found.detail) == (Kind.WRONG_ROWS, True)
+
+
+@pytest.mark.parametrize("properties", [{}, {"enableChangeDataFeed": "true"}, {"enableDeletionVectors": "true"}], ids=str)
+def test_of_a_table_of_delta_rs_nothing_is_told(tmp_path: Path, properties: dict[str, str]) -> None:
+    for _ in range(3):
+        with_delta_rs(tmp_path / "t", **properties)
+    table = DeltaTable(str(tmp_path / "t"))
+    table.delete("id = 1")
+    table.update(updates={"d": "9.0"}, predicate="id = 2")
+    merge = table.merge(DELTA_RS_ROWS, "t.id = s.id", source_alias="s", target_alias="t")
+    merge.when_matched_update({"b": "s.b"}).when_not_matched_insert_all().execute()
+    table.optimize.compact()
+    table.optimize.z_order(["id"])
+    with_delta_rs(tmp_path / "t", mode="overwrite")
+    DeltaTable(str(tmp_path / "t")).restore(1)
+    DeltaTable(str(tmp_path / "t")).create_checkpoint()
+    assert findings(tahoe.Table(str(tmp_path / "t"))) == []

@@ -22,6 +22,7 @@ from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.partitions import parse_partition_value
 from tahoe.protocol.predicate import Predicate, has_unknown
 from tahoe.protocol.schema import Field
+from tahoe.protocol.stats import num_records_of
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.log.deletion_vectors import row_indexes
 from tahoe.table.reading.evaluation import evaluate
@@ -62,6 +63,7 @@ class PhysicalRows:
         missing = [(key, field) for key, field in zip(keys, fields, strict=True) if key not in found]
         if missing or not fields:
             rows = file_rows(snapshot, _physical(snapshot, file), [field for _, field in missing])
+            _check_count(snapshot, file, rows.num_rows)
             if not fields:
                 return no_columns(rows.num_rows)
             for (key, _), column in zip(missing, rows.columns, strict=True):
@@ -105,6 +107,18 @@ def read_row_ids(snapshot: SnapshotState, file: FileAction) -> npt.NDArray[np.in
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail="it has rows without row ids")
     ids: npt.NDArray[np.int64] = found.to_numpy()
     return ids
+
+
+def _check_count(snapshot: SnapshotState, file: FileAction, rows: int) -> None:
+    """Refuse a file with another number of rows than its statistics tell: which rows are left is counted by them.
+
+    Raises:
+        InvalidDataFileError: the error gives both numbers.
+    """
+    known = num_records_of(file.stats)
+    if known is not None and known != rows:
+        detail = f"its statistics tell {known} rows, but it has {rows}; tahoe repair --verify-all-files computes them again"
+        raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=detail)
 
 
 def _physical(snapshot: SnapshotState, file: FileAction) -> DataFile:

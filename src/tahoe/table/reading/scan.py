@@ -290,11 +290,14 @@ def partition_field(snapshot: SnapshotState, name: str) -> Field:
     """The field of a partition column, which must be spelled as in the schema: by another name files have no values.
 
     Raises:
-        InvalidActionError: the schema has no such column.
+        InvalidActionError: the schema has no such column, or it is listed twice.
     """
     field = next((f for f in snapshot.schema if f.name == name), None)
     if field is None:
         detail = f"the table is partitioned by {name}, but its schema has no such column"
+        raise InvalidActionError(table=snapshot.url, action="metaData", detail=detail)
+    if snapshot.partition_columns.count(name) > 1:
+        detail = f"the table is partitioned by {name} more than once"
         raise InvalidActionError(table=snapshot.url, action="metaData", detail=detail)
     return field
 

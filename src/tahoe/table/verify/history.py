@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+
 from tahoe.errors import DeltaError
 from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Remove
 from tahoe.protocol.column_mapping import column_id, physical_name
@@ -20,7 +22,9 @@ from tahoe.protocol.legality import Transition
 from tahoe.protocol.log_files import commit_name
 from tahoe.protocol.row_tracking import FEATURE, assigns_row_ids, enabled_row_tracking
 from tahoe.protocol.schema import walk_fields
-from tahoe.table.verify.file_replay import FileChange, Totals
+from tahoe.table.arrow.parquet import open_parquet
+from tahoe.table.log.delta_log import Log
+from tahoe.table.verify.file_replay import Entry, FileChange, Totals
 from tahoe.table.verify.findings import Finding, Kind, Severity, finding
 
 # Operations that add rows or files as they are elsewhere, and do not take rows over from the files that they remove.
@@ -52,6 +56,7 @@ class _Damage:
 class History:
     """What the commits so far did. `recent` has the versions that removed files, of the last thousands of commits."""
 
+    log: Log
     damage: list[_Damage] = field(default_factory=list)
     recent: dict[str, int] = field(default_factory=dict)
     authors: dict[int, str] = field(default_factory=dict)
@@ -128,6 +133,8 @@ class History:
         if not only_moves and (_is_fresh(change) or not files.absent or not files.added):
             return None
         before, after = (_sum(entry.live_rows for entry in entries) for entries in (files.removed, files.added))
+        if before != after and before is not None and after is not None:  # unless the statistics are wrong
+            before, after = (_sum(self._stored_rows(entry) for entry in entries) for entries in (files.removed, files.added))
         if files.absent and files.added:
             many = after - before if only_moves and before is not None and after is not None else None
             return _doubled(change, self._absent(files), many)
@@ -137,6 +144,15 @@ class History:
         return _damaged(
             change, found, f"{abs(after - before)} rows {'are new or stand twice' if after > before else 'are lost'} since then"
         )
+
+    def _stored_rows(self, entry: Entry) -> int | None:
+        """The live rows of a file by its footer, or by its statistics if it is gone or cannot be read."""
+        try:
+            store, key = self.log.locate(entry.path if "://" in entry.path else f"{self.log.url}/{entry.path}")
+            with open_parquet(store, key) as parquet:
+                return parquet.metadata.num_rows - entry.deleted
+        except (DeltaError, OSError, pa.ArrowException):
+            return entry.live_rows
 
     def _absent(self, files: FileChange) -> str:
         said = []

@@ -103,9 +103,12 @@ class _Replay:
     state: State = field(default_factory=State)
     live: LiveFiles = field(default_factory=lambda: LiveFiles(()))
     totals: Totals = field(default_factory=Totals)
-    history: History = field(default_factory=History)
+    history: History = field(init=False)
     pending: list[_Commit] = field(default_factory=list)
     timestamp_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        self.history = History(self.log)
 
     def add(self, commit: _Commit) -> Iterator[Finding]:
         self.version = commit.file.version
