@@ -27,7 +27,7 @@ INTEGER_BITS: Mapping[str, int] = {"byte": 8, "short": 16, "integer": 32, "long"
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
-_DAY_MICROS = 86_400_000_000
+DAY_MICROS = 86_400_000_000
 
 # The Gregorian calendar repeats every 400 years, so a year outside Python's range is mapped to one inside it.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
@@ -133,7 +133,8 @@ def parse_decimal(text: str, data_type: Decimal) -> PyDecimal:
     Raises:
         ValueError, InvalidOperation: not a number, or too large for the type.
     """
-    return _quantized(PyDecimal(_number_text(text)), data_type)
+    value = PyDecimal(_number_text(text))
+    return _quantized(value, data_type) if value.is_finite() else _refuse(text)
 
 
 def _quantized(value: PyDecimal, data_type: Decimal) -> PyDecimal:
@@ -204,7 +205,7 @@ def parse_timestamp(text: str, zone: tzinfo) -> datetime | int:
         ValueError: not a timestamp.
     """
     naive, suffix = _local_micros(text)
-    return from_micros(naive - _offset_micros(naive, zone_of(suffix) if suffix else zone), UTC)
+    return from_local(naive, zone_of(suffix) if suffix else zone)
 
 
 def parse_timestamp_ntz(text: str) -> datetime | int:
@@ -241,6 +242,23 @@ def _days_since_epoch(year: int, month: int, day: int) -> int:
     return date(inside, month, day).toordinal() - _EPOCH_DAY + (year - inside) // _CYCLE_YEARS * _CYCLE_DAYS
 
 
+def from_local(naive_micros: int, zone: tzinfo) -> datetime | int:
+    """The timestamp of a local time in a zone, which is given in microseconds."""
+    return from_micros(naive_micros - _offset_micros(naive_micros, zone), UTC)
+
+
+def to_local(moment: datetime | int, zone: tzinfo) -> int:
+    """The local time in a zone at a timestamp, in microseconds."""
+    micros = to_micros(moment)
+    known = from_micros(micros, None)
+    utc = (_calendar_twin(micros) if isinstance(known, int) else known).replace(tzinfo=UTC)
+    try:
+        offset = utc.astimezone(zone).utcoffset()
+    except OverflowError:
+        offset = _calendar_twin(micros).replace(tzinfo=UTC).astimezone(zone).utcoffset()
+    return micros + (0 if offset is None else offset // _MICROSECOND)
+
+
 def _offset_micros(naive_micros: int, zone: tzinfo) -> int:
     """The UTC offset of local time. As in Java, a gap uses the offset before it, and an overlap the earlier instant."""
     local = from_micros(naive_micros, None)
@@ -252,8 +270,8 @@ def _offset_micros(naive_micros: int, zone: tzinfo) -> int:
 
 def _calendar_twin(micros: int) -> datetime:
     """The same month, day, weekday and time in a year that Python's calendar includes."""
-    cycle = _CYCLE_DAYS * _DAY_MICROS
-    base = _days_since_epoch(_LATE_CYCLE if micros > 0 else _EARLY_CYCLE, 1, 1) * _DAY_MICROS
+    cycle = _CYCLE_DAYS * DAY_MICROS
+    base = _days_since_epoch(_LATE_CYCLE if micros > 0 else _EARLY_CYCLE, 1, 1) * DAY_MICROS
     return _EPOCH + timedelta(microseconds=base + (micros - base) % cycle)
 
 
@@ -261,6 +279,11 @@ def from_days(days: int) -> date | int:
     """A date from its days since 1970, or the days themselves if Python's calendar does not include it."""
     ordinal = days + _EPOCH_DAY
     return date.fromordinal(ordinal) if 1 <= ordinal <= date.max.toordinal() else days
+
+
+def to_days(value: date | int) -> int:
+    """Days since 1970."""
+    return value if isinstance(value, int) else value.toordinal() - _EPOCH_DAY
 
 
 def from_micros(micros: int, zone: tzinfo | None) -> datetime | int:
@@ -293,7 +316,7 @@ def _far_date_text(days: int) -> str:
 
 
 def _timestamp_text(micros: int, separator: str, *, always_fraction: bool) -> str:
-    days, of_day = divmod(micros, _DAY_MICROS)
+    days, of_day = divmod(micros, DAY_MICROS)
     seconds, fraction = divmod(of_day, 1_000_000)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     digits = f".{fraction:06d}" if always_fraction else f".{fraction:06d}".rstrip("0").rstrip(".")

@@ -2,8 +2,8 @@
 
 They are built from SQL text (`tahoe.sql.predicates`) or Spark's filters, and used for data skipping, row filters and replaceWhere.
 Literals are Python values of the column's type: int, float, bool, str, bytes, `decimal.Decimal`, `datetime.date`,
-`datetime.datetime` (aware in UTC for timestamp, naive for timestamp_ntz). As in Spark, NaN is larger than any other number and equal to
-itself.
+`datetime.datetime` (aware in UTC for timestamp, naive for timestamp_ntz), and the ints of `tahoe.protocol.partitions` for dates and
+timestamps outside of Python's calendar. As in Spark, NaN is larger than any other number and equal to itself.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any, TypeAlias
 from typing import Literal as OneOf
+
+from tahoe.protocol.partitions import to_days, to_micros
 
 Operator: TypeAlias = OneOf["=", "<=>", "<", "<=", ">", ">="]
 
@@ -289,9 +292,18 @@ def order(left: Any, right: Any) -> int:
         left_nan, right_nan = is_nan(left), is_nan(right)
         if left_nan or right_nan:
             return int(left_nan) - int(right_nan)
+    if isinstance(left, date) != isinstance(right, date):
+        left, right = _since_epoch(left), _since_epoch(right)
     if isinstance(left, str) and isinstance(right, str):
         left, right = left.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass")
     return int(left > right) - int(left < right)
+
+
+def _since_epoch(value: Any) -> Any:
+    """A date or timestamp as the int that it would be outside of Python's calendar."""
+    if isinstance(value, datetime):
+        return to_micros(value)
+    return to_days(value) if isinstance(value, date) else value
 
 
 def is_nan(value: Any) -> bool:

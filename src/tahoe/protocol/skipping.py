@@ -47,6 +47,9 @@ from tahoe.protocol.type_widening import changes_of
 # Maxima of strings at least this long may be truncated. The reference truncates at 32 characters, other writers at 16.
 CUT_LENGTH_MIN = 16
 
+# Of longer texts, not every prefix is looked for among the maxima: there are as many as characters.
+CUT_LENGTH_MAX = 256
+
 # A longer IN list is not tested value by value, but looked up by the file's bounds.
 IN_VALUES_MAX = 100
 
@@ -236,8 +239,10 @@ class _Column:
             return Bound("max", self.path, ">=", min(_rounded(value)))
         found = Bound("max", self.path, operator, value)
         if self.name == "string" and len(value) >= CUT_LENGTH_MIN:
-            prefixes = frozenset(value[:end] for end in range(CUT_LENGTH_MIN, len(value) + 1))
-            return Either((found, OneOf("max", self.path, prefixes)))
+            prefixes = frozenset(value[:end] for end in range(CUT_LENGTH_MIN, min(len(value) + 1, CUT_LENGTH_MAX)))
+            is_long = len(value) >= CUT_LENGTH_MAX  # a maximum that is a longer prefix is not less than this one
+            longer = Bound("max", self.path, ">=", value[:CUT_LENGTH_MAX]) if is_long else found
+            return Either((longer, OneOf("max", self.path, prefixes)))
         return found
 
     def _at_least_moment(self, value: datetime, operator: Literal[">", ">="]) -> StatTest:

@@ -7,14 +7,28 @@ by their exact values; timestamps without a time zone are in `zone`.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import tzinfo
 from decimal import Context
 from decimal import Decimal as PyDecimal
 from typing import Any, Literal, TypeAlias
 
-from tahoe.protocol.partitions import INTEGER_BITS, parse_boolean, parse_date, parse_timestamp, parse_timestamp_ntz
+from tahoe.protocol.partitions import (
+    DAY_MICROS,
+    INTEGER_BITS,
+    from_days,
+    from_local,
+    from_micros,
+    parse_boolean,
+    parse_date,
+    parse_timestamp,
+    parse_timestamp_ntz,
+    to_days,
+    to_local,
+    to_micros,
+)
 from tahoe.protocol.predicate import And, Column, Comparison, Constant, IsNull, Not, Operator, Or, Predicate
 from tahoe.protocol.predicate import Literal as PredicateLiteral
 from tahoe.protocol.schema import (
@@ -90,7 +104,7 @@ def place(literal: Value, data_type: DataType, zone: tzinfo) -> Placed | None:
         return _place_decimal(number, data_type) if isinstance(data_type, Decimal) else _place_integer(number, INTEGER_BITS[name])
     if name in ("float", "double"):
         number = _number(literal)
-        return None if number is None else Placed(float(number))
+        return None if number is None else _place_double(number)
     return _place_other(literal, name, zone)
 
 
@@ -104,17 +118,17 @@ def _place_other(literal: Value, name: str, zone: tzinfo) -> Placed | None:
         case "binary", "text":
             return Placed(value.encode())
         case "date", "text":
-            return Placed(_in_calendar(parse_date(value)))
+            return Placed(parse_date(value))
         case "date", "timestamp" | "timestamp_ntz":
-            return _place_in_day(_local(value, zone))
+            return _place_in_day(_local(literal, zone))
         case "timestamp", "text":
-            return Placed(_in_calendar(parse_timestamp(value, zone)))
+            return Placed(parse_timestamp(value, zone))
         case "timestamp", "timestamp_ntz" | "date":
-            return Placed(_local(value, zone).replace(tzinfo=zone).astimezone(UTC))
+            return Placed(from_local(_local(literal, zone), zone))
         case "timestamp_ntz", "text":
-            return Placed(_in_calendar(parse_timestamp_ntz(value)))
+            return Placed(parse_timestamp_ntz(value))
         case "timestamp_ntz", "timestamp_ntz" | "timestamp" | "date":
-            return Placed(_local(value, zone))
+            return Placed(from_micros(_local(literal, zone), None))
         case _:
             return None
 
@@ -151,6 +165,14 @@ def _place_integer(number: PyDecimal, bits: int) -> Placed:
     return Placed(below, exact=below == number)
 
 
+def _place_double(number: PyDecimal | float) -> Placed:
+    """The nearest double. A finite number beyond the last one is none of the infinities, but beside one."""
+    found = float(number)
+    if math.isinf(found) and isinstance(number, PyDecimal):
+        return Placed(-math.inf if found < 0 else sys.float_info.max, exact=False)
+    return Placed(found)
+
+
 def _place_decimal(number: PyDecimal, data_type: Decimal) -> Placed:
     scaled = math.floor(number.scaleb(data_type.scale, _WIDE))
     if abs(scaled) >= 10**data_type.precision:
@@ -159,28 +181,26 @@ def _place_decimal(number: PyDecimal, data_type: Decimal) -> Placed:
     return Placed(below, exact=below == number)
 
 
-def _in_calendar(value: Any) -> Any:
-    """The value if Python's calendar, which ends with the year 9999, can represent it."""
-    if isinstance(value, date):
-        return value
-    raise ValueError(value)
+def _place_in_day(local_micros: int) -> Placed:
+    days, rest = divmod(local_micros, DAY_MICROS)
+    return Placed(from_days(days), exact=rest == 0)
 
 
-def _place_in_day(moment: datetime) -> Placed:
-    return Placed(moment.date(), exact=moment.time() == time())
+def _local(literal: Value, zone: tzinfo) -> int:
+    """A date or a timestamp as local time in the zone, in microseconds."""
+    match literal.kind:
+        case "date":
+            return to_days(literal.value) * DAY_MICROS
+        case "timestamp":
+            return to_local(literal.value, zone)
+        case _:
+            return to_micros(literal.value)
 
 
-def _local(value: Any, zone: tzinfo) -> datetime:
-    """A date or a timestamp as local time in the zone."""
-    if isinstance(value, datetime):
-        return value if value.tzinfo is None else value.astimezone(zone).replace(tzinfo=None)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day)
-    raise ValueError(value)
-
-
-def between_values(symbol: Operator, column: Column, placed: Placed) -> Predicate:
-    """A comparison with a literal that is not a value of the column's type, by its position among them."""
+def compared_at(symbol: Operator, column: Column, placed: Placed) -> Predicate:
+    """A comparison with a literal by its position among the values of the column's type."""
+    if placed.exact and not placed.beyond:
+        return Comparison(symbol, column, PredicateLiteral(placed.at))
     if symbol == "<=>":
         return Constant(False)
     if symbol == "=":

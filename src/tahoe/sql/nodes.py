@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal as PyDecimal
 from decimal import InvalidOperation
 from numbers import Integral, Real
@@ -19,7 +19,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from tahoe.errors import ColumnNotFoundError, InvalidPredicateError
-from tahoe.protocol.partitions import single_precision
+from tahoe.protocol.partitions import from_micros, single_precision, to_micros
 from tahoe.protocol.predicate import Column
 from tahoe.protocol.schema import (
     BINARY,
@@ -93,7 +93,7 @@ class NodeReader:
 
     def parse(self) -> Node:
         try:
-            statements = Dialect().parse_into(exp.Condition, self.text)
+            statements = Dialect().parse_into(exp.Condition, self.encodable(self.text))
         except SqlglotError as error:
             raise self.refuse(_syntax_detail(error)) from error
         if len(statements) != 1 or statements[0] is None:
@@ -144,16 +144,24 @@ class NodeReader:
             case PyDecimal():
                 return Value("number", value)
             case str():
-                return Value("text", value)
+                return Value("text", self.encodable(value))
             case bytes():
                 return Value("binary", value)
             case datetime() if value != value:
                 return Value("null", None)
             case datetime():
-                return Value("timestamp_ntz" if value.tzinfo is None else "timestamp", value)
+                return Value("timestamp_ntz", value) if value.tzinfo is None else Value("timestamp", _in_utc(value))
             case date():
                 return Value("date", value)
         raise self.refuse(f"expected a number, a text, a date or a timestamp, found a value of type {type(value).__name__}")
+
+    def encodable(self, text: str) -> str:
+        """A text that files can have. A half of a surrogate pair, which Python's texts can have, has no bytes in UTF-8."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise self.refuse(f"{text[error.start]!r} is no character: UTF-8 does not have it") from error
+        return text
 
     def required_literal(self, node: Node) -> Value:
         literal = self.literal(node)
@@ -251,6 +259,14 @@ class NodeReader:
         if found is None:
             raise self.refuse(f"{what} has type {data_type} and cannot be compared with the {literal.kind} {_shown(literal.value)}")
         return found
+
+
+def _in_utc(moment: datetime) -> datetime | int:
+    """The same moment in UTC, where it may be outside of Python's calendar."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return from_micros(to_micros(moment), UTC)
 
 
 def _shown(value: Any) -> str:

@@ -37,7 +37,7 @@ from tahoe.protocol.predicate import (
 from tahoe.protocol.predicate import Literal as PredicateLiteral
 from tahoe.protocol.schema import BOOLEAN, STRING, DataType, Struct
 from tahoe.sql.expressions import ExpressionReader
-from tahoe.sql.literals import Value, between_values, false_unless_null
+from tahoe.sql.literals import Value, compared_at, false_unless_null
 from tahoe.sql.nodes import Dialect, Node, NodeReader, column_path, sql_of
 
 
@@ -273,9 +273,7 @@ class _Reader(NodeReader):
         placed = self.placed(literal, data_type, ".".join(column.path))
         if placed is None:
             return Comparison(symbol, column, PredicateLiteral(None))
-        if placed.exact and not placed.beyond:
-            return Comparison(symbol, column, PredicateLiteral(placed.at))
-        return between_values(symbol, column, placed)
+        return compared_at(symbol, column, placed)
 
 
 _READERS: tuple[tuple[type[Any], Callable[[_Reader, Node], Predicate]], ...] = (

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
-from decimal import ROUND_HALF_UP, Context, InvalidOperation
-from decimal import Decimal as PyDecimal
 from functools import reduce
 from typing import Any
 
@@ -19,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.protocol.expressions import Call, Expression, Reference, Value, references
-from tahoe.protocol.partitions import parse_boolean, parse_date, parse_timestamp, parse_timestamp_ntz
+from tahoe.protocol.partitions import DAY_MICROS, parse_boolean, parse_date, parse_timestamp, parse_timestamp_ntz
 from tahoe.protocol.schema import BOOLEAN, DATE, DOUBLE, FLOAT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal
 from tahoe.table.arrow.chunks import one_array
+from tahoe.table.arrow.decimals import DOUBLE_DIGITS, of_scale, rounded_decimal, wide
 from tahoe.table.arrow.types import arrow_type
 
 # What a computation raises if a value is not possible: too large, divided by zero, not a number.
@@ -166,22 +165,12 @@ def _as_long(values: pa.Array) -> pa.Array:
     return pa.array(longs, mask=np.asarray(values.is_null()))
 
 
-# No double has more digits before or after its point, as it is written.
-_DOUBLE_DIGITS = 345
-_HALF_UP = Context(prec=2 * _DOUBLE_DIGITS, rounding=ROUND_HALF_UP)
-
-
-def _of_scale(value: float, scale: int) -> PyDecimal:
-    """A double, as it is written, with so many digits behind the point."""
-    return PyDecimal(repr(value)).quantize(PyDecimal(1).scaleb(-scale), context=_HALF_UP)
-
-
 def _rounded(call: Call, values: pa.Array) -> pa.Array:
     """ROUND of doubles: half up, of the number as it is written."""
-    digits = max(-_DOUBLE_DIGITS, min(call.options[0], _DOUBLE_DIGITS))
+    digits = max(-DOUBLE_DIGITS, min(call.options[0], DOUBLE_DIGITS))
 
     def of(value: float) -> float:
-        return value if value - value != 0 else float(_of_scale(value, digits))
+        return value if value - value != 0 else float(of_scale(value, digits))
 
     return pa.array([None if value is None else of(value) for value in values.to_pylist()], values.type)
 
@@ -264,14 +253,14 @@ def _cast(call: Call, values: pa.Array) -> pa.Array:
         encoded = values.dictionary_encode()
         parsed = [_PARSERS[kind](text, zone) for text in encoded.dictionary.to_pylist()]
         return pa.array(parsed, wanted).take(encoded.indices)
+    if isinstance(kind, Decimal) and not pa.types.is_temporal(given):
+        return rounded_decimal(values, wanted)
     if pa.types.is_string(given):
         return _number_of(values).cast(wanted)
     if pa.types.is_timestamp(given) or pa.types.is_date(given):
         return moment(values, kind, zone)
-    if isinstance(kind, Decimal):
-        return _as_decimal(values, kind)
     if pa.types.is_integer(wanted) and (pa.types.is_floating(given) or pa.types.is_decimal(given)):
-        return pc.trunc(values).cast(wanted)
+        return pc.trunc(values if pa.types.is_floating(given) else wide(values)).cast(wanted)
     return values.cast(wanted, safe=kind not in (FLOAT, DOUBLE))
 
 
@@ -308,25 +297,15 @@ def moment(values: pa.Array, kind: DataType, zone: tzinfo) -> pa.Array:
         before = pc.assume_timezone(local, name, ambiguous="earliest", nonexistent="earliest")
         # a time that clocks leave out is as long after the change as it is after the last time before it
         return pc.add(before, pc.subtract(local, pc.local_timestamp(before)))
-    return pc.floor_temporal(local, unit="day").cast(pa.date32()) if kind == DATE else local
+    if kind == DATE:
+        days = pc.fill_null(local.cast(pa.int64()), 0).to_numpy(zero_copy_only=False) // DAY_MICROS
+        return pa.array(days.astype(np.int32), mask=np.asarray(local.is_null())).cast(pa.date32())
+    return local
 
 
 def zone_name(zone: tzinfo) -> str:
     """The name of a time zone for Arrow."""
     return str(zone).removeprefix("UTC") or "UTC"
-
-
-def _as_decimal(values: pa.Array, kind: Decimal) -> pa.Array:
-    if pa.types.is_decimal(values.type):
-        rounded = values if values.type.scale <= kind.scale else pc.round(values, kind.scale, round_mode="half_towards_infinity")
-        return rounded.cast(arrow_type(kind))
-    if not pa.types.is_floating(values.type):
-        return values.cast(pa.decimal128(38, 0)).cast(arrow_type(kind))
-    try:
-        numbers = [None if v is None else _of_scale(v, kind.scale) for v in values.to_pylist()]
-    except InvalidOperation as error:
-        raise OverflowError(f"a number does not fit into {kind}") from error
-    return pa.array(numbers, arrow_type(kind))
 
 
 # --- dates

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC
+from decimal import Decimal as PyDecimal
 from typing import Any
 
 import numpy as np
@@ -14,18 +16,23 @@ import pyarrow.compute as pc
 from tahoe.errors import ExpressionFailedError
 from tahoe.protocol.predicate import (
     And,
+    Column,
     Comparison,
     Computed,
     Constant,
     In,
     IsNull,
     Not,
+    Operator,
     Or,
     Predicate,
     StartsWith,
     Unknown,
     has_computed,
 )
+from tahoe.protocol.schema import BYTE, INTEGER, LONG, SHORT, DataType, Decimal
+from tahoe.sql.literals import Value as Number
+from tahoe.sql.literals import compared_at, place
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.computation import IMPOSSIBLE, column_values, compute
 from tahoe.table.arrow.conditions import condition_of_arrow
@@ -35,7 +42,7 @@ def evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
     """The predicate's value for each row; null is SQL's NULL, which a filter treats as false.
 
     Raises:
-        ExpressionFailedError: a computed part has no value for a row.
+        ExpressionFailedError: a part has no value for a row, or Arrow cannot compare its literal.
     """
     return one_array(_evaluate(predicate, table))
 
@@ -46,20 +53,39 @@ def _evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
             return pa.repeat(pa.scalar(value, pa.bool_()), table.num_rows)
         case Unknown():
             return pa.nulls(table.num_rows, pa.bool_())
-        case Computed():
-            return _computed(predicate, table)
         case Not(part):
             return pc.invert(_evaluate(part, table))
         case And(parts) | Or(parts):
             return _combined(parts, table, is_and=isinstance(predicate, And))
+        case _:
+            try:
+                return _part(predicate, table)
+            except IMPOSSIBLE as error:
+                raise ExpressionFailedError(expression=_shown(predicate), detail=str(error)) from error
+
+
+def _part(predicate: Comparison | IsNull | In | StartsWith | Computed, table: pa.Table) -> pa.Array:
+    match predicate:
+        case Computed(rule):
+            return condition_of_arrow(rule, table) if isinstance(rule, pc.Expression) else compute(rule, table)
         case IsNull(column):
             return pc.is_null(column_values(table, column.path))
         case StartsWith(column, prefix):
             return pc.starts_with(column_values(table, column.path), prefix)
         case In(column, candidates):
             return _is_in(column_values(table, column.path), candidates)
-        case Comparison():
-            return compare(predicate.operator, column_values(table, predicate.column.path), predicate.literal.value)
+        case Comparison(operator, column, literal):
+            return compare(operator, column_values(table, column.path), literal.value)
+
+
+def _shown(predicate: Comparison | IsNull | In | StartsWith | Computed) -> str:
+    match predicate:
+        case Computed(text=text):
+            return text
+        case Comparison(operator, column, literal):
+            return f"{'.'.join(column.path)} {operator} {literal.value!r}"
+        case _:
+            return f"a condition on {'.'.join(predicate.column.path)}"
 
 
 def _combined(parts: Sequence[Predicate], table: pa.Table, *, is_and: bool) -> pa.Array:
@@ -75,15 +101,6 @@ def _combined(parts: Sequence[Predicate], table: pa.Table, *, is_and: bool) -> p
         spread = pc.replace_with_mask(pa.repeat(pa.scalar(is_and), table.num_rows), undecided, found)
         result = (pc.and_kleene if is_and else pc.or_kleene)(result, spread)
     return result
-
-
-def _computed(predicate: Computed, table: pa.Table) -> pa.Array:
-    if isinstance(predicate.rule, pc.Expression):
-        return condition_of_arrow(predicate.rule, table)
-    try:
-        return compute(predicate.rule, table)
-    except IMPOSSIBLE as error:
-        raise ExpressionFailedError(expression=predicate.text, detail=str(error)) from error
 
 
 # Longer lists are looked up in a hash table instead of compared one by one.
@@ -124,9 +141,10 @@ _COMPARE: dict[str, Callable[[Any, Any], pa.Array]] = {
     ">=": pc.greater_equal,
 }
 _TRUE_FOR_NAN = frozenset({">", ">="})
+_INTEGERS: Mapping[int, DataType] = {8: BYTE, 16: SHORT, 32: INTEGER, 64: LONG}
 
 
-def compare(operator: str, values: pa.Array, literal: Any) -> pa.Array:
+def compare(operator: Operator, values: pa.Array, literal: Any) -> pa.Array:
     """`values operator literal`. NaN equals NaN and is greater than all other numbers."""
     if operator == "<=>":
         return pc.is_null(values) if literal is None else pc.fill_null(compare("=", values, literal), False)
@@ -137,17 +155,31 @@ def compare(operator: str, values: pa.Array, literal: Any) -> pa.Array:
         nan = pc.is_nan(values)  # null for null, as every comparison is
         number = pc.invert(nan)
         return {"=": nan, ">=": nan, "<": number, "<=": pc.or_(nan, number), ">": pc.and_(nan, number)}[operator]
-    result = _COMPARE[operator](values, pa.scalar(literal, _literal_type(values.type, literal)))
+    kind = _literal_type(values.type, literal)
+    if kind is None and (pa.types.is_integer(values.type) or pa.types.is_decimal(values.type)):
+        return _compare_by_place(operator, values, literal)
+    result = _COMPARE[operator](values, pa.scalar(literal, kind))
     return pc.or_(result, pc.is_nan(values)) if floating and operator in _TRUE_FOR_NAN else result
 
 
+def _compare_by_place(operator: Operator, values: pa.Array, literal: Any) -> pa.Array:
+    """A comparison of exact numbers with one that is none of their type's: Arrow has no wider type for the largest."""
+    kind = values.type
+    exact_type = Decimal(kind.precision, kind.scale) if pa.types.is_decimal(kind) else _INTEGERS[kind.bit_width]
+    number = PyDecimal(literal)
+    placed = place(Number("number", number if number.is_finite() else float(number)), exact_type, UTC)
+    assert placed is not None, "every number has a place"
+    return _evaluate(compared_at(operator, Column(("",)), placed), pa.table({"": values}))
+
+
 def _literal_type(kind: pa.DataType, literal: Any) -> pa.DataType | None:
-    """The column's type if the literal is exactly one of its values; otherwise None, and Arrow compares in a wider type."""
+    """The column's type if the literal is exactly one of its values; None otherwise."""
     try:
         as_kind = pa.scalar(literal, kind)
+        is_counted = pa.types.is_temporal(kind) and isinstance(literal, int)  # outside of Python's calendar
+        return kind if (as_kind.value if is_counted else as_kind.as_py()) == literal else None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return None
-    return kind if as_kind.as_py() == literal else None
 
 
 def overlap(low: pa.Array, high: pa.Array, least: Sequence[Any], greatest: Sequence[Any]) -> pa.Array:

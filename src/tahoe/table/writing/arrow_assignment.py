@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from tahoe.errors import NotNullViolationError, SchemaMismatchError, UnsupportedOperationError
 from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.partitions import may_be_stored_as_null
-from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, Array, DataType, Decimal, Field, Map, Struct
 from tahoe.table.arrow.computation import moment
+from tahoe.table.arrow.decimals import exact_decimal
 from tahoe.table.arrow.types import arrow_schema, arrow_type
 
 # The declared type of a string column.
@@ -98,6 +99,8 @@ def _assigned(values: pa.Array, wanted: DataType, path: Sequence[str], into: _In
             raise pa.ArrowInvalid("the writer without Spark does not write variants")
         case _ if _needs_zone(given, wanted):
             return moment(values, wanted, into.zone).cast(arrow_type(wanted))
+        case Decimal() if pa.types.is_decimal(given) or pa.types.is_integer(given):
+            return exact_decimal(values, arrow_type(wanted))
         case _:
             return values.cast(arrow_type(wanted))
 
