@@ -50,21 +50,29 @@ def _errors() -> Iterator[str]:
     yield "# Errors\n"
     yield "Every error of tahoe is a class of `tahoe.errors` below `DeltaError`. Its text says what happened, and what to do next. Words in"
     yield "braces are the error's parameters: `error.parameters` has their values. Under Spark an error is also an exception of PySpark.\n"
-    for kind in sorted(_leaves(DeltaError), key=lambda kind: (kind.condition, kind.__name__)):
+    for kind in sorted(_public(DeltaError), key=lambda kind: (kind.condition, kind.__name__)):
         yield f"(error-{kind.__name__.lower()})=\n## {kind.condition}\n"
         yield f"`tahoe.errors.{kind.__name__}`\n"
         if kind.__doc__ and kind.__doc__ != kind.__base__.__doc__:
             yield inspect.cleandoc(kind.__doc__).partition("\n\n")[0] + "\n"
-        yield f"> {_braced(kind.what.strip())}\n"
-        yield f"**What to do:** {_braced(kind.todo)}\n"
+        if kind.what != DeltaError.what:  # else it is only the base of others
+            yield f"> {_braced(kind.what.strip())}\n"
+            yield f"**What to do:** {_braced(kind.todo)}\n"
         above = [base.__name__ for base in kind.__mro__[1:] if isinstance(base, type) and issubclass(base, DeltaError)]
-        yield f"SQLSTATE `{kind.sqlstate}`, PySpark's `{kind.pyspark_class}`, below {', '.join(_code(name) for name in above)}.\n"
+        yield f"SQLSTATE `{kind.sqlstate}`, PySpark's `{kind.pyspark_class}`{_listed(', below', above)}.\n"
+        below = sorted(each.__name__ for each in kind.__subclasses__() if hasattr(errors, each.__name__))
+        if below:
+            yield f"Below it{_listed(' are', [f'[`{name}`](#error-{name.lower()})' for name in below])}.\n"
 
 
-def _leaves(kind: type[DeltaError]) -> set[type[DeltaError]]:
-    """The classes that are raised: those with a condition of their own, which are public."""
-    found = {kind} if "what" in vars(kind) and kind is not DeltaError and hasattr(errors, kind.__name__) else set()
-    return found.union(*(_leaves(below) for below in kind.__subclasses__()))
+def _public(kind: type[DeltaError]) -> set[type[DeltaError]]:
+    """The classes of `tahoe.errors`, those that only have others below them among them: users catch by them."""
+    found = {kind} if hasattr(errors, kind.__name__) else set()
+    return found.union(*(_public(below) for below in kind.__subclasses__()))
+
+
+def _listed(before: str, names: list[str]) -> str:
+    return f"{before} {', '.join(name if name.startswith('[') else _code(name) for name in names)}" if names else ""
 
 
 def _braced(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -50,6 +51,16 @@ METHODS = [
 @pytest.mark.parametrize(("method", "code"), METHODS)
 def test_a_method_has_an_example(method: str, code: str) -> None:
     assert re.search(rf"\.{method}\b", code), "add it to docs/reference/deltatable.md or table.md"
+
+
+def test_the_page_of_the_api_shows_what_users_call_and_nothing_else() -> None:
+    """Sphinx leaves out what has no docstring, and shows what other rings use."""
+    page = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    for owner in OWNERS[WITHOUT_SPARK]:
+        (hidden,) = re.findall(rf"autoclass:: tahoe\S*\.{owner.__name__}\n(?: +:(?!exclude).*\n)*(?: +:exclude-members: (.+)\n)?", page)
+        names = {name for name in dir(owner) if not name.startswith("_")}
+        assert set(filter(None, hidden.split(", "))) == names & NOT_FOR_USERS
+        assert [name for name in names - NOT_FOR_USERS if not inspect.getattr_static(owner, name).__doc__] == []
 
 
 FOR_CONTRIBUTORS = {"ARCHITECTURE.md", "STYLE.md", "TESTING.md", "PROFILE.md"}

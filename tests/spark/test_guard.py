@@ -8,7 +8,8 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import tahoe
-from tahoe.errors import DeltaAnalysisError, UnsupportedOperationError
+from tahoe.errors import DeltaAnalysisError, IncompatibleFormatError, UnsupportedOperationError
+from tahoe.spark.jvm.setting_names import CHECK_FORMAT
 from tahoe.storage.background import finish_background
 
 pytestmark = pytest.mark.every_spark
@@ -77,6 +78,58 @@ def test_other_formats_cannot_be_written_into_a_table(spark, table):
     with pytest.raises(UnsupportedOperationError):  # Spark computes these subqueries once, and puts them above the command
         merged.write.mode("overwrite").parquet(place)
     assert everything(place) == before
+
+
+READS = {
+    "parquet": lambda spark, place: spark.read.parquet(place),
+    "with a schema": lambda spark, place: spark.read.schema("id LONG").parquet(place),
+    "load": lambda spark, place: spark.read.format("parquet").load(place),
+    "option": lambda spark, place: spark.read.format("PARQUET").option("path", place).load(),
+    "one of several": lambda spark, place: spark.read.parquet(f"{place}_beside", place),
+    "partition": lambda spark, place: spark.read.parquet(f"{place}/p=0"),
+    "files of a partition": lambda spark, place: spark.read.parquet(f"{place}/p=0/*.parquet"),
+    "all partitions": lambda spark, place: spark.read.parquet(f"{place}/*"),
+    "some partitions": lambda spark, place: spark.read.parquet(f"{place}/p={{0,1}}"),
+    "SQL": lambda spark, place: spark.sql(f"SELECT * FROM parquet.`{place}`"),
+    "subquery": lambda spark, place: spark.sql(f"SELECT (SELECT count(*) FROM parquet.`{place}`)"),
+    "WITH": lambda spark, place: spark.sql(f"WITH w AS (SELECT * FROM parquet.`{place}`) SELECT * FROM w"),
+    "table": lambda spark, place: spark.read.table(f"parquet.`{place}`"),
+    "view": lambda spark, place: spark.sql(f"CREATE TEMPORARY VIEW of_files USING parquet OPTIONS (path '{place}')"),
+    "stream": lambda spark, place: spark.readStream.schema("id LONG").parquet(place),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_tables_folder_is_not_read_as_parquet_unless_the_session_says_so(spark, table, read):
+    """Its files have rows that were deleted or replaced. The reference returns them without a word."""
+    place = folder(spark, table)
+    spark.range(3).write.mode("overwrite").parquet(f"{place}_beside")
+    spark.sql(f"DELETE FROM {table} WHERE id = 0")
+    with pytest.raises(IncompatibleFormatError, match=r'format\("delta"\)'):
+        READS[read](spark, place)
+    spark.conf.set(CHECK_FORMAT.name, "false")
+    refused = None
+    try:
+        READS[read](spark, place)
+    except Exception as error:  # Spark has reasons of its own to refuse some of them
+        refused = error
+    finally:
+        spark.conf.unset(CHECK_FORMAT.name)
+        spark.catalog.dropTempView("of_files")
+    assert not isinstance(refused, IncompatibleFormatError)
+
+
+def test_single_files_of_a_table_and_other_folders_are_read_as_parquet(spark, table):
+    place = folder(spark, table)
+    files = spark.table(table).inputFiles()
+    assert spark.read.parquet(files[0]).count() > 0
+    assert spark.read.parquet(*files).count() == 4
+    assert spark.sql(f"SELECT * FROM parquet.`{files[0]}`").count() > 0
+    tahoe.Table(place).create_checkpoint()
+    assert spark.read.parquet(f"{place}/_delta_log/*.checkpoint.parquet").count() > 2
+    assert spark.read.text(place).count() > 0
+    with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
+        spark.read.parquet(f"{place}/nowhere")
 
 
 def test_another_format_cannot_take_a_tables_name(spark, table):

@@ -56,7 +56,7 @@
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
     │   ├── StatementSyntaxError          the SQL cannot be parsed; below it MutuallyExclusiveClausesError
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
-    │       OperationNotAllowedError, StreamTimeTravelError
+    │       OperationNotAllowedError, StreamTimeTravelError, IncompatibleFormatError
     ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError

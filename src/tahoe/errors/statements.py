@@ -120,6 +120,19 @@ class UnsupportedOperationError(DeltaAnalysisError):
     todo = "{remedy}"
 
 
+class IncompatibleFormatError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_FORMAT"
+    sqlstate = "22000"
+    what = (
+        "{path} cannot be read as Parquet, because {table} is a Delta table: its files also have rows that were deleted or replaced, "
+        "and its folder has files of other kinds."
+    )
+    todo = (
+        'Read the table with format("delta"), or as delta.`path` in SQL. To read the rows of all files nevertheless, set '
+        "{setting} = false. A single file that is named can always be read."
+    )
+
+
 # Writes without Spark and over Spark Connect both pass rows through Arrow, so both lack the same operations.
 WITH_SPARKS_ENGINE = 'Use format("delta") in a Spark session with its own JVM, SparkSession.builder.master(...), after tahoe.enable(spark).'
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from tahoe.spark.api import commands, statements, table_functions
-from tahoe.spark.ddl import alter_table, catalog, show_describe
+from tahoe.spark.ddl import alter_table, catalog, guard, show_describe
 from tahoe.spark.jvm.cancellation import interruptible
 from tahoe.spark.jvm.failures import to_java
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, returned
@@ -129,6 +129,10 @@ class Source:
     @_answering
     def command(self, session: JavaObject, name: str, plan: JavaObject) -> JavaObject | None:
         return commands.instead_of(Gateway.of(session), name, plan)
+
+    @_answering
+    def readsFiles(self, session: JavaObject, path: str, table: str) -> None:  # noqa: N802  Java's name
+        guard.check_read(Gateway.of(session).settings(), path, table)
 
     @_answering
     def run(self, session: JavaObject, plan: JavaObject) -> JavaObject:

@@ -1,7 +1,7 @@
-"""Refuses Spark's own statements that would damage a Delta table or only seem to change it, before they run.
+"""Refuses Spark's own statements that would damage a Delta table, only seem to change it, or read it wrongly, before they run.
 
 To Spark, a table's folder is a folder of Parquet files, and the catalog's entry is the table. Statements that write files there, or that
-change only the entry, bypass the log.
+change only the entry, bypass the log, and a query of the files also reads rows that were deleted or replaced.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tahoe.errors import UnsupportedOperationError
+from tahoe.errors import IncompatibleFormatError, UnsupportedOperationError
 from tahoe.protocol.log_files import LOG_FOLDER
+from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.catalog_entries import nearest_with
+from tahoe.spark.jvm.flags import is_false
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.guarded_commands import GuardedCommand, guarded_command
 from tahoe.spark.jvm.table_cache import open_table
@@ -70,6 +72,9 @@ _REFUSALS: Mapping[str, _Refusal] = {
 
 _SET_LOCATION = "AlterTableSetLocationCommand"
 
+# CREATE TEMPORARY VIEW ... USING, which reads files.
+_VIEW = "CreateTempViewUsing"
+
 # Commands that write files into a folder, or make it the folder of a table, and what an error calls them.
 _INTO_FOLDERS: Mapping[str, str] = {
     "InsertIntoHadoopFsRelationCommand": "Writing files",
@@ -91,14 +96,31 @@ def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
         name: the simple name of the command's class.
 
     Raises:
-        UnsupportedOperationError: with what to do instead.
+        UnsupportedOperationError, IncompatibleFormatError: with what to do instead.
     """
+    if name == _VIEW and str(plan.provider()).lower() == "parquet":
+        path = gateway.dict(plan.options()).get("path")
+        if path is not None and (table := nearest_with(gateway, path, LOG_FOLDER)) is not None:
+            check_read(gateway.settings(), path, table)
     if name in _REFUSALS or name in _INTO_FOLDERS:
         check_command(
             guarded_command(gateway, name, plan),
             is_table=lambda location: open_table(gateway.spark, location).exists(),
             table_around=lambda folder: nearest_with(gateway, folder, LOG_FOLDER),
         )
+
+
+def check_read(settings: Mapping[str, str], path: str, table: str) -> None:
+    """Refuse to read a table's folder as a folder of Parquet files, unless the session allows it.
+
+    Args:
+        path: as the reader names it: the folder, a partition, or a pattern of its files.
+
+    Raises:
+        IncompatibleFormatError: it is not allowed.
+    """
+    if not is_false(settings.get(setting_names.CHECK_FORMAT.name)):
+        raise IncompatibleFormatError(path=path, table=table, setting=setting_names.CHECK_FORMAT.name)
 
 
 def check_command(command: GuardedCommand, *, is_table: Callable[[str], bool], table_around: Callable[[str], str | None]) -> None:

@@ -65,6 +65,13 @@ FEED_SCHEMA_MODE = _delta(
     "(`latest`, `legacy`)",
 )
 
+CHECK_FORMAT = _delta(
+    "formatCheck.enabled",
+    "true",
+    "refuse to [read a table's folder as Parquet](../reference/reading.md#a-tables-files-as-parquet); a setting of Databricks that the "
+    "reference does not have: it reads the rows of all files",
+)
+
 # --- writes
 
 DEFAULT_PROPERTIES = _delta("properties.defaults.", "", "followed by the name of a property without `delta.`: its value for new tables")

@@ -141,18 +141,22 @@ class TableReader:
 
     @property
     def version(self) -> int:
+        """The number of the newest version."""
         return self.snapshot().version
 
     @property
     def schema(self) -> Struct:
+        """The schema of the newest version: `table.schema.names`."""
         return self.snapshot().schema
 
     @property
     def protocol(self) -> Protocol:
+        """The protocol of the newest version: its reader and writer versions and features."""
         return self.snapshot().protocol
 
     @property
     def properties(self) -> Mapping[str, str]:
+        """The table properties of the newest version that are set."""
         return self.snapshot().properties
 
     @takes(filter=FILTER)

@@ -27,6 +27,7 @@ class MergeBuilder:
 
     @property
     def url(self) -> str:
+        """The table's location."""
         return self._request.table
 
     def __repr__(self) -> str:

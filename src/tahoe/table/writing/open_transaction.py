@@ -101,6 +101,7 @@ class OpenTransaction:
 
     @property
     def url(self) -> str:
+        """The table's location."""
         return self.table.url
 
     def __repr__(self) -> str:

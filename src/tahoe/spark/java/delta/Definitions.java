@@ -40,7 +40,8 @@ public class Definitions {
 
   /**
    * Runs before names are resolved: replaces ADD CONSTRAINT ... CHECK on a Delta table with a plan that Spark passes to the catalog as a
-   * table change, because Spark's own plan reads the table as a query does. Passes the start of a stream to Python, which may refuse it.
+   * table change, because Spark's own plan reads the table as a query does. Passes the start of a stream to Python, which may refuse it, and
+   * what {@link Reads} finds.
    */
   public static class Early extends Rule {
     private final SparkSession session;
@@ -49,6 +50,7 @@ public class Definitions {
 
     public TreeNode apply(TreeNode plan) {
       if (plan instanceof WriteToStreamStatement) Ask.answer(Ask.python.command(session, "WriteToStreamStatement", (LogicalPlan) plan));
+      Reads.check(session, (LogicalPlan) plan);
       if (!(plan instanceof AddCheckConstraint)) return plan;
       AddCheckConstraint statement = (AddCheckConstraint) plan;
       LogicalPlan broken = statement.child();  // the query for the rows that violate the condition

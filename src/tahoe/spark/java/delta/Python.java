@@ -104,6 +104,9 @@ public interface Python {
   /** {@code api.commands.instead_of}: the plan to run instead of a command; null to run the command itself. */
   Object command(SparkSession session, String name, LogicalPlan plan);
 
+  /** {@code ddl.guard.check_read}: refuses to read a folder as Parquet that is the folder of a table, unless the session says so. */
+  Object readsFiles(SparkSession session, String path, String table);
+
   /** {@code api.commands.run}: runs the statement of a {@link Command}. Returns a Seq of rows. */
   Object run(SparkSession session, LogicalPlan plan);
 
