@@ -28,8 +28,9 @@ from tahoe.protocol.features import (
     setting,
     supports,
 )
+from tahoe.protocol.kept_marks import NO_IDS
 from tahoe.protocol.properties import APPEND_ONLY, ENABLE_IN_COMMIT_TIMESTAMPS, ENABLEMENT
-from tahoe.protocol.row_tracking import DOMAIN, MATERIALISED, NO_IDS, enabled_row_tracking, high_water_mark
+from tahoe.protocol.row_tracking import DOMAIN, MATERIALISED, enabled_row_tracking, high_water_mark
 from tahoe.protocol.schema import Array, Map, Struct, check_unique_names, walk_fields
 
 
@@ -289,8 +290,9 @@ def _clustering(change: Transition) -> Iterator[str]:
 
 
 def _identity_marks(change: Transition) -> Iterator[str]:
-    """A high-water mark that goes back: its values would be given to rows again."""
-    if change.before is None or not change.has(Metadata) or change.before.metadata.id != change.after.metadata.id:
+    """A high-water mark that goes back: its values would be given to rows again. A table that is replaced may begin anew."""
+    is_replaced = change.info is not None and str(change.info.fields.get("operation")).startswith(("CREATE", "REPLACE", "CLONE"))
+    if change.before is None or is_replaced or not change.has(Metadata) or change.before.metadata.id != change.after.metadata.id:
         return
     known = {field.name: field.metadata for field in change.before.metadata.schema}
     for field in change.after.metadata.schema:

@@ -150,7 +150,7 @@ class History:
         try:
             store, key = self.log.locate(entry.path if "://" in entry.path else f"{self.log.url}/{entry.path}")
             with open_parquet(store, key) as parquet:
-                return parquet.metadata.num_rows - entry.deleted
+                return int(parquet.metadata.num_rows) - entry.deleted
         except (DeltaError, OSError, pa.ArrowException):
             return entry.live_rows
 
