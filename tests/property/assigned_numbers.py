@@ -172,7 +172,7 @@ class NumbersOfRows:
 def declaration(info: CommitInfo, before: Sequence[int]) -> int:
     """Which statement has declared the columns of a version, by the versions before it."""
     operation, parameters = info.fields.get("operation"), info.fields.get("operationParameters") or {}
-    if operation == CREATED:
+    if str(operation).startswith(CREATED) or operation == "CREATE TABLE":
         return max(before, default=-1) + 1
     return before[int(parameters["version"])] if operation == "RESTORE" else before[-1]
 

@@ -18,7 +18,7 @@ from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.reading.table_reader import TableReader
-from tahoe.table.writing.feature_traces import check_files, check_history_matters, users_domains, wait_for
+from tahoe.table.writing.feature_traces import check_files, check_history_matters, other_domains, wait_for
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
@@ -69,16 +69,16 @@ def drop_feature(
 
 
 def _switch_off(table: TableReader, feature: Feature, engine: str | None) -> bool:
-    """Disable a reader feature's properties, and remove the domains of users. Returns whether anything changed."""
+    """Disable a reader feature's properties, and remove the domains that no feature has. Returns whether anything changed."""
     snapshot = table.snapshot()
     known = [found for name in feature.properties if (found := find_property(name)) is not None and not found.is_internal]
     switched = [found.name for found in known if found.name in snapshot.properties] if feature.is_reader_feature else []
-    domains = users_domains(feature, snapshot)
+    domains = other_domains(feature, snapshot)
     if not (switched or domains):
         return False
     with TransactionBuilder(table, engine=engine) as changes:
         if switched:
             changes.unset_properties(switched)
         for name in domains:
-            changes.set_domain(name, None)
+            changes._remove_domain(name)
     return True

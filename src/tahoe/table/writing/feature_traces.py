@@ -22,9 +22,6 @@ from tahoe.table.reading.tags import holding_tags, shown_names
 
 _VECTORS, _V2_CHECKPOINTS, _DOMAINS, _PROTECTION = "deletionVectors", "v2Checkpoint", "domainMetadata", "checkpointProtection"
 
-# Domains with this prefix belong to features. Protocol: "Domain Metadata".
-SYSTEM_DOMAINS = "delta."
-
 
 def check_given_up(feature: Feature, snapshot: Snapshot, *, truncate_history: bool) -> None:
     """Refuse to drop a feature that files or domains still use, or the history if it is to be truncated.
@@ -35,10 +32,10 @@ def check_given_up(feature: Feature, snapshot: Snapshot, *, truncate_history: bo
     """
     check_history_matters(feature, truncate_history=truncate_history, table=snapshot.url)
     check_files(feature, snapshot)
-    domains = users_domains(feature, snapshot)
+    domains = other_domains(feature, snapshot)
     if domains:
         detail = f"the table has the metadata domains {', '.join(domains)}"
-        remedy = "Remove them first: set_domain(name, None) in a transaction."
+        remedy = "Remove them first: set_domain(name, None) in a transaction. Table.drop_feature removes them by itself."
         raise FeatureInUseError(feature=feature.name, table=snapshot.url, detail=detail, remedy=remedy)
     if truncate_history and is_in_history(feature, snapshot):
         detail = "earlier versions that can still be read use it"
@@ -62,9 +59,9 @@ def check_files(feature: Feature, snapshot: Snapshot) -> None:
         raise FeatureInUseError(feature=feature.name, table=snapshot.url, detail=detail, remedy=remedy)
 
 
-def users_domains(feature: Feature, snapshot: Snapshot) -> list[str]:
-    """The metadata domains that the table cannot keep without the feature, and that belong to no other feature."""
-    return sorted(name for name in _domains(feature, snapshot) if not name.startswith(SYSTEM_DOMAINS))
+def other_domains(feature: Feature, snapshot: Snapshot) -> list[str]:
+    """The metadata domains that the table cannot keep without the feature, and that belong to no feature that it has."""
+    return sorted(name for name, domain in snapshot.domains.items() if not domain.removed) if feature.name == _DOMAINS else []
 
 
 def check_history_matters(feature: Feature, *, truncate_history: bool, table: str) -> None:
@@ -95,19 +92,8 @@ def domains_of(feature: Feature, snapshot: Snapshot) -> Iterable[DomainMetadata]
 
     That of row tracking stays as long as the table supports domains, so that no row id is assigned twice, whoever begins anew.
     """
-    return [domain for name, domain in _domains(feature, snapshot).items() if name.startswith(SYSTEM_DOMAINS)]
-
-
-def _domains(feature: Feature, snapshot: Snapshot) -> dict[str, DomainMetadata]:
-    """The metadata domains that a table cannot have without a feature."""
-    found = {name: domain for name, domain in snapshot.domains.items() if not domain.removed}
-    match feature.name:
-        case clustering.FEATURE:
-            return {name: domain for name, domain in found.items() if name == clustering.DOMAIN}
-        case "domainMetadata":
-            return found
-        case _:
-            return {}
+    found = snapshot.domains.get(clustering.DOMAIN) if feature.name == clustering.FEATURE else None
+    return [] if found is None or found.removed else [found]
 
 
 def is_in_history(feature: Feature, snapshot: Snapshot) -> bool:

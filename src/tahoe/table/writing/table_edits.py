@@ -25,8 +25,11 @@ from tahoe.protocol.table_configuration import TableConfiguration
 from tahoe.protocol.tags import is_tag
 from tahoe.table.arguments import FLAG, LONG, NAMES, TEXT, TEXTS, or_none, takes
 from tahoe.table.reading.constraints import check_rows
-from tahoe.table.writing.feature_traces import SYSTEM_DOMAINS, check_given_up, domains_of
+from tahoe.table.writing.feature_traces import check_given_up, domains_of
 from tahoe.table.writing.open_transaction import OpenTransaction
+
+# Domains with this prefix belong to features. Protocol: "Domain Metadata".
+_SYSTEM_DOMAINS = "delta."
 
 
 class TableEdits(OpenTransaction):
@@ -151,10 +154,7 @@ class TableEdits(OpenTransaction):
         protects = found.is_reader_feature and not truncate_history
         changed = self._configuration.without_feature(found, protected_before=self.snapshot.version + 1 if protects else None)
         self._draft.is_alone = True
-        for domain in domains_of(found, self.snapshot):
-            self._draft.domains[domain.domain] = domain.replace(removed=True)
-            if domain.domain == ROW_TRACKING:
-                changed = replace(changed, metadata=with_row_ids_kept(changed.metadata, domain, table=self.table.url))
+        self._draft.domains |= {domain.domain: domain.replace(removed=True) for domain in domains_of(found, self.snapshot)}
         self._define(changed, "DROP FEATURE", {"featureName": feature, "truncateHistory": truncate_history})
 
     def _define(self, changed: TableConfiguration, operation: str, parameters: Mapping[str, Any]) -> None:
@@ -187,7 +187,7 @@ class TableEdits(OpenTransaction):
             InvalidOptionError: the domain belongs to a feature or is a tag, or the domain to remove does not exist.
         """
         self._check_open()
-        if domain.lower().startswith(SYSTEM_DOMAINS):
+        if domain.lower().startswith(_SYSTEM_DOMAINS):
             raise self._invalid("domain", domain, "domains that start with delta. belong to table features")
         if is_tag(domain):
             raise self._invalid("domain", domain, "it is a tag, which is made and dropped with Table.tag and Table.untag")
@@ -197,8 +197,19 @@ class TableEdits(OpenTransaction):
         changed = self._configuration.with_protocol(None, None, ["domainMetadata"], self.table.env.new_id)
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
         self._configuration = changed
-        text = known.configuration if configuration is None and known is not None else configuration or ""
-        self._draft.domains[domain] = DomainMetadata(domain=domain, configuration=text, removed=configuration is None)
+        if configuration is None:
+            self._remove_domain(domain)
+        else:
+            self._draft.domains[domain] = DomainMetadata(domain=domain, configuration=configuration)
+            self._did("SET DOMAIN", {"domain": domain})
+
+    def _remove_domain(self, domain: str) -> None:
+        """Remove a domain that the table has. Row ids that it tells stay assigned."""
+        known = self._draft.domains.get(domain) or self.snapshot.domains[domain]
+        if domain == ROW_TRACKING:
+            start = self._configuration
+            self._configuration = replace(start, metadata=with_row_ids_kept(start.metadata, known, table=self.table.url))
+        self._draft.domains[domain] = known.replace(removed=True)
         self._did("SET DOMAIN", {"domain": domain})
 
     @takes(app_id=TEXT, version=LONG)
