@@ -45,6 +45,7 @@ QUESTIONS = (
     "joins",
     "limits",
     "connect",
+    "growth",
 )
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")

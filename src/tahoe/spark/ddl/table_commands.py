@@ -39,7 +39,7 @@ def run(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]
         check_newest(gateway, target)
     table = open_table(gateway.spark, target.url())
     rows = _STATEMENTS[name](gateway, target, table, plan)
-    return table.url, gateway.seq(rows or [])
+    return table.url, gateway.seq([]) if rows is None else rows
 
 
 def _set_properties(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
@@ -113,20 +113,21 @@ def _alter_columns(gateway: Gateway, target: JavaObject, _: Table, plan: JavaObj
     alter_table.alter(gateway, target, gateway.items(plan.changes().iterator()))
 
 
-def _show_partitions(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> list[JavaObject]:
+def _show_partitions(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> JavaObject:
     if not table.snapshot().partition_columns:
         raise NotPartitionedError(table=table.url)
     spec = plan.pattern()
     names = list(gateway.items(spec.get().names().iterator())) if spec.isDefined() else []
     given = gateway.array(gateway.java_class("java.lang.String"), names)
-    return list(gateway.items(target.partitions(given, spec.get().ident() if spec.isDefined() else None).iterator()))
+    # There may be a million rows: they stay in the JVM.
+    return target.partitions(given, spec.get().ident() if spec.isDefined() else None)
 
 
-def _show_create(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> list[JavaObject]:
-    return [gateway.row(show_describe.create_statement(gateway, target))]
+def _show_create(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> JavaObject:
+    return gateway.seq([gateway.row(show_describe.create_statement(gateway, target))])
 
 
-_STATEMENTS: Mapping[str, Callable[[Gateway, JavaObject, Table, JavaObject], list[JavaObject] | None]] = {
+_STATEMENTS: Mapping[str, Callable[[Gateway, JavaObject, Table, JavaObject], JavaObject | None]] = {
     "AlterColumns": _alter_columns,
     "RefreshTable": _refresh,
     "ShowPartitions": _show_partitions,

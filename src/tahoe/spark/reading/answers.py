@@ -32,9 +32,6 @@ SETTING = setting_names.ANSWERS_FROM_LOG.name
 # With these, in a session or as an option of a reader, a scan may return fewer rows than the log has.
 _LENIENT = ("ignoreMissingFiles", "ignoreCorruptFiles")
 
-# More combinations of partition values are not answered, because they are rows in the plan, in the driver's memory.
-ROWS_MAX = 100_000
-
 # Functions of Spark's whose result does not depend on how often a value occurs.
 _REPEATABLE = frozenset({"Min", "Max"})
 
@@ -103,7 +100,7 @@ def answered(reader: Reader, asked: str) -> Answered | None:
         found = answer(understood.question, scan)
     except OverflowError:  # so much text that a scan is not slower
         return None
-    if found.rows.num_rows > ROWS_MAX or (scan.kept_files and found.left.kept_files == scan.kept_files):
+    if scan.kept_files and found.left.kept_files == scan.kept_files:
         return None
     files, is_whole = scan.kept_files - found.left.kept_files, understood.is_final and not found.left.kept_files
     return Answered(understood.question, understood.combined, is_whole, found.rows, found.left, files)
