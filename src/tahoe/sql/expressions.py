@@ -5,7 +5,6 @@ Types, and the casts between them, are those of Spark 4 in ANSI mode. What canno
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -130,20 +129,14 @@ class ExpressionReader(NodeReader):
             case "null":
                 return Value(None, VOID)
             case "number":
-                return self.number_constant(literal.value, str(node.this))
+                return number_of(self.within_doubles(literal.value), str(node.this))
             case kind:
                 return Value(literal.value, _TYPES[kind])
-
-    def number_constant(self, number: PyDecimal, text: str) -> Value:
-        found = number_of(number, text)
-        if isinstance(found.value, float) and math.isinf(found.value):
-            raise self.refuse(f"{text} is larger than every DOUBLE")
-        return found
 
     def minus(self, node: Node) -> Expression:
         inner = self.expression(node.this)
         if isinstance(inner, Value) and isinstance(inner.value, int | PyDecimal) and isinstance(node.this, exp.Literal):
-            return self.number_constant(PyDecimal(inner.value).copy_negate(), str(node.this.this))  # as in Spark, -2147483648 is an INT
+            return number_of(PyDecimal(inner.value).copy_negate(), str(node.this.this))  # as in Spark, -2147483648 is an INT
         if isinstance(inner, Value) and inner.value is not None and is_number(inner.type):
             negated = inner.value.copy_negate() if isinstance(inner.value, PyDecimal) else -inner.value
             return replace(inner, value=negated)

@@ -5,6 +5,7 @@ Uses sqlglot's Spark dialect and the table's schema. Literals are read as Spark 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -211,6 +212,12 @@ class NodeReader:
             return PyDecimal(text)
         except InvalidOperation as error:
             raise self.refuse(f"expected a number, found {text}") from error
+
+    def within_doubles(self, number: PyDecimal) -> PyDecimal:
+        """A number to compute with: none is larger than every DOUBLE, as in Spark."""
+        if math.isinf(float(number)):
+            raise self.refuse(f"{number} is larger than every DOUBLE")
+        return number
 
     def joined_text(self, node: Node) -> Value | None:
         """Adjacent string literals are concatenated."""
