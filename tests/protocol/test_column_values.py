@@ -180,9 +180,10 @@ def test_moved_high_water_marks():
 
 
 def test_a_winner_that_only_gave_numbers_is_no_conflict_for_who_gives_none():
-    assert conflict(Intent(metadata=BEFORE), AFTER) is None
+    mine = Intent(metadata=BEFORE, protocol=Protocol(reader_version=1, writer_version=7), removed_paths={"f"})
+    assert conflict(mine, AFTER) is None
     changed = Struct((*with_high_water_marks(SCHEMA, {"i": 30}), field("new")))
-    assert isinstance(conflict(Intent(metadata=BEFORE), Metadata(id="m", schema_string=changed.to_json())), MetadataChangedException)
+    assert isinstance(conflict(mine, Metadata(id="m", schema_string=changed.to_json())), MetadataChangedException)
 
 
 def test_two_that_give_numbers_conflict():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe import DeltaTable, Table
-from tahoe.errors import DeltaConcurrentModificationException, InvalidOptionError, ProtocolChangedException
+from tahoe.errors import DeltaConcurrentModificationException, InvalidOptionError, MetadataChangedException
 from tahoe.spark.dml import rerun
 from tahoe.table.commit.draft import Draft
 
@@ -121,17 +122,58 @@ def test_it_is_run_again_as_often_as_allowed(
         table.update("id = 2", {"n": "0"})
 
 
-@pytest.mark.usefixtures("retries")
-def test_a_change_of_the_protocol_is_raised_at_once(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
-    def upgrade() -> None:
-        with Table(counters).transaction() as changes:
-            changes.set_properties({"delta.columnMapping.mode": "name"})
+def sets(path: str, **properties: str) -> Callable[[], object]:
+    def switch() -> None:
+        with Table(path).transaction() as changes:
+            changes.set_properties({name.replace("__", "."): value for name, value in properties.items()})
 
-    rivals([upgrade])
-    with pytest.raises(ProtocolChangedException):
+    return switch
+
+
+SWITCHES = {
+    "mapping": ({"delta__columnMapping__mode": "name"}, None),
+    "vectors": ({"delta__enableDeletionVectors": "true"}, None),
+    "stamps": ({"delta__enableInCommitTimestamps": "true"}, None),
+    "feed": ({"delta__enableChangeDataFeed": "true"}, "1"),
+    "row ids": ({"delta__enableRowTracking": "true"}, "1"),
+}
+
+
+@pytest.mark.usefixtures("retries")
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_an_update_goes_on_or_is_run_again_behind_a_feature(
+    spark: SparkSession, counters: str, rivals: Callable[..., None], switch: str
+) -> None:
+    properties, retried = SWITCHES[switch]
+    rivals([sets(counters, **properties)])
+    DeltaTable.forPath(spark, counters).update("id = 2", {"n": "0"})
+    assert found(counters) == {0: 0, 1: 10, 2: 0, 3: 30}
+    assert Table(counters).history(1)[0]["operationMetrics"].get("numConflictRetries") == retried
+    if switch == "feed":
+        assert Table(counters).changes(start_version=2).num_rows == 2
+
+
+@pytest.mark.usefixtures("retries")
+def test_what_the_table_refuses_is_raised_at_once(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
+    rivals([sets(counters, delta__appendOnly="true")])
+    with pytest.raises(MetadataChangedException, match="rows of the table can no longer be removed"):
         DeltaTable.forPath(spark, counters).update("id = 2", {"n": "0"})
     assert found(counters)[2] == 20
     assert not [file for file in tahoe.Table(counters).env.store.walk() if file.key.endswith(".tmp")]
+
+
+@pytest.mark.usefixtures("retries")
+def test_a_statement_is_not_run_again_for_other_columns(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
+    """An INSERT by position would put its values into others."""
+
+    def grow() -> None:
+        with Table(counters).transaction() as changes:
+            changes.add_columns([pa.field("more", pa.int64())])
+
+    rivals([grow])
+    with pytest.raises(MetadataChangedException, match="changed the columns"):
+        spark.sql(f"INSERT INTO delta.`{counters}` VALUES (9, 90)")
+    assert 9 not in found(counters)
 
 
 @pytest.mark.usefixtures("retries")

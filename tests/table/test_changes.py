@@ -664,7 +664,7 @@ def test_rows_that_were_read_and_kept_may_not_be_deleted():
         assert changes.to_arrow(filter="id = 5").num_rows == 1
         changes.append(rows(500))
 
-    with pytest.raises(ConcurrentDeleteReadException, match=r"rows of .* that this write read"):
+    with pytest.raises(ConcurrentDeleteReadException, match=r"rows of .*, of which this write read some"):
         overtaken(table, copy_one, lambda c: c.delete("id = 5"))
 
 

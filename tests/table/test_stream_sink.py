@@ -77,7 +77,7 @@ def test_of_queries_that_make_one_table_the_others_may_write_into_it(mode: Mode)
     assert plan is not None
     found = write_files(plan, rows(3))
     with tahoe.Table(env.store.url, env=env).transaction() as changes:
-        changes.set_properties({"delta.enableDeletionVectors": "true"})
+        changes.set_properties({"delta.feature.materializePartitionColumns": "supported"})
     with pytest.raises(ProtocolChangedException) as later:
         commit_files(plan, found, 1)
     assert not later.value.makes_table

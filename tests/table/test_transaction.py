@@ -79,7 +79,7 @@ def test_a_write_that_read_or_removed_is_not_blind():
     [
         ([add("b")], Intent(reads=EVERYTHING), ConcurrentAppendException),
         ([Remove(path="a")], Intent(reads=EVERYTHING), ConcurrentDeleteReadException),
-        ([METADATA.replace(configuration={"delta.appendOnly": "true"})], Intent(), MetadataChangedException),
+        ([METADATA.replace(partition_columns=("id",))], Intent(), MetadataChangedException),
         ([Txn(app_id="app", version=4)], Intent(app_ids={"app"}), ConcurrentTransactionException),
     ],
 )

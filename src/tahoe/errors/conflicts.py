@@ -10,11 +10,13 @@ class DeltaConcurrentModificationException(DeltaError):
 
     Attributes:
         may_rerun: whether running the same command again, on the newest version, has the effect that the caller meant.
+        is_of_columns: whether the winner changed names, order or types of columns.
         makes_table: whether this commit was to make the table, which did not exist when it was planned.
         paths: the canonical paths of all files that both commits remove, if that is the conflict.
     """
 
-    may_rerun: bool = True
+    may_rerun: bool = False
+    is_of_columns: bool = False
     makes_table: bool = False
     paths: frozenset[str] = frozenset()
 
@@ -37,14 +39,17 @@ class ProtocolChangedException(DeltaConcurrentModificationException):
 
 
 class ConcurrentAppendException(DeltaConcurrentModificationException):
+    may_rerun = True
     condition = "DELTA_CONCURRENT_APPEND"
 
 
 class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
+    may_rerun = True
     condition = "DELTA_CONCURRENT_DELETE_READ"
 
 
 class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
+    may_rerun = True
     condition = "DELTA_CONCURRENT_DELETE_DELETE"
 
 

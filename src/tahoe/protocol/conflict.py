@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import reduce
 from itertools import chain
-from typing import Any, TypeAlias
+from operator import or_
+from typing import NamedTuple, TypeAlias
 from typing import Protocol as Interface
 
 from pyroaring import BitMap64
@@ -27,10 +29,9 @@ from tahoe.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from tahoe.protocol import clustering, properties
+from tahoe.protocol import clustering
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, FileAction, Metadata, Protocol, Remove, Txn
-from tahoe.protocol.column_values import without_high_water_marks
-from tahoe.protocol.features import supported_features
+from tahoe.protocol.conflict_rules import Change, Does, Outcome, changes, conflict_of
 from tahoe.protocol.moments import moment_of
 
 RowIndexes: TypeAlias = BitMap64
@@ -55,8 +56,8 @@ class Reads(Interface):
     def may_be_in(self, file: FileAction) -> bool:
         """Whether a file may contain such a row, according to its partition values and statistics."""
 
-    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
-        """Whether one of these rows of a file (None: all its live rows) is such a row. True if that cannot be determined."""
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool | None:
+        """Whether one of these rows of a file (None: all its live rows) is such a row; None if that cannot be determined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class FilesRead:
     def may_be_in(self, file: FileAction) -> bool:
         return self.test(file)
 
-    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:  # noqa: ARG002 - all rows of a file count as read
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool | None:  # noqa: ARG002 - all rows of a file count as read
         return True
 
     def __str__(self) -> str:
@@ -92,10 +93,11 @@ class Intent:
         row_deletions: the rows that it deletes with deletion vectors, by the canonical paths of their files.
         app_ids: the applications whose `txn` versions it depends on.
         domains: the metadata domains that it changes.
-        metadata: the table's metadata at planning time; None if it changes metadata or protocol itself, or creates the table.
+        metadata: the table's metadata before the winner; None if it changes metadata or protocol itself, or creates the table.
         protocol: the same for the table's protocol.
         minted: the identity columns whose high-water marks it raises by generating values.
         added: the files that it adds. They must have statistics of the clustering columns at commit time.
+        records_changes: whether it writes change data files.
     """
 
     reads: Reads | None = None
@@ -110,7 +112,26 @@ class Intent:
     protocol: Protocol | None = None
     minted: tuple[str, ...] = ()
     added: tuple[Add, ...] = ()
+    records_changes: bool = False
     isolation: Isolation = Isolation.SERIALIZABLE
+
+    @property
+    def does(self) -> Does:
+        """What the write does, for the rules about changes of the table."""
+        moves = self.isolation is Isolation.SNAPSHOT
+        adds = not moves and any(add.data_change for add in self.added)
+        removes = not moves and bool(self.removed_paths or self.row_deletions)
+        traits = {
+            Does.ADDS: adds,
+            Does.REMOVES: removes,
+            Does.CHANGES: adds and removes,
+            Does.MOVES: bool(self.restated_paths) or (moves and bool(self.added or self.removed_paths)),
+            Does.MARKS: bool(self.row_deletions) or (not moves and any(add.deletion_vector is not None for add in self.added)),
+            Does.RECORDS: self.records_changes,
+            Does.READS: not moves and self.reads is not None,
+            Does.DESCRIBES: bool(self.domains),
+        }
+        return reduce(or_, (trait for trait, holds in traits.items() if holds), Does.COMMITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +144,14 @@ class Winner:
     @property
     def info(self) -> CommitInfo:
         return next((a for a in self.actions if isinstance(a, CommitInfo)), CommitInfo({}))
+
+    @property
+    def protocol(self) -> Protocol | None:
+        return next((a for a in self.actions if isinstance(a, Protocol)), None)
+
+    @property
+    def metadata(self) -> Metadata | None:
+        return next((a for a in self.actions if isinstance(a, Metadata)), None)
 
     @property
     def is_blind_append(self) -> bool:
@@ -141,7 +170,13 @@ class Winner:
         return f"version {self.version}: {operation}{when}{f' by {user}' if user else ''}"
 
 
-Reason: TypeAlias = tuple[type[DeltaConcurrentModificationException], str]
+class Reason(NamedTuple):
+    """Why a write cannot go on: the error, its detail, and for a change of the table what the write does behind it."""
+
+    error: type[DeltaConcurrentModificationException]
+    detail: str
+    change: Change | None = None
+    outcome: Outcome | None = None
 
 
 def find_conflict(
@@ -156,25 +191,53 @@ def find_conflict(
     """
     reasons = chain(_table_reasons(mine, winner), _file_reasons(mine, winner, canonical, deleted), _reason_of_all(mine))
     found = next(reasons, None)
-    return None if found is None else found[0](table=table, winner=str(winner), detail=found[1])
+    if found is None:
+        return None
+    conflict = found.error(table=table, winner=str(winner), detail=found.detail)
+    if found.change is not None:
+        conflict.may_rerun = found.outcome is Outcome.AGAIN
+        conflict.is_of_columns = found.change.is_of_columns
+    return conflict
 
 
 def _table_reasons(mine: Intent, winner: Winner) -> Iterator[Reason]:
+    if winner.protocol is not None or winner.metadata is not None:
+        yield from _reasons_of_changes(mine, winner.protocol, winner.metadata)
     for action in winner.actions:
         match action:
-            case Protocol() if mine.protocol is None or not _makes_no_rule(mine.protocol, action):
-                yield ProtocolChangedException, "it changed the table's protocol"
-            case Metadata() if changed := _what_matters(mine, action):
-                yield MetadataChangedException, f"it changed {changed}"
             case Txn() if action.app_id in mine.app_ids:
-                yield ConcurrentTransactionException, f"it wrote a transaction identifier for the same application {action.app_id}"
+                detail = f"it wrote a transaction identifier for the same application {action.app_id}"
+                yield Reason(ConcurrentTransactionException, detail)
             case DomainMetadata() if action.domain in mine.domains:
-                yield ConcurrentTransactionException, f"it changed the metadata domain {action.domain}, which this write changes too"
+                detail = f"it changed the metadata domain {action.domain}, which this write changes too"
+                yield Reason(ConcurrentTransactionException, detail)
             case DomainMetadata(domain=clustering.DOMAIN) if columns := clustering.columns_without_statistics(action, mine.added):
-                detail = f"it clustered the table by {', '.join(columns)}, for which files of this write have no statistics"
-                yield MetadataChangedException, detail
+                change = Change("clustering columns", f"clustered the table by {', '.join(columns)}")
+                yield _reason_of(change, change.rule.outcome)
             case _:
                 pass
+
+
+def _reasons_of_changes(mine: Intent, protocol: Protocol | None, metadata: Metadata | None) -> Iterator[Reason]:
+    """Why a write cannot go on behind new protocol or metadata actions."""
+    if mine.protocol is None or mine.metadata is None:
+        if protocol is not None:
+            yield Reason(ProtocolChangedException, "it changed the table's protocol")
+        elif mine.minted:
+            columns = ", ".join(mine.minted)
+            detail = f"it changed the table's metadata, and this write generated values for the identity column {columns}"
+            yield Reason(MetadataChangedException, detail)
+        else:
+            yield Reason(MetadataChangedException, "it changed the table's metadata, which this write changes too")
+        return
+    found = conflict_of(changes((mine.protocol, mine.metadata), (protocol or mine.protocol, metadata or mine.metadata)), mine.does)
+    if found is not None:
+        yield _reason_of(*found)
+
+
+def _reason_of(change: Change, outcome: Outcome) -> Reason:
+    error = ProtocolChangedException if change.is_of_protocol else MetadataChangedException
+    return Reason(error, f"it {change.text}, and {change.rule.why}", change, outcome)
 
 
 def _file_reasons(
@@ -182,9 +245,9 @@ def _file_reasons(
 ) -> Iterator[Reason]:
     for path, (removed, added) in winner.files(canonical).items():
         if mine.is_alone:
-            yield ConcurrentAppendException, f"it added or removed {path}, but this write depends on every file of the table"
+            yield Reason(ConcurrentAppendException, f"it added or removed {path}, but this write depends on every file of the table")
         elif path in mine.restated_paths:
-            yield ConcurrentWriteException, f"it removed or replaced the entry of {path}, which this write replaces too"
+            yield Reason(ConcurrentWriteException, f"it removed or replaced the entry of {path}, which this write replaces too")
         elif removed is not None and added is not None:
             yield from _about_vector(mine, path, removed, added, deleted)
         elif removed is not None:
@@ -195,7 +258,7 @@ def _file_reasons(
 
 def _reason_of_all(mine: Intent) -> Iterator[Reason]:
     if mine.is_alone:
-        yield ConcurrentWriteException, "this write depends on its own version number"
+        yield Reason(ConcurrentWriteException, "this write depends on its own version number")
 
 
 def _sees_adds(mine: Intent, winner: Winner) -> bool:
@@ -206,18 +269,32 @@ def _sees_adds(mine: Intent, winner: Winner) -> bool:
 
 def _about_removed(mine: Intent, path: str, removed: Remove) -> Iterator[Reason]:
     if path in mine.removed_paths or path in mine.row_deletions:
-        yield ConcurrentDeleteDeleteException, f"it removed {removed.path}, from which this write removes rows too"
-    elif removed.data_change and not mine.is_exact and (reads := _reads(mine, removed)) and reads.are_in(removed, None):
-        yield ConcurrentDeleteReadException, f"it removed {removed.path}, from which this write read rows (this write read {reads})"
+        yield Reason(ConcurrentDeleteDeleteException, f"it removed {removed.path}, from which this write removes rows too")
+    elif removed.data_change and not mine.is_exact:
+        yield from _about_rows(mine, removed, None, ConcurrentDeleteReadException, "removed")
 
 
 def _about_added(mine: Intent, added: Add) -> Iterator[Reason]:
-    # rows that were only moved are not new
-    if added.data_change and (reads := _reads(mine, added)) and reads.are_in(added, None):
-        yield (
-            ConcurrentAppendException,
-            f"it added {added.path}, from which this write would have read rows (this write read {reads})",
-        )
+    if added.data_change:  # rows that were only moved are not new
+        yield from _about_rows(mine, added, None, ConcurrentAppendException, "added")
+
+
+def _about_rows(
+    mine: Intent, file: FileAction, rows: RowIndexes | None, error: type[DeltaConcurrentModificationException], done: str
+) -> Iterator[Reason]:
+    """About rows of a file (None: all its live rows) that the winner has added, removed, deleted or restored."""
+    reads = _reads(mine, file)
+    read = False if reads is None else reads.are_in(file, rows)
+    if read is False:
+        return
+    what = f"it {done} {file.path}" if rows is None else f"it {done} rows of {file.path}"
+    which = "from which" if rows is None else "of which"
+    if read is None:
+        yield Reason(error, f"{what}, {which} this write may depend: whether it has read one of them could not be determined ({reads})")
+    elif error is ConcurrentAppendException:
+        yield Reason(error, f"{what}, {which} this write would have read some (this write read {reads})")
+    else:
+        yield Reason(error, f"{what}, {which} this write read some (this write read {reads})")
 
 
 def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted: Callable[[FileAction], RowIndexes]) -> Iterator[Reason]:
@@ -225,23 +302,20 @@ def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted:
     if removed.deletion_vector == added.deletion_vector:
         return  # only its statistics or tags changed
     if path in mine.removed_paths:
-        yield ConcurrentDeleteDeleteException, f"it deleted rows of {removed.path}, which this write removes"
+        yield Reason(ConcurrentDeleteDeleteException, f"it deleted rows of {removed.path}, which this write removes")
         return
-    deletions, reads = mine.row_deletions.get(path), _reads(mine, added)
-    if deletions is None and reads is None:
+    deletions = mine.row_deletions.get(path)
+    if deletions is None and _reads(mine, added) is None:
         return
     before, after = deleted(removed), deleted(added)
     gone, back = after - before, before - after
     if deletions is not None and (both := deletions & gone):
         detail = f"it deleted {len(both)} of the {len(deletions)} rows of {removed.path} that this write deletes, including row {both[0]}"
-        yield ConcurrentDeleteDeleteException, detail
-    if reads is not None and gone and not mine.is_exact and reads.are_in(added, gone):
-        yield ConcurrentDeleteReadException, f"it deleted rows of {removed.path} that this write read (this write read {reads})"
-    if reads is not None and back and reads.are_in(added, back):
-        yield (
-            ConcurrentAppendException,
-            f"it restored rows of {added.path} that this write would have read (this write read {reads})",
-        )
+        yield Reason(ConcurrentDeleteDeleteException, detail)
+    if gone and not mine.is_exact:
+        yield from _about_rows(mine, added, gone, ConcurrentDeleteReadException, "deleted")
+    if back:
+        yield from _about_rows(mine, added, back, ConcurrentAppendException, "restored")
 
 
 def _reads(mine: Intent, file: FileAction) -> Reads | None:
@@ -249,77 +323,3 @@ def _reads(mine: Intent, file: FileAction) -> Reads | None:
     if mine.isolation is Isolation.SNAPSHOT or mine.reads is None or not mine.reads.may_be_in(file):
         return None
     return mine.reads
-
-
-# Features that say nothing about what commits contain that do not use them.
-_WITHOUT_RULES = frozenset({"domainMetadata"})
-
-
-def _makes_no_rule(before: Protocol, after: Protocol) -> bool:
-    """Whether a change of the protocol leaves everything legal that was planned before it."""
-    had, has = supported_features(before), supported_features(after)
-    same_readers = (before.reader_version, before.reader_features) == (after.reader_version, after.reader_features)
-    return same_readers and had <= has and has - had <= _WITHOUT_RULES
-
-
-# Properties whose change does not affect writes that were planned before it. Those of other names than `delta.` never do.
-_HARMLESS = frozenset(
-    known.name
-    for known in (
-        properties.CHECKPOINT_INTERVAL,
-        properties.CHECKPOINT_POLICY,
-        properties.CHECKPOINT_RETENTION,
-        properties.WRITE_STATS_AS_JSON,
-        properties.WRITE_STATS_AS_STRUCT,
-        properties.NUM_INDEXED_COLUMNS,
-        properties.STATS_COLUMNS,
-        properties.STRING_PREFIX_LENGTH,
-        properties.DELETED_FILE_RETENTION,
-        properties.DROP_FEATURE_RETENTION,
-        properties.LOG_RETENTION,
-        properties.TXN_RETENTION,
-        properties.ENABLE_EXPIRED_LOG_CLEANUP,
-        properties.PARQUET_COMPRESSION,
-        properties.PARQUET_FORMAT_VERSION,
-        properties.RANDOMIZE_FILE_PREFIXES,
-        properties.RANDOM_PREFIX_LENGTH,
-        properties.AUTO_COMPACT,
-        properties.AUTO_OPTIMIZE,
-        properties.OPTIMIZE_WRITE,
-        properties.TARGET_FILE_SIZE,
-    )
-)
-
-
-def _what_matters(mine: Intent, after: Metadata) -> str:
-    """Which metadata changes conflict with a write; "" if none do.
-
-    Comments, user-defined properties and retentions do not conflict, nor do high-water marks if the write generates no identity values.
-    """
-    before = mine.metadata
-    if before is None and mine.minted:
-        return f"the table's metadata, and this write generated values for the identity column {', '.join(mine.minted)}"
-    if before is None:
-        return "the table's metadata, which this write changes too"
-    if before.id != after.id:
-        return "the table itself: it was replaced"
-    parts = {
-        "the schema": _schemas(before, after),
-        "the partitioning": (before.partition_columns, after.partition_columns),
-        "the format": (before.format, after.format),
-    }
-    changed = [name for name, (old, new) in parts.items() if old != new]
-    names = sorted({*before.configuration, *after.configuration})
-    changed += [
-        name
-        for name in names
-        if name.startswith(properties.PREFIX) and name not in _HARMLESS and before.configuration.get(name) != after.configuration.get(name)
-    ]
-    return ", ".join(changed)
-
-
-def _schemas(before: Metadata, after: Metadata) -> tuple[Any, Any]:
-    """Both schemas without the high-water marks of identity columns, for comparison."""
-    if before.schema_string == after.schema_string:
-        return None, None
-    return without_high_water_marks(before.schema_string), without_high_water_marks(after.schema_string)

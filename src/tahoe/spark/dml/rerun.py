@@ -1,8 +1,8 @@
 """Runs a command again if another writer has made a conflicting commit meanwhile.
 
-The command then reads the newest version, as if it had been executed later. It is not run again after a change of the schema or the
-protocol, if the outcome of its commit is unknown, or if its source or a subquery reads the table too: these may be cached rows of the old
-version. A write that only loses the race to make its table goes into the table that the other writer has made.
+The command then reads the newest version, as if it had been executed later. It is not run again if its columns have changed, because it
+was analysed for those; if the outcome of its commit is unknown; or if its source or a subquery reads the table too: these may be cached
+rows of the old version. A write that only loses the race to make its table goes into the table that the other writer has made.
 """
 
 from __future__ import annotations
@@ -34,7 +34,15 @@ def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
         InvalidOptionError: the number of retries is invalid.
         DeltaConcurrentModificationException: it was run as often as allowed, or must not be run again.
     """
-    return run_again(target.table.env, lambda retries: command(replace(target, retries=retries)), lambda: _allowed(target))
+
+    def run(retries: int) -> Result:
+        try:
+            return command(replace(target, retries=retries))
+        except DeltaConcurrentModificationException as error:
+            error.may_rerun &= not error.is_of_columns
+            raise
+
+    return run_again(target.table.env, run, lambda: _allowed(target))
 
 
 def behind_new_table(write: Callable[[], Result]) -> Result:

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from pyroaring import BitMap64
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
 from tahoe._cached import cached_property
 from tahoe.errors import InvalidPredicateError
-from tahoe.protocol.actions import Add
-from tahoe.protocol.conflict import EVERYTHING, Reads
+from tahoe.protocol.actions import Add, FileAction
+from tahoe.protocol.column_type_changes import TEXT_TYPE
+from tahoe.protocol.conflict import EVERYTHING, Reads, RowIndexes
 from tahoe.protocol.predicate import And, Constant, Or, Predicate, evaluate, has_unknown, rename
 from tahoe.protocol.predicate import Column as ColumnPath
 from tahoe.spark.dml.row_changes import PLACE, RowChange
-from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.plans import condition_of, leaves, optimised
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
+from tahoe.spark.jvm.plans import analysed, condition_of, leaves, optimised
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.positions import Positions, are_few, gathered, gathered_from, gathering
-from tahoe.spark.reading.scan import Selection
+from tahoe.spark.reading.scan import Selection, message_of
 from tahoe.spark.writing.write_inputs import reads_table
 from tahoe.sql.queries import only_query
-from tahoe.table.reading.physical_rows import partition_row
+from tahoe.table.reading.physical_rows import PhysicalRows, partition_row
 from tahoe.table.reading.read_set import RowsRead
+from tahoe.table.reading.snapshot import Snapshot
+
+_logger = logging.getLogger("tahoe")
 
 
 def _found(rows: DataFrame, condition: Column) -> DataFrame:
@@ -136,7 +143,10 @@ class Search:
         """The rows that the command has read, for the conflict check."""
         if self._reads_more:
             return EVERYTHING
-        return RowsRead(self.change.snapshot, self.predicate, self.text)
+        predicate, snapshot = self.predicate, self.change.snapshot
+        is_exact = not has_unknown(predicate) and not has_unknown(self.whole)
+        condition = None if is_exact else RowCondition(snapshot, self._gateway, analysed(self.rows))
+        return RowsRead(snapshot, predicate, self.text, condition=condition)
 
     @property
     def _reads_more(self) -> bool:
@@ -147,6 +157,42 @@ class Search:
     def is_exact(self) -> bool:
         """Whether the command has read no other rows than those it found."""
         return not self._reads_more
+
+
+class RowCondition:
+    """The condition of a filter, evaluated by Spark's expressions in the driver, for the conflict check.
+
+    A query would take longer than a fast writer needs for its next commit.
+    """
+
+    def __init__(self, snapshot: Snapshot, gateway: Gateway, filtered: JavaObject) -> None:
+        """
+        Args:
+            filtered: the filter as an analysed plan.
+        """
+        self._snapshot, self._gateway, self._filtered = snapshot, gateway, filtered
+
+    @cached_property
+    def _evaluator(self) -> JavaObject:
+        return self._gateway.java_class("delta.Condition")(self._filtered)
+
+    def matching(self, file: FileAction) -> RowIndexes | None:
+        """The row indexes, of deleted rows too, for which it is true; None if it cannot be evaluated on single files.
+
+        It cannot if Spark would not read the columns as they are stored, or if it needs a query: for the current time, subqueries and
+        Python functions.
+        """
+        try:
+            fields = [self._snapshot.schema.find(str(name)) for name in self._gateway.items(self._evaluator.columns().iterator())]
+            known = [field for field in fields if field is not None and TEXT_TYPE not in field.metadata]
+            if len(known) < len(fields):
+                return None
+            rows = PhysicalRows().read(self._snapshot, file, known)
+            bits = np.frombuffer(self._evaluator.matching(message_of(rows)), np.uint8)
+        except JVM_ERRORS as error:
+            _logger.debug("%s: %s cannot be evaluated on rows of %s: %s", self._snapshot.url, self._filtered, file.path, error)
+            return None
+        return BitMap64(np.flatnonzero(np.unpackbits(bits, bitorder="little")))
 
 
 def predicate_read(gateway: Gateway, query: DataFrame, url: str) -> Predicate:

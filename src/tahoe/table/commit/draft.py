@@ -191,7 +191,7 @@ class Draft:
             return None
         except BaseException as error:
             if isinstance(error, DeltaConcurrentModificationException):
-                error.may_rerun = self.reads is not EVERYTHING  # what else it read may be cached rows of the old version
+                error.may_rerun &= self.reads is not EVERYTHING  # what else it read may be cached rows of the old version
                 error.makes_table = self.base is None
             # An error that is not a DeltaError may occur after the commit, when readers already need the files.
             if isinstance(error, DeltaError) and not isinstance(error, CommitOutcomeUnknownError):

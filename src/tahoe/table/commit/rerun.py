@@ -1,7 +1,7 @@
 """Runs a command again if another writer has made a conflicting commit meanwhile.
 
-The command then reads the newest version, as if it had been executed later. It is not run again after a change of the schema or the
-protocol, if the outcome of its commit is unknown, or if it has read more than its table's rows: see `may_rerun` of the conflict.
+The command then reads the newest version, as if it had been executed later. It is not run again behind a change of the table that refuses
+it (`conflict_rules`), if the outcome of its commit is unknown, or if it has read more than its table's rows: see `may_rerun`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from tahoe.errors import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConcurrentDeleteReadException
+from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.storage.env import Env
 
 Result = TypeVar("Result")
 
 # Before a command is run again it waits for up to this long, twice as long each time, so that rivals do not meet again at once.
 _PAUSE_SECONDS = 0.1
-
-_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
 
 
 def run_again(env: Env, command: Callable[[int], Result], allowed: Callable[[], int]) -> Result:
@@ -34,7 +32,7 @@ def run_again(env: Env, command: Callable[[int], Result], allowed: Callable[[], 
     while True:
         try:
             return command(retries)
-        except _CONFLICTS as error:
+        except DeltaConcurrentModificationException as error:
             if not error.may_rerun or retries >= allowed():
                 if retries:
                     error.add_note(f"The command was run {retries + 1} times, and each time another commit was in conflict with it.")

@@ -21,13 +21,14 @@ from tahoe.errors import (
     WriteAlreadyRecordedError,
 )
 from tahoe.protocol import log_files, moved_rows
-from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
+from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
 from tahoe.protocol.assigned_numbers import assigned_row_ids
 from tahoe.protocol.column_values import moved_high_water_marks
 from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
+from tahoe.protocol.features import setting
 from tahoe.protocol.log_files import LogFile
 from tahoe.protocol.moved_rows import MovedRows
-from tahoe.protocol.properties import ENABLEMENT, ISOLATION_LEVEL
+from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, ENABLEMENT, ISOLATION_LEVEL
 from tahoe.protocol.replay import check_commit
 from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import PRESERVED, assigns_row_ids, enabled_row_tracking, high_water_mark, with_row_ids
@@ -67,6 +68,7 @@ class Transaction:
         txn_id: identifies the commit; assigned by `commit`.
         last_winner: the newest winner that this transaction was rebased onto; None on the first attempt.
         last_winner_file: the commit file of `last_winner` as the storage listed it.
+        protocol, metadata: those of the newest winner that changed them; None if they are the base's.
         row_id_high_water_mark: the highest row id that is assigned before this commit; None if the base's value applies.
     """
 
@@ -88,6 +90,8 @@ class Transaction:
     txn_id: str = ""
     last_winner: Winner | None = None
     last_winner_file: LogFile | None = None
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
     row_id_high_water_mark: int | None = None
 
     @property
@@ -168,8 +172,8 @@ class Transaction:
         changes = bool(self.deletions) or any(a.data_change for a in files) or any(isinstance(a, Metadata | Protocol) for a in self.actions)
         if not changes and (files or self.intent.reads is None):
             return Isolation.SNAPSHOT
-        properties = {} if self.base is None else self.base.properties
-        return Isolation(ISOLATION_LEVEL.get(properties, table=self.log.url))
+        before = self._before(Metadata)
+        return Isolation(ISOLATION_LEVEL.get({} if before is None else before.configuration, table=self.log.url))
 
     @cached_property
     def _whole_intent(self) -> Intent:
@@ -180,10 +184,11 @@ class Transaction:
             isolation=self.isolation,
             row_deletions={path: deletion.rows for path, deletion in self.deletions.items()},
             domains=frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata)),
-            metadata=self.base.metadata if self.base is not None and is_of_base else None,
-            protocol=self.base.protocol if self.base is not None and is_of_base else None,
+            metadata=self._before(Metadata) if is_of_base else None,
+            protocol=self._before(Protocol) if is_of_base else None,
             added=tuple(a for a in self.actions if isinstance(a, Add)),
-            minted=() if self.base is None else moved_high_water_marks(self.base.metadata, self._found(Metadata)),
+            records_changes=any(isinstance(a, Cdc) for a in self.actions),
+            minted=() if self.base is None else moved_high_water_marks(self._before(Metadata), self._found(Metadata)),
         )
 
     # --- rebasing onto winners
@@ -213,7 +218,7 @@ class Transaction:
             raise gone(self.log, version) from error
 
     def _rebased_onto(self, winner: Winner) -> Transaction:
-        self._check_not_recorded(winner)
+        _check_not_recorded(self, winner)
         mine, settled = self._carried(winner)
         intent = mine._whole_intent
         intent = replace(intent, removed_paths=intent.removed_paths - settled)
@@ -226,6 +231,9 @@ class Transaction:
         return replace(
             mine,
             last_winner=winner,
+            protocol=winner.protocol or self.protocol,
+            metadata=winner.metadata or self.metadata,
+            carries=_still_carries(self, winner),
             actions=with_row_ids_of(mine.actions, winner.actions, self.log.canonical),
             deletions=rebased(mine.deletions, winner.actions, self.log.canonical),
             row_id_high_water_mark=self.row_id_high_water_mark if domain is None else high_water_mark(domain),
@@ -234,7 +242,7 @@ class Transaction:
     def _carried(self, winner: Winner) -> tuple[Transaction, frozenset[str]]:
         """This transaction with row deletions carried over a compaction, and the files for which the winner is then no conflict."""
         before = FileChanges(actions=self.actions, deletions=self.deletions, copies=self.copies)
-        if not self.carries:
+        if not _still_carries(self, winner):
             return self, frozenset()
         if self.moved:
             after, settled = behind_deletions(self.log, before, self.moved, winner)
@@ -245,16 +253,6 @@ class Transaction:
         removed = frozenset(self.log.canonical(a.path) for a in after.actions if isinstance(a, Remove))
         intent = replace(self.intent, removed_paths=self.intent.removed_paths & removed)
         return replace(self, actions=after.actions, deletions=after.deletions, copies=after.copies, intent=intent), settled
-
-    def _check_not_recorded(self, winner: Winner) -> None:
-        """Protocol: "Transaction Identifiers". The application may have sent this write twice, and the other attempt may have won."""
-        mine = {action.app_id: action.version for action in self.actions if isinstance(action, Txn) and action.app_id == self.txn_app_id}
-        for action in winner.actions:
-            if isinstance(action, Txn) and action.app_id in mine and action.version >= mine[action.app_id]:
-                detail = (
-                    f"it recorded version {action.version} of the application {action.app_id}; this write has version {mine[action.app_id]}"
-                )
-                raise WriteAlreadyRecordedError(table=self.log.url, winner=str(winner), detail=detail)
 
     # --- values that depend on the version and on its predecessor
 
@@ -274,8 +272,13 @@ class Transaction:
 
     def _found(self, kind: type[Any]) -> Any:
         """The table's protocol or metadata after this commit."""
-        known = None if self.base is None else self.base.protocol if kind is Protocol else self.base.metadata
-        return next((a for a in self.actions if isinstance(a, kind)), known)
+        return next((a for a in self.actions if isinstance(a, kind)), None) or self._before(kind)
+
+    def _before(self, kind: type[Any]) -> Any:
+        """The table's protocol or metadata before this commit."""
+        if kind is Protocol:
+            return self.protocol or (None if self.base is None else self.base.protocol)
+        return self.metadata or (None if self.base is None else self.base.metadata)
 
     def _with_timestamp(self, version: int, actions: Sequence[Action]) -> list[Action]:
         """Protocol: "Writer Requirements for In-Commit Timestamps".
@@ -303,7 +306,8 @@ class Transaction:
         stamp_ms = self.last_winner.info.in_commit_timestamp_ms
         if stamp_ms is not None:
             return stamp_ms
-        if self.base is not None and in_commit_timestamps_enabled(self.base.protocol, self.base.metadata):
+        protocol, metadata = self._before(Protocol), self._before(Metadata)
+        if protocol is not None and metadata is not None and in_commit_timestamps_enabled(protocol, metadata):
             file = log_files.commit_name(self.last_winner.version)
             raise InvalidCommitError(
                 table=self.log.url, file=file, detail="it has no inCommitTimestamp, but delta.enableInCommitTimestamps is true"
@@ -345,6 +349,36 @@ class Transaction:
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         is_append = bool(files) and all(isinstance(a, Add) and a.data_change for a in files)
         return is_append and self.intent.reads is None and not self.deletions
+
+
+def _check_not_recorded(transaction: Transaction, winner: Winner) -> None:
+    """Protocol: "Transaction Identifiers". The application may have sent this write twice, and the other attempt may have won."""
+    mine = {
+        action.app_id: action.version
+        for action in transaction.actions
+        if isinstance(action, Txn) and action.app_id == transaction.txn_app_id
+    }
+    for action in winner.actions:
+        if isinstance(action, Txn) and action.app_id in mine and action.version >= mine[action.app_id]:
+            detail = (
+                f"it recorded version {action.version} of the application {action.app_id}; this write has version {mine[action.app_id]}"
+            )
+            raise WriteAlreadyRecordedError(table=transaction.log.url, winner=str(winner), detail=detail)
+
+
+def _still_carries(mine: Transaction, winner: Winner) -> bool:
+    """Whether row deletions can be carried over compactions from this winner on: it changes neither deletion vectors nor row ids."""
+    if not mine.carries or (winner.protocol is None and winner.metadata is None):
+        return mine.carries
+    before: tuple[Protocol, Metadata] = mine._before(Protocol), mine._before(Metadata)
+    after = winner.protocol or before[0], winner.metadata or before[1]
+    return _deletes_by_vector(*after) and enabled_row_tracking(before[0], before[1].configuration) == enabled_row_tracking(
+        after[0], after[1].configuration
+    )
+
+
+def _deletes_by_vector(protocol: Protocol, metadata: Metadata) -> bool:
+    return setting(ENABLE_DELETION_VECTORS, protocol, metadata.configuration)
 
 
 def _with_enablement(metadata: Metadata, base: Snapshot | None, version: int, stamp_ms: int) -> Metadata:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol as Interface
 
 from tahoe._cached import cached_property
 from tahoe.errors import DeltaError
@@ -37,8 +38,23 @@ class AnyRead:
     def may_be_in(self, file: FileAction) -> bool:
         return any(part.may_be_in(file) for part in self.parts)
 
-    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
-        return any(part.may_be_in(file) and part.are_in(file, rows) for part in self.parts)
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool | None:
+        found = [part.are_in(file, rows) for part in self.parts if part.may_be_in(file)]
+        return True if True in found else None if None in found else False
+
+
+class Condition(Interface):
+    """A condition that only Spark can evaluate."""
+
+    def matching(self, file: FileAction) -> RowIndexes | None:
+        """The row indexes, of deleted rows too, for which it is true; None if it cannot be evaluated on single files."""
+
+
+class Unevaluated:
+    """A condition that cannot be evaluated on single files."""
+
+    def matching(self, file: FileAction) -> RowIndexes | None:  # noqa: ARG002 - whatever the file
+        return None
 
 
 @dataclass(frozen=True)
@@ -48,12 +64,14 @@ class RowsRead:
     Attributes:
         text: the predicate, for messages.
         narrower: a further condition on the rows that is expensive to compute. Used only if predicate and statistics do not exclude a file.
+        condition: the whole condition, where the predicate only covers it. Used only if the rest of the predicate does not exclude a file.
     """
 
     snapshot: Snapshot
     predicate: Predicate
     text: str
     narrower: Callable[[], Predicate] = lambda: TRUE
+    condition: Condition | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -67,10 +85,7 @@ class RowsRead:
     def _exact(self) -> Predicate:
         """The predicate without the conjuncts that are unknown, and with the narrower condition."""
         known = [part for part in conjuncts(self.predicate) if not has_unknown(part)]
-        narrower = self.narrower()
-        if narrower == TRUE:
-            return self.predicate if len(known) == 0 else And(tuple(known))
-        return And((*known, narrower))
+        return And((*known, self.narrower()))
 
     def may_be_in(self, file: FileAction) -> bool:
         if self._is_unplaced(file):
@@ -82,16 +97,25 @@ class RowsRead:
         """Whether a file's partition is unknown: a remove may leave out partition values."""
         return file.partition_values is None and bool(self.snapshot.partition_columns)
 
-    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
-        if self._is_unplaced(file):
-            return True
-        if file.size_bytes is None or file.size_bytes > LOOKED_AT_BYTES_MAX:
-            return True
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool | None:
+        if self._is_unplaced(file) or file.size_bytes is None or file.size_bytes > LOOKED_AT_BYTES_MAX:
+            return None
         try:
-            exact = self._exact
-            if has_unknown(exact):
-                return True
-            matching = PhysicalRows().matching(self.snapshot, file, exact)
-            return bool(matching - deleted_rows(self.snapshot.log, file) if rows is None else matching & rows)
+            matching = self._matching(file, rows)
         except DeltaError:  # the file is gone, or only Spark can read it
-            return True
+            return None
+        return None if matching is None else bool(matching)
+
+    def _matching(self, file: FileAction, rows: RowIndexes | None) -> RowIndexes | None:
+        """Those of some rows of a file (None: all its live rows) that were read; None if that cannot be determined."""
+        exact = self._exact
+        if has_unknown(exact):
+            return None
+        matching = self._among(PhysicalRows().matching(self.snapshot, file, exact), file, rows)
+        if not matching or (self.condition is None and not has_unknown(self.predicate)):
+            return matching
+        found = None if self.condition is None else self.condition.matching(file)
+        return None if found is None else matching & found
+
+    def _among(self, found: RowIndexes, file: FileAction, rows: RowIndexes | None) -> RowIndexes:
+        return found - deleted_rows(self.snapshot.log, file) if rows is None else found & rows

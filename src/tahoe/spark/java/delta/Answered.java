@@ -7,6 +7,7 @@ import java.nio.file.Paths;
 import java.util.ArrayList;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.util.ArrowUtils;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -50,22 +51,36 @@ public class Answered {
 
   /** The rows: first the keys, then the values of the combined functions. */
   ArrayList rows() {
+    final ArrayList rows = new ArrayList();
     try {
-      if (message instanceof byte[]) return read(new ByteArrayInputStream((byte[]) message));
-      InputStream in = java.nio.file.Files.newInputStream(Paths.get((String) message));
-      try {
-        return read(in);
-      } finally {
-        in.close();
-        java.nio.file.Files.delete(Paths.get((String) message));
-      }
+      each(message, new Each() {
+        public void row(InternalRow row) { rows.add(row.copy()); }
+      });
     } catch (IOException error) {
       throw new RuntimeException(error);
     }
+    return rows;
   }
 
-  private static ArrayList read(InputStream in) throws IOException {
-    ArrayList rows = new ArrayList();
+  /** Takes rows one after the other; a row is valid only during the call. */
+  interface Each { void row(InternalRow row); }
+
+  /** Reads a message of {@code scan.message_of}: an Arrow stream, its bytes or the path of a file, which is deleted. */
+  static void each(Object message, Each each) throws IOException {
+    if (message instanceof byte[]) {
+      read(new ByteArrayInputStream((byte[]) message), each);
+      return;
+    }
+    InputStream in = java.nio.file.Files.newInputStream(Paths.get((String) message));
+    try {
+      read(in, each);
+    } finally {
+      in.close();
+      java.nio.file.Files.delete(Paths.get((String) message));
+    }
+  }
+
+  private static void read(InputStream in, Each each) throws IOException {
     ArrowStreamReader reader = new ArrowStreamReader(in, ArrowUtils.rootAllocator());
     try {
       VectorSchemaRoot root = reader.getVectorSchemaRoot();
@@ -73,11 +88,10 @@ public class Answered {
         ColumnVector[] columns = new ColumnVector[root.getFieldVectors().size()];
         for (int i = 0; i < columns.length; i++) columns[i] = new ArrowColumnVector(root.getVector(i));
         ColumnarBatch batch = new ColumnarBatch(columns, root.getRowCount());
-        for (int i = 0; i < root.getRowCount(); i++) rows.add(batch.getRow(i).copy());
+        for (int i = 0; i < root.getRowCount(); i++) each.row(batch.getRow(i));
       }
     } finally {
       reader.close();
     }
-    return rows;
   }
 }

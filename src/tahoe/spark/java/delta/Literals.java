@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.PrettyAttribute;
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
 import org.apache.spark.sql.types.BinaryType$;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DatetimeType;
 import org.apache.spark.sql.types.NullType$;
 import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.StructType;
@@ -55,7 +56,7 @@ public class Literals extends AbstractPartialFunction {
   /** Partial function over expressions: evaluates casts of literals. */
   private static class Folded extends AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
-      return node instanceof Cast && ((Cast) node).child() instanceof Literal && ((Cast) node).resolved();
+      return node instanceof Cast && ((Cast) node).child() instanceof Literal && ((Cast) node).resolved() && !isWord((Cast) node);
     }
 
     public Object applyOrElse(Object node, Function1 otherwise) {
@@ -63,6 +64,13 @@ public class Literals extends AbstractPartialFunction {
       Cast cast = (Cast) node;
       return new Literal(cast.eval(InternalRow.empty()), cast.dataType());
     }
+  }
+
+  /** Whether a word is cast to a date or a time: 'now', 'today' and others, for which Spark puts in a value when it optimises a query. */
+  static boolean isWord(Cast cast) {
+    if (!(cast.child() instanceof Literal) || !(cast.dataType() instanceof DatetimeType)) return false;
+    Object value = ((Literal) cast.child()).value();
+    return value instanceof UTF8String && value.toString().trim().matches("[A-Za-z].*");
   }
 
   /**
