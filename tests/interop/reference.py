@@ -121,6 +121,11 @@ class Reference:
         found = self._ask(op="complaint", path=str(path), code=code)["complaint"]
         return None if found is None else (found[0], found[1])
 
+    def writes(self, writes: Sequence[Mapping[str, Any]]) -> list[Sequence[str | None] | None]:
+        """Run writes, and tell what refused them; see tests/interop/writes.py."""
+        refusals: list[Sequence[str | None] | None] = self._ask(op="writes", writes=list(map(dict, writes)))["refusals"]
+        return refusals
+
     def stream(self, query: Query, one_batch: bool = False) -> None:
         """Run a streaming query until it ends; see tests/interop/queries.py."""
         self._ask(op="stream", query=query.to_json(), one_batch=one_batch)

@@ -10,6 +10,7 @@ the folder given, because Spark's and Python's logs would mix with anything larg
     {"op": "create", "path": ..., "columns": [{"name", "type", ...}], "partition_by": [...], "cluster_by": [...], "properties": {}}
     {"op": "delta_table", "path": ..., "call": {...}}                -> {"rows": [...]}; for calls see tests/dml/calls.py
     {"op": "complaint", "path": ..., "code": ...}                    -> {"complaint": [class, message] or null}
+    {"op": "writes", "writes": [...]}                                -> {"refusals": [...]}; for writes see tests/interop/writes.py
     {"op": "stream", "query": {...}, "one_batch": ...}               run a query until it ends; for queries see tests/interop/queries.py
     {"op": "set", "settings": {name: value or null}}                 -> {"before": {...}}
 """
@@ -29,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.dml.calls import complaint, make
 from tests.interop import queries
+from tests.interop.writes import run_all
 
 # It keeps what it knows of each table for an hour, which after some hundreds of them leaves it no memory.
 FORGETS_EVERY = 100
@@ -118,6 +120,9 @@ class Server:
 
     def on_complaint(self, path: str, code: str) -> dict[str, Any]:
         return {"complaint": complaint(self.spark, DeltaTable, path, code)}
+
+    def on_writes(self, writes: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"refusals": run_all(self.spark, DeltaTable, writes)}
 
     def on_stream(self, query: dict[str, Any], one_batch: bool) -> dict[str, Any]:
         queries.run(self.spark, queries.Query(**query), one_batch)

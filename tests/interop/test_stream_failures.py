@@ -132,12 +132,8 @@ FAILURES = {
     "limit": Failure(condition="DELTA_ILLEGAL_OPTION", before=False, about={"options": {"maxFilesPerTrigger": "0"}}),
     "update mode": Failure(condition="DELTA_UNSUPPORTED_OUTPUT_MODE", before=False, about={"mode": "update"}),
     "void column": Failure(condition="DELTA_NULL_SCHEMA_IN_STREAMING_WRITE", before=False, about={"columns": ["id", "null as v"]}),
-    "more columns": Failure(
-        condition="DELTA_METADATA_MISMATCH", tahoes="DELTA_SCHEMA_MISMATCH", about={"columns": ["*", "id + 1 as j"]}, statements=LAST
-    ),
-    "partitions of the sink": Failure(
-        condition="DELTA_METADATA_MISMATCH", tahoes="DELTA_PARTITION_MISMATCH", about={"partition_by": ["p"]}, statements=LAST
-    ),
+    "more columns": Failure(condition="DELTA_METADATA_MISMATCH", about={"columns": ["*", "id + 1 as j"]}, statements=LAST),
+    "partitions of the sink": Failure(condition="DELTA_METADATA_MISMATCH", about={"partition_by": ["p"]}, statements=LAST),
 }
 
 

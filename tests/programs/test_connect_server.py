@@ -236,7 +236,7 @@ def test_every_method_of_delta_table_is_there_for_clients():
             None,
             lambda s, d: tahoe.DeltaTable.forPath(s, f"{d}/t").generate("x"),
         ),
-        (SparkException, "DELTA_WRITE_FAILED", "58030", "detail", lambda s, d: s.sql(f"INSERT INTO delta.`{d}/t` VALUES ('a')").collect()),
+        (SparkException, "CAST_INVALID_INPUT", "22018", "value", lambda s, d: s.sql(f"INSERT INTO delta.`{d}/t` VALUES ('a')").collect()),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isupper() else "",
 )

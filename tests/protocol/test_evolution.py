@@ -3,7 +3,7 @@
 import pytest
 
 from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.evolution import losses, merge_schemas, new_columns, unlike_fields, widening_of
+from tahoe.protocol.evolution import is_stored_alike, merge_schemas, mismatches, new_columns, unlike_fields, widening_of
 from tahoe.protocol.schema import (
     BYTE,
     DATE,
@@ -101,23 +101,32 @@ def test_void_takes_a_type_without_a_record():
 
 
 @pytest.mark.parametrize(
-    ("known", "given", "is_lost"),
+    ("known", "given", "is_unlike"),
     [
-        (INTEGER, LONG, False),  # what does not fit is refused, value by value
-        (BYTE, DOUBLE, True),
-        (INTEGER, Decimal(12, 2), True),
-        (INTEGER, Decimal(12, 0), False),
-        (FLOAT, DOUBLE, True),
-        (Decimal(5, 2), Decimal(9, 4), True),
-        (Decimal(5, 2), Decimal(9, 2), False),
-        (DATE, TIMESTAMP_NTZ, True),
-        (DOUBLE, FLOAT, False),
-        (STRING, LONG, False),
+        (LONG, LONG, False),
+        (LONG, INTEGER, True),
+        (LONG, DOUBLE, True),
+        (STRING, LONG, True),
+        (Decimal(9, 2), Decimal(5, 2), True),
+        (LONG, schema(x=LONG), True),
+        (INTEGER, BYTE, False),  # Parquet stores them alike
+        (INTEGER, SHORT, False),
+        (SHORT, INTEGER, True),
+        (LONG, VOID, False),  # no value but null
+        (VOID, LONG, False),
     ],
 )
-def test_what_a_narrower_type_would_cut_short(known, given, is_lost):
+def test_data_of_another_type_is_told_wherever_it_is(known, given, is_unlike):
+    """A write that does not cast stores a value that is not the data's."""
     for wrap in (lambda kind: kind, lambda kind: Array(element=kind), lambda kind: Map(key=STRING, value=schema(x=kind))):
-        assert bool(list(losses(schema(a=wrap(known)), schema(a=wrap(given))))) is is_lost
+        assert bool(list(mismatches(schema(a=wrap(known)), schema(a=wrap(given))))) is is_unlike
+
+
+def test_a_type_that_is_stored_alike_is_widened_without_a_record():
+    """The table's metadata has type changes, which only the feature allows."""
+    assert merge_schemas(schema(a=BYTE, s=schema(x=BYTE)), schema(a=SHORT, s=schema(x=INTEGER)), is_stored_alike, records=False) == schema(
+        a=SHORT, s=schema(x=INTEGER)
+    )
 
 
 def test_who_widens():

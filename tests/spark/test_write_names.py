@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -107,7 +107,7 @@ def test_save_as_table_with_another_partitioning(frame: DataFrame, table: str) -
 
 
 def test_a_table_that_fails_to_be_made_leaves_no_name(spark: SparkSession, table_name: str) -> None:
-    with pytest.raises(WriteFailedError, match="no luck"):
+    with pytest.raises(SparkRuntimeException, match="no luck"):
         spark.sql("select int(raise_error('no luck')) x").write.format("delta").saveAsTable(table_name)
     assert not spark.catalog.tableExists(table_name)
     spark.range(1).write.format("delta").saveAsTable(table_name)
@@ -287,7 +287,7 @@ def test_insert_replace_where(spark: SparkSession, table: str) -> None:
 def test_insert_casts_as_spark_does_and_refuses_the_rest(spark: SparkSession, table: str) -> None:
     spark.sql(f"insert into {table} values (cast(60 as byte), 61)")
     assert (60, "61") in rows(spark, table)
-    with pytest.raises(WriteFailedError, match="the value sixty for column id does not fit in long"):
+    with pytest.raises(WriteFailedError, match=r"value sixty for column id.* does not fit in long"):
         spark.sql(f"insert into {table} values ('sixty', 'p')")
     with pytest.raises(SchemaMismatchError, match="column id is long, but date in the data"):
         spark.sql(f"insert into {table} values (date'2024-01-01', 'p')")

@@ -157,7 +157,7 @@ def test_narrower_numbers_are_taken_and_what_does_not_fit_is_refused(table):
     table.append(pa.table({"ID": pa.array([2], pa.int16())}))
     with pytest.raises(SchemaMismatchError, match="column id is int64, but integer in the table"):
         table.append(pa.table({"id": [2**40]}))
-    with pytest.raises(SchemaMismatchError, match="column id is string"):
+    with pytest.raises(SchemaMismatchError, match="column id is integer, but string in the data"):
         table.append(pa.table({"id": ["x"]}))
     assert sorted(table.to_arrow().column("id").to_pylist()) == [1, 2]
 

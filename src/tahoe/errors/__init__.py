@@ -12,9 +12,12 @@
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
     │   │   InvalidChangeRangeError, ChangesNotRecordedError,
     │   │   IncompatibleChangesError; below it IncompatibleChangeDataError
-    │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError, PartitionMismatchError,
-    │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError; below the first ConstraintDependsError,
-    │   │   GeneratedColumnDependsError, DropClusteringColumnError, NoColumnsError
+    │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError,
+    │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError; below the first FieldsNotMergedError,
+    │   │   PartitionMismatchError,
+    │   │   ConstraintTypeMismatchError, GeneratedColumnTypeMismatchError, ColumnCountMismatchError, StructMismatchError,
+    │   │   MissingNotNullColumnError, NoCastError, NoCastButFunctionError, NoCastButSettingError, NoSafeCastError,
+    │   │   ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError, NoColumnsError
     │   ├── ColumnChangeError; below it NewColumnNotNullError, DefaultOfNewColumnError, ParentNotStructError,
     │   │   RenameColumnUnsupportedError, DropColumnUnsupportedError, DropPartitionColumnError, DropLastFieldError,
     │   │   ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError, IdentityColumnChangeError,
@@ -53,7 +56,7 @@
     │   │   StreamStartSchemaChangedError
     │   ├── StreamSchemaEvolvedError, SchemaChangeNotAcknowledgedError, SchemaLocationOutsideError, SchemaLocationConflictError,
     │   │   SchemaLogUnreadableError, SchemaLogSchemaError, SchemaLogOtherTableError, SchemaLogStartError
-    │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
+    │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError; below the second MissingWhenError
     │   ├── StatementSyntaxError          the SQL cannot be parsed; below it MutuallyExclusiveClausesError
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
     │       OperationNotAllowedError, StreamTimeTravelError, IncompatibleFormatError
@@ -84,7 +87,9 @@
     │       ProgramWithoutPythonError, PythonOptionError, ClusterModeError
     └── DeltaSessionError             the Spark session cannot be used
         └── PySparkMissingError, NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError,
-            WriteFailedError, CommandCancelledError, ConnectServerError, ClientCallError
+            WriteFailedError, CommandCancelledError, ConnectServerError, ClientCallError; below the sixth UnfitValueError with
+            CastOverflowError, AssignedOverflowError, InvalidInputError, InvalidNumberError, InvalidTimeError, VariantCastError,
+            TextTooLongError
 
 Each class has a condition (the reference's name where it has one), an SQLSTATE, and two templates: what happened, and what to do next.
 Its keyword parameters are the names in the templates. Under Spark, an error is also an instance of a PySpark exception such as

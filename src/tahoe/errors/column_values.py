@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from tahoe.errors.root import DeltaAnalysisError
+from tahoe.errors.rows import CheckConstraintViolatedError
 
 
-class GeneratedValueMismatchError(DeltaAnalysisError):
-    condition = "DELTA_VIOLATE_GENERATED_COLUMN_WITH_VALUES"
-    sqlstate = "23001"
+class GeneratedValueMismatchError(CheckConstraintViolatedError):
     what = "Column {column} of {table} is generated as {expression}, but a row has another value: {values}."
     todo = "Leave the column out of the data so that it is computed, or provide the computed value."
 

@@ -8,10 +8,60 @@ from tahoe.errors.root import DeltaAnalysisError
 
 
 class SchemaMismatchError(DeltaAnalysisError):
-    condition = "DELTA_SCHEMA_MISMATCH"
+    condition = "DELTA_METADATA_MISMATCH"
     sqlstate = "42KDG"
     what = "Schema mismatch in {table}: {detail}."
     todo = "{remedy}"
+
+
+class FieldsNotMergedError(SchemaMismatchError):
+    condition = "DELTA_FAILED_TO_MERGE_FIELDS"
+    sqlstate = "22005"
+
+
+class ConstraintTypeMismatchError(SchemaMismatchError):
+    condition = "DELTA_CONSTRAINT_DATA_TYPE_MISMATCH"
+    sqlstate = "42K09"
+
+
+class GeneratedColumnTypeMismatchError(SchemaMismatchError):
+    condition = "DELTA_GENERATED_COLUMNS_DATA_TYPE_MISMATCH"
+    sqlstate = "42K09"
+
+
+class ColumnCountMismatchError(SchemaMismatchError):
+    condition = "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
+    sqlstate = "42802"
+
+
+class StructMismatchError(SchemaMismatchError):
+    condition = "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
+    sqlstate = "42846"
+
+
+class MissingNotNullColumnError(SchemaMismatchError):
+    condition = "DELTA_MISSING_NOT_NULL_COLUMN_VALUE"
+    sqlstate = "23502"
+
+
+class NoCastError(SchemaMismatchError):
+    condition = "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION"
+    sqlstate = "42K09"
+
+
+class NoCastButFunctionError(SchemaMismatchError):
+    condition = "DATATYPE_MISMATCH.CAST_WITH_FUNC_SUGGESTION"
+    sqlstate = "42K09"
+
+
+class NoCastButSettingError(SchemaMismatchError):
+    condition = "DATATYPE_MISMATCH.CAST_WITH_CONF_SUGGESTION"
+    sqlstate = "42K09"
+
+
+class NoSafeCastError(SchemaMismatchError):
+    condition = "CANNOT_UP_CAST_DATATYPE"
+    sqlstate = "42846"
 
 
 class NoColumnsError(SchemaMismatchError):
@@ -49,9 +99,7 @@ class ColumnNotFoundError(DeltaAnalysisError):
         self._suggest(str(parameters["column"]), str(parameters["columns"]).split(", "))
 
 
-class PartitionMismatchError(DeltaAnalysisError):
-    condition = "DELTA_PARTITION_MISMATCH"
-    sqlstate = "42KD5"
+class PartitionMismatchError(SchemaMismatchError):
     what = "{table} is partitioned by {expected}, but the write specifies {found}."
     todo = (
         "Leave out the partition columns, or replace the table: mode overwrite with overwriteSchema in Spark, "

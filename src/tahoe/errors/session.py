@@ -72,3 +72,50 @@ class WriteFailedError(DeltaSessionError):
     sqlstate = "58030"
     what = "The Spark job that writes data files for {table} failed, and nothing was committed: {detail}"
     todo = "The table was not changed; fix the cause and write again."
+
+
+class UnfitValueError(WriteFailedError):
+    """Base of the errors of a value that its column cannot hold."""
+
+    condition = "DELTA_UNFIT_VALUE"
+    sqlstate = "22000"
+    what = "The value {value} for column {column} of {table} does not fit in {type}; nothing was committed."
+    todo = "Filter or fix such values, or use try_cast in the query, which makes them null."
+
+
+class CastOverflowError(UnfitValueError):
+    condition = "CAST_OVERFLOW_IN_TABLE_INSERT"
+    sqlstate = "22003"
+    pyspark_class = "ArithmeticException"
+
+
+class AssignedOverflowError(UnfitValueError):
+    condition = "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"
+    sqlstate = "22003"
+    pyspark_class = "ArithmeticException"
+
+
+class InvalidInputError(UnfitValueError):
+    condition = "CAST_INVALID_INPUT"
+    sqlstate = "22018"
+    pyspark_class = "SparkRuntimeException"
+
+
+class InvalidNumberError(InvalidInputError):
+    pyspark_class = "NumberFormatException"
+
+
+class InvalidTimeError(InvalidInputError):
+    pyspark_class = "DateTimeException"
+
+
+class VariantCastError(UnfitValueError):
+    condition = "INVALID_VARIANT_CAST"
+    sqlstate = "22023"
+    pyspark_class = "SparkRuntimeException"
+
+
+class TextTooLongError(UnfitValueError):
+    condition = "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"
+    sqlstate = "22001"
+    todo = "Shorten such values, or give the column a longer type."

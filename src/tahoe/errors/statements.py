@@ -105,6 +105,12 @@ class InvalidMergeError(DeltaAnalysisError):
     todo = "Change the clauses. Nothing was read or written."
 
 
+class MissingWhenError(InvalidMergeError):
+    condition = "DELTA_MERGE_MISSING_WHEN"
+    what = "This MERGE into {table} has no WHEN clause, so it would do nothing."
+    todo = "Add one: WHEN MATCHED THEN UPDATE SET *, or WHEN NOT MATCHED THEN INSERT *. Nothing was read or written."
+
+
 class MultipleSourceRowsError(DeltaAnalysisError):
     condition = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
     sqlstate = "21506"

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
-from tahoe.errors import SchemaMismatchError
+from tahoe.errors import StructMismatchError
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.features import setting, supported_features
 from tahoe.protocol.properties import ENABLE_TYPE_WIDENING
-from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, as_nullable
-from tahoe.protocol.type_widening import is_lossy, is_widening, is_widening_for_iceberg, with_type_changes
+from tahoe.protocol.schema import BYTE, INTEGER, SHORT, VOID, Array, DataType, Field, Map, Struct, as_nullable
+from tahoe.protocol.type_widening import is_widening, is_widening_for_iceberg, with_type_changes
 
 Widens: TypeAlias = Callable[[DataType, DataType], bool]
 """Whether a column may be widened from the first type to the second, different type."""
@@ -37,33 +38,38 @@ def _never(_: DataType, __: DataType) -> bool:
     return False
 
 
-def merge_schemas(table: Struct, data: Struct, widens: Widens | None = None, fixed: Set[str] = frozenset()) -> Struct:
+def merge_schemas(
+    table: Struct, data: Struct, widens: Widens | None = None, fixed: Set[str] = frozenset(), *, records: bool = True
+) -> Struct:
     """The table's schema with the data's new columns added. Names are compared case-insensitively; the table's spelling is kept.
 
     Args:
         widens: which types are widened to the data's types; none if it is None.
         fixed: the lower-cased names of the table's columns whose types never change.
+        records: whether columns record their wider types.
     """
-    merged = [_merge_field(f, data.find(f.name), None if f.name.lower() in fixed else widens) for f in table]
+    merged = [_merge_field(f, data.find(f.name), None if f.name.lower() in fixed else widens, records) for f in table]
     new = [_new_field(f) for f in data if table.find(f.name) is None]
     return Struct((*merged, *new))
 
 
-def _merge_field(known: Field, given: Field | None, widens: Widens | None) -> Field:
+def _merge_field(known: Field, given: Field | None, widens: Widens | None, records: bool) -> Field:
     if given is None:
         return known
-    return with_type_changes(replace(known, type=merge_types(known.type, given.type, widens)), known.type)
+    merged = replace(known, type=merge_types(known.type, given.type, widens, records=records))
+    return with_type_changes(merged, known.type) if records else merged
 
 
-def merge_types(known: DataType, given: DataType, widens: Widens | None = None) -> DataType:
+def merge_types(known: DataType, given: DataType, widens: Widens | None = None, *, records: bool = True) -> DataType:
     """The known type with the given type's new struct fields. Void becomes the given type, and so does a type that may be widened."""
+    inside = partial(merge_types, widens=widens, records=records)
     match known, given:
         case Struct(), Struct():
-            return merge_schemas(known, given, widens)
+            return merge_schemas(known, given, widens, records=records)
         case Array(), Array():
-            return replace(known, element=merge_types(known.element, given.element, widens))
+            return replace(known, element=inside(known.element, given.element))
         case Map(), Map():
-            return replace(known, key=merge_types(known.key, given.key, widens), value=merge_types(known.value, given.value, widens))
+            return replace(known, key=inside(known.key, given.key), value=inside(known.value, given.value))
         case _ if known == VOID:
             return as_nullable(given)
         case _:
@@ -92,27 +98,49 @@ def _taken_in(table: Struct, data: Struct, paths: Sequence[tuple[str, ...]], wid
             yield replace(given, type=Struct(tuple(_taken_in(inside, given.type, below, widens))))
 
 
-def losses(table: Struct, data: Struct) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
-    """The columns whose wider data type would silently lose digits or time in the table's type: path, table type, data type."""
-    for known in table:
-        given = data.find(known.name)
-        if given is not None:
-            yield from _losses_inside(known.type, given.type, (known.name,))
+Changed: TypeAlias = tuple[tuple[str, ...], DataType, DataType]
+"""The path of a column or field, and two types of it, neither of them nested."""
 
 
-def _losses_inside(known: DataType, given: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
-    match known, given:
-        case Struct(), Struct():
-            yield from (((*path, *inner), before, after) for inner, before, after in losses(known, given))
-        case Array(), Array():
-            yield from _losses_inside(known.element, given.element, (*path, "element"))
-        case Map(), Map():
-            yield from _losses_inside(known.key, given.key, (*path, "key"))
-            yield from _losses_inside(known.value, given.value, (*path, "value"))
-        case _ if known != VOID and is_widening(known, given) and is_lossy(given, known):
+def mismatches(table: Struct, data: Struct) -> Iterator[Changed]:
+    """The columns whose values cannot be stored without a cast that changes how they are stored: path, table type, data type."""
+    for path, known, given in retyped_columns(table, data):
+        if VOID not in (known, given) and not is_stored_alike(given, known):
             yield path, known, given
+
+
+def retyped_columns(before: Struct, after: Struct) -> Iterator[Changed]:
+    """The columns and fields of both schemas, by name, whose types differ."""
+    for known in before:
+        now = after.find(known.name)
+        if now is not None:
+            yield from _retyped(known.type, now.type, (known.name,))
+
+
+def _retyped(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator[Changed]:
+    match before, after:
+        case Struct(), Struct():
+            yield from (((*path, *inner), known, now) for inner, known, now in retyped_columns(before, after))
+        case Array(), Array():
+            yield from _retyped(before.element, after.element, (*path, "element"))
+        case Map(), Map():
+            yield from _retyped(before.key, after.key, (*path, "key"))
+            yield from _retyped(before.value, after.value, (*path, "value"))
+        case _ if before != after:
+            yield path, before, after
         case _:
             pass
+
+
+# Types that Parquet stores alike. Each has all values of those before it.
+_STORED_ALIKE = (BYTE, SHORT, INTEGER)
+
+
+def is_stored_alike(narrow: DataType, wide: DataType) -> bool:
+    """Whether files of the first type are files of the second, wider type: such a column is widened without the feature, as it was before
+    the feature existed.
+    """
+    return narrow in _STORED_ALIKE and wide in _STORED_ALIKE[_STORED_ALIKE.index(narrow) + 1 :]
 
 
 def _new_field(given: Field) -> Field:
@@ -149,13 +177,13 @@ def check_fields(given: DataType, wanted: DataType, path: tuple[str, ...], *, ma
         may_lack: whether fields may be missing, because the command evolves the schema.
 
     Raises:
-        SchemaMismatchError: the error names the first such field.
+        StructMismatchError: the error names the first such field.
     """
     unlike = next(unlike_fields(given, wanted, path, may_lack=may_lack), None)
     if unlike is not None:
         detail = f"column {'.'.join(path)} is {wanted}, but the value for it is {given}: {unlike}"
         remedy = "Provide a value for each field, or use MERGE with schema evolution: withSchemaEvolution(), or merge_schema=True."
-        raise SchemaMismatchError(table=table, detail=detail, remedy=remedy)
+        raise StructMismatchError(table=table, detail=detail, remedy=remedy)
 
 
 def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = (), *, may_lack: bool = False) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tahoe.errors import InvalidMergeError
+from tahoe.errors import InvalidMergeError, MissingWhenError
 
 _GROUPS = ("WHEN MATCHED", "WHEN NOT MATCHED", "WHEN NOT MATCHED BY SOURCE")
 _ACTIONS = {"update": "UPDATE SET", "insert": "INSERT", "delete": "DELETE"}
@@ -32,7 +32,7 @@ def check_clauses(
         InvalidMergeError
     """
     if not (matched or not_matched or not_matched_by_source):
-        raise InvalidMergeError(table=table, detail="it has no WHEN clause")
+        raise MissingWhenError(table=table)
     for name, conditions in zip(_GROUPS, (matched, not_matched, not_matched_by_source), strict=True):
         if any(condition is None for condition in conditions[:-1]):
             raise InvalidMergeError(table=table, detail=f"only the last {name} clause may omit its condition")

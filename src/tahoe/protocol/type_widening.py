@@ -155,14 +155,6 @@ def is_widening_for_iceberg(from_type: DataType, to_type: DataType) -> bool:
     return is_widening(from_type, to_type) and (from_type, to_type) != (DATE, TIMESTAMP_NTZ)
 
 
-def is_lossy(from_type: DataType, to_type: DataType) -> bool:
-    """Whether a cast that reverses a widening may silently lose part of a value: fractional digits, or the time of day."""
-    if isinstance(from_type, Decimal):
-        kept = to_type.scale if isinstance(to_type, Decimal) else 0
-        return from_type.scale > kept
-    return from_type in (DOUBLE, TIMESTAMP_NTZ)
-
-
 def recorded_changes(schema: Struct) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
     """The type changes that a schema records: the field's path and both types."""
     for path, field in walk_fields(schema):

@@ -37,6 +37,7 @@ from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.table import Table
 from tahoe.table.writing.arrow_writer import commit_files, delete_files, write_files
+from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.planning import plan_write
 from tahoe.table.writing.write_request import Mode, WriteRequest, WrittenFile
 
@@ -242,7 +243,7 @@ def _check_options(options: WriteOptions, table: str) -> None:
 
 
 def _request(table: Table, schema: StructType, options: WriteOptions, mode: Mode) -> WriteRequest:
-    return replace(options.request(mode, delta_schema(schema, table=table.url)), engine="Apache-Spark-Connect")
+    return replace(options.request(mode, delta_schema(schema, table=table.url)), casts=Casts.NONE, engine="Apache-Spark-Connect")
 
 
 @dataclass

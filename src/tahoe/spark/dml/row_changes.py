@@ -144,7 +144,8 @@ class RowChange:
         self.deletes_by_vector = setting(ENABLE_DELETION_VECTORS, snapshot.protocol, snapshot.properties, table=target.table.url)
         self.has_feed = setting(ENABLE_CHANGE_DATA_FEED, snapshot.protocol, snapshot.properties, table=target.table.url)
         # a write that is already planned inserts rows; other commands update rows of the table
-        self.refusals = Refusals(target.table.url, self.options.updates if plan is None else self.options.assigns)
+        policy = self.options.updates if plan is None else self.options.assigns
+        self.refusals = Refusals(target.table.url, policy, are_assigned=plan is None)
         self.num_written = 0
         self._draft = replace(self.plan.draft(), reads=None, txn=self.options.txn)
         self._touched: list[Touched] = []

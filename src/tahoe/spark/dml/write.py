@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from tahoe.errors import InvalidOptionError, NoColumnsError, SchemaMismatchError
+from tahoe.errors import ColumnCountMismatchError, InvalidOptionError, NoColumnsError, SchemaMismatchError
 from tahoe.protocol.column_values import column_values
 from tahoe.protocol.evolution import widening_of
 from tahoe.protocol.schema import Struct
@@ -32,6 +32,7 @@ from tahoe.spark.writing.write_inputs import reads_table, table_schema, write_op
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.storage.local import no_new_folder_left
 from tahoe.table.table import Table
+from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.planning import plan_replacement, plan_write
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import STREAMING_UPDATE, WRITE, Mode, WriteRequest
@@ -68,8 +69,7 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
 def _save(spark: SparkSession, path: str, meant: Mode, options: Mapping[str, str], dataframe: DataFrame) -> int | None:
     table = open_table(spark, path, options)
     parsed = write_options(spark, options, table)
-    like = _columns_of(table, parsed, dataframe, overwrite=meant == "overwrite")
-    request = _request(spark, table, meant, parsed, dataframe, like=like)
+    request = replace(_request(spark, table, meant, parsed, dataframe), casts=Casts.NONE)
     return _plan_and_write(table, request, parsed, dataframe, Matching.of(parsed))
 
 
@@ -116,7 +116,7 @@ def _write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
     like = _columns_of(table, parsed, batch.rows, overwrite=overwrite)
     asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, batch.rows, STREAMING_UPDATE, like=like)
     parameters = {"outputMode": batch.mode, "queryId": batch.query, "epochId": str(batch.number)}
-    request = replace(asked, parameters=parameters, reads_target=reads_table(batch.plan, table))
+    request = replace(asked, casts=Casts.IMPLICIT, parameters=parameters, reads_target=reads_table(batch.plan, table))
     return _plan_and_write(table, request, parsed, batch.rows)
 
 
@@ -243,7 +243,7 @@ def _named_by_position(frame: DataFrame, table: Table, options: WriteOptions) ->
     values = column_values(snapshot.protocol, snapshot.schema, table=table.url)
     is_short = len(given) < len(names) and not all(map(values.has, names[len(given) :]))
     if is_short or (len(given) > len(names) and not may_grow):
-        raise SchemaMismatchError(
+        raise (ColumnCountMismatchError if is_short else SchemaMismatchError)(
             table=table.url,
             detail=f"the data has {len(given)} columns ({', '.join(given)}), but the table has {len(names)} ({', '.join(names)})",
             remedy="Give a value for each column, or name the columns: INSERT INTO t (a, b) ..., INSERT INTO t BY NAME ...",

@@ -15,7 +15,8 @@ from collections import OrderedDict
 from typing import Any
 
 import pyspark.errors
-from py4j.java_gateway import JavaClass
+from py4j.java_gateway import JavaClass, is_instance_of
+from pyspark import SparkContext
 from pyspark.errors import ParseException, StreamingQueryException
 from pyspark.errors.exceptions import captured
 
@@ -88,7 +89,7 @@ def class_for_clients(kind: type[DeltaError]) -> str:
     if CONFLICTS in names:
         known = next((name for name in names if name.endswith("Exception")), CONFLICTS)
         return CONFLICTS_PACKAGE + known
-    return CLIENTS_CLASSES[kind.pyspark_class]
+    return CLIENTS_CLASSES.get(kind.pyspark_class, CLIENTS_CLASSES["PySparkException"])
 
 
 # --- Java to Python
@@ -226,6 +227,33 @@ def _data_error(exception: JavaObject) -> DeltaError | None:
     cause = exception.getCause()
     detail = str(exception.getMessage() if cause is None or cause.getMessage() is None else cause.getMessage())
     return InvalidDataFileError(table=url, file=file, detail=detail.splitlines()[0].rstrip("."))
+
+
+# --- Spark's own errors
+
+# Classes of SQLSTATE by which Spark marks what is no fault of the query: its own errors, and those of the system below it.
+_NOT_OF_THE_QUERY = ("XX", "58")
+
+
+def error_of_the_query(error: BaseException) -> BaseException | None:
+    """The error that Spark has for a fault of a query whose job failed, such as a division by zero or an exception in a Python function:
+    of Spark's class, with Spark's condition. None if the job failed for another reason.
+    """
+    exception = java_error(error)
+    for depth in range(CAUSES_MAX):
+        if exception is None:
+            return None
+        if _is_of_the_query(exception):
+            return error if depth == 0 else captured.convert_exception(exception)
+        exception = exception.getCause()
+    return None
+
+
+def _is_of_the_query(exception: JavaObject) -> bool:
+    if not is_instance_of(SparkContext._gateway, exception, "org.apache.spark.SparkThrowable"):
+        return False
+    condition, state = exception.getCondition(), exception.getSqlState()
+    return condition is not None and state is not None and not str(state).startswith(_NOT_OF_THE_QUERY)
 
 
 # --- exceptions for users of Spark

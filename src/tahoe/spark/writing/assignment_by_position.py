@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pyspark.sql.types import ArrayType, MapType, NullType, StructField, StructType
 from pyspark.sql.types import DataType as SparkType
 
-from tahoe.errors import SchemaMismatchError, UnsupportedDataTypeError
+from tahoe.errors import ColumnCountMismatchError, SchemaMismatchError, UnsupportedDataTypeError
 from tahoe.protocol.evolution import Widens
 from tahoe.protocol.schema import parse_type
 
@@ -56,7 +56,7 @@ def named_inside(given: StructType, wanted: StructType, *, table: str) -> Struct
         given: the data's columns, under the table's names in any order.
 
     Raises:
-        SchemaMismatchError: such a struct has fewer fields than the table's.
+        ColumnCountMismatchError: such a struct has fewer fields than the table's.
     """
     return _known_fields(given, wanted, (), table)
 
@@ -90,7 +90,7 @@ def _known(given: SparkType, wanted: SparkType | None, path: tuple[str, ...], ta
 
 def _struct(given: StructType, wanted: StructType, path: tuple[str, ...], table: str) -> StructType:
     if len(given) < len(wanted):
-        raise SchemaMismatchError(
+        raise ColumnCountMismatchError(
             table=table,
             detail=f"column {'.'.join(path)} has too few fields: {', '.join(given.names)} in the data, "
             f"but {', '.join(wanted.names)} in the table",

@@ -8,9 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal as Number
+from decimal import InvalidOperation
 from typing import Literal, TypeAlias
 
-from tahoe.errors import SchemaMismatchError
+from tahoe.errors import (
+    AssignedOverflowError,
+    CastOverflowError,
+    InvalidInputError,
+    InvalidNumberError,
+    InvalidTimeError,
+    MissingNotNullColumnError,
+    NoCastButFunctionError,
+    NoCastButSettingError,
+    NoCastError,
+    NoSafeCastError,
+    SchemaMismatchError,
+    UnfitValueError,
+    VariantCastError,
+)
 from tahoe.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -86,8 +102,13 @@ _DIGITS: Mapping[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """Why data cannot be stored in a column, and what the user can do about it."""
+    """Why data cannot be stored in a column, and what the user can do about it.
 
+    Attributes:
+        error: has the condition that Spark or the reference has for it.
+    """
+
+    error: type[SchemaMismatchError]
     detail: str
     remedy: str
 
@@ -96,11 +117,11 @@ def check_assignable(given: Struct, wanted: Struct, *, table: str, policy: Polic
     """Refuse data whose types do not fit a table's columns.
 
     Raises:
-        SchemaMismatchError: names every column that does not fit, with both types, and a remedy.
+        SchemaMismatchError: names every column that does not fit, with both types, and a remedy. Its class is that of the first of them.
     """
     found = list(mismatches(given, wanted, policy))
     if found:
-        raise SchemaMismatchError(table=table, detail="; ".join(m.detail for m in found), remedy=found[0].remedy)
+        raise found[0].error(table=table, detail="; ".join(m.detail for m in found), remedy=found[0].remedy)
 
 
 def mismatches(given: Struct, wanted: Struct, policy: Policy, prefix: tuple[str, ...] = ()) -> Iterator[Mismatch]:
@@ -112,7 +133,9 @@ def mismatches(given: Struct, wanted: Struct, policy: Policy, prefix: tuple[str,
             yield from _inside(source.type, column.type, policy, path)
         elif not column.nullable:
             yield Mismatch(
-                detail=f"column {'.'.join(path)} is NOT NULL, but the data does not have it", remedy="Add the column to the data."
+                error=MissingNotNullColumnError,
+                detail=f"column {'.'.join(path)} is NOT NULL, but the data does not have it",
+                remedy="Add the column to the data.",
             )
 
 
@@ -129,15 +152,59 @@ def _inside(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, 
             yield _mismatch(given, wanted, policy, path)
 
 
+# The functions that Spark suggests instead of a cast, by kinds.
+_FUNCTIONS: Mapping[tuple[_Kind, _Kind], str] = {
+    **dict.fromkeys((("integer", "date"), ("fraction", "date")), "date_from_unix_date(days)"),
+    **dict.fromkeys((("date", "integer"), ("date", "fraction")), "unix_date(date)"),
+}
+
+
 def _mismatch(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, ...]) -> Mismatch:
+    """As Spark tells why it does not cast: with a function, or with a setting, that would."""
     detail = f"column {'.'.join(path)} is {wanted}, but {given} in the data"
     if policy == "STRICT" and storable(given, wanted, "ANSI"):
         return Mismatch(
+            error=NoSafeCastError,
             detail=f"{detail}; spark.sql.storeAssignmentPolicy=STRICT does not allow this cast, because a value may not fit",
             remedy="Cast the column in the data, or set spark.sql.storeAssignmentPolicy=ANSI.",
         )
     remedy = "Cast the column in the data, or give the table the data's schema with mode overwrite and option overwriteSchema=true."
-    return Mismatch(detail=detail, remedy=remedy)
+    function = _FUNCTIONS.get((_kind(given), _kind(wanted)))
+    if policy == "STRICT":
+        return Mismatch(error=NoSafeCastError, detail=detail, remedy=remedy)
+    if function is not None:
+        return Mismatch(error=NoCastButFunctionError, detail=detail, remedy=f"Convert the column in the data with {function}.")
+    if storable(given, wanted, "LEGACY"):
+        remedy = "Cast the column in the data; spark.sql.storeAssignmentPolicy=LEGACY would cast it as Spark 2 did."
+        return Mismatch(error=NoCastButSettingError, detail=detail, remedy=remedy)
+    return Mismatch(error=NoCastError, detail=detail, remedy=remedy)
+
+
+def error_of_cast(given: DataType, wanted: DataType, value: str, *, are_assigned: bool) -> type[UnfitValueError]:
+    """The error for a value that a cast which `storable` allows refuses: with the condition, and of the class, that Spark has for it.
+
+    Args:
+        value: its text.
+        are_assigned: whether UPDATE or MERGE assigns the value.
+    """
+    if given == VARIANT:
+        return VariantCastError
+    kind = _kind(wanted)
+    if kind in _CALENDAR:
+        return InvalidTimeError
+    if kind not in _NUMBERS:
+        return InvalidInputError
+    is_exact = isinstance(wanted, Decimal) and _is_number(value)
+    if given == STRING and not is_exact:
+        return InvalidNumberError
+    return AssignedOverflowError if are_assigned else CastOverflowError
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return Number(text.strip()).is_finite()
+    except InvalidOperation:
+        return False
 
 
 def storable(given: DataType, wanted: DataType, policy: Policy) -> bool:

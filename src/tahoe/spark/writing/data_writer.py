@@ -24,6 +24,7 @@ from tahoe.protocol.names import quoted
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
 from tahoe.protocol.properties import PARQUET_COMPRESSION, PARQUET_FORMAT_VERSION
 from tahoe.protocol.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
+from tahoe.spark.jvm.failures import error_of_the_query
 from tahoe.spark.jvm.file_writer import NewFile, WriterSettings, delete_files, write_files
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, is_wrong_call
 from tahoe.spark.jvm.plans import forget_rows
@@ -139,7 +140,7 @@ def _file_metadata(field: Field) -> dict[str, int]:
 def translating_failures(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
     """Convert Spark's failures while rows are computed and written into our errors.
 
-    Analysis errors, and wrong calls into the JVM (bugs of tahoe), pass unchanged.
+    Analysis errors, Spark's errors for faults of the query, and wrong calls into the JVM (bugs of tahoe) pass unchanged.
     """
     try:
         yield
@@ -148,7 +149,11 @@ def translating_failures(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
     except JVM_ERRORS as error:
         if is_wrong_call(error):
             raise
-        raise refusals.recognise(str(error)) or WriteFailedError(table=plan.url, detail=cause(str(error))) from error
+        refused = refusals.recognise(str(error))
+        if refused is None and (told := error_of_the_query(error)) is not None:
+            told.add_note(f"Nothing was committed to {plan.url}.")
+            raise told from error.__cause__
+        raise refused or WriteFailedError(table=plan.url, detail=cause(str(error))) from error
 
 
 # Spark's text before and after the exception of the failed task.

@@ -7,6 +7,7 @@ no additional pass. Only public functions of PySpark are used; the rules on type
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -14,7 +15,14 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructType, VarcharType
 from pyspark.sql.types import DataType as SparkType
 
-from tahoe.errors import CheckConstraintViolatedError, DeltaError, NotNullViolationError, ReplaceWhereMismatchError, WriteFailedError
+from tahoe.errors import (
+    CheckConstraintViolatedError,
+    DeltaError,
+    NotNullViolationError,
+    ReplaceWhereMismatchError,
+    TextTooLongError,
+    UnfitValueError,
+)
 from tahoe.protocol import predicate as p
 from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.constraints import Constraint
@@ -24,7 +32,7 @@ from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Pr
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import java_column
 from tahoe.spark.jvm.types import delta_schema, spark_schema
-from tahoe.spark.writing.assignment_rules import Policy, always_fits, check_assignable, conforms, conforms_inside
+from tahoe.spark.writing.assignment_rules import Policy, always_fits, check_assignable, conforms, conforms_inside, error_of_cast
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.sql.predicates import columns_named
 
@@ -40,10 +48,11 @@ class Refusals:
 
     Attributes:
         policy: how values of another type than the column's are cast.
+        are_assigned: whether the values come from UPDATE or MERGE, whose overflows have a condition of their own.
     """
 
-    def __init__(self, table: str, policy: Policy = "ANSI") -> None:
-        self.table, self.policy = table, policy
+    def __init__(self, table: str, policy: Policy = "ANSI", *, are_assigned: bool = False) -> None:
+        self.table, self.policy, self.are_assigned = table, policy, are_assigned
         self._errors: dict[str, Callable[[str], DeltaError]] = {}
 
     def column(self, reason: str, error: Callable[[str], DeltaError], found: Column | None = None) -> Column:
@@ -73,13 +82,15 @@ class Refusals:
         reason = f"Column {name} of {self.table} is NOT NULL, but the data contains a null value for it."
         return self.column(reason, lambda _: NotNullViolationError(column=name, table=self.table))
 
-    def value(self, path: tuple[str, ...], wanted: str, found: Column) -> Column:
+    def value(self, path: tuple[str, ...], wanted: str, found: Column, kind: Callable[[str], type[UnfitValueError]]) -> Column:
+        """
+        Args:
+            wanted: the type, as a text.
+            kind: the class of the error for the text of a value.
+        """
         name = ".".join(path)
         reason = f"A value for column {name} of {self.table} does not fit in {wanted}."
-        return self.column(reason, lambda value: self._unfit(f"the value {value} for column {name} does not fit in {wanted}."), found)
-
-    def _unfit(self, detail: str) -> DeltaError:
-        return WriteFailedError(table=self.table, detail=detail)
+        return self.column(reason, lambda value: kind(value)(value=value, column=name, table=self.table, type=wanted), found)
 
 
 def assign(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
@@ -241,7 +252,8 @@ class _Assigner:
                 self._gateway.java_class("delta.Columns").castAsOfOld(java_column(column), spark_type(wanted).json())
             )
         has_value = column.isNotNull() & ~F.is_variant_null(column) if given == VARIANT else column.isNotNull()
-        return F.coalesce(column.try_cast(spark_type(wanted)), F.when(has_value, self.refusals.value(path, str(wanted), column)))
+        kind = partial(error_of_cast, given, wanted, are_assigned=self.refusals.are_assigned)
+        return F.coalesce(column.try_cast(spark_type(wanted)), F.when(has_value, self.refusals.value(path, str(wanted), column, kind)))
 
     def _limited(self, column: Column, declared: SparkType, path: tuple[str, ...]) -> Column:
         """A char or varchar value: trailing blanks beyond the limit are cut off, longer text is refused, char is padded."""
@@ -249,7 +261,7 @@ class _Assigner:
             return column
         limit = declared.length
         cut = F.when(F.char_length(F.rtrim(column)) <= limit, F.substring(column, 1, limit))
-        refused = F.when(column.isNotNull(), self.refusals.value(path, declared.simpleString(), column))
+        refused = F.when(column.isNotNull(), self.refusals.value(path, declared.simpleString(), column, lambda _: TextTooLongError))
         value = F.when(F.char_length(column) <= limit, column).otherwise(F.coalesce(cut, refused))
         return F.rpad(value, limit, " ") if isinstance(declared, CharType) else value
 

@@ -37,6 +37,7 @@ from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.maintenance.lifecycle import TableLifecycle
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.writing.arrow_writer import Must, StagedRows, schema_of_rows, write_arrow
+from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.merge import MergeRequest
 from tahoe.table.writing.merge_builder import MergeBuilder
 from tahoe.table.writing.planning import create_table, plan_existing
@@ -227,7 +228,7 @@ class TableRows(TableLifecycle):
         if snapshot is None:
             predicate = predicate_of(filter, request.schema, zone=self.log.zone, table=self.url)
             return write_arrow(self, rows, request, Must(predicate, str(filter)))
-        plan_existing(self, replace(request, mode="append"), snapshot)  # refuses what does not fit the table
+        plan_existing(self, replace(request, mode="append", casts=Casts.KEPT), snapshot)  # refuses what does not fit the table
 
         def run(_: int) -> int | None:
             with self.transaction(txn=request.txn, user_metadata=request.user_metadata) as changes:

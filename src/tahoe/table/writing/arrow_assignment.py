@@ -28,19 +28,23 @@ _LIMITED = re.compile(r"(char|varchar)\((\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class _Into:
-    """The table that gets the values, and the zone of its times without a zone."""
+    """The table that gets the values, the zone of its times without a zone, and whether each value must be kept as it is."""
 
     table: str
     zone: tzinfo
+    keeps: bool
 
 
-def assign_arrow(data: pa.Table, schema: Struct, *, zone: tzinfo, table: str, partition_columns: Sequence[str] = ()) -> pa.Table:
+def assign_arrow(
+    data: pa.Table, schema: Struct, *, zone: tzinfo, table: str, partition_columns: Sequence[str] = (), keeps: bool = False
+) -> pa.Table:
     """The rows with the table's columns, in its order and types, as they will be stored.
 
     Args:
         data: in canonical form.
         zone: of timestamps without a time zone: as in Spark, they and dates become instants, and instants become them, in this zone.
         partition_columns: their values are stored as text, and an empty text is null.
+        keeps: a value that its column's type would change is refused, not only one that does not fit: digits of a double, times of a day.
 
     Raises:
         SchemaMismatchError: a value or a type that cannot be cast to the column's type.
@@ -49,7 +53,7 @@ def assign_arrow(data: pa.Table, schema: Struct, *, zone: tzinfo, table: str, pa
     """
     positions = {name.lower(): position for position, name in enumerate(data.column_names)}
     texts = {field.name for field in schema if field.name in partition_columns and may_be_stored_as_null(field.type)}
-    into = _Into(table, zone)
+    into = _Into(table, zone, keeps)
     columns = [_column(data, positions.get(field.name.lower()), field, into, is_text=field.name in texts) for field in schema]
     nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(schema)])
     return pa.table(columns, schema=nullable)
@@ -98,11 +102,39 @@ def _assigned(values: pa.Array, wanted: DataType, path: Sequence[str], into: _In
         case _ if wanted == VARIANT:
             raise pa.ArrowInvalid("the writer without Spark does not write variants")
         case _ if _needs_zone(given, wanted):
-            return moment(values, wanted, into.zone).cast(arrow_type(wanted))
+            return _cast(moment(values, wanted, into.zone), arrow_type(wanted), into)
         case Decimal() if pa.types.is_decimal(given) or pa.types.is_integer(given):
             return exact_decimal(values, arrow_type(wanted))
         case _:
-            return values.cast(arrow_type(wanted))
+            return _cast(values, arrow_type(wanted), into)
+
+
+def _cast(values: pa.Array, wanted: pa.DataType, into: _Into) -> pa.Array:
+    """Cast values.
+
+    Raises:
+        pa.ArrowInvalid: a value does not fit, or may not be changed but would be; or Arrow would take a time for a number.
+    """
+    given = values.type
+    if any(pa.types.is_temporal(one) and pa.types.is_integer(other) for one, other in ((given, wanted), (wanted, given))):
+        raise pa.ArrowInvalid("times are not numbers")
+    cast = values.cast(wanted)
+    if into.keeps and _may_change(given, wanted):
+        back = cast.cast(given)
+        is_changed = pc.not_equal(values, back)
+        if pa.types.is_floating(given):
+            is_changed = pc.and_not(is_changed, pc.is_nan(values))
+        changed = values.filter(is_changed)
+        if len(changed):
+            raise pa.ArrowInvalid(f"{changed[0]} would become {changed[:1].cast(wanted)[0]}")
+    return cast
+
+
+def _may_change(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Arrow's cast changes values without an error: of digits, or times of a day."""
+    if pa.types.is_floating(given):
+        return bool(pa.types.is_floating(wanted)) and wanted.bit_width < given.bit_width
+    return bool(pa.types.is_timestamp(given) and pa.types.is_date(wanted))
 
 
 def _needs_zone(given: pa.DataType, wanted: DataType) -> bool:

@@ -29,6 +29,7 @@ from tahoe.sql.expressions import parse_expression
 from tahoe.table.arrow.computation import IMPOSSIBLE, compute
 from tahoe.table.reading.constraints import check_rows
 from tahoe.table.writing.arrow_assignment import assign_arrow
+from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.write_plan import WritePlan
 
 
@@ -95,8 +96,8 @@ class NewRows:
             rows = rows.append_column(name, self._computed(expression, rows, self._values.defaults[name]))
         for name in self.minted:
             rows = rows.append_column(name, self._numbers(name, rows.num_rows))
-        zone = plan.table.log.zone
-        stored = assign_arrow(rows, self._others, zone=zone, table=plan.url, partition_columns=plan.partition_columns)
+        zone, keeps = plan.table.log.zone, plan.request.casts is not Casts.ANY
+        stored = assign_arrow(rows, self._others, zone=zone, table=plan.url, partition_columns=plan.partition_columns, keeps=keeps)
         if self._generated:
             for name, expression in self._generated.items():
                 stored = stored.append_column(name, self._computed(expression, stored, self._values.generated[name]))

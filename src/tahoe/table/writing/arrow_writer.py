@@ -6,7 +6,7 @@ Rows are completed and checked (`arrow_values`), and written as they come (`open
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -25,6 +25,7 @@ from tahoe.table.commit.rerun import run_again
 from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.arrow_values import NewRows
+from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.open_files import OpenFiles
 from tahoe.table.writing.planning import plan_existing, plan_write
 from tahoe.table.writing.write_plan import WritePlan
@@ -44,6 +45,7 @@ def write_arrow(table: TableReader, data: pa.Table | Rows, request: WriteRequest
         DeltaAnalysisError: the data does not fit the table; nothing was written.
         DeltaConcurrentModificationException: a winner conflicts; the written files were deleted.
     """
+    request = replace(request, casts=Casts.KEPT)
     plan = plan_write(table, request)
     if plan is None:
         return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from tahoe.errors import (
     ColumnNotFoundError,
@@ -19,7 +18,6 @@ from tahoe.errors import (
     PartitionMismatchError,
     PathIsFileError,
     PathIsNotEmptyError,
-    SchemaMismatchError,
     TableExistsError,
     UnsupportedDataTypeError,
 )
@@ -29,20 +27,19 @@ from tahoe.protocol.bloom_filter_columns import checked_filters, filtered_column
 from tahoe.protocol.bloom_filters import encode_bloom_filters
 from tahoe.protocol.clustering import check_clustering, clustering_columns, clustering_domain
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, highest_id, mapping_mode
-from tahoe.protocol.column_values import as_declared, check_new_columns, column_values
-from tahoe.protocol.constraints import constraints_of
-from tahoe.protocol.evolution import losses, merge_schemas, new_columns, widening_of
+from tahoe.protocol.column_values import as_declared, check_new_columns
 from tahoe.protocol.feature_upgrade import needed_features, properties_for, protocol_for_new_table, split_features, upgrade, upgrade_for
 from tahoe.protocol.features import active_features, check_writable
 from tahoe.protocol.predicate import Predicate, Unknown, columns_of, has_computed
 from tahoe.protocol.properties import BLOOM_FILTERS, normalise
 from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, walk_fields
-from tahoe.sql.predicates import columns_named, parse_predicate
+from tahoe.sql.predicates import parse_predicate
 from tahoe.table.commit.draft import was_recorded
 from tahoe.table.reading.scan import partition_field
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.writing.evolved_schema import evolved_schema
 from tahoe.table.writing.write_plan import WritePlan, check_void, is_about
 from tahoe.table.writing.write_request import WriteRequest
 
@@ -310,49 +307,13 @@ def _replaced_schema(table: TableReader, request: WriteRequest, snapshot: Snapsh
 
 def _evolved(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> tuple[Protocol, Metadata]:
     """Protocol and metadata after schema evolution: new columns and wider types, if `mergeSchema` allows them."""
-    new = [".".join(path) for path, _ in new_columns(snapshot.schema, request.schema)]
-    if new and not request.merge_schema:
-        raise SchemaMismatchError(
-            table=table.url,
-            detail=f"the table has no column {', '.join(new)} (it has {', '.join(snapshot.schema.names)})",
-            remedy=f"Drop the column from the data, or add it to the table: {_spelled(request, 'mergeSchema', 'merge_schema=True')}.",
-        )
-    widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if request.merge_schema else None
-    merged = merge_schemas(snapshot.schema, request.schema, widens, _fixed_columns(snapshot) if widens is not None else frozenset())
-    if request.merge_schema:
-        _check_losses(table, merged, request, is_widened=widens is not None)
+    merged = evolved_schema(request, snapshot)
     if merged == snapshot.schema:
         return snapshot.protocol, snapshot.metadata
     # Ignore features whose properties are set but which the protocol does not support: new columns do not enable them.
     needed = needed_features(merged, snapshot.properties) - needed_features(snapshot.schema, snapshot.properties)
     protocol = upgrade(snapshot.protocol, needed)
     return protocol, _metadata(table, protocol, merged, snapshot.partition_columns, snapshot.properties, None, snapshot)
-
-
-def _fixed_columns(snapshot: Snapshot) -> frozenset[str]:
-    """The columns whose types must not be widened: generated and identity columns, and columns that expressions of the table name."""
-    values = column_values(snapshot.protocol, snapshot.schema, table=snapshot.url)
-    constraints = [constraint.expression for constraint in constraints_of(snapshot.metadata, table=snapshot.url)]
-    named = (columns_named(expression) for expression in [*constraints, *values.generated.values()])
-    return frozenset(chain((name.lower() for name in [*values.generated, *values.identity]), *named))
-
-
-def _spelled(request: WriteRequest, option: str, argument: str) -> str:
-    """Advice in the spelling of whoever writes: an option in Spark, an argument in Python."""
-    return argument if request.engine is None else f"option {option}=true"
-
-
-def _check_losses(table: TableReader, schema: Struct, request: WriteRequest, *, is_widened: bool) -> None:
-    """Refuse data whose values would silently lose digits or the time of day in a write with `mergeSchema`."""
-    changed = losses(schema, request.schema)
-    found = [f"column {'.'.join(path)} is {known}, but {given} in the data" for path, known, given in changed]
-    if found:
-        why = "an expression of the table depends on the type" if is_widened else "type widening is not enabled"
-        raise SchemaMismatchError(
-            table=table.url,
-            detail=f"{'; '.join(found)}; {_spelled(request, 'mergeSchema', 'merge_schema=True')} does not widen it, because {why}",
-            remedy="Cast the column in the data." if is_widened else "Set delta.enableTypeWidening=true, or cast the column in the data.",
-        )
 
 
 def _replace_where(table: TableReader, request: WriteRequest, metadata: Metadata) -> Predicate | None:

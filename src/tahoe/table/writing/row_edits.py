@@ -28,6 +28,7 @@ from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.arrow_writer import Must, StagedRows, delete_files, schema_of_rows, write_again, write_change_files
+from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.open_transaction import OpenTransaction
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_plan import WritePlan, with_minted
@@ -91,7 +92,7 @@ class RowEdits(OpenTransaction):
         return count
 
     def _append(self, rows: StagedRows, schema: Struct, *, merge_schema: bool) -> int:
-        plan = self._plan(schema, merge_schema=merge_schema)
+        plan = self._plan(schema, merge_schema=merge_schema, casts=Casts.KEPT)
         files = rows.files(plan)
         self._draft.on_discard(rows.discard)
         adds = [plan.add(file) for file in files]
@@ -236,9 +237,10 @@ class RowEdits(OpenTransaction):
             Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes) for file in written
         ]
 
-    def _plan(self, schema: Struct, *, merge_schema: bool = False) -> WritePlan:
+    def _plan(self, schema: Struct, *, merge_schema: bool = False, casts: Casts = Casts.ANY) -> WritePlan:
         """The plan of an append to the table as it is after the changes so far."""
-        return plan_existing(self.table, WriteRequest(mode="append", schema=schema, merge_schema=merge_schema), self._current)
+        request = WriteRequest(mode="append", schema=schema, merge_schema=merge_schema, casts=casts)
+        return plan_existing(self.table, request, self._current)
 
     def _wrote(self, plan: WritePlan, files: Sequence[WrittenFile]) -> list[Add]:
         """The add actions of files that were written for this transaction."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tahoe.protocol.schema import Struct
+from tahoe.table.writing.casts import Casts
 
 Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
 
@@ -32,6 +33,7 @@ class WriteRequest:
         cluster_by: the paths of a new table's clustering columns; None if not specified.
         properties: `delta.*` options and other table properties; used for a new or a replaced table.
         default_properties: additional properties of a new table, overridden by `properties`.
+        casts: which data of another type than the column's the writer casts; other data is refused.
         replace_where: SQL text: only matching rows are replaced. Over partition columns, unless `finds_rows`.
         finds_rows: whether the writing engine can find and delete rows, so that replace_where may name any column.
         matching: for the history: how the writing engine matches the rows to replace with rows of the data.
@@ -51,6 +53,7 @@ class WriteRequest:
     default_properties: Mapping[str, str] = field(default_factory=dict)
     merge_schema: bool = False
     overwrite_schema: bool = False
+    casts: Casts = Casts.ANY
     replace_where: str | None = None
     matching: str | None = None
     dynamic_partitions: bool = False
