@@ -8,6 +8,7 @@ import pytest
 
 import tahoe
 from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.table.arrow.chunks import with_columns
 from tahoe.table.arrow.file_columns import FIELD_ID, FileColumns
 from tests.table.builders import memory_env
 
@@ -73,3 +74,13 @@ def test_the_schema_of_a_file_is_taken_once_however_many_columns_are_read(monkey
     monkeypatch.setattr(pq.ParquetFile, "schema_arrow", property(counted))
     assert table.to_arrow().num_columns == COLUMNS
     assert taken <= 2
+
+
+def test_columns_are_set_in_their_places_and_new_ones_come_last() -> None:
+    kept = pa.field("kept", pa.int64(), nullable=False, metadata={"key": "value"})
+    rows = pa.table([pa.array([1]), pa.array([2])], schema=pa.schema([pa.field("changed", pa.int64()), kept]))
+    found = with_columns(rows, {"new": pa.array([3]), "changed": pa.array(["x"])})
+    assert found.to_pydict() == {"changed": ["x"], "kept": [2], "new": [3]}
+    assert found.schema.field("kept").equals(kept, check_metadata=True)
+    assert with_columns(rows.select([]), {}).num_rows == 1
+    assert with_columns(rows.select([]), {"new": pa.array([3])}).to_pydict() == {"new": [3]}

@@ -7,7 +7,7 @@ Knows nothing of Delta.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,16 @@ def taken(column: pa.ChunkedArray, rows: pa.Array | npt.NDArray[np.integer]) -> 
             chunks.append(chunk.take(pa.array(positions[low:high] - start)))
         start += len(chunk)
     return pa.chunked_array(chunks, type=column.type)
+
+
+def with_columns(rows: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
+    """Rows with other values of some columns, and with further columns at the end, all at once: a table is copied for each column that is
+    set alone.
+    """
+    if not columns:
+        return rows
+    fields = {field.name: field for field in rows.schema} | {name: pa.field(name, column.type) for name, column in columns.items()}
+    return pa.table([columns[name] if name in columns else rows.column(name) for name in fields], schema=pa.schema(fields.values()))
 
 
 def taken_table(table: pa.Table, rows: pa.Array | npt.NDArray[np.integer]) -> pa.Table:

@@ -26,6 +26,7 @@ from tahoe.protocol.expressions import Call, Expression, Value
 from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import Field, Struct
 from tahoe.sql.expressions import parse_expression
+from tahoe.table.arrow.chunks import with_columns
 from tahoe.table.arrow.computation import IMPOSSIBLE, compute
 from tahoe.table.reading.constraints import check_rows
 from tahoe.table.writing.arrow_assignment import assign_arrow
@@ -92,10 +93,8 @@ class NewRows:
             DeltaAnalysisError: a row does not fit the table, or violates one of its rules.
         """
         plan = self.plan
-        for name, expression in self._defaults.items():
-            rows = rows.append_column(name, self._computed(expression, rows, self._values.defaults[name]))
-        for name in self.minted:
-            rows = rows.append_column(name, self._numbers(name, rows.num_rows))
+        new = {name: self._computed(expression, rows, self._values.defaults[name]) for name, expression in self._defaults.items()}
+        rows = with_columns(rows, new | {name: self._numbers(name, rows.num_rows) for name in self.minted})
         zone, keeps = plan.table.log.zone, plan.request.casts is not Casts.ANY
         stored = assign_arrow(rows, self._others, zone=zone, table=plan.url, partition_columns=plan.partition_columns, keeps=keeps)
         if self._generated:

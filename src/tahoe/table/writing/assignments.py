@@ -21,7 +21,7 @@ from tahoe.protocol.expressions import Expression, Value
 from tahoe.protocol.names import parse_column_list
 from tahoe.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Map, Struct
 from tahoe.sql.expressions import parse_expression
-from tahoe.table.arrow.chunks import one_array
+from tahoe.table.arrow.chunks import one_array, with_columns
 from tahoe.table.arrow.computation import IMPOSSIBLE, compute
 from tahoe.table.arrow.types import arrow_type
 
@@ -170,11 +170,12 @@ def with_assigned(before: pa.Table, assigned: Mapping[Path, Assignment], rows: p
         before: the rows as they are.
         rows: the same rows as `scope` names their columns.
     """
+    changed: dict[str, pa.Array] = {}
     for path, assignment in assigned.items():
         value = scope.computed(assignment.value, rows, assignment.text)
-        place = before.column_names.index(path[0])
-        before = before.set_column(place, path[0], _with_value(one_array(before.column(place)), path[1:], value))
-    return before
+        current = changed[path[0]] if path[0] in changed else one_array(before.column(path[0]))
+        changed[path[0]] = _with_value(current, path[1:], value)
+    return with_columns(before, changed)
 
 
 def _with_value(current: pa.Array, path: Path, value: pa.Array) -> pa.Array:

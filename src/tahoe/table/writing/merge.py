@@ -25,7 +25,7 @@ from tahoe.protocol.merge_clauses import Outline, check_clauses, outlined
 from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import TRUE
 from tahoe.protocol.schema import BOOLEAN, Field, Struct, check_unique_names
-from tahoe.table.arrow.chunks import one_array
+from tahoe.table.arrow.chunks import one_array, with_columns
 from tahoe.table.arrow.types import arrow_schema, delta_schema
 from tahoe.table.log.deletion_vectors import row_indexes
 from tahoe.table.reading.physical_rows import PhysicalRows
@@ -306,9 +306,8 @@ class Merging:
         if clause.takes_all:
             taken = taken_over(_flat(rows, self.request.source_alias), self.snapshot.schema)
             assigned = set(taken.column_names)
-            for name in taken.column_names:
-                value = completed(one_array(taken.column(name)), one_array(own.column(name)))
-                own = own.set_column(own.column_names.index(name), name, value)
+            names = taken.column_names
+            own = with_columns(own, {n: completed(one_array(taken.column(n)), one_array(own.column(n))) for n in names})
         after = with_assigned(own, clause.set, rows, scope)
         given = given_by_update(self.plan.column_values, self.plan.schema, assigned)
         changes.update(add, positions, before, after.select(given), NewRows(self.plan, given, updates=True))
