@@ -35,6 +35,9 @@ IDENTITY = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity
 COLUMNS = Struct((Field(name="id", type=LONG), Field(name="k", type=LONG, metadata=IDENTITY), Field(name="p", type=STRING)))
 CREATED = "CREATE OR REPLACE TABLE"
 
+MAPPED = {"delta.columnMapping.mode": "name"}
+TRACKED = {"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "false"}
+
 
 class NumbersOfLog:
     """The law of a log: a number once assigned under one table id is never assigned to anything else.
@@ -303,6 +306,10 @@ def _source_goes_on(world: World, _: tahoe.Table) -> None:
     world._write(source, txn=("app", 1))
 
 
+def _source_is(properties: Mapping[str, str]) -> Callable[[World, tahoe.Table], None]:
+    return lambda world, _: world.set(world._open(world.source), properties)
+
+
 def _cleanup(world: World, table: tahoe.Table) -> None:
     if world.log_law.version == table.version:
         table.create_checkpoint()
@@ -329,12 +336,14 @@ OPERATIONS: Mapping[str, Callable[[World, tahoe.Table], None]] = {
     "shallow clone": lambda world, table: _clone(world, table, shallow=True),
     "clone of a table without the column": _clone_other,
     "the source goes on": _source_goes_on,
+    "the source tracks rows": _source_is(TRACKED),
+    "the source is mapped": _source_is(MAPPED),
     "create or replace": lambda world, table: world._create(table, {}),
     "overwrite the schema": _overwrite_schema,
-    "map": _put({"delta.columnMapping.mode": "name"}),
+    "map": _put(MAPPED),
     "add a column": _add_column,
     "drop the identity column": _drop_k,
-    "track rows": _put({"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "false"}),
+    "track rows": _put(TRACKED),
     "suspend": _put({"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"}),
     "stamp": _put({"delta.enableInCommitTimestamps": "true"}),
     "vectors": _put({"delta.enableDeletionVectors": "true"}),

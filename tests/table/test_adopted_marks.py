@@ -184,6 +184,25 @@ def test_row_ids_go_on_where_they_ended_before_the_feature_was_dropped(features:
     assert findings(table) == []
 
 
+def test_row_ids_go_on_where_they_ended_before_another_writer_dropped_the_feature() -> None:
+    """It leaves the last mark in a tombstone, which a checkpoint does not have."""
+    env = memory_env()
+    table = tahoe.Table("memory://t", env=env)
+    table.append(numbers(0, 1), properties=TRACKED)
+    table.append(numbers(2, 3))
+    before = table.snapshot()
+    mark = before.domains["delta.rowTracking"].replace(removed=True)
+    protocol = before.protocol.replace(writer_features=frozenset({"appendOnly", "invariants", "domainMetadata"}))
+    bare = [add.replace(base_row_id=None, default_row_commit_version=None, data_change=False) for add in before.live.adds()]
+    put_commit(env, 2, [protocol, before.metadata.replace(configuration={}), mark, *bare])
+    table.create_checkpoint()
+    table = tahoe.Table(table.url, env=env)
+    table.restore(0)
+    table.append(numbers(4))
+    assert sorted(base for base, _ in base_row_ids(table).values()) == [0, 4]
+    assert findings(table) == []
+
+
 @pytest.mark.parametrize("deep", [True, False])
 def test_a_file_that_a_clone_adds_again_has_the_row_ids_that_it_had(deep: bool) -> None:
     """Protocol: the base row id is that of the last add of the path. It may be a tombstone, or have another deletion vector."""

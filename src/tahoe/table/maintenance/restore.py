@@ -8,11 +8,13 @@ the column ids that were used, the versions that applications have recorded, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
 from tahoe.errors import (
     InvalidTimeTravelError,
+    MissingVersionError,
     RestoreFilesMissingError,
     RestoreRetentionError,
     RestoreTimestampTooEarlyError,
@@ -23,7 +25,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
-from tahoe.protocol.assigned_numbers import with_identity_marks_of
+from tahoe.protocol.assigned_numbers import assigned_row_ids, with_identity_marks_of
 from tahoe.protocol.clustering import clustering_domain
 from tahoe.protocol.feature_upgrade import upgrade
 from tahoe.protocol.features import check_writable, supported_features
@@ -286,9 +288,20 @@ def _domains(restored: Snapshot, newest: Snapshot) -> dict[str, DomainMetadata]:
     if after is not None and after != before:
         changed[clustering.DOMAIN] = after
     mark = high_water_mark(restored.domains.get(ROW_TRACKING))
-    if mark > high_water_mark(newest.domains.get(ROW_TRACKING)):
-        changed[ROW_TRACKING] = high_water_mark_domain(mark)
+    if mark > assigned_row_ids(newest.domains.get(ROW_TRACKING), newest.properties, table=newest.url):
+        changed[ROW_TRACKING] = high_water_mark_domain(max([mark, *_marks_between(restored, newest)]))
     return changed
+
+
+def _marks_between(restored: Snapshot, newest: Snapshot) -> Iterator[int]:
+    """The marks of row ids in the commits after the restored version. Another writer that drops row tracking leaves the last one there, in a
+    tombstone, and nowhere else.
+    """
+    for version in range(restored.version + 1, newest.version + 1):
+        with suppress(MissingVersionError):
+            for action in newest.log.read_version(version):
+                if isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING:
+                    yield high_water_mark(action.replace(removed=False))
 
 
 def _given_ids(restored: Snapshot, newest: Snapshot, difference: FileDifference) -> Iterator[Add]:
