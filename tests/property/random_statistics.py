@@ -35,9 +35,9 @@ SCHEMA = Struct(
 
 # As they stand in JSON, and as literals: some are not of the column's type at all.
 IN_JSON = {
-    "i": st.sampled_from([0, 1, 2, None, "x", 1.5]),
-    "l": st.sampled_from([0, 1, 2**40, None, True]),
-    "f": st.sampled_from([0.0, 0.1, 1.5, None]),
+    "i": st.sampled_from([0, 1, 2, None, "x", 1.5, 2**31, -(2**40)]),
+    "l": st.sampled_from([0, 1, 2**40, None, True, 2**63]),
+    "f": st.sampled_from([0.0, 0.1, 1.5, None, 1e300]),
     "d": st.sampled_from([-0.0, 0.1, 1e300, None, "NaN"]),
     "s": st.sampled_from(["", "a", "b", "ü", "a" * 32, None, 7]),
     "day": st.sampled_from(["2026-01-31", "0001-01-01", "9999-12-31", None, "soon"]),
@@ -67,10 +67,10 @@ def statistics(draw):
     if draw(st.integers(0, 9)) == 0:
         return draw(st.sampled_from([None, "", "{}", "broken", "[]", '{"numRecords":"x"}']))
     names = draw(st.lists(st.sampled_from(list(IN_JSON)), unique=True))
-    body = {"numRecords": draw(st.integers(0, 3))}
+    body = {"numRecords": draw(st.integers(-1, 3))}
     for key in ("minValues", "maxValues"):
         body[key] = {name: draw(IN_JSON[name]) for name in names}
-    body["nullCount"] = {name: {"x": 1} if name == "n" else draw(st.sampled_from([0, 1, 3, None])) for name in names}
+    body["nullCount"] = {name: {"x": 1} if name == "n" else draw(st.sampled_from([0, 1, 3, None, -1])) for name in names}
     if draw(st.booleans()):
         body["tightBounds"] = draw(st.booleans())
     return json.dumps(body)

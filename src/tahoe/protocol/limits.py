@@ -22,9 +22,9 @@ from tahoe.protocol.answers import FIRST_DAY, is_plain
 from tahoe.protocol.column_mapping import physical_path
 from tahoe.protocol.predicate import TRUE, Column, Comparison, IsNull, Literal, Or, Predicate, evaluate
 from tahoe.protocol.schema import DataType, Decimal, Field, Primitive, Struct
-from tahoe.protocol.skipping import CUT_LENGTH_MIN, MILLISECOND_REST, has_exact_order, text_after
+from tahoe.protocol.skipping import MILLISECOND_REST, has_exact_order, text_after
 from tahoe.protocol.stat_tests import BoundName
-from tahoe.protocol.stats import EXACT_DIGITS, Path
+from tahoe.protocol.stats import CUT_LENGTH_MIN, EXACT_DIGITS, Path
 
 # Files may have earlier timestamps by other rules of time zones and in another calendar.
 FIRST_MOMENT = datetime(1901, 1, 1)

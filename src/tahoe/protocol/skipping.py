@@ -41,11 +41,8 @@ from tahoe.protocol.stat_tests import (
     Overlaps,
     StatTest,
 )
-from tahoe.protocol.stats import EXACT_DIGITS, Path, has_bounds
+from tahoe.protocol.stats import CUT_LENGTH_MIN, EXACT_DIGITS, Path, has_bounds
 from tahoe.protocol.type_widening import changes_of
-
-# Maxima of strings at least this long may be truncated. The reference truncates at 32 characters, other writers at 16.
-CUT_LENGTH_MIN = 16
 
 # Of longer texts, not every prefix is looked for among the maxima: there are as many as characters.
 CUT_LENGTH_MAX = 256

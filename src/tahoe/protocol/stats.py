@@ -25,6 +25,7 @@ from tahoe.protocol.partitions import (
     single_precision,
     to_micros,
 )
+from tahoe.protocol.predicate import order
 from tahoe.protocol.properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS
 from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VOID, DataType, Decimal, Field, Primitive, Struct
 
@@ -34,6 +35,11 @@ STRING_PREFIX_LENGTH = 32
 
 # Types with minimum and maximum values. As in the reference, boolean and binary columns have a null count only.
 _BOUNDED = frozenset({*INTEGER_BITS, "float", "double", "string", "date", "timestamp", "timestamp_ntz"})
+
+# Maxima of strings at least this long may be truncated. The reference truncates at 32 characters, other writers at 16.
+CUT_LENGTH_MIN = 16
+
+_MILLISECOND_REST_MICROS = 999
 
 # Every decimal of so many digits survives a writer that passes it through a double.
 EXACT_DIGITS = 15
@@ -74,6 +80,8 @@ def has_bounds(data_type: DataType) -> bool:
 def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
     """The statistics in a JSON text; None if it is missing or invalid, because no reader needs them for correctness.
 
+    A statistic that cannot be true is left out: a negative count, more nulls than rows, a minimum above its maximum.
+
     Args:
         schema: with physical names; values that do not match their column's type are ignored.
     """
@@ -87,13 +95,26 @@ def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
         return None
     num_records, tight_bounds = body.get("numRecords"), body.get("tightBounds")
     columns = list(schema.leaves())
+    records = num_records if _is_count(num_records) else None
+    low, high = (dict(_bounds(body.get(name), columns)) for name in ("minValues", "maxValues"))
+    wrong = {path for path in low.keys() & high.keys() if are_contradictory(low[path], high[path])}
+    nulls = {path: count for path, _ in columns if _is_count(count := stored_value(body.get("nullCount"), path))}
     return Statistics(
-        num_records=num_records if _is_count(num_records) else None,
+        num_records=records,
         tight_bounds=tight_bounds is not False,
-        min_values=dict(_bounds(body.get("minValues"), columns)),
-        max_values=dict(_bounds(body.get("maxValues"), columns)),
-        null_count={path: count for path, _ in columns if _is_count(count := stored_value(body.get("nullCount"), path))},
+        min_values={path: value for path, value in low.items() if path not in wrong},
+        max_values={path: value for path, value in high.items() if path not in wrong},
+        null_count={path: count for path, count in nulls.items() if records is None or count <= records},
     )
+
+
+def are_contradictory(low: Any, high: Any) -> bool:
+    """Whether a minimum is greater than its maximum, by more than a maximum may be truncated."""
+    if isinstance(high, str) and len(high) >= CUT_LENGTH_MIN and isinstance(low, str) and low.startswith(high):
+        return False
+    if isinstance(high, datetime) and isinstance(low, datetime):
+        return to_micros(low) > to_micros(high) + _MILLISECOND_REST_MICROS
+    return order(low, high) > 0
 
 
 def counted_columns(text: str | None, columns: Iterable[Path]) -> set[Path]:
@@ -107,7 +128,7 @@ def counted_columns(text: str | None, columns: Iterable[Path]) -> set[Path]:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def stored_value(value: Any, path: Path) -> Any:
@@ -122,8 +143,16 @@ def _bounds(body: Any, columns: Iterable[tuple[Path, Field]]) -> Iterator[tuple[
         value = stored_value(body, path)
         if value is not None and has_bounds(column.type):
             bound = parse_bound(value, column.type)
-            if bound is not None:
+            if bound is not None and _is_of_type(bound, column.type):
                 yield path, bound
+
+
+def _is_of_type(bound: Any, data_type: DataType) -> bool:
+    """Whether a bound is a value of its type: no integer of more bits, and no number that is too large for a double."""
+    if isinstance(bound, float):
+        return math.isfinite(bound)
+    bits = INTEGER_BITS.get(data_type.name) if isinstance(data_type, Primitive) else None
+    return bits is None or -(1 << (bits - 1)) <= bound < 1 << (bits - 1)
 
 
 def parse_bound(value: Any, data_type: DataType) -> Any:

@@ -1,7 +1,7 @@
 """Statistics of many files at once: converts JSON text or `stats_parsed` to typed columns, only those that a predicate names.
 
 Protocol: "Per-file Statistics", "Checkpoints" (`stats_parsed`). A statistic that is missing, or does not fit the column's type, is null and
-excludes no file.
+excludes no file; neither does one that cannot be true (`possible_statistics`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tahoe.protocol.schema import DataType, Decimal, Primitive, Struct
 from tahoe.protocol.stats import Statistics, encode_statistics
 from tahoe.table.arrow.chunks import one_array, taken_table, text_bytes
 from tahoe.table.arrow.parquet import NestedColumns, child, in_parallel
+from tahoe.table.arrow.possible_statistics import possible_bounds, possible_counts, possible_nulls
 from tahoe.table.arrow.types import arrow_type
 
 Path: TypeAlias = tuple[str, ...]
@@ -139,7 +140,21 @@ def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.T
     slices = [chunk.slice(start, _SLICE_ROWS) for chunk in texts.chunks for start in range(0, len(chunk), _SLICE_ROWS)]
     if not slices:
         return no_statistics(0, request)
-    return pa.concat_tables(in_parallel(lambda texts: _parse_slice(texts, request), slices))
+    return pa.concat_tables(in_parallel(lambda texts: _possible(_parse_slice(texts, request), request, from_json=True), slices))
+
+
+def _possible(table: pa.Table, request: StatisticsRequest, *, from_json: bool) -> pa.Table:
+    """The statistics that can be true; the others are null."""
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    records = columns["num_records"] = possible_counts(columns["num_records"])
+    for path, data_type in request.columns.items():
+        nulls = column_name("null_count", path)
+        columns[nulls] = possible_nulls(columns[nulls], records)
+        if bound_type(data_type):
+            names = {kind: column_name(kind, path) for kind in _BOUNDS.values()}
+            bounds = possible_bounds({kind: columns[name] for kind, name in names.items()}, data_type, from_json=from_json)
+            columns |= {names[kind]: column for kind, column in bounds.items()}
+    return pa.table(columns, schema=table.schema)
 
 
 # How all common writers begin a text. Strings inside have their quotes escaped, so nothing else can look like this.
@@ -393,13 +408,14 @@ def read_parsed_statistics(columns: NestedColumns, request: StatisticsRequest) -
     if found["num_records"] is None:
         return None
     schema = table_schema(request)
-    return pa.table([_conform(found[f.name], f.type, columns.num_rows) for f in schema], schema=schema)
+    typed = pa.table([_conform(found[f.name], f.type, columns.num_rows) for f in schema], schema=schema)
+    return _possible(typed, request, from_json=False)
 
 
 def read_parsed_counts(columns: NestedColumns) -> pa.ChunkedArray | None:
     """`numRecords` of the checkpoint's `stats_parsed` for all rows of the file; None if it is missing."""
     (found,) = columns.read([("add", STATS_PARSED, "numRecords")])
-    return None if found is None else _conform(found, pa.int64(), columns.num_rows)
+    return None if found is None else possible_counts(_conform(found, pa.int64(), columns.num_rows))
 
 
 def bounds_of_parsed(parsed: pa.ChunkedArray, path: Path, data_type: DataType) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
@@ -410,8 +426,9 @@ def bounds_of_parsed(parsed: pa.ChunkedArray, path: Path, data_type: DataType) -
     """
     kind = bound_type(data_type)
     assert kind is not None
-    least, greatest = (_conform(_inside(parsed, (name, *path)), kind, len(parsed)) for name in _BOUNDS)
-    return least, greatest
+    bounds = {name: _conform(_inside(parsed, (field, *path)), kind, len(parsed)) for field, name in _BOUNDS.items()}
+    found = possible_bounds(bounds, data_type, from_json=False)
+    return found["min"], found["max"]
 
 
 def _conform(column: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:

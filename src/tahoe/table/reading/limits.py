@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from tahoe.protocol.limits import ColumnKey, Limit, Order, key_of, rows_up_to, text_end
 from tahoe.protocol.predicate import TRUE, Column, IsNull, Predicate
-from tahoe.protocol.skipping import CUT_LENGTH_MIN
 from tahoe.protocol.stat_tests import BoundName
+from tahoe.protocol.stats import CUT_LENGTH_MIN
 from tahoe.table.arrow.chunks import one_array, replaced, taken
 from tahoe.table.arrow.statistics import python_values
 from tahoe.table.reading.facts import Facts, certainly, only_where, unless_known
