@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal as PyDecimal
 from typing import Any, TypeAlias
@@ -78,9 +78,32 @@ def has_bounds(data_type: DataType) -> bool:
 
 
 def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
-    """The statistics in a JSON text; None if it is missing or invalid, because no reader needs them for correctness.
+    """The statistics in a JSON text as readers use them, without those that cannot be true: more nulls than rows, a minimum above its
+    maximum, a bound that its type does not have. None if they are missing or invalid, because no reader needs them for correctness.
 
-    A statistic that cannot be true is left out: a negative count, more nulls than rows, a minimum above its maximum.
+    Args:
+        schema: with physical names; values that do not match their column's type are ignored.
+    """
+    claimed = claimed_statistics(text, schema)
+    return None if claimed is None else _possible(claimed, schema)
+
+
+def _possible(claimed: Statistics, schema: Struct) -> Statistics:
+    low, high = claimed.min_values, claimed.max_values
+    types = {path: column.type for path, column in schema.leaves()}
+    low, high = ({path: value for path, value in bounds.items() if _is_of_type(value, types[path])} for bounds in (low, high))
+    wrong = {path for path in low.keys() & high.keys() if are_contradictory(low[path], high[path])}
+    records = claimed.num_records
+    return replace(
+        claimed,
+        min_values={path: value for path, value in low.items() if path not in wrong},
+        max_values={path: value for path, value in high.items() if path not in wrong},
+        null_count={path: count for path, count in claimed.null_count.items() if records is None or count <= records},
+    )
+
+
+def claimed_statistics(text: str | None, schema: Struct) -> Statistics | None:
+    """The statistics in a JSON text, also those that cannot be true; None if it is missing or invalid.
 
     Args:
         schema: with physical names; values that do not match their column's type are ignored.
@@ -95,16 +118,12 @@ def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
         return None
     num_records, tight_bounds = body.get("numRecords"), body.get("tightBounds")
     columns = list(schema.leaves())
-    records = num_records if _is_count(num_records) else None
-    low, high = (dict(_bounds(body.get(name), columns)) for name in ("minValues", "maxValues"))
-    wrong = {path for path in low.keys() & high.keys() if are_contradictory(low[path], high[path])}
-    nulls = {path: count for path, _ in columns if _is_count(count := stored_value(body.get("nullCount"), path))}
     return Statistics(
-        num_records=records,
+        num_records=num_records if _is_count(num_records) else None,
         tight_bounds=tight_bounds is not False,
-        min_values={path: value for path, value in low.items() if path not in wrong},
-        max_values={path: value for path, value in high.items() if path not in wrong},
-        null_count={path: count for path, count in nulls.items() if records is None or count <= records},
+        min_values=dict(_bounds(body.get("minValues"), columns)),
+        max_values=dict(_bounds(body.get("maxValues"), columns)),
+        null_count={path: count for path, _ in columns if _is_count(count := stored_value(body.get("nullCount"), path))},
     )
 
 
@@ -143,7 +162,7 @@ def _bounds(body: Any, columns: Iterable[tuple[Path, Field]]) -> Iterator[tuple[
         value = stored_value(body, path)
         if value is not None and has_bounds(column.type):
             bound = parse_bound(value, column.type)
-            if bound is not None and _is_of_type(bound, column.type):
+            if bound is not None:
                 yield path, bound
 
 

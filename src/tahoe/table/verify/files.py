@@ -34,7 +34,7 @@ from tahoe.protocol.features import supports
 from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.row_tracking import DOMAIN, FEATURE, enabled_row_tracking, high_water_mark
 from tahoe.protocol.skipping import has_collation
-from tahoe.protocol.stats import Statistics, parse_statistics
+from tahoe.protocol.stats import Statistics, claimed_statistics
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
 from tahoe.table.arrow.canonical import canonical_schema
 from tahoe.table.arrow.chunks import one_array, sorted_table
@@ -346,7 +346,7 @@ class _Examination(_Presence):
     def _statistics(self, file: _File, footer: pq.FileMetaData) -> Iterator[Finding]:
         if not file.stats:
             return
-        claimed = parse_statistics(file.stats, self._physical)
+        claimed = claimed_statistics(file.stats, self._physical)
         if claimed is None:
             yield self._finding(Kind.WRONG_STATISTICS, file, "its statistics are not a JSON object")
         elif nonsense := list(impossible_statistics(file.stats, claimed, self._physical)):
