@@ -882,6 +882,7 @@ HEALTHY: Sequence[Sequence[Sequence[Line]]] = (
     ],
     [first(add(rows=None)), [remove(**MOVES), add("y", **MOVES)]],
     [first(txn(5)), [txn(4)]],
+    [first(add()), [info(operation="Deletion Vector Tombstones"), remove("deletion_vector_a.bin", **MOVES)]],
     [[protocol(2, 5), metadata(mapped("id", 1, "id"), **NAMED), add()], [metadata(mapped("renamed", 1, "id"), **NAMED)]],
     [[TRACKED, TRACKING, mark(2), add(baseRowId=0, defaultRowCommitVersion=0)], [add(baseRowId=0, defaultRowCommitVersion=0, **MOVES)]],
     [[info(inCommitTimestamp=5), TIMES, TIMED], [info(inCommitTimestamp=6)]],

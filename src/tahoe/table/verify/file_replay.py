@@ -180,7 +180,8 @@ class FileReplay:
             path, vector = file_key(remove, self._log.canonical)
             entry = self._entries.get(path, {}).pop(vector, None)
             if entry is None:
-                absent.append((remove, tuple(self._entries.get(path, {}).values())))
+                if not _is_of_vectors(path):
+                    absent.append((remove, tuple(self._entries.get(path, {}).values())))
             else:
                 self._totals.count(entry, -1)
                 removed.append(entry)
@@ -204,6 +205,11 @@ class FileReplay:
 
     def _put(self, entry: Entry) -> None:
         self._entries.setdefault(entry.path, {})[entry.vector] = entry
+
+
+def _is_of_vectors(path: str) -> bool:
+    """Whether a path is that of a file of deletion vectors: to drop their feature, the reference removes these files like data files."""
+    return path.rpartition("/")[2].startswith("deletion_vector_") and path.endswith(".bin")
 
 
 def physical_rows(stats: str | None) -> int | None:
