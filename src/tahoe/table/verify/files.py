@@ -26,6 +26,7 @@ from tahoe.errors import (
     InvalidPathError,
     PathOutsideTableError,
     UnsupportedOperationError,
+    UnsupportedStorageError,
 )
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.column_mapping import physical_schema, stored_name
@@ -205,8 +206,12 @@ def _found_files(snapshot: Snapshot) -> Iterator[_File | Finding]:
     inside = pc.starts_with(table.column("url"), snapshot.url + "/")
     yield from _beside_the_listing(snapshot, _rows(table.filter(inside)))
     for row in _rows(table.filter(pc.invert(inside))):
-        store, key = snapshot.log.locate(row["url"])
-        yield _file(row, store.head(key))
+        try:
+            store, key = snapshot.log.locate(row["url"])
+        except UnsupportedStorageError as error:
+            yield of_error(Kind.ILLEGAL_PATH, row["path"], snapshot.version, error)
+        else:
+            yield _file(row, store.head(key))
 
 
 def _located(snapshot: Snapshot) -> tuple[pa.Table, list[Finding]]:
@@ -276,8 +281,11 @@ class _Presence:
 
     def __call__(self, file: _File) -> list[Finding]:
         found = self._size(file)
-        if file.info is not None and (url := self._missing_vector(file)) is not None:
-            found.append(self._finding(Kind.BAD_DELETION_VECTOR, file, f"its file {url} is missing"))
+        try:
+            if file.info is not None and (url := self._missing_vector(file)) is not None:
+                found.append(self._finding(Kind.BAD_DELETION_VECTOR, file, f"its file {url} is missing"))
+        except UnsupportedStorageError as error:
+            found.append(of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error))
         return found
 
     def _missing_vector(self, file: _File) -> str | None:
@@ -325,7 +333,7 @@ class _Examination(_Presence):
         if file.vector is not None:
             try:
                 load_deletion_vector(self._snapshot.log, file.vector, file.path, rows=footer.num_rows)
-            except DeletionVectorError as error:  # without its live rows, its statistics cannot be checked
+            except (DeletionVectorError, UnsupportedStorageError) as error:  # without its live rows, its statistics cannot be checked
                 return [*found, of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error)]
         return [*found, *self._statistics(file, footer)]
 
