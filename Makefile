@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo docs links test lint bench everything spark dml interop interop-s3 interop-hdfs tools corpus explore sim processes killed-streams long-stream lock clean java
+.PHONY: help demo docs links test lint bench everything spark dml interop interop-s3 interop-hdfs tools corpus explore large sim processes killed-streams long-stream lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -64,6 +64,9 @@ tools: java .venv-tools/installed .venv-4.1/installed .venv-4.2/installed ## run
 
 corpus: java .venv/installed ## test every query of the corpus under every setting (ten minutes)
 	TAHOE_CORPUS=all .venv/bin/python -m pytest tests/spark/test_corpus.py
+
+large: .venv/installed ## read and change more than 2 GiB in one array, one row group and one file (five minutes, 5 GB of memory, 6 GB of disk)
+	TAHOE_LARGE=1 .venv/bin/python -m pytest tests/table/test_large_values.py -s
 
 explore: java .venv/installed ## explore every order of storage calls of two and three writers, over every scope (half an hour)
 	TAHOE_EXPLORE=all .venv/bin/python -m pytest tests/exploration -s

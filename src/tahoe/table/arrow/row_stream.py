@@ -88,7 +88,7 @@ def groups(pieces: Iterable[pa.Table], most_bytes: int | None = None) -> Iterato
     waiting: list[pa.Table] = []
     size = 0
     for piece in pieces:
-        for part in _parts(piece, most_bytes):
+        for part in parts(piece, most_bytes):
             if waiting and size + part.nbytes > most_bytes:
                 yield pa.concat_tables(waiting)
                 waiting, size = [], 0
@@ -98,8 +98,9 @@ def groups(pieces: Iterable[pa.Table], most_bytes: int | None = None) -> Iterato
         yield pa.concat_tables(waiting)
 
 
-def _parts(piece: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
-    """A table in slices of about so many bytes; of twice as many at most, unless a single row is larger."""
+def parts(piece: pa.Table, most_bytes: int | None = None) -> Iterator[pa.Table]:
+    """A table in slices of about so many bytes, by default the size of a row group; of twice as many at most, unless a row is larger."""
+    most_bytes = most_bytes or GROUP_BYTES
     for part in _slices(piece, most_bytes):
         yield from _halves(part, 2 * most_bytes)
 

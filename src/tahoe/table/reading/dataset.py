@@ -17,6 +17,7 @@ from pyarrow.fs import LocalFileSystem
 from tahoe.errors import UnsupportedOperationError
 from tahoe.protocol.predicate import And
 from tahoe.table.arguments import COUNT, FILTER, takes
+from tahoe.table.arrow.chunks import reordered_table
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.scan import Scan, plan_scan
 
@@ -100,7 +101,7 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has n
     @takes(filter=FILTER)
     def take(self, indices: Any, columns: Columns = None, filter: Filter | None = None, **_: object) -> pa.Table:
         """Some of the rows, by their positions."""
-        return self.to_table(columns, filter).take(indices)
+        return reordered_table(self.to_table(columns, filter), pa.array(indices))
 
     @takes(filter=FILTER)
     def count_rows(self, filter: Filter | None = None, **_: object) -> int:

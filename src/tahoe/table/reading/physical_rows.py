@@ -6,7 +6,7 @@ and at the other rows, which it copies. Columns that were read are kept while th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,11 @@ from tahoe.protocol.partitions import parse_partition_value
 from tahoe.protocol.predicate import Predicate, has_unknown
 from tahoe.protocol.schema import Field
 from tahoe.protocol.stats import num_records_of
+from tahoe.table.arrow.chunks import taken_table
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.log.deletion_vectors import row_indexes
 from tahoe.table.reading.evaluation import evaluate
-from tahoe.table.reading.rows import DataFile, file_rows, no_columns, tracked_fields, with_predicate_columns
+from tahoe.table.reading.rows import DataFile, file_rows, pieces_with, tracked_fields, with_predicate_columns
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 # The Arrow bytes of the columns that are kept.
@@ -34,7 +35,8 @@ _KEPT_BYTES_MAX = 256 << 20
 
 
 class PhysicalRows:
-    """Reads files, and keeps what it has read: the file that was read last, and those before it that fit beside it.
+    """Reads files in pieces of bounded size, and keeps the columns that it has read: of the file that was read last, and of those before
+    it that fit beside it.
 
     The methods raise:
         DataFileMissingError, InvalidDataFileError: a file is not what the log says.
@@ -49,27 +51,40 @@ class PhysicalRows:
         """Release what is kept."""
         self._kept, self._bytes = {}, 0
 
-    def read(self, snapshot: SnapshotState, file: FileAction, fields: Sequence[Field]) -> pa.Table:
-        """Some columns of all rows of a file.
+    def pieces(
+        self, snapshot: SnapshotState, file: FileAction, fields: Sequence[Field], positions: npt.NDArray[np.int64] | None = None
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Some columns of the rows of a file, in tables of bounded size, each with the row index of its first row.
 
         Args:
             fields: columns of the table, and those of `tracked_fields`.
+            positions: ascending row indexes; rows far from them are left out. None for all rows.
         """
         if self._schema != snapshot.metadata.schema_string:  # a column may have another name or type by now
             self.forget()
             self._schema = snapshot.metadata.schema_string
-        keys = [(file.path, field.name) for field in fields]
-        found = {key: self._kept[key] for key in keys if key in self._kept}
-        missing = [(key, field) for key, field in zip(keys, fields, strict=True) if key not in found]
-        if missing or not fields:
-            rows = file_rows(snapshot, _physical(snapshot, file), [field for _, field in missing])
-            _check_count(snapshot, file, rows.num_rows)
-            if not fields:
-                return no_columns(rows.num_rows)
-            for (key, _), column in zip(missing, rows.columns, strict=True):
-                found[key] = column
-                self._keep(key, column)
-        return pa.table([found[key] for key in keys], names=[field.name for field in fields])
+        kept = {field.name: self._kept[file.path, field.name] for field in fields if (file.path, field.name) in self._kept}
+        missing = [field for field in fields if field.name not in kept]
+        names = [field.name for field in fields]
+        if fields and not missing:
+            yield 0, pa.table([kept[name] for name in names], names=names)
+            return
+        read: list[pa.Table] = []
+        size = stop = 0
+        piece = None
+        for piece in pieces_with(snapshot, _physical(snapshot, file), missing, positions):
+            _check_count(snapshot, file, piece.of_file)
+            start, rows = piece.start, piece.rows
+            size += rows.nbytes
+            read = [*read, rows] if start == stop and size <= _KEPT_BYTES_MAX else []
+            stop = start + rows.num_rows
+            if stop == piece.of_file and sum(each.num_rows for each in read) == stop:
+                for field in missing:
+                    self._keep((file.path, field.name), pa.concat_tables(read).column(field.name))
+            columns = [kept[name].slice(start, rows.num_rows) if name in kept else rows.column(name) for name in names]
+            yield start, pa.table(columns, names=names) if names else rows
+        if piece is None and positions is None:
+            _check_count(snapshot, file, 0)
 
     def _keep(self, key: tuple[str, str], column: pa.ChunkedArray) -> None:
         self._kept[key] = column
@@ -79,21 +94,27 @@ class PhysicalRows:
 
     def at(
         self, snapshot: SnapshotState, file: FileAction, positions: BitMap64 | npt.NDArray[np.int64], *, with_row_ids: bool = False
-    ) -> pa.Table:
-        """The rows of a file at some row indexes, whether deleted or not.
+    ) -> Iterator[tuple[npt.NDArray[np.int64], pa.Table]]:
+        """The rows of a file at some ascending row indexes, whether deleted or not, in tables of bounded size, each with its row indexes.
 
         Args:
             with_row_ids: append row ids and row commit versions as the last two columns; the table must have row tracking.
         """
+        wanted = row_indexes(positions) if isinstance(positions, BitMap64) else positions
         tracked = tracked_fields(snapshot.schema) if with_row_ids else []
-        rows = self.read(snapshot, file, [*snapshot.schema, *tracked])
-        return rows.take(pa.array(row_indexes(positions) if isinstance(positions, BitMap64) else positions))
+        for start, rows in self.pieces(snapshot, file, [*snapshot.schema, *tracked], wanted):
+            low, high = np.searchsorted(wanted, (start, start + rows.num_rows))
+            if high > low:
+                yield wanted[low:high], taken_table(rows, wanted[low:high] - start)
 
     def matching(self, snapshot: SnapshotState, file: FileAction, predicate: Predicate) -> BitMap64:
         """The row indexes for which a predicate is true, or may be true because a part of it is unknown."""
         fields = with_predicate_columns(snapshot, (), predicate)
-        found = evaluate(predicate, self.read(snapshot, file, fields))
-        return BitMap64(np.flatnonzero(np.asarray(pc.fill_null(found, has_unknown(predicate)))))
+        found = BitMap64()
+        for start, rows in self.pieces(snapshot, file, fields):
+            holds = pc.fill_null(evaluate(predicate, rows), has_unknown(predicate))
+            found |= BitMap64(np.flatnonzero(np.asarray(holds)) + start)
+        return found
 
 
 def read_row_ids(snapshot: SnapshotState, file: FileAction) -> npt.NDArray[np.int64]:

@@ -7,6 +7,7 @@ Protocol: "Reader Requirements for Column Mapping", "Reader Requirements for Del
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -27,6 +28,7 @@ from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, St
 from tahoe.table.arrow.canonical import canonical_table
 from tahoe.table.arrow.file_columns import FileColumns, check_is_read_as, julian_column
 from tahoe.table.arrow.parquet import in_parallel, open_parquet
+from tahoe.table.arrow.row_stream import parts
 from tahoe.table.arrow.types import arrow_field, arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.reading.evaluation import evaluate
@@ -104,7 +106,7 @@ def file_reader(
 
     def read(file: DataFile) -> Iterator[pa.Table]:
         for piece in _pieces(snapshot, file, needed, marked=marked, by_group=by_group):
-            table = piece if predicate is None else piece.filter(evaluate(predicate, piece))
+            table = piece.rows if predicate is None else piece.rows.filter(evaluate(predicate, piece.rows))
             yield pa.table([table.column(f.name) for f in schema], schema=schema) if wanted else no_columns(table.num_rows)
 
     return read
@@ -183,8 +185,8 @@ def data_files(scan: Files) -> Iterator[DataFile]:
 
 def file_rows(snapshot: SnapshotState, file: DataFile, fields: Sequence[Field], *, marked: bool = False) -> pa.Table:
     """The live rows of one file, or those that its vector deletes, with logical names and types."""
-    (table,) = _pieces(snapshot, file, fields, marked=marked)
-    return table
+    found = [piece.rows for piece in _pieces(snapshot, file, fields, marked=marked)]
+    return found[0] if len(found) == 1 else pa.concat_tables(found)
 
 
 def live_pieces(snapshot: SnapshotState, file: DataFile, fields: Sequence[Field]) -> Iterator[pa.Table]:
@@ -197,13 +199,44 @@ def live_pieces(snapshot: SnapshotState, file: DataFile, fields: Sequence[Field]
         DataFileMissingError, InvalidDataFileError, DeletionVectorError: the file is not what the log says.
         UnsupportedOperationError: only Spark can read the file.
     """
-    return _pieces(snapshot, file, fields, by_group=True)
+    return (piece.rows for piece in _pieces(snapshot, file, fields, by_group=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of a file that follow one another.
+
+    Attributes:
+        start: the row index of the first one.
+        of_file: how many rows the file has.
+    """
+
+    start: int
+    rows: pa.Table
+    of_file: int
+
+
+def pieces_with(
+    snapshot: SnapshotState, file: DataFile, fields: Sequence[Field], positions: npt.NDArray[np.int64] | None
+) -> Iterator[Piece]:
+    """The rows of one file without a vector, in tables of bounded size.
+
+    Args:
+        positions: ascending row indexes; row groups without one of them are left out. None for all row groups.
+    """
+    return _pieces(snapshot, file, fields, by_group=True, positions=positions)
 
 
 def _pieces(
-    snapshot: SnapshotState, file: DataFile, fields: Sequence[Field], *, marked: bool = False, by_group: bool = False
-) -> Iterator[pa.Table]:
-    """The rows of a file: in one table, or in a table for each row group."""
+    snapshot: SnapshotState,
+    file: DataFile,
+    fields: Sequence[Field],
+    *,
+    marked: bool = False,
+    by_group: bool = False,
+    positions: npt.NDArray[np.int64] | None = None,
+) -> Iterator[Piece]:
+    """The rows of a file: in one table if they fit into one, or in tables of bounded size for each row group."""
     tracked = [f for f in fields if isinstance(f, _Tracked)]
     in_file = [f for f in fields if f.name not in snapshot.partition_columns and not isinstance(f, _Tracked)]
     store, key = snapshot.log.locate(file.url)
@@ -213,27 +246,58 @@ def _pieces(
             columns, names = FileColumns(schema), schema.names
             sources = {f.name: found.name for f in in_file if (found := match(columns, f)) is not None}
             sources |= {f.name: name for f in tracked if (name := _kept_in(snapshot, f)) in names}
-            dead, start = _dead_rows(snapshot, file, parquet.metadata.num_rows), 0
-            for rows, raw in _raw_pieces(parquet, list(sources.values()), by_group=by_group):
+            dead = _dead_rows(snapshot, file, parquet.metadata.num_rows)
+            for start, rows, raw in _raw_pieces(parquet, list(sources.values()), by_group=by_group, positions=positions):
                 _check_calendar(raw, parquet.metadata, snapshot, file)
                 table = _as_fields(snapshot, file, fields, {name: raw.column(source) for name, source in sources.items()}, start, rows)
-                yield table if dead is None else table.filter(pa.array(dead[start : start + rows] == marked))
-                start += rows
+                live = table if dead is None else table.filter(pa.array(dead[start : start + rows] == marked))
+                yield Piece(start, live, parquet.metadata.num_rows)
     except FileNotFoundError as error:
         raise DataFileMissingError.of(table=snapshot.url, file=file.path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
 
 
-def _raw_pieces(parquet: pq.ParquetFile, names: list[str], *, by_group: bool) -> Iterator[tuple[int, pa.Table]]:
-    """The rows as they are in the file, in canonical form, with their number."""
+# What Arrow raises for values that do not fit into one array, as texts of more than two gigabytes; and for damaged files.
+_TOO_LARGE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowCapacityError)
+
+# So many rows of a row group are read at once if its values do not fit into one array.
+_BATCH_ROWS = 16
+
+
+def _raw_pieces(
+    parquet: pq.ParquetFile, names: list[str], *, by_group: bool, positions: npt.NDArray[np.int64] | None
+) -> Iterator[tuple[int, int, pa.Table]]:
+    """The rows as they are in the file, in canonical form, with the row index of the first row, and their number."""
+    footer = parquet.metadata
     if not by_group:
-        rows = parquet.metadata.num_rows
-        yield rows, canonical_table(parquet.read(columns=names)) if names else no_columns(rows)
+        with suppress(*_TOO_LARGE):  # they are raised again if they have another reason
+            found = canonical_table(parquet.read(columns=names)) if names else no_columns(footer.num_rows)
+            yield 0, footer.num_rows, found
+            return
+    start = 0
+    for group in range(footer.num_row_groups):
+        rows = footer.row_group(group).num_rows
+        if positions is None or np.searchsorted(positions, start) < np.searchsorted(positions, start + rows):
+            at = start
+            for piece in _group_pieces(parquet, group, names, rows):
+                yield at, piece.num_rows, piece
+                at += piece.num_rows
+        start += rows
+
+
+def _group_pieces(parquet: pq.ParquetFile, group: int, names: list[str], rows: int) -> Iterator[pa.Table]:
+    """The rows of a row group, in tables of bounded size."""
+    if not names:
+        yield no_columns(rows)
         return
-    for group in range(parquet.num_row_groups):
-        rows = parquet.metadata.row_group(group).num_rows
-        yield rows, canonical_table(parquet.read_row_group(group, columns=names)) if names else no_columns(rows)
+    try:
+        found = canonical_table(parquet.read_row_group(group, columns=names))
+    except _TOO_LARGE:
+        for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[group], columns=names):
+            yield canonical_table(pa.Table.from_batches([batch]))
+    else:
+        yield from parts(found)
 
 
 def _dead_rows(snapshot: SnapshotState, file: DataFile, rows: int) -> npt.NDArray[np.bool_] | None:

@@ -5,7 +5,7 @@ Rows are completed and checked (`arrow_values`), and written as they come (`open
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
@@ -171,27 +171,28 @@ def _check_structs(plan: WritePlan) -> None:
             )
 
 
-def write_again(plan: WritePlan, rows: pa.Table, hidden: Mapping[str, pa.ChunkedArray]) -> list[WrittenFile]:
+def write_again(plan: WritePlan, rows: Iterable[pa.Table]) -> list[WrittenFile]:
     """Write existing rows of the table to other files, unchanged.
 
     Args:
-        hidden: additional columns of the files, by name, that are not in the schema: stored row ids and row commit versions.
+        rows: in pieces; behind the columns of the schema they may have those that only files have: row ids and row commit versions.
     """
     plan.check_writes_files()
     with OpenFiles(plan) as files:
-        files.write(beside(rows, hidden))
+        for piece in rows:
+            files.write(piece)
         return files.close()
 
 
-def write_change_files(plan: WritePlan, rows: pa.Table, kinds: pa.ChunkedArray) -> list[WrittenFile]:
+def write_change_files(plan: WritePlan, rows: Iterable[tuple[pa.Table, str]]) -> list[WrittenFile]:
     """Write change data files. Protocol: "Change Data Files".
 
     Args:
-        rows: of the table.
-        kinds: the change type of each row: `insert` or `delete`.
+        rows: of the table, in pieces, each with their change type: `insert` or `delete`.
     """
     with OpenFiles(plan, folder=CHANGE_DATA_FOLDER) as files:
-        files.write(beside(rows, {CHANGE_TYPE: kinds}))
+        for piece, kind in rows:
+            files.write(beside(piece, {CHANGE_TYPE: pa.chunked_array([pa.repeat(kind, piece.num_rows)])}))
         return files.close()
 
 

@@ -7,7 +7,7 @@ of the condition are read first, and all columns only where a row matches.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -25,7 +25,9 @@ from tahoe.protocol.merge_clauses import Outline, check_clauses, outlined
 from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import TRUE
 from tahoe.protocol.schema import BOOLEAN, Field, Struct, check_unique_names
-from tahoe.table.arrow.chunks import one_array, with_columns
+from tahoe.table.arrow import row_stream
+from tahoe.table.arrow.chunks import one_array, reordered_table, taken_table, with_columns
+from tahoe.table.arrow.row_stream import parts
 from tahoe.table.arrow.types import arrow_schema, delta_schema
 from tahoe.table.log.deletion_vectors import row_indexes
 from tahoe.table.reading.physical_rows import PhysicalRows
@@ -217,23 +219,43 @@ class Merging:
 
     def _file(self, add: Add, matcher: Matcher, changes: RowChanges) -> None:
         places = row_indexes(self._left(add))
-        target, source = self._pairs(add, places, matcher)
-        self._is_matched[source] = True
-        if self._matched and len(target):
-            self._change_matched(add, places, target, source, changes)
-        if self._alone:
-            self._change_alone(add, np.delete(places, target), changes)
+        for start, rows in self._rows.pieces(self.snapshot, add, self._condition_columns):
+            low, high = np.searchsorted(places, (start, start + rows.num_rows))
+            if high > low:
+                self._piece(add, places[low:high], taken_table(rows, places[low:high] - start), matcher, changes)
 
-    def _pairs(self, add: Add, places: Rows, matcher: Matcher) -> tuple[Rows, Rows]:
-        """The matching rows: their numbers among `places`, and their numbers in the source."""
+    @cached_property
+    def _condition_columns(self) -> list[Field]:
+        """The columns of the target that the condition names; any, if it names none."""
         expressions = [*(key.target for key in self._keys), *([] if self._rest is None else [self._rest])]
         found = [reference.path for expression in expressions for reference in references(expression)]
         named = {path[1] for path in found if path[0] == self.request.target_alias}
-        columns = [field for field in self.snapshot.schema if field.name in named] or list(self.snapshot.schema)[:1]
-        rows = self._rows.read(self.snapshot, add, columns)
-        ours = self._as_ours(rows if len(places) == rows.num_rows else rows.take(pa.array(places)))
+        return [field for field in self.snapshot.schema if field.name in named] or list(self.snapshot.schema)[:1]
+
+    def _piece(self, add: Add, places: Rows, rows: pa.Table, matcher: Matcher, changes: RowChanges) -> None:
+        """Change some rows of a file, of which the columns of the condition are known."""
+        target, source = self._pairs(rows, matcher)
+        self._is_matched[source] = True
+        if self._matched:
+            numbers = np.flatnonzero(np.bincount(target))
+            for first in range(0, len(numbers), self._rows_at_once):
+                for positions, before in self._read(add, places[numbers[first : first + self._rows_at_once]]):
+                    pairs = np.flatnonzero(np.isin(places[target], positions, kind="sort"))
+                    self._change_matched(add, positions, before, places[target[pairs]], source[pairs], changes)
+        if self._alone:
+            for positions, before in self._read(add, np.delete(places, target)):
+                self._change_alone(add, positions, before, changes)
+
+    @cached_property
+    def _rows_at_once(self) -> int:
+        """With so many rows of the target the matching ones of the source are in memory as well."""
+        return max(1, int(row_stream.GROUP_BYTES * self._source.num_rows // max(1, self._source.nbytes)))
+
+    def _pairs(self, rows: pa.Table, matcher: Matcher) -> tuple[Rows, Rows]:
+        """The matching rows: their numbers among these rows, and their numbers in the source."""
+        ours = self._as_ours(rows)
         keys = [self._ours.computed(key.target, ours, self.request.condition) for key in self._keys]
-        pairs = [self._without_rest(*pair, ours) for pair in matcher.pairs(keys, len(places))]
+        pairs = [self._without_rest(*pair, ours) for pair in matcher.pairs(keys, rows.num_rows)]
         nothing = np.zeros(0, np.int64)
         return np.concatenate([nothing, *(pair[0] for pair in pairs)]), np.concatenate([nothing, *(pair[1] for pair in pairs)])
 
@@ -248,31 +270,33 @@ class Merging:
         return pa.table([_struct(rows)], names=[self.request.target_alias])
 
     def _joined(self, ours: pa.Table, target: Rows, source: Rows) -> pa.Table:
-        theirs = self._source.take(pa.array(source))
-        return ours.take(pa.array(target)).append_column(self.request.source_alias, theirs.column(0))
+        theirs = reordered_table(self._source, source)
+        return reordered_table(ours, target).append_column(self.request.source_alias, theirs.column(0))
 
-    def _read(self, add: Add, positions: Rows) -> pa.Table:
+    def _read(self, add: Add, positions: Rows) -> Iterator[tuple[Rows, pa.Table]]:
         return self._rows.at(self.snapshot, add, positions, with_row_ids=self.snapshot.row_tracking is not None)
 
-    def _change_matched(self, add: Add, places: Rows, target: Rows, source: Rows, changes: RowChanges) -> None:
-        numbers, place = np.unique(target, return_inverse=True)
-        before = self._read(add, places[numbers])
+    def _change_matched(self, add: Add, positions: Rows, before: pa.Table, target: Rows, source: Rows, changes: RowChanges) -> None:
+        """Change rows of a file, of which each matches at least one row of the source.
+
+        Args:
+            target, source: the pairs, as row indexes of the file and numbers in the source.
+        """
+        place = np.searchsorted(positions, target)
         joined = self._joined(self._as_ours(before.select(self.snapshot.schema.names)), place, source)
         chosen = self._choose(self._matched, self._both, joined)
         self._check_repeated(place[chosen >= 0], before)
         for number, clause in enumerate(self._matched):
             pairs = np.flatnonzero(chosen == number)
             rows, first = np.unique(place[pairs], return_index=True)  # a DELETE may match a row more than once
-            old, positions = before.take(pa.array(rows)), places[numbers[rows]]
+            old, places = before.take(pa.array(rows)), positions[rows]
             if clause.kind == "delete":
-                changes.delete(add, positions, old)
+                changes.delete(add, places, old)
             else:
-                self._update(add, positions, old, clause, joined.take(pa.array(pairs[first])), self._both, changes)
+                self._update(add, places, old, clause, joined.take(pa.array(pairs[first])), self._both, changes)
 
-    def _change_alone(self, add: Add, positions: Rows, changes: RowChanges) -> None:
-        if not len(positions):
-            return
-        before = self._read(add, positions)
+    def _change_alone(self, add: Add, positions: Rows, before: pa.Table, changes: RowChanges) -> None:
+        """Change rows of a file that match no row of the source."""
         ours = self._as_ours(before.select(self.snapshot.schema.names))
         chosen = self._choose(self._alone, self._ours, ours)
         for number, clause in enumerate(self._alone):
@@ -313,16 +337,16 @@ class Merging:
         changes.update(add, positions, before, after.select(given), NewRows(self.plan, given, updates=True))
 
     def _insert(self, changes: RowChanges) -> None:
-        rows = self._source.filter(pa.array(~self._is_matched))
-        chosen = self._choose(self._new, self._theirs, rows)
-        for number, clause in enumerate(self._new):
-            part = rows.take(pa.array(np.flatnonzero(chosen == number)))
-            if clause.takes_all:
-                new = taken_over(_flat(part, self.request.source_alias), self.snapshot.schema)
-            else:
-                new = self._assigned_new(clause, part)
-            if part.num_rows:
-                changes.insert(new, self._rules(new))
+        for rows in parts(self._source.filter(pa.array(~self._is_matched))):
+            chosen = self._choose(self._new, self._theirs, rows)
+            for number, clause in enumerate(self._new):
+                part = taken_table(rows, np.flatnonzero(chosen == number))
+                if clause.takes_all:
+                    new = taken_over(_flat(part, self.request.source_alias), self.snapshot.schema)
+                else:
+                    new = self._assigned_new(clause, part)
+                if part.num_rows:
+                    changes.insert(new, self._rules(new))
 
     def _assigned_new(self, clause: _Ready, rows: pa.Table) -> pa.Table:
         """New rows with the assigned columns; fields of structs that are not assigned are null."""
@@ -343,14 +367,12 @@ class Merging:
         return {}
 
 
-def _struct(rows: pa.Table) -> pa.Array:
+def _struct(rows: pa.Table) -> pa.ChunkedArray | pa.Array:
     """All columns as one struct column."""
-    if not rows.num_columns:
-        return pa.array([{}] * rows.num_rows, pa.struct([]))
-    return pa.StructArray.from_arrays([one_array(column) for column in rows.columns], fields=[f.with_nullable(True) for f in rows.schema])
+    return rows.to_struct_array() if rows.num_columns else pa.array([{}] * rows.num_rows, pa.struct([]))
 
 
 def _flat(rows: pa.Table, name: str) -> pa.Table:
     """The fields of a struct column as a table."""
-    values = one_array(rows.column(name))
+    values = rows.column(name)
     return pa.table(values.flatten(), names=[field.name for field in values.type])

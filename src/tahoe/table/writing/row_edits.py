@@ -6,7 +6,7 @@ remaining rows of a file are rewritten with their row ids, and a change data fee
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.writing.arrow_writer import Must, StagedRows, delete_files, schema_of_rows, write_again, write_change_files
+from tahoe.table.writing.arrow_writer import Must, StagedRows, beside, delete_files, schema_of_rows, write_again, write_change_files
 from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.open_transaction import OpenTransaction
 from tahoe.table.writing.planning import plan_existing
@@ -207,13 +207,16 @@ class RowEdits(OpenTransaction):
     def _copy(self, file: Add, positions: BitMap64) -> None:
         current = self._current
         tracking = None if self.snapshot.row_tracking is None else current.row_tracking
-        rows = self._rows.at(current, file, positions, with_row_ids=tracking is not None)
         kept = () if tracking is None else (tracking.row_id_column, tracking.row_commit_version_column)
-        hidden = {name: column for name, column in zip(kept, rows.columns[len(current.schema) :], strict=True) if name is not None}
-        plan = self._plan(current.schema)
-        adds = self._wrote(plan, write_again(plan, rows.select(current.schema.names), hidden))
-        self._draft.adds += adds
-        self._copied_rows += rows.num_rows
+        plan, names = self._plan(current.schema), current.schema.names
+
+        def copied() -> Iterator[pa.Table]:
+            for _, rows in self._rows.at(current, file, positions, with_row_ids=tracking is not None):
+                hidden = {name: column for name, column in zip(kept, rows.columns[len(names) :], strict=True) if name is not None}
+                self._copied_rows += rows.num_rows
+                yield beside(rows.select(names), hidden)
+
+        self._draft.adds += self._wrote(plan, write_again(plan, copied()))
 
     def _write_changes(self) -> None:
         """Write all deleted and inserted rows that are not recorded yet as change data files: readers of a commit that has such files use
@@ -228,10 +231,9 @@ class RowEdits(OpenTransaction):
         kinds = [(kind, *file) for kind, files in (("delete", gone), ("insert", come)) for file in files if file[1]]
         if not kinds:
             return
-        rows = pa.concat_tables([self._rows.at(current, add, positions) for _, add, positions in kinds])
-        change_types = pa.chunked_array([pa.repeat(kind, len(positions)) for kind, _, positions in kinds], pa.string())
         plan = self._plan(current.schema)
-        written = write_change_files(plan, rows, change_types)
+        rows = ((rows, kind) for kind, add, positions in kinds for _, rows in self._rows.at(current, add, positions))
+        written = write_change_files(plan, rows)
         draft.on_discard(lambda: delete_files(plan, written))
         draft.change_files += [
             Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes) for file in written

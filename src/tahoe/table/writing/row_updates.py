@@ -16,7 +16,6 @@ from tahoe.protocol.predicate import has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.table.arguments import FILTER, FLAG, KEYS, ROWS, SET, TEXT, takes
 from tahoe.table.arrow.given_rows import Data
-from tahoe.table.log.deletion_vectors import row_indexes
 from tahoe.table.reading.filters import Filter
 from tahoe.table.writing.arrow_values import NewRows, given_by_update
 from tahoe.table.writing.arrow_writer import delete_files
@@ -61,9 +60,8 @@ class RowUpdates(RowEdits):
         rules = NewRows(plan, given := given_by_update(plan.column_values, plan.schema, {path[0] for path in assigned}), updates=True)
         with self._changing(plan) as changes:
             for add in read.snapshot.scan(read.predicate).adds():
-                positions = row_indexes(self._rows.matching(read.snapshot, add, read.predicate) & self._left(add))
-                if len(positions):
-                    before = self._rows.at(current, add, positions, with_row_ids=current.row_tracking is not None)
+                found = self._rows.matching(read.snapshot, add, read.predicate) & self._left(add)
+                for positions, before in self._rows.at(current, add, found, with_row_ids=current.row_tracking is not None):
                     own = before.select(current.schema.names)
                     changes.update(add, positions, before, with_assigned(own, assigned, own, scope).select(given), rules)
             self._take(changes)

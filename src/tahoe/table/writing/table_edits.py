@@ -86,8 +86,8 @@ class TableEdits(OpenTransaction):
         else:
             current = self._current
             for add in [*self.snapshot.live.adds(), *self._draft.adds]:
-                rows = self._rows.at(current, add, self._left(add))
-                check_rows(rows, [constraint], current.schema, table=self.table.url, zone=self.table.log.zone)
+                for _, rows in self._rows.at(current, add, self._left(add)):
+                    check_rows(rows, [constraint], current.schema, table=self.table.url, zone=self.table.log.zone)
         self.scan(None)
 
     @takes(name=TEXT, if_exists=FLAG)
