@@ -60,8 +60,9 @@ def test_options_without_effect_are_named(spark: SparkSession, source: str, tabl
         stream = spark.readStream.format("delta").option("maxFilePerTrigger", "1").load(source)
     with pytest.warns(UserWarning, match="ignoreDeletes has no effect on df.writeStream; it is an option of spark.readStream"):
         run(stream, str(tmp_path / "sink"), ignoreDeletes="true")
-    with pytest.warns(UserWarning, match=r"versionsAsOf has no effect on spark.read; did you mean versionAsOf\?"):
+    with pytest.warns(UserWarning, match=r"versionsAsOf has no effect on spark.read; did you mean versionAsOf\?") as said:
         spark.read.option("versionsAsOf", "0").table(table_name)
+    assert [told.filename for told in said if "versionsAsOf" in str(told.message)] == [__file__]  # the caller's line, not ours
     with pytest.warns(UserWarning, match=r"mergeShema has no effect on df.write; did you mean mergeSchema\?"):
         spark.range(1).selectExpr("id", "id as part", "'' as s").write.format("delta").mode("append").option("mergeShema", "true").save(
             source

@@ -7,22 +7,24 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
+from obstore.exceptions import GenericError
 
 import tahoe
-from tahoe.errors import ForkedProcessError, InvalidOptionError, StorageUnavailableError
+from tahoe.errors import CredentialsMissingError, ForkedProcessError, InvalidOptionError, StorageUnavailableError
 from tahoe.storage import cloud, open_store
 from tahoe.storage.background import finish_background
 from tahoe.storage.cloud import CloudStore
-from tahoe.storage.cloud_options import cloud_config
+from tahoe.storage.cloud_options import cloud_config, credentials_missing
 from tests.storage.proxies import proxied
 from tests.storage.servers import Server
 
@@ -313,3 +315,53 @@ def test_without_tags_a_file_is_the_same_in_a_listing_and_by_itself():
     infos = [cloud._info("key", {"size": 1, "last_modified": time, "e_tag": None}) for time in (listed, alone)]
     assert infos[0].identity == infos[1].identity
     assert cloud._info("key", {"size": 1, "last_modified": listed, "e_tag": '"tag"'}).modified_ms % 1000 == 123
+
+
+METADATA_SERVICE = "Error performing PUT http://169.254.169.254/latest/api/token in 1.1s, after 10 retries: 403 Forbidden"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "named"), [("s3", "AWS_ACCESS_KEY_ID"), ("s3a", "aws_secret_access_key"), ("gs", "GOOGLE_"), ("abfss", "AZURE_")]
+)
+def test_the_error_of_a_metadata_service_tells_which_credentials_are_missing(scheme, named):
+    assert named in credentials_missing(METADATA_SERVICE, scheme)
+    assert credentials_missing("403 Forbidden: the bucket is not yours", scheme) is None
+
+
+def test_a_store_without_credentials_names_them(monkeypatch):
+    def refused(*_: object) -> None:
+        raise GenericError(METADATA_SERVICE)
+
+    store = CloudStore("s3://bucket/t")
+    monkeypatch.setattr(CloudStore, "_bucket", refused)
+    with pytest.raises(CredentialsMissingError, match="AWS_ACCESS_KEY_ID"):
+        store.get("x")
+
+
+def test_a_storage_that_is_away_for_a_while_is_asked_again_more_than_ten_times(monkeypatch):
+    """obstore's ten attempts end after two seconds, whatever time is allowed."""
+    asked: list[str] = []
+
+    class Away(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(503 if len(asked) < 20 else 200)
+            self.send_header("Content-Length", "1")
+            self.send_header("ETag", '"x"')
+            self.send_header("Last-Modified", "Fri, 27 Nov 2026 12:00:00 GMT")
+            self.end_headers()
+            self.wfile.write(b"x")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(cloud, "_FIRST_PAUSE", timedelta(milliseconds=1))
+    monkeypatch.setattr(cloud, "_PAUSE_MAX", timedelta(milliseconds=2))
+    server = HTTPServer(("127.0.0.1", 0), Away)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        options = {"endpoint": f"http://127.0.0.1:{server.server_port}", "access_key_id": "k", "secret_access_key": "s", "region": "x"}
+        assert CloudStore("s3://away-for-a-while/t", options).get("x") == b"x"
+    finally:
+        server.shutdown()
+    assert len(asked) == 20

@@ -23,7 +23,8 @@ from tahoe.storage.locations import join, local_path, normalise, split_file, spl
         ("./a", "file:///home/me/a"),
         ("../a", "file:///home/a"),
         (".", "file:///home/me"),
-        ("~/a", "file:///home/me/~/a"),
+        ("./~/a", "file:///home/me/~/a"),
+        ("~user/a", "file:///home/me/~user/a"),
         ("a/b:c", "file:///home/me/a/b:c"),
         ("file:/a/b", "file:///a/b"),
         ("file:///a/b/", "file:///a/b"),
@@ -77,3 +78,9 @@ def test_urls_come_apart_and_together_again() -> None:
     assert join(*split_file("file:///x")) == "file:///x"
     assert local_path("file:///a b") == "/a b"
     assert local_path("file://") == "/"
+
+
+def test_the_home_folder_is_that_of_the_user(monkeypatch):
+    """A program that is given ~/t without a shell would make a folder named ~."""
+    monkeypatch.setenv("HOME", "/home/grace")
+    assert [normalise(text) for text in ("~", "~/", "~/a")] == ["file:///home/grace", "file:///home/grace", "file:///home/grace/a"]

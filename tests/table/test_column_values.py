@@ -271,7 +271,7 @@ def test_generated_columns_are_computed_and_checked():
     table.append(rows("a", "b"))
     table.append(rows("c", g=pa.array(["C"])))
     assert column(table, "g") == ["A", "B", "C"]
-    with pytest.raises(GeneratedValueMismatchError, match="'g': 'd'"):
+    with pytest.raises(GeneratedValueMismatchError, match='"g":"d"'):
         table.append(rows("d", g=pa.array(["d"])))
 
 
@@ -295,7 +295,7 @@ def test_some_expressions_need_spark():
 def test_a_constant_can_be_checked():
     table = make(Field(name="g", type=INTEGER, metadata={"delta.generationExpression": "5"}))
     table.append(rows("a", g=pa.array([5])))
-    with pytest.raises(GeneratedValueMismatchError, match="'g': 6"):
+    with pytest.raises(GeneratedValueMismatchError, match='"g":6'):
         table.append(rows("a", g=pa.array([6])))
 
 

@@ -302,3 +302,10 @@ def test_progress_is_told_in_files_over_all_commits() -> None:
     files, told = table.files().num_rows, list[tuple[int, int]]()
     table.optimize(progress=lambda done, total: told.append((done, total)))
     assert told == [(files // 2, files), (files, files)]
+
+
+def test_the_report_of_a_dry_run_does_not_tell_of_files_that_were_written() -> None:
+    table = made([numbers(1), numbers(2)])
+    assert repr(table.optimize(dry_run=True)).startswith("OptimizeReport(dry run: rewrites 2 of 2 files (")
+    assert repr(table.optimize()).startswith("OptimizeReport(version=2, rewritten: 2 of 2 files (")
+    assert repr(table.optimize(dry_run=True)) == "OptimizeReport(dry run: nothing to do: 1 files considered)"

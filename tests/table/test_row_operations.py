@@ -108,7 +108,7 @@ def test_rows_that_a_filter_chooses_are_replaced(properties: dict[str, str], fil
     told = table.history()[0]
     assert (told["operation"], told["operationParameters"]["mode"]) == ("WRITE", "Overwrite")
     assert "id" in told["operationParameters"]["predicate"]
-    with pytest.raises(ReplaceWhereMismatchError, match="'id': 0"):
+    with pytest.raises(ReplaceWhereMismatchError, match='"id":0'):
         table.overwrite(pa.table({"id": [5, 0], "v": ["x", "y"]}), filter)
     assert content(table) == {1: "a", 5: "e"}
     if FEED.items() <= properties.items():

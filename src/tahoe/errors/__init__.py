@@ -67,7 +67,8 @@
     │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError,
     │   │   CorruptCompactedLogError, InvalidActionError, InvalidPathError, InvalidPartitionValueError; below the third CommitGoneError
     ├── DeltaDataError                a file does not match what the log says about it
-    │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError; below the first ClonedFileMissingError
+    │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError; below the first ClonedFileMissingError,
+    │   │   below the last DeletionVectorMissingError
     ├── DeltaConcurrentModificationException   a concurrent commit conflicts with this one
     │   ├── ConcurrentWriteException, MetadataChangedException, ProtocolChangedException, ConcurrentAppendException,
     │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException; below it
@@ -79,7 +80,8 @@
     ├── RestoreFilesMissingError      files of the version to restore are gone
     ├── TagLostError                  the version of a tag can no longer be read
     ├── DeltaStorageError             a storage request failed
-    │   ├── StorageUnavailableError; below it StorageRefusedError with AtomicCreateUnsupportedError, ConditionalCreateIgnoredError,
+    │   ├── StorageUnavailableError; below it StorageRefusedError with CredentialsMissingError,
+    │   │   AtomicCreateUnsupportedError, ConditionalCreateIgnoredError,
     │   │   ForkedProcessError, CommitEntryError, CommitTableMissingError, PackageMissingError
     │   ├── UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError
     ├── DeltaProgramError             a program cannot be run by `tahoe run`, or the name `delta` is taken

@@ -136,3 +136,14 @@ class DeletionVectorError(DeltaDataError):
     sqlstate = "XXKDS"
     what = "{table}: the deletion vector {vector} of {file} is invalid: {detail}."
     todo = "Restore the vector's file from a backup; without it, deleted rows would reappear."
+
+
+class DeletionVectorMissingError(DeletionVectorError):
+    condition = "DELTA_FILE_NOT_FOUND"
+    sqlstate = "42K03"
+    what = "{table}: the deletion vector {vector} of {file} is in the file {url}, which does not exist in the storage."
+    todo = (
+        "It was deleted, for example by VACUUM{where}. If this is an older version, read a newer one. If it is the newest, "
+        "restore the file from a copy; without it, deleted rows would reappear. A stream that needs it begins with a new "
+        "checkpoint."
+    )

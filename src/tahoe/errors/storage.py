@@ -26,6 +26,13 @@ class StorageRefusedError(StorageUnavailableError):
     todo = "Check that the location exists, that it has space left, and that you have the permissions for this."
 
 
+class CredentialsMissingError(StorageRefusedError):
+    condition = "DELTA_STORAGE_CREDENTIALS_MISSING"
+    sqlstate = "28000"
+    what = "{table}: there are no credentials to {operation}. The last place to look for them failed as well: {detail}."
+    todo = "Give them: {where}."
+
+
 class AtomicCreateUnsupportedError(StorageRefusedError):
     condition = "DELTA_ATOMIC_CREATE_UNSUPPORTED"
     sqlstate = "0A000"

@@ -35,13 +35,14 @@ from obstore.exceptions import (
 
 from tahoe.errors import (
     AtomicCreateUnsupportedError,
+    CredentialsMissingError,
     DeltaStorageError,
     ForkedProcessError,
     InvalidOptionError,
     StorageRefusedError,
     StorageUnavailableError,
 )
-from tahoe.storage.cloud_options import client_environment, cloud_config, foreign_endpoint
+from tahoe.storage.cloud_options import client_environment, cloud_config, credentials_missing, foreign_endpoint
 from tahoe.storage.env import PARALLEL_REQUESTS, FileInfo, FileReplacedError, Store, Tree, byte_order, copy_through, is_temporary, tree_of
 from tahoe.storage.locations import join, split_url
 from tahoe.storage.probe import check_creates_once
@@ -52,6 +53,10 @@ _OBSTORE_SCHEMES: Mapping[str, str] = {"s3a": "s3", "s3n": "s3"}
 
 # Requests are retried for this long; obstore's default is three minutes.
 RETRY_SECONDS_MAX = 60
+
+# With obstore's ten attempts, a storage that is away is given up after two seconds. The time is to decide: so many pauses are longer.
+RETRIES_MAX = 1000
+_FIRST_PAUSE, _PAUSE_MAX = timedelta(milliseconds=100), timedelta(seconds=5)
 
 # The maximum number of files per listing request in all three storages.
 _LIST_PAGE = 1000
@@ -304,6 +309,10 @@ class CloudStore:
                 raise self._missing(key) from error
             raise StorageRefusedError(table=self.url, operation=f"{operation} {key}", detail=_detail(error)) from error
         except (BaseError, PermissionError, ValueError, NotImplementedError) as error:
+            if (where := credentials_missing(str(error), split_url(self.url)[0])) is not None:
+                raise CredentialsMissingError(
+                    table=self.url, operation=f"{operation} {key or 'the folder'}", detail=_detail(error), where=where
+                ) from error
             kind = StorageRefusedError if isinstance(error, _REFUSALS) else StorageUnavailableError
             raise kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=_detail(error)) from error
 
@@ -329,7 +338,11 @@ def _open_bucket(scheme: str, authority: str, options: tuple[tuple[str, str], ..
         f"{_OBSTORE_SCHEMES.get(scheme, scheme)}://{authority}",
         config=cast(Any, config.storage),
         client_options=cast(Any, client) if client else None,
-        retry_config={"retry_timeout": timedelta(seconds=RETRY_SECONDS_MAX)},
+        retry_config={
+            "max_retries": RETRIES_MAX,
+            "retry_timeout": timedelta(seconds=RETRY_SECONDS_MAX),
+            "backoff": {"init_backoff": _FIRST_PAUSE, "max_backoff": _PAUSE_MAX, "base": 2},
+        },
     )
 
 

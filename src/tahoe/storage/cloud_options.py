@@ -79,6 +79,27 @@ def foreign_endpoint(options: Mapping[str, str], environment: Mapping[str, str],
     return None if endpoint is None or (urlsplit(endpoint).hostname or "").endswith(_AWS_HOSTS) else endpoint
 
 
+# The services of a cloud's machines that give credentials. A client asks them if it has none.
+_METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "fd00:ec2::254", "metadata.google.internal")
+
+_S3_CREDENTIALS = (
+    "the environment variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the storage options aws_access_key_id and "
+    "aws_secret_access_key; aws_skip_signature=true for a public bucket"
+)
+_AZURE_CREDENTIALS = (
+    "the environment variables AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY, or AZURE_STORAGE_CLIENT_ID with its secret and tenant, "
+    "or storage options of the same meaning"
+)
+_GOOGLE_CREDENTIALS = "the environment variable GOOGLE_APPLICATION_CREDENTIALS, or the storage option google_service_account"
+
+
+def credentials_missing(error: str, scheme: str) -> str | None:
+    """The places in which credentials are looked for, if an error is that of a metadata service; None for other errors."""
+    if not any(service in error for service in _METADATA_SERVICES):
+        return None
+    return _S3_CREDENTIALS if scheme in S3_SCHEMES else _AZURE_CREDENTIALS if scheme in AZURE_SCHEMES else _GOOGLE_CREDENTIALS
+
+
 def client_environment(environment: Mapping[str, str], scheme: str) -> dict[str, str]:
     """The HTTP client settings in the environment (`AWS_ALLOW_HTTP`, ...), which obstore ignores if any is given as an option."""
     prefix = "aws_" if scheme in S3_SCHEMES else "azure_" if scheme in AZURE_SCHEMES else "google_"

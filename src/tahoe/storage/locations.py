@@ -23,7 +23,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?")
 def normalise(location: str | os.PathLike[str]) -> str:
     """The url of a folder: `scheme://authority/path`, absolute, unescaped, without a trailing slash.
 
-    A location without a scheme is a local path; a relative path starts at the working directory. `~` is not expanded.
+    A location without a scheme is a local path; a relative path starts at the working directory, and `~` is the user's home folder.
 
     Raises:
         UnsupportedStorageError: tahoe does not support the scheme.
@@ -52,7 +52,7 @@ def spelled(text: str) -> str:
     """
     found = _SCHEME.match(text)
     if found is None:
-        return _local(text)
+        return _local(os.path.expanduser(text) if text == "~" or text.startswith("~/") else text)
     scheme, authority, path = found[1].lower(), found[2] or "", text[found.end() :]
     if scheme == LOCAL_SCHEME:
         if authority.lower() not in ("", "localhost"):

@@ -45,6 +45,7 @@ from tahoe.spark.jvm.table_changes import (
 from tahoe.spark.jvm.time_travel import check_newest
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.sql.predicates import columns_named
+from tahoe.table.reading.constraints import row_text
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.writing.transaction_builder import TransactionBuilder
@@ -86,7 +87,10 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) 
     broken = rows.where(~F.coalesce(condition, F.lit(False))).select(*shown).limit(1).collect()
     if broken:
         raise CheckConstraintViolatedError(
-            table=snapshot.url, constraint=constraint.name, expression=constraint.expression, values=broken[0].asDict(recursive=True)
+            table=snapshot.url,
+            constraint=constraint.name,
+            expression=constraint.expression,
+            values=row_text(broken[0].asDict(recursive=True)),
         )
 
 

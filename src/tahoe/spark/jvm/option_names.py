@@ -6,10 +6,12 @@ Spark passes every option to the source, and ignores none and refuses none itsel
 from __future__ import annotations
 
 import difflib
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import FrameType
 
 
 class Place(Enum):
@@ -185,7 +187,23 @@ def warn_of_unknown(given: Iterable[str], place: Place, *, table: str) -> None:
         given: names, in any case.
     """
     for message in unknown_options(given, place, table=table):
-        warnings.warn(message, stacklevel=2)
+        warnings.warn(message, stacklevel=_level_of_caller())
+
+
+# The modules between a user's line and a warning.
+_BETWEEN = ("tahoe", "pyspark", "py4j", "contextlib", "functools")
+
+
+def _level_of_caller() -> int:
+    """The `stacklevel` with which a warning of the calling function points to the user's line.
+
+    Spark asks for options while it serves a call of PySpark's. Questions are answered in the thread of that call, if it is one of Python's.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+        frame, level = frame.f_back, level + 1
+    return 2 if frame is None else level
 
 
 def unknown_options(given: Iterable[str], place: Place, *, table: str) -> list[str]:

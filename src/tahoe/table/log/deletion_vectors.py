@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap64
 
-from tahoe.errors import DeletionVectorError
+from tahoe.errors import DeletionVectorError, DeletionVectorMissingError
 from tahoe.protocol.actions import DeletionVectorDescriptor, FileAction
 from tahoe.protocol.deletion_vector import (
     ABSOLUTE,
@@ -80,8 +80,8 @@ def load_bitmap(log: Log, vector: DeletionVectorDescriptor, file: str) -> BitMap
     try:
         data = store.get_range(key, offset, length)
     except FileNotFoundError as error:
-        why = ", perhaps by a VACUUM of the table that this one is a shallow clone of" if vector.storage_type == ABSOLUTE else ""
-        raise DeletionVectorError(table=log.url, vector=vector.unique_id, file=file, detail=f"its file {url} is missing{why}") from error
+        where = " of the table that this one is a shallow clone of" if vector.storage_type == ABSOLUTE else ""
+        raise DeletionVectorMissingError(table=log.url, vector=vector.unique_id, file=file, url=url, where=where) from error
     return decode_stored(data, vector, table=log.url, file=file)
 
 

@@ -104,6 +104,7 @@ class OptimizeReport:
             by columns of which their new files have no statistics.
         vectors_removed, rows_purged: how many deletion vectors were removed, and how many rows they deleted.
         small_files, worn_files: of the files to rewrite, how many are small, and how many have too many deleted rows. Only with `dry_run`.
+        is_dry_run: whether nothing was changed.
         began_ms, ended_ms: when the work began and ended, in milliseconds since 1970.
         order: how rows were laid out; None if files were only compacted.
         cube_bytes, cubes: the sizes of the removed files that were in cubes of a clustered table, and how many cubes these were.
@@ -121,6 +122,7 @@ class OptimizeReport:
     rows_purged: int = 0
     small_files: int = 0
     worn_files: int = 0
+    is_dry_run: bool = False
     began_ms: int = 0
     ended_ms: int = 0
     order: Order | None = None
@@ -128,6 +130,8 @@ class OptimizeReport:
     cubes: int = 0
 
     def __repr__(self) -> str:
+        if self.is_dry_run:
+            return f"OptimizeReport(dry run: {summary(self)})"
         removed = f"{len(self.removed_bytes):,} of {self.files_considered:,} files ({sum(self.removed_bytes):,} bytes)"
         added = f"{len(self.added_bytes):,} files ({sum(self.added_bytes):,} bytes)"
         return f"OptimizeReport(version={self.version}, rewritten: {removed} as {added})"
@@ -243,7 +247,8 @@ def _as_planned(report: OptimizeReport, snapshot: Snapshot, bins: Sequence[Bin],
     """The report of a dry run."""
     small, worn = reasons(snapshot.scan().within([number for found in bins for number in found.numbers]), settings)
     planned = _with_bins(report, [_Done(bin=found, removed=_adds(snapshot, found.numbers), written=()) for found in bins])
-    return replace(planned, small_files=small, worn_files=worn, batches=sum(1 for _ in _batches(bins, settings.batch_bytes)))
+    batches = sum(1 for _ in _batches(bins, settings.batch_bytes))
+    return replace(planned, is_dry_run=True, small_files=small, worn_files=worn, batches=batches)
 
 
 def summary(report: OptimizeReport) -> str:

@@ -6,8 +6,13 @@ all conditions.
 
 from __future__ import annotations
 
+import base64
+import json
+import math
 from collections.abc import Iterable
-from datetime import tzinfo
+from datetime import datetime, tzinfo
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,5 +49,26 @@ def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct
         if len(broken):
             names = dict.fromkeys(column.path[0].lower() for column in columns_of(predicate))
             row = rows.slice(int(broken[0]), 1).to_pylist()[0]
-            values = {name: value for name, value in row.items() if name.lower() in names}
+            values = row_text({name: value for name, value in row.items() if name.lower() in names})
             raise CheckConstraintViolatedError(table=table, constraint=constraint.name, expression=constraint.expression, values=values)
+
+
+def row_text(value: Any) -> str:
+    """A row or a value as an error shows it: as JSON, in the form of Spark's `to_json`."""
+    match value:
+        case dict():
+            return "{" + ",".join(f"{json.dumps(str(name), ensure_ascii=False)}:{row_text(item)}" for name, item in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(row_text, value)) + "]"
+        case None | bool() | int() | str():
+            return json.dumps(value, ensure_ascii=False)
+        case float():
+            return repr(value) if math.isfinite(value) else json.dumps(str(value))
+        case Decimal():
+            return format(value, "f")
+        case bytes():
+            return json.dumps(base64.b64encode(value).decode())
+        case datetime():
+            return json.dumps(value.isoformat(timespec="milliseconds").replace("+00:00", "Z"))
+        case _:
+            return json.dumps(str(value), ensure_ascii=False)

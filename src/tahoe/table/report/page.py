@@ -125,8 +125,17 @@ def _advice(figures: Figures, advice: Sequence[Advice]) -> Markup | None:
     if figures.upkeep is None:
         return None
     if not advice:
-        return element("div", element("p", "Nothing: the figures below show no need for maintenance."), class_="advice nothing")
+        return element("div", element("p", _nothing(figures.upkeep)), class_="advice nothing")
     return joined(*(_piece_of_advice(found) for found in advice))
+
+
+def _nothing(upkeep: Upkeep) -> str:
+    """Why there is no advice, although OPTIMIZE, which is not worth it for a few files, would find something to do."""
+    found = upkeep.compaction
+    if isinstance(found, Compaction) and found.files:
+        files, left = counted(found.files, "file"), counted(found.new_files, "file")
+        return f"Nothing that is worth it. OPTIMIZE would rewrite {files} as about {left}, which saves queries little."
+    return "Nothing: the figures below show no need for maintenance."
 
 
 def _piece_of_advice(found: Advice) -> Markup:

@@ -22,6 +22,7 @@ from tahoe.protocol.schema import Struct, types_in, walk_fields
 from tahoe.table.arrow.row_stream import Rows
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.commit.rerun import run_again
+from tahoe.table.reading.constraints import row_text
 from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.arrow_values import NewRows
@@ -134,7 +135,7 @@ class Must:
         """
         broken = rows.filter(pc.invert(pc.fill_null(evaluate(self.predicate, rows), False))).slice(0, 1)
         if broken.num_rows:
-            detail = f"for example {broken.to_pylist()[0]}"
+            detail = f"for example {row_text(broken.to_pylist()[0])}"
             raise ReplaceWhereMismatchError(table=table, predicate=self.text, detail=detail)
 
 

@@ -23,6 +23,7 @@ from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_comput
 from tahoe.protocol.properties import BLOOM_FILTERS
 from tahoe.protocol.schema import VOID, Array, Map, Struct, types_in, walk_fields
 from tahoe.table.commit.draft import Draft, OperationInfo
+from tahoe.table.reading.constraints import row_text
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.write_request import STREAMING_UPDATE, TRUNCATE, WRITE, Mode, WriteRequest, WrittenFile
@@ -232,7 +233,7 @@ class WritePlan:
         row = self._typed(partition_values)
         if evaluate(self.replace_where, row) is not True:
             text = self.request.replace_where or ""
-            raise ReplaceWhereMismatchError(table=self.url, predicate=text, detail=f"for example {row}")
+            raise ReplaceWhereMismatchError(table=self.url, predicate=text, detail=f"for example {row_text(row)}")
 
     def _replaced(self, adds: Sequence[Add]) -> Callable[[Add | Remove], bool]:
         """A test for the live files to replace: all, those of the written partitions, or those that satisfy `replace_where`."""
