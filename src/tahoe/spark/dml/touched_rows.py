@@ -187,12 +187,14 @@ class RowCondition:
             known = [field for field in fields if field is not None and TEXT_TYPE not in field.metadata]
             if len(known) < len(fields):
                 return None
-            rows = PhysicalRows().read(self._snapshot, file, known)
-            bits = np.frombuffer(self._evaluator.matching(message_of(rows)), np.uint8)
+            found = BitMap64()
+            for start, rows in PhysicalRows().pieces(self._snapshot, file, known):
+                bits = np.frombuffer(self._evaluator.matching(message_of(rows)), np.uint8)
+                found |= BitMap64(np.flatnonzero(np.unpackbits(bits, bitorder="little")) + start)
         except JVM_ERRORS as error:
             _logger.debug("%s: %s cannot be evaluated on rows of %s: %s", self._snapshot.url, self._filtered, file.path, error)
             return None
-        return BitMap64(np.flatnonzero(np.unpackbits(bits, bitorder="little")))
+        return found
 
 
 def predicate_read(gateway: Gateway, query: DataFrame, url: str) -> Predicate:
