@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe.table.verify.check import check_table
@@ -47,6 +48,25 @@ CHANGES: Mapping[str, Callable[[str], object]] = {
     "row tracking dropped and restored": lambda path: (dropped(path), tahoe.Table(path).restore(1)),
     "domains dropped": dropped_with_domains,
 }
+
+
+def test_the_reference_maps_columns_again_behind_every_id(reference: Reference, spark: SparkSession, tmp_path: Path) -> None:
+    """The highest id stays as a property when column mapping ends."""
+    path = str(tmp_path / "t")
+    reference.run(
+        f"CREATE TABLE delta.`{path}` (id BIGINT, p STRING) USING delta TBLPROPERTIES ({MAPPED})",
+        f"INSERT INTO delta.`{path}` VALUES (1, 'a')",
+        f"ALTER TABLE delta.`{path}` ADD COLUMN more INT",
+    )
+    spark.sql(f"ALTER TABLE delta.`{path}` DROP FEATURE columnMapping")
+    reference.run(f"INSERT INTO delta.`{path}` VALUES (2, 'b', 2)")
+    set_properties(reference, path, MAPPED)
+    reference.run(f"ALTER TABLE delta.`{path}` ADD COLUMN last INT", f"INSERT INTO delta.`{path}` VALUES (3, 'c', 3, 3)")
+    table = tahoe.Table(path)
+    assert [column.metadata["delta.columnMapping.id"] for column in table.schema] == [4, 5, 6, 7]
+    table.restore(2)
+    assert table.properties["delta.columnMapping.maxColumnId"] == "7"
+    assert [row["id"] for row in reference.read(path).to_pylist()] == [1]
 
 
 @pytest.mark.parametrize("change", CHANGES)

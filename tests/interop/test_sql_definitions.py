@@ -391,6 +391,7 @@ def facts(path: str) -> dict[str, Any]:
     told_apart = {name: re.sub(r"-col-[0-9a-f-]{36}", "-col-", value.replace(" ", "")) for name, value in snapshot.properties.items()}
     properties = {name: value for name, value in told_apart.items() if (name, value) not in SAID_ANYWAY}
     properties.pop("delta.requireCheckpointProtectionBeforeVersion", None)  # another version: the reference makes empty commits before
+    properties.pop("tahoe.keptMarks", None)  # so that no row id or identity value is assigned again
     if snapshot.column_mapping_mode == "none":
         properties.pop("delta.columnMapping.maxColumnId", None)  # tahoe keeps it, so that no id is used again if columns are mapped again
     return {

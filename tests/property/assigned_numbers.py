@@ -177,7 +177,7 @@ def declaration(info: CommitInfo, before: Sequence[int]) -> int:
     operation, parameters = info.fields.get("operation"), info.fields.get("operationParameters") or {}
     if str(operation).startswith(CREATED) or operation == "CREATE TABLE":
         return max(before, default=-1) + 1
-    return before[int(parameters["version"])] if operation == "RESTORE" else before[-1]
+    return before[int(parameters["version"])] if operation == "RESTORE" else max(before[-1:], default=0)
 
 
 @dataclass

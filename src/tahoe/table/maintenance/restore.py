@@ -294,8 +294,8 @@ def _domains(restored: Snapshot, newest: Snapshot) -> dict[str, DomainMetadata]:
 
 
 def _marks_between(restored: Snapshot, newest: Snapshot) -> Iterator[int]:
-    """The marks of row ids in the commits after the restored version. Another writer that drops row tracking leaves the last one there, in a
-    tombstone, and nowhere else.
+    """The marks of row ids in the commits after the restored version. Another writer that drops row tracking leaves the last one only in a
+    tombstone.
     """
     for version in range(restored.version + 1, newest.version + 1):
         with suppress(MissingVersionError):
