@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo docs links test lint bench everything spark dml interop interop-s3 interop-hdfs tools corpus explore large sim processes killed-streams long-stream lock clean java
+.PHONY: help demo docs links test lint bench everything spark dml native interop interop-s3 interop-hdfs tools corpus explore large sim processes killed-streams long-stream lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -44,7 +44,7 @@ lint: java .venv/installed .cache/pyright/installed ## ruff, mypy, pyright on a 
 	.venv/bin/lint-imports
 	scripts/check-java-sources .venv
 
-bench: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .cache/tpcds-jars/installed .venv-4.2/installed ## run the benchmarks and keep the results in benchmarks/results (an hour; ONLY="scan load" selects some)
+bench: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .cache/tpcds-jars/installed .cache/comet-jars/installed .venv-4.1/installed .venv-4.2/installed ## run the benchmarks and keep the results in benchmarks/results (an hour; ONLY="scan load" selects some)
 	.venv/bin/python -m benchmarks.run $(ONLY)
 
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .venv/classes.jsa ## test against the reference implementation and on older Spark versions
@@ -52,6 +52,9 @@ interop: java .venv/installed .venv-reference/installed .cache/reference-jars/in
 
 everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .venv/classes.jsa ## test, spark and interop together (TAHOE_EVERY=8 for a sample, as .ci/run)
 	scripts/suites everything
+
+native: java .venv-4.1/installed .cache/comet-jars/installed ## run the Spark suite with plans run natively by Comet, on PySpark 4.1 (half an hour)
+	TAHOE_NATIVE=required TAHOE_COMET_JAR=$$(ls $(CURDIR)/.cache/comet-jars/comet-spark-*.jar) PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest $(PYTEST_XDIST) $(or $(TESTS),tests/spark)
 
 interop-s3: java .venv/installed .cache/s3-jars/installed ## test Spark on S3: hadoop-aws (690 MB) against a server on loopback (two minutes)
 	TAHOE_HADOOP=required .venv/bin/python -m pytest tests/hadoop/test_s3.py $(TESTS)
@@ -121,6 +124,9 @@ java:
 .cache/pyright/installed: Makefile
 	npm install --prefix $(@D) --no-audit --no-fund --loglevel=error pyright@1.1.414
 	touch $@
+
+.cache/comet-jars/installed: requirements/comet.pom.xml scripts/fetch-jars
+	scripts/fetch-jars .cache/comet-jars requirements/comet.pom.xml -DincludeGroupIds=org.apache.datafusion
 
 .cache/s3-jars/installed: requirements/s3.pom.xml scripts/fetch-jars
 	scripts/fetch-jars .cache/s3-jars requirements/s3.pom.xml -DincludeGroupIds=org.apache.hadoop,software.amazon.awssdk,software.amazon.s3.analytics

@@ -21,6 +21,7 @@ from benchmarks.measure import CACHE, FOLDER, ROUNDS, SCALE_FACTOR, Comparison, 
 ROOT = CACHE.parent
 JARS = CACHE / "reference-jars"
 ENVIRONMENTS = {"tahoe": ROOT / ".venv-4.2", "reference": ROOT / ".venv-reference"}
+OF_COMET = ROOT / ".venv-4.1"
 PEER = "the reference, same Spark"
 APPENDS = 50
 FILES = int(os.environ.get("FILES", "1000000"))
@@ -33,20 +34,22 @@ class Side:
     """A worker process.
 
     Args:
+        name: of the session that it has, see `worker.session`.
         driver_memory: of its session, in Spark's notation.
+        jars: the folder of the reference's JARs, or Comet's JAR.
     """
 
-    def __init__(self, name: str, driver_memory: str = "4g") -> None:
+    def __init__(self, name: str, driver_memory: str = "4g", jars: Path = JARS) -> None:
         self.name = name
-        home = ENVIRONMENTS[name]
-        places = [ROOT / "src", ROOT] if name == "tahoe" else [ROOT]
+        home = ENVIRONMENTS.get(name, OF_COMET)
+        places = [ROOT] if name == "reference" else [ROOT / "src", ROOT]
         environment = {
             **os.environ,
             "PYSPARK_PYTHON": str(home / "bin" / "python"),
             "PYTHONPATH": os.pathsep.join(map(str, places)),
             "DRIVER_MEMORY": driver_memory,
         }
-        command = [str(home / "bin" / "python"), "-m", "benchmarks.worker", name, str(FOLDER), str(JARS)]
+        command = [str(home / "bin" / "python"), "-m", "benchmarks.worker", name, str(FOLDER), str(jars)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
         self._answer()
 

@@ -26,6 +26,7 @@ QUESTIONS = (
     "bloom_filters",
     "tpch",
     "tpcds",
+    "native",
     "append",
     "arrow_rows",
     "commits",

@@ -21,7 +21,7 @@ from benchmarks.peak_memory import peak_megabytes_of_all
 
 
 def session(side: str, folder: str, jars: str) -> SparkSession:
-    """A session with the same settings on both sides; the reference also has its JARs."""
+    """A session with the same settings on all sides. The reference also has its JARs, and a native session Comet's; `spark` has nothing."""
     settings = {
         "spark.driver.memory": os.environ.get("DRIVER_MEMORY", "4g"),
         "spark.sql.session.timeZone": "UTC",
@@ -38,6 +38,8 @@ def session(side: str, folder: str, jars: str) -> SparkSession:
     builder = SparkSession.builder.master("local[*]").appName(f"benchmark {side}")
     for name, value in settings.items():
         builder = builder.config(name, value)
+    if side == "native":
+        import_module("tahoe").configure(builder, native=jars)
     spark = builder.getOrCreate()
     if side == "tahoe":
         import_module("tahoe").enable(spark)
@@ -49,7 +51,8 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever Spark prints must not be taken for an answer
     spark = session(side, folder, jars)
-    delta_table = import_module("tahoe" if side == "tahoe" else "delta").DeltaTable
+    packages = {"tahoe": "tahoe", "native": "tahoe", "reference": "delta"}
+    delta_table = import_module(packages[side]).DeltaTable if side in packages else None
     known = {
         "spark": spark,
         "DeltaTable": delta_table,

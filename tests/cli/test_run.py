@@ -243,11 +243,13 @@ def test_spark_submit_starts_without_the_reference(spark_submit: Path) -> None:
 
 def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """All that follows the program is the program's, its --help too."""
-    ran: list[list[str]] = []
-    monkeypatch.setattr(import_module("tahoe.cli.run"), "run_program", ran.append)
+    ran: list[tuple[list[str], bool]] = []
+    monkeypatch.setattr(import_module("tahoe.cli.run"), "run_program", lambda words, *, native: ran.append((words, native)))
     for words in (["dbt", "--help"], ["-m", "pytest", "-x", "--json"], ["x.py", "--", "-h"]):
         app(["run", *words], standalone_mode=False)
-        assert ran.pop() == words
+        assert ran.pop() == (words, False)
+    app(["run", "--native", "x.py", "--native"], standalone_mode=False)
+    assert ran.pop() == (["x.py", "--native"], True)
     app(["run", "--path"], standalone_mode=False)
     assert capsys.readouterr().out == f"{STARTUP}\n"
     assert app(["run", "--help"], standalone_mode=False) == 0

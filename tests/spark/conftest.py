@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     home = tmp_path_factory.mktemp("spark")
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("tahoe-tests")
         .config("spark.ui.enabled", "false")
@@ -34,13 +35,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.driver.extraJavaOptions", "-Dderby.system.home=" + str(home))
         .config("spark.tahoe.conflictRetries", "0")  # tests of conflicts expect the exception; tests/spark/test_rerun.py sets it
         .config("spark.local.dir", str(home / "local"))
-        .getOrCreate()
     )
+    if os.environ.get("TAHOE_NATIVE"):  # `make native`
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a suite that runs in Spark's own engine would prove nothing
+            tahoe.configure(builder.config("spark.memory.offHeap.size", "2g"), native=True).getOrCreate()
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     for setting, value in SETTINGS_OF_SPARK.items():
         session.conf.set(setting, value)
     yield tahoe.enable(session)
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _reader(request: pytest.FixtureRequest) -> None:
+    if os.environ.get("TAHOE_NATIVE") and request.node.get_closest_marker("sparks_reader"):
+        pytest.skip("looks at Spark's own Parquet reader, and files are read natively")
 
 
 @pytest.fixture

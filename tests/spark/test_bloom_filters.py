@@ -63,6 +63,7 @@ def rows_read(frame: DataFrame) -> int:
     return int(found)
 
 
+@pytest.mark.sparks_reader
 def test_spark_writes_filters_of_the_right_size_and_reads_by_them(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     spark.sql(

@@ -38,6 +38,7 @@ def test_explain_of_a_name_tells_the_name(spark, table, table_name):
     assert f"spark_catalog.default.{table_name} v1 [1 of 3 files, 1 of 3 partitions]" in row.plan
 
 
+@pytest.mark.sparks_reader
 def test_the_ui_shows_the_same(spark, table):
     spark.read.format("delta").load(table).where("p = 1").collect()
     store = spark._jsparkSession.sharedState().statusStore()

@@ -13,7 +13,12 @@ from tahoe.programs.launch import run as run_program
 Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGUMENT]", help="A Python file, a command, or -m MODULE.")]
 
 
-def run(context: typer.Context, words: Words = None) -> None:
+Native = Annotated[
+    bool, typer.Option("--native", help="Run plans natively, with Apache DataFusion Comet, if it has a build for this Spark.")
+]
+
+
+def run(context: typer.Context, words: Words = None, native: Native = False) -> None:
     """Run a program unchanged: every Spark session that it makes has Delta tables, and `import delta` finds tahoe.
 
     Examples: tahoe run script.py, tahoe run dbt build, tahoe run pytest tests, tahoe run -m package.module.
@@ -28,4 +33,4 @@ def run(context: typer.Context, words: Words = None) -> None:
         print(STARTUP)
         return
     with errors_as_messages():
-        run_program(words)
+        run_program(words, native=native)

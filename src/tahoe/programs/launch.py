@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ from tahoe.errors import (
     ProgramWithoutTahoeError,
     PythonOptionError,
 )
+from tahoe.native_settings import NATIVE_VARIABLE, native_settings, obstacle
 from tahoe.reference_settings import defaults, overrides, submit_arguments_without_reference, submitted_settings
 
 STARTUP = Path(__file__).with_name("startup")
@@ -37,17 +39,20 @@ _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?", re.IGNORECASE)
 _SHEBANG = re.compile(rb"#!\s*(?:/usr/bin/env\s+)?(\S*python[\d.]*)\b|#!/bin/sh\s+'''exec' \"?([^\"\n]*?python[\d.]*)\"?\s")
 
 
-def run(words: Sequence[str]) -> NoReturn:
+def run(words: Sequence[str], *, native: bool = False) -> NoReturn:
     """Run a program as it is, with every Spark session that it makes enabled: the program takes the place of this process.
 
     Args:
         words: a Python file, the name of a command, or options of Python such as `-m MODULE`; then the program's own arguments.
+        native: its sessions run plans natively, as with `tahoe.configure(builder, native=True)`.
 
     Raises:
         DeltaProgramError: the program cannot be run so that its sessions are enabled.
     """
-    command = command_of(words)
+    command = command_of(words, native=native)
     added = environment(os.environ)
+    if native:
+        added[NATIVE_VARIABLE] = "true"
     if os.path.basename(command[0]) in SUBMITTERS:
         added.setdefault("PYSPARK_DRIVER_PYTHON", added.get("PYSPARK_PYTHON", sys.executable))
     for stream in (sys.stdout, sys.stderr):
@@ -69,8 +74,8 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     return {**variables, "PYTHONPATH": os.pathsep.join([str(STARTUP), *(others if any(others) else ())])}
 
 
-def command_of(words: Sequence[str]) -> list[str]:
-    """The command line of a program: the path of an executable, and its arguments."""
+def command_of(words: Sequence[str], *, native: bool = False) -> list[str]:
+    """The command line of a program: the path of an executable, and its arguments. Those of spark-submit tell whether it is native."""
     program, *arguments = words
     if program.startswith("-"):
         return [sys.executable, *_checked_options(words)]
@@ -90,7 +95,7 @@ def command_of(words: Sequence[str]) -> list[str]:
     _check_interpreter(found)
     if _PYTHON.fullmatch(name):
         _checked_options(arguments)
-    return [found, *(_submitted(found, arguments) if name in SUBMITTERS else arguments)]
+    return [found, *(_submitted(found, arguments, native=native) if name in SUBMITTERS else arguments)]
 
 
 def _checked_options(words: Sequence[str]) -> Sequence[str]:
@@ -125,12 +130,25 @@ def _interpreter_of(path: str) -> str | None:
     return interpreter if os.path.isabs(interpreter) else shutil.which(interpreter)
 
 
-def _submitted(path: str, arguments: Sequence[str]) -> list[str]:
-    """The arguments of spark-submit without the reference's settings, also where a file of defaults names them."""
+def _submitted(path: str, arguments: Sequence[str], *, native: bool) -> list[str]:
+    """The arguments of spark-submit without the reference's settings, also where a file of defaults names them; with those of Comet."""
     rest = submit_arguments_without_reference(arguments)
     named = submitted_settings(rest)
     home = os.environ.get("SPARK_HOME") or Path(path).resolve().parents[1]
     of_file = defaults(Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf")), named.get("--properties-file"))
     if {**of_file, **named}.get("spark.submit.deployMode") == "cluster":
         raise ClusterModeError
-    return [*overrides(of_file, named), *rest]
+    added = _native_arguments(str(home), {**of_file, **named}) if native else []
+    return [*overrides(of_file, named), *added, *rest]
+
+
+def _native_arguments(home: str, settings: Mapping[str, str]) -> list[str]:
+    """Arguments of spark-submit that let plans run natively; none where they cannot, which a line on standard error tells."""
+    jars = os.path.join(home, "jars")
+    (core, *_) = glob.glob(os.path.join(jars, "spark-core_*.jar")) or ["spark-core_unknown-0.jar"]
+    version = os.path.basename(core).removesuffix(".jar").rpartition("-")[2]
+    reason = obstacle(version)
+    if reason is not None:
+        print(f"warning: {reason}", file=sys.stderr)
+        return []
+    return [part for name, value in native_settings(settings, version, jars).items() for part in ("--conf", f"{name}={value}")]

@@ -17,9 +17,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
+from tahoe.native_settings import NATIVE_VARIABLE
 from tahoe.reference_settings import defaults, overrides, submit_arguments_without_reference, submitted_settings, without_reference
 from tahoe.spark.api.connect_session import is_connect
-from tahoe.spark.api.session import enable
+from tahoe.spark.api.session import enable, settings_of_native, warn_if_not_native
 from tahoe.spark.jvm.gateway import Gateway
 
 _enabling = threading.RLock()
@@ -38,6 +39,9 @@ def initialize(
     """Instead of `SparkContext._ensure_initialized`, which starts the JVM with the settings of a SparkConf."""
     if conf is not None:
         _leave_out(conf)
+    if conf is not None and _is_native() and cls._gateway is None and gateway is None:
+        for name, value in settings_of_native(_named(conf)).items():
+            conf.set(name, value)
     if cls._gateway is None and gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         before = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         if (arguments := _submit_arguments(before, conf)) != before:
@@ -94,11 +98,24 @@ def _enable(session: Any, owner: object) -> None:
         except BaseException:
             _begun.discard(owner)
             raise
+        if _is_native():
+            warn_if_not_native(session)
 
 
 def _is_elsewhere(session: Any) -> bool:
     """Whether a session has Delta tables already: those of Databricks, or of a Connect server in this process, whose driver is enabled."""
     return is_connect(session) and ("databricks" in str(session.client.host) or "SPARK_LOCAL_REMOTE" in os.environ)
+
+
+def _is_native() -> bool:
+    """Whether the program runs under `tahoe run --native`."""
+    return NATIVE_VARIABLE in os.environ
+
+
+def _named(conf: SparkConf) -> dict[str, str]:
+    """The settings of a program, and those with which spark-submit is started."""
+    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    return dict(conf.getAll()) | submitted_settings(arguments)
 
 
 def _leave_out(conf: SparkConf) -> None:

@@ -5,14 +5,20 @@ The only function of PySpark that is replaced is the conversion of Java exceptio
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import pyspark
 from pyspark.errors import PySparkException
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from tahoe._notebook_errors import shorten_errors
+from tahoe.native_settings import native_settings, obstacle
 from tahoe.reference_settings import CATALOG_CLASS as REFERENCE_CATALOG_CLASS
 from tahoe.reference_settings import without_reference
 from tahoe.spark.api.connect_session import is_connect, is_served
@@ -20,6 +26,7 @@ from tahoe.spark.api.source import Source
 from tahoe.spark.api.table_functions import FUNCTIONS
 from tahoe.spark.jvm import failures
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, java_error
+from tahoe.spark.jvm.native_engine import prefer_native, runs_natively
 from tahoe.spark.writing.store_assignment import REFUSED
 
 JAVA_SOURCES = Path(__file__).parents[1] / "java"
@@ -83,6 +90,7 @@ def enable(spark: SparkSession) -> SparkSession:
     _install_catalogs(gateway)
     _install_parser(gateway)
     _install_functions(gateway)
+    prefer_native(gateway)
     return spark
 
 
@@ -137,7 +145,15 @@ def _install_catalogs(gateway: Gateway) -> None:
         shared.set(name, value)
 
 
-def configure(spark_session_builder: SparkSession.Builder, extra_packages: list[str] | None = None) -> SparkSession.Builder:
+NOT_NATIVE = (
+    "Comet is not active in this session, so plans run in Spark's own engine. Either the session was started before without Comet, or "
+    "Comet's library does not run on this platform: Spark's log tells more."
+)
+
+
+def configure(
+    spark_session_builder: SparkSession.Builder, extra_packages: list[str] | None = None, *, native: bool | str = False
+) -> SparkSession.Builder:
     """Make a builder return enabled sessions: `spark = tahoe.configure(SparkSession.builder).getOrCreate()`.
 
     Settings of the builder that bring the reference into a session are left out: its JARs, its extension and its catalog. The arguments
@@ -145,6 +161,8 @@ def configure(spark_session_builder: SparkSession.Builder, extra_packages: list[
 
     Args:
         extra_packages: Maven coordinates for `spark.jars.packages`; Delta itself needs none.
+        native: run plans natively, with Apache DataFusion Comet: its JAR comes from Spark's folder of JARs if it is there, else from Maven;
+            or the path of the JAR. What is missing is told by a warning, and the session works without.
 
     Returns:
         the same builder.
@@ -162,8 +180,33 @@ def configure(spark_session_builder: SparkSession.Builder, extra_packages: list[
     make = spark_session_builder.getOrCreate
 
     def get_or_create() -> SparkSession:
-        spark_session_builder._options = without_reference(spark_session_builder._options)
-        return enable(make())
+        options = without_reference(spark_session_builder._options)
+        spark_session_builder._options = options | settings_of_native(options, native) if native else options
+        spark = enable(make())
+        if native:
+            warn_if_not_native(spark)
+        return spark
 
     spark_session_builder.getOrCreate = get_or_create  # type: ignore[method-assign]
     return spark_session_builder
+
+
+def settings_of_native(settings: Mapping[str, Any], native: bool | str = True) -> dict[str, str]:
+    """The settings to add, so that a new session with `settings` runs plans natively; none if it cannot, which a warning tells.
+
+    Args:
+        native: see `configure`.
+    """
+    jar = native if isinstance(native, str) else None
+    reason = obstacle(pyspark.__version__, jar)
+    if reason is not None:
+        warnings.warn(reason, stacklevel=3)
+        return {}
+    named = {name: str(value) for name, value in settings.items()}
+    return native_settings(named, pyspark.__version__, os.path.join(_find_spark_home(), "jars"), jar)
+
+
+def warn_if_not_native(spark: SparkSession) -> None:
+    """Warn if Comet was wanted, could run with this Spark, and does not."""
+    if obstacle(pyspark.__version__) is None and not is_connect(spark) and not runs_natively(Gateway(spark)):
+        warnings.warn(NOT_NATIVE, stacklevel=3)

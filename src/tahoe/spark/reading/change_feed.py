@@ -151,7 +151,7 @@ def plan(gateway: Gateway, table: str, versions: str, name: str, data: str, outp
     feed = feed_of(opened(gateway.spark, table), selected)
     remember(feed.snapshot)  # so that the error for a missing file can name the table
     rows = _rows(gateway, table, feed, name or feed.url, data, output_of(output, None), predicate_of(filters))
-    return gateway.java_class("delta.Planned")(selected.end, "", "", 0, "", None, dataset(rows))
+    return gateway.java_class("delta.Planned")(selected.end, "", "", 0, "", None, dataset(rows), False)
 
 
 def _rows(gateway: Gateway, key: str, feed: ChangeFeed, name: str, data: str, output: Output, predicate: Predicate) -> DataFrame:

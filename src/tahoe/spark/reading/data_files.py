@@ -13,14 +13,28 @@ from typing import Any
 from tahoe.protocol.column_mapping import column_id, physical_name
 from tahoe.protocol.schema import BOOLEAN, VOID, Array, DataType, Field, Map, Struct, parse_schema, types_in, walk_fields
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.native_engine import native_format
 from tahoe.spark.reading.metadata_columns import hidden_fields, metadata_schema
 from tahoe.table.reading.snapshot import Snapshot
 
 
-def file_format(gateway: Gateway, snapshot: Snapshot) -> JavaObject | None:
-    """Our file format, which maps columns to the files' names, ids and types; None if Spark's own format can read the files."""
-    is_plain = snapshot.column_mapping_mode == "none" and VOID not in types_in(snapshot.schema)
-    return None if is_plain else _format(gateway, snapshot, ())
+def file_format(gateway: Gateway, snapshot: Snapshot, *, is_native: bool = False, fallback: str = "") -> JavaObject | None:
+    """The file format of a scan; None for our own, if columns have the same names and types in the files as in the table.
+
+    Args:
+        is_native: whether a native engine reads the files, if it can.
+        fallback: why it does not, for EXPLAIN; empty in a session without one.
+    """
+    if not is_plain(snapshot):
+        return _format(gateway, snapshot, ())
+    if is_native:
+        return native_format(gateway)
+    return gateway.java_class("delta.Parquet")(fallback) if fallback else None
+
+
+def is_plain(snapshot: Snapshot) -> bool:
+    """Whether columns have the same names in the files as in the table, and are in them."""
+    return snapshot.column_mapping_mode == "none" and VOID not in types_in(snapshot.schema)
 
 
 def relation_format(gateway: Gateway, snapshot: Snapshot, *, positioned: bool = False) -> JavaObject | None:

@@ -51,6 +51,12 @@ ARRAY_BYTES_MAX = 16 << 20
 # The driver holds about three copies of a broadcast, and each executor one.
 BROADCAST_BYTES_MAX = 256 << 20
 
+# A native engine's join takes some 30 bytes for each key, in each executor.
+MARKS_MAX = 4_000_000
+
+# The bits of a key for the row index; the others are for the number of the file.
+FILE_BITS = 36
+
 # How many scans' bitmaps are kept for the next query.
 KEPT_MAX = 4
 
@@ -85,6 +91,10 @@ def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *,
     partitions, data = (FILE_NUMBER, *output.partitions), output.data(indexed=True)
     rows = reader.dataframe(scan, "marked", _size(marked), scanned, partitions=partitions, data=data)
     named = output.named
+    marks = _marks_of(reader, vectors) if reader.is_native else None
+    if marks is not None:
+        is_marked = F.expr(f"shiftleft({FILE_NUMBER}, {FILE_BITS}) | {ROW}") == marks[KEY]
+        return rows.join(marks.hint("broadcast"), is_marked, "left_semi" if keeps else "left_anti").selectExpr(*named)
     bitmaps = _bitmaps_of(reader, vectors)
     if bitmaps is None:
         is_alive = _loading_function(reader.snapshot.log, _for_workers(reader.snapshot.log, vectors))
@@ -142,6 +152,7 @@ class Bitmaps:
 
 
 _kept: Recent[tuple[Any, ...], Bitmaps] = Recent(KEPT_MAX)
+_marks: Recent[tuple[Any, ...], DataFrame] = Recent(KEPT_MAX)
 
 
 def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
@@ -150,8 +161,7 @@ def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
     Scans with the same vectors get the same DataFrame, so that Spark can reuse one broadcast.
     """
     spark = reader.gateway.spark
-    context, session = spark.sparkContext.applicationId, reader.gateway.session.sessionUUID()
-    key = (context, session, reader.snapshot.url, reader.identity, tuple(marked.vector.unique_id for marked in vectors))
+    key = _identity(reader, vectors)
     known = _kept.get(key)
     if known is not None:
         return known
@@ -165,6 +175,12 @@ def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
         return _kept.put(key, Bitmaps(local_rows(spark, table, StructType([StructField(WORDS, words, False)])), flat.shape[1]))
     schema = StructType([StructField(KEY, LongType(), False), StructField(WORDS, words, False)])
     return _kept.put(key, Bitmaps(local_rows(spark, chunks.table(), schema), None))
+
+
+def _identity(reader: Reader, vectors: Sequence[Marked]) -> tuple[Any, ...]:
+    """What tells the vectors of a session's scans apart."""
+    context, session = reader.gateway.spark.sparkContext.applicationId, reader.gateway.session.sessionUUID()
+    return context, session, reader.snapshot.url, reader.identity, tuple(marked.vector.unique_id for marked in vectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +250,27 @@ def bitmaps(rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDA
     words = np.zeros((len(chunks), CHUNK_WORDS), dtype=np.uint64)
     np.bitwise_or.at(words, (line, (rows >> 6) & (CHUNK_WORDS - 1)), np.uint64(1) << (rows & 63).astype(np.uint64))
     return chunks, words
+
+
+# --- marked rows by their keys, for a native engine
+
+
+def _marks_of(reader: Reader, vectors: Sequence[Marked]) -> DataFrame | None:
+    """The keys of the marked rows, as a DataFrame; None if they are too many to broadcast.
+
+    A native engine joins with them. It can do nothing with a bitmap: it has no arrays as values of subqueries.
+    """
+    if sum(marked.vector.cardinality for marked in vectors) > MARKS_MAX:
+        return None
+    spark = reader.gateway.spark
+    key = ("marks", *_identity(reader, vectors))
+    known = _marks.get(key)
+    if known is not None:
+        return known
+    with ThreadPoolExecutor(LOADERS) as loaders:
+        loaded = loaders.map(lambda marked: load_deletion_vector(reader.snapshot.log, marked.vector, marked.url), vectors)
+        keys = np.concatenate([(np.int64(number) << FILE_BITS) | rows for number, rows in enumerate(loaded)])
+    return _marks.put(key, local_rows(spark, pa.table({KEY: keys}), StructType([StructField(KEY, LongType(), False)])))
 
 
 # --- vectors that are too large to broadcast

@@ -12,6 +12,7 @@ from tahoe.errors import InvalidOptionError, SchemaChangedError
 from tahoe.protocol.row_tracking import METADATA
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.native_engine import runs_natively
 from tahoe.spark.jvm.option_names import Place, warn_of_unknown
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import (
@@ -29,10 +30,10 @@ from tahoe.spark.jvm.table_cache import (
 from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading import answers, change_feed, limits
-from tahoe.spark.reading.data_files import file_format
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import Output, output_of
+from tahoe.spark.reading.native import fallback
 from tahoe.spark.reading.scan import Reader, has_vectors, label_of, message_of, partition_schema, relation_of
 from tahoe.table.reading.snapshot import Snapshot
 
@@ -146,7 +147,11 @@ def _reader(gateway: Gateway, analysed: Analysed, version: int, data: str, filte
     if identity != analysed.metadata:
         _check_fits(snapshot, data, analysed.partitions)
     name, predicate = analysed.name or snapshot.url, predicate_of(filters)
-    return Reader(gateway, analysed.table, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
+    reader = Reader(gateway, analysed.table, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
+    if not runs_natively(gateway):
+        return reader
+    reason = fallback(reader)
+    return replace(reader, is_native=not reason, fallback=reason)
 
 
 def _planned(reader: Reader, output: str) -> JavaObject:
@@ -156,14 +161,14 @@ def _planned(reader: Reader, output: str) -> JavaObject:
     wanted = _output(snapshot, output)
     reads_vectors = has_vectors(scan)
     if not reads_vectors and not wanted.is_hidden:
-        label, form = label_of(reader.name, scan, "all"), file_format(reader.gateway, snapshot)
-        return planned(snapshot.version, reader.identity, reader.selection("all"), scan.size_bytes, label, form, None)
+        label, form = label_of(reader.name, scan, "all"), reader.format_of()
+        return planned(snapshot.version, reader.identity, reader.selection("all"), scan.size_bytes, label, form, None, reader.is_native)
     if reads_vectors:
         is_marked = within is not None and holds_marked(within)
         rows = marked_rows(reader, scan, wanted) if is_marked else unmarked_rows(reader, scan, wanted)
     else:
         rows = reader.rows(scan, "all", scan.size_bytes, wanted)
-    return planned(snapshot.version, reader.identity, "", 0, "", None, dataset(rows))
+    return planned(snapshot.version, reader.identity, "", 0, "", None, dataset(rows), reader.is_native)
 
 
 def _output(snapshot: Snapshot, output: str) -> Output:

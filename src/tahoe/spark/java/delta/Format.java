@@ -34,6 +34,7 @@ public class Format extends Parquet {
    * @param metadata the fields of {@code _metadata} beside Spark's own, as a schema's JSON; a plan of {@link Rewrite} provides them
    */
   public Format(String schema, boolean byId, Map paths, String metadata) {
+    super("columns have other names or types in the files than in the table");
     this.schema = schema;
     this.byId = byId;
     this.metadata = (StructType) DataType.fromJson(metadata);

@@ -40,6 +40,15 @@ import scala.jdk.javaapi.CollectionConverters;
 public class Parquet extends ParquetFileFormat {
   private static final int LISTED_MAX = 1000;
 
+  private final String reason;
+
+  public Parquet() { this(""); }
+
+  /** @param reason why a native engine does not read the files, for EXPLAIN, or empty */
+  public Parquet(String reason) { this.reason = reason; }
+
+  public String toString() { return reason.isEmpty() ? "Parquet" : "Parquet (" + reason + ")"; }
+
   public Function1 buildReaderWithPartitionValues(
       SparkSession session, StructType data, StructType partitions, StructType required, Seq filters,
       scala.collection.immutable.Map options, Configuration conf) {

@@ -16,9 +16,17 @@ public class Planned {
   private final String label;
   private final FileFormat format;
   private final Dataset rows;
+  private final boolean guards;
 
-  /** The first arguments are those of {@link Files}. {@code format} is null for {@link Parquet}; {@code rows} is null for files. */
-  public Planned(long version, String metadata, String selection, long bytes, String label, FileFormat format, Dataset rows) {
+  /**
+   * The first arguments are those of {@link Files}.
+   *
+   * @param format null for {@link Parquet}
+   * @param rows null for files
+   * @param guards whether conditions must be {@link Guarded}, because a reader may skip row groups by those of the plan
+   */
+  public Planned(
+      long version, String metadata, String selection, long bytes, String label, FileFormat format, Dataset rows, boolean guards) {
     this.version = version;
     this.metadata = metadata;
     this.selection = selection;
@@ -26,11 +34,13 @@ public class Planned {
     this.label = label;
     this.format = format;
     this.rows = rows;
+    this.guards = guards;
   }
 
   public long version() { return version; }
   public FileFormat format() { return format == null ? new Parquet() : format; }
   public Dataset rows() { return rows; }
+  public boolean guards() { return guards; }
 
   /** The index of the selected files, from the index of the analyzed relation. It is planned, so {@link Rewrite} leaves it as it is. */
   public Files files(Files all) {

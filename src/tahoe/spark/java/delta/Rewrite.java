@@ -181,6 +181,7 @@ public class Rewrite extends Rule {
 
   /** The plan of one read, with its conditions applied. */
   private LogicalPlan planned(LogicalRelation leaf, Planned planned, ArrayList conditions, AttributeSet used, Joins joins) {
+    if (planned.guards()) conditions = guarded(conditions);
     if (planned.rows() == null) {
       HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
       return filtered(conditions, joins.read(scan(leaf, relation, planned.files(Files.of(leaf)), planned.format()), new ArrayList()));
@@ -217,6 +218,12 @@ public class Rewrite extends Rule {
       if (isSwitch && "true".equalsIgnoreCase((String) options.get(name).get()))
         throw new IllegalStateException("The change feed of " + files.table() + " was not found by its name. Create the DataFrame again.");
     }
+  }
+
+  private static ArrayList guarded(ArrayList conditions) {
+    ArrayList each = new ArrayList();
+    for (int i = 0; i < conditions.size(); i++) each.add(Guarded.of((Expression) conditions.get(i)));
+    return each;
   }
 
   /** The plan with a filter by all of the conditions. */

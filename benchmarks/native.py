@@ -1,0 +1,140 @@
+"""How fast are Delta tables in a session with Comet, beside Spark's own engine and beside Comet on Parquet files?
+
+Two sessions of the same Spark take turns, each in its own process: one with Comet, one without.
+"""
+
+from __future__ import annotations
+
+import glob
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.beside_reference import Side, compared, turns
+from benchmarks.measure import CACHE, FOLDER, Comparison, lineitem, link_data_files, report, tpch
+from benchmarks.tpch_queries import QUERIES, TABLES
+
+SPARK = "stock Spark on Parquet"
+COMET = "Comet on Parquet"
+WITHOUT = "the same without Comet"
+
+# Each with its goal beside stock Spark on Parquet.
+SHAPES = {
+    "q1": (
+        0.35,
+        "select l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice * (1 - l_discount)), count(*) from {} "
+        "where l_shipdate <= date'1998-09-02' group by 1, 2 order by 1, 2",
+    ),
+    "top 5 of a group by": (0.3, "select l_partkey, sum(l_quantity) as q from {} group by 1 order by q desc, l_partkey limit 5"),
+    "q6": (
+        0.7,
+        "select sum(l_extendedprice * l_discount) from {} where l_shipdate >= date'1994-01-01' and l_shipdate < date'1995-01-01' "
+        "and l_discount between 0.05 and 0.07 and l_quantity < 24",
+    ),
+}
+
+
+def run() -> list[Comparison]:
+    folder = FOLDER / "native"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with _sessions() as (native, spark):
+        native.ask("spark.read.parquet(source).write.format('delta').save(path)", source=lineitem(), path=str(folder / "lineitem"))
+        link_data_files(folder / "lineitem", folder / "parquet")
+        found = [*_shapes(native, spark, folder), *_vectors(native, folder), _tpch(native, spark, folder), *_changes(native, folder)]
+    shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+@contextmanager
+def _sessions() -> Iterator[tuple[Side, Side]]:
+    (jar,) = glob.glob(str(CACHE / "comet-jars" / "comet-spark-*.jar"))
+    sides = Side("native", jars=Path(jar)), Side("spark")
+    try:
+        yield sides
+    finally:
+        for side in sides:
+            side.stop()
+
+
+def _shapes(native: Side, spark: Side, folder: Path) -> Iterator[Comparison]:
+    table, files = f"delta.`{folder / 'lineitem'}`", f"parquet.`{folder / 'parquet'}`"
+    for name, (goal, query) in SHAPES.items():
+        times = turns((native, spark), lambda side, q=query: _rows(side, q.format(table if side is native else files)))
+        assert native.rows == spark.rows, "both sides must answer alike"
+        yield compared(name, times, goal, SPARK)
+        yield compared(name, _in_turns(native, query.format(table), query.format(files)), 1.05, COMET)
+
+
+def _vectors(native: Side, folder: Path) -> Iterator[Comparison]:
+    """A hundred files, of which ten have a vector; one row in a hundred of the table is deleted."""
+    plain, marked = folder / "hundred", folder / "vectors"
+    native.ask(f"spark.read.parquet(source).repartitionByRange(100, 'l_orderkey').write.format('delta').save('{plain}')", source=lineitem())
+    shutil.copytree(plain, marked)
+    native.ask(f"spark.sql(\"alter table delta.`{marked}` set tblproperties ('delta.enableDeletionVectors' = 'true')\").collect()")
+    native.ask(f"spark.sql('delete from delta.`{marked}` where l_orderkey < 600000 and l_orderkey % 10 = 1').collect()")
+    for name, (_, query) in SHAPES.items():
+        yield compared(
+            f"{name}, 10 of 100 files with vectors",
+            _in_turns(native, query.format(f"delta.`{marked}`"), query.format(f"delta.`{plain}`")),
+            1.2,
+            "the same table without vectors",
+        )
+
+
+def _tpch(native: Side, spark: Side, folder: Path) -> Comparison:
+    source = tpch(*TABLES)
+    for table in TABLES:
+        native.ask(f"spark.read.parquet('{source / table}').write.format('delta').save('{folder / 'tpch' / table}')")
+        native.ask(f"spark.read.format('delta').load('{folder / 'tpch' / table}').createOrReplaceTempView('{table}')")
+        spark.ask(f"spark.read.parquet('{source / table}').createOrReplaceTempView('{table}')")
+    totals = [[], []]
+    for query in QUERIES.values():
+        for total, times in zip(totals, turns((native, spark), lambda side, q=query: _rows(side, q)), strict=True):
+            total.append(times)
+    summed = [[sum(times) for times in zip(*total, strict=True)] for total in totals]
+    return compared("TPC-H, all 22 queries", summed, 0.5, SPARK)
+
+
+def _changes(native: Side, folder: Path) -> Iterator[Comparison]:
+    """Commands, with Comet and with it switched off in the same session."""
+    path = folder / "changed"
+    merge = (
+        "spark.sql('merge into delta.`{0}` t using (select * from delta.`{0}` where l_orderkey % 100 = 1) s on t.l_orderkey = s.l_orderkey "
+        "and t.l_linenumber = s.l_linenumber when matched then update set l_quantity = s.l_quantity + 1').collect()"
+    )
+    for name, code in {
+        "MERGE of 1 %": merge.format(path),
+        "ZORDER": f"spark.sql('optimize delta.`{path}` zorder by (l_partkey, l_shipdate)').collect()",
+    }.items():
+        times: dict[bool, list[float]] = {True: [], False: []}
+        for number in range(4):
+            for is_on in (True, False) if number % 2 else (False, True):
+                shutil.rmtree(path, ignore_errors=True)
+                shutil.copytree(folder / "lineitem", path)
+                native.ask("spark.conf.set('spark.comet.enabled', on)", on=str(is_on).lower())
+                seconds = native.ask(code)
+                if number:
+                    times[is_on].append(seconds)
+        native.ask("spark.conf.set('spark.comet.enabled', 'true')")
+        yield compared(name, [times[True], times[False]], 1.0, WITHOUT)
+
+
+def _rows(side: Side, query: str) -> float:
+    return side.ask("spark.sql(query).collect()", query=query)
+
+
+def _in_turns(side: Side, ours: str, theirs: str) -> list[list[float]]:
+    """Two queries of one session, in turns."""
+    times: list[list[float]] = [[], []]
+    for number in range(6):
+        for place, query in ((0, ours), (1, theirs)) if number % 2 else ((1, theirs), (0, ours)):
+            seconds = _rows(side, query)
+            if number:
+                times[place].append(seconds)
+    return times
+
+
+if __name__ == "__main__":
+    report(*run())
