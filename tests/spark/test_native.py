@@ -153,7 +153,7 @@ def test_a_session_without_comets_settings_reads_as_before(spark: SparkSession, 
     spark.range(10).write.format("delta").save(path)
     spark.conf.set("spark.comet.enabled", "false")
     try:
-        assert "Comet" not in explained(spark.read.format("delta").load(path).where("id > 3"))
+        assert "CometNativeScan" not in explained(spark.read.format("delta").load(path).where("id > 3"))
     finally:
         spark.conf.set("spark.comet.enabled", "true")
 
