@@ -21,7 +21,7 @@ from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.column_values import check_given
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.names import quoted
-from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
+from tahoe.protocol.partitions import format_partition_value, parse_partition_value
 from tahoe.protocol.properties import PARQUET_COMPRESSION, PARQUET_FORMAT_VERSION
 from tahoe.protocol.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
 from tahoe.spark.jvm.failures import error_of_the_query
@@ -32,7 +32,7 @@ from tahoe.spark.jvm.redistribution import Redistribution
 from tahoe.spark.writing.bloom_filters import filter_settings
 from tahoe.spark.writing.clustering_on_write import CubeOnWrite
 from tahoe.spark.writing.column_rules import Completed, complete
-from tahoe.spark.writing.partition_columns import changed_when_stored, check_partition_columns
+from tahoe.spark.writing.partition_columns import changed_when_stored, check_partition_columns, folder_value, text_in_folder
 from tahoe.spark.writing.store_assignment import Refusals, assign, enforce, require, without_void
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.footers import FileStatistics, read_statistics
@@ -89,13 +89,24 @@ def _checked(plan: WritePlan, rows: DataFrame, refusals: Refusals, *, checks_rep
 
 
 def _laid_out(plan: WritePlan, rows: DataFrame) -> DataFrame:
-    """The rows with their columns in file order: if the files contain the partition columns, these come after the others."""
+    """The rows with their columns in file order: if the files contain the partition columns, these come after the others.
+
+    The partition columns that are not in the files are those by which folders are named.
+    """
+    in_folders = {name: folder_value(F.col(quoted(name)), _field(plan, name)) for name in plan.partition_columns}
     if not plan.keeps_partitions_in_files:
-        return rows
+        texts = changed_when_stored(plan.schema, plan.partition_columns)
+        return rows.withColumns({name: value for name, value in in_folders.items() if name in texts}) if texts else rows
     # The folders come from copies of the partition columns, which come last. The copies have their own names, because Spark removes an
     # alias of the same name, and a query above a union cannot contain the same column twice.
-    copies = [F.col(quoted(name)).alias(f"{name} of the folder") for name in plan.partition_columns]
+    copies = [value.alias(f"{name} of the folder") for name, value in in_folders.items()]
     return rows.select(*map(quoted, _partitions_last(rows.columns, plan.partition_columns)), *copies)
+
+
+def _field(plan: WritePlan, name: str) -> Field:
+    field = plan.schema.find(name)
+    assert field is not None, f"no column {name}"
+    return field
 
 
 def _partitions_last(names: Sequence[str], partitions: Sequence[str]) -> list[str]:
@@ -325,9 +336,9 @@ def _serialiser(data_type: DataType, table: str) -> Callable[[str], str | None]:
 
     @cache
     def convert(folder: str) -> str | None:
-        if folder == HIVE_NULL:
+        text = text_in_folder(unescape_folder(folder))
+        if text is None:
             return None
-        text = unescape_folder(folder)
         value = text.encode() if data_type == BINARY else parse_partition_value(text, data_type, table=table)
         return format_partition_value(value, data_type, table=table)
 

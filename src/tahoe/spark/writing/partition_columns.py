@@ -1,7 +1,7 @@
 """Converts partition columns to the values that readers will see, so that rules are checked on rows as they are stored.
 
-Protocol: "Partition Value Serialization". Partition values are strings: the empty string is null, and so is the name that Spark gives to
-the folder of null. All conversions are expressions in the plan that is written.
+Protocol: "Partition Value Serialization". Partition values are strings, and the empty string is null. All conversions are expressions in the
+plan that is written. The folders of Spark's writer tell which values its files have, so a text must not name the folder of null.
 """
 
 from __future__ import annotations
@@ -14,13 +14,33 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from tahoe.errors import UnsupportedOperationError
 from tahoe.protocol.names import quoted
 from tahoe.protocol.partitions import HIVE_NULL, may_be_stored_as_null
-from tahoe.protocol.schema import BINARY, Struct
+from tahoe.protocol.schema import BINARY, Field, Struct
 from tahoe.spark.writing.store_assignment import Refusals
 
 
 def as_stored(value: Column) -> Column:
     """A string or binary value of a partition column as readers will see it: null if it is stored as null."""
-    return F.when(~value.cast("string").isin("", HIVE_NULL), value)
+    return F.when(value.cast("string") != "", value)
+
+
+# Behind a text that begins like the name of the folder of null, in the names of folders.
+_NO_NULL = "_"
+
+
+def folder_value(value: Column, field: Field) -> Column:
+    """The value by which Spark names a folder: a text is never the name of the folder of null. `text_in_folder` is the inverse."""
+    if not may_be_stored_as_null(field.type):
+        return value
+    text = value.cast("string")
+    marked = F.concat(text, F.lit(_NO_NULL)).cast("binary" if field.type == BINARY else "string")
+    return F.when(text.startswith(HIVE_NULL), marked).otherwise(value)
+
+
+def text_in_folder(text: str) -> str | None:
+    """The text that a folder's unescaped name stands for; None for null."""
+    if text == HIVE_NULL:
+        return None
+    return text.removesuffix(_NO_NULL) if text.startswith(HIVE_NULL) else text
 
 
 def changed_when_stored(schema: Struct, partition_columns: Sequence[str]) -> frozenset[str]:
