@@ -1,7 +1,7 @@
 """Converts partition columns to the values that readers will see, so that rules are checked on rows as they are stored.
 
-Protocol: "Partition Value Serialization". Partition values are strings, and the empty string is null. All conversions are expressions in the
-plan that is written. The folders of Spark's writer tell which values its files have, so a text must not name the folder of null.
+Protocol: "Partition Value Serialization". Partition values are strings, and the empty string is null. All conversions are expressions in
+the plan that is written. The folders of Spark's writer tell which values its files have, so a text must not name the folder of null.
 """
 
 from __future__ import annotations
