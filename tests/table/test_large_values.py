@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -128,6 +129,22 @@ def test_a_data_set_gives_rows_at_positions_in_any_order() -> None:
     table = tahoe.Table("/t", env=memory_env())
     table.append(data())
     assert table.to_pyarrow_dataset().take([5, 1, 1]).column("id").to_pylist() == [5, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["text", "list"])
+def test_a_slice_far_behind_in_a_large_array_is_taken(kind: str, tmp_path: Path) -> None:
+    """Offsets of 64 bits stay beyond 2 GiB in a slice, however small it is. The bytes before it are a hole in a file."""
+    place = 1 << 31
+    with open(tmp_path / "bytes", "wb") as file:
+        file.seek(place)
+        file.write(b"abcde")
+    content = pa.memory_map(str(tmp_path / "bytes")).read_buffer()
+    offsets = pa.py_buffer(np.array([place, place + 3, place + 5], np.int64).tobytes())
+    texts = pa.Array.from_buffers(pa.large_string(), 2, [None, offsets, content])
+    column = texts if kind == "text" else pa.LargeListArray.from_arrays(pa.array([0, 1, 2], pa.int64()), texts)
+    table = tahoe.Table("/t", env=memory_env())
+    table.append(pa.table({"v": column}))
+    assert table.to_arrow()["v"].to_pylist() == (["abc", "de"] if kind == "text" else [["abc"], ["de"]])
 
 
 # --- the proof

@@ -107,7 +107,18 @@ def canonical_array(values: pa.Array) -> pa.Array:
     if _is_list(kind):
         offsets, (elements,) = _of_lists(values)
         return pa.ListArray.from_arrays(offsets, elements, type=wanted, mask=values.is_null())
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return _rebased(values).cast(wanted)
     return values.cast(wanted)
+
+
+def _rebased(values: pa.Array) -> pa.Array:
+    """The same texts or bytes, with offsets from 0 if those of a slice are beyond 32 bits: Arrow casts by the offsets, not by the size."""
+    _, offsets, _ = values.buffers()
+    if offsets is None or not len(values):
+        return values
+    first, stop = np.frombuffer(offsets, np.int64)[[values.offset, values.offset + len(values)]].tolist()
+    return values.take(pa.array(np.arange(len(values)))) if stop >= 1 << 31 > stop - first else values
 
 
 def _runs(values: pa.Array) -> npt.NDArray[np.int64]:
