@@ -635,6 +635,19 @@ BROKEN: Sequence[Broken] = (
         [TRACKED, metadata(enableRowTracking="true")],
     ),
     reported(
+        "Row Tracking",
+        "the property is true or false",
+        "it must be true or false",
+        [TRACKED, metadata(enableRowTracking="perhaps", **IDS), add()],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "the mark is a number",
+        "rowIdHighWaterMark is not an integer",
+        [TRACKED, TRACKING, domain("delta.rowTracking", {"rowIdHighWaterMark": "many"}), add(baseRowId=0, defaultRowCommitVersion=0)],
+    ),
+    reported("Add File and Remove File", "a path leads to a storage that is known", "the scheme gopher is not", first(add("gopher://h/x"))),
+    reported(
         "Writer Requirements for Row Tracking",
         "the materialised columns have names of their own",
         "data files keep row ids in columns named id",
@@ -791,6 +804,13 @@ BROKEN: Sequence[Broken] = (
         "a type is one that is known",
         errors.UnsupportedDataTypeError,
         [P, metadata(column("a", "long long"))],
+    ),
+    reported(
+        "Change Metadata",
+        "partition columns stay while there are files",
+        "the table was partitioned by p and is by nothing, but files of before are live",
+        [P, metadata(column(), column("p"), partition_by=["p"]), add(partitionValues={"p": "1"})],
+        [metadata(column(), column("p"))],
     ),
     reported(
         "Change Metadata",

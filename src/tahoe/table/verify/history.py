@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from tahoe.errors import DeltaError
+from tahoe.errors import DeltaError, InvalidPropertyError
 from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Remove
-from tahoe.protocol.column_mapping import column_id, physical_name
+from tahoe.protocol.column_mapping import column_id, physical_name, stored_name
 from tahoe.protocol.features import supports
-from tahoe.protocol.legality import Transition
+from tahoe.protocol.legality import Definition, Transition
 from tahoe.protocol.log_files import commit_name
 from tahoe.protocol.row_tracking import FEATURE, assigns_row_ids, enabled_row_tracking
 from tahoe.protocol.schema import walk_fields
@@ -76,7 +76,10 @@ class History:
         keeps_files = totals.files > len(files.added)
         yield from (_illegal(change, detail) for detail in self._column_ids(change, keeps_files=keeps_files))
         yield from _contents(change, files)
-        yield from _row_ids(change, files)
+        if keeps_files:
+            yield from _partitioning(change)
+        with suppress(InvalidPropertyError):  # which has been reported
+            yield from _row_ids(change, files)
         found = self._rows(change, files)
         self._follow(change, files)
         if found is not None:
@@ -243,6 +246,24 @@ def _contents(change: Transition, files: FileChange) -> Iterator[Finding]:
         if differs:
             detail = f"{_commit(change)} adds {after.path} again, which was live, with other {' and '.join(differs)}"
             yield _illegal(change, detail)
+
+
+def _partitioning(change: Transition) -> Iterator[Finding]:
+    """Other partition columns while files are live that have no values of them, or whose values are no longer read."""
+    if change.before is None or not change.has(Metadata):
+        return
+    before, after = (_stored_partitions(definition) for definition in (change.before, change.after))
+    if before != after:
+        detail = f"the table was partitioned by {before or 'nothing'} and is by {after or 'nothing'}, but files of before are live"
+        yield _illegal(change, detail)
+
+
+def _stored_partitions(definition: Definition) -> str:
+    with suppress(DeltaError):  # which has been reported
+        metadata, mode = definition.metadata, definition.mapping_mode
+        fields = (metadata.schema.find(name) for name in metadata.partition_columns)
+        return ", ".join(stored_name(field, mode) for field in fields if field is not None)
+    return ""
 
 
 def _row_ids(change: Transition, files: FileChange) -> Iterator[Finding]:
