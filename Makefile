@@ -111,8 +111,8 @@ java:
 .venv-4.2/installed: .venv/installed requirements/spark-4.2.txt scripts/overlay
 	scripts/overlay .venv-4.2 .venv requirements/spark-4.2.txt
 
-.venv-docs/installed: .venv/installed requirements/docs.txt scripts/overlay
-	scripts/overlay .venv-docs .venv requirements/docs.txt
+.venv-docs/installed: requirements/docs.txt pyproject.toml scripts/environment
+	scripts/environment .venv-docs requirements/docs.txt
 
 .venv-reference/installed: requirements/reference.txt scripts/environment
 	scripts/environment .venv-reference requirements/reference.txt

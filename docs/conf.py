@@ -104,8 +104,7 @@ def _to_an_error(app: Any, env: Any, node: Any, shown: Any) -> Any:
     if node.get("reftype") != "exc":
         return None
     if isinstance(getattr(errors, name, None), type):
-        has_section = "what" in vars(getattr(errors, name))
-        return make_refnode(app.builder, node["refdoc"], "generated/errors", f"error-{name}".lower() if has_section else "", shown, name)
+        return make_refnode(app.builder, node["refdoc"], "generated/errors", f"error-{name}".lower(), shown, name)
     is_elsewhere = any(hasattr(place, name) for place in (builtins, pyspark.errors, pyspark.errors.exceptions.captured))
     return shown if is_elsewhere or " " in name else None
 

@@ -19,6 +19,7 @@ SUMMARIES = {
     "inspect": "Print what is in a table: its files, partitions, history, ...",
     "report": "Write a page about a table: sizes, partitions, growth and data skipping, and what to do about them.",
     "schema": "List the columns.",
+    "clients": "Tell which other programs can read and write a table, and which features to drop for those that cannot.",
     "changes": "Print the rows that were inserted, updated or deleted from --from to --to.",
     "check": "Verify a table, and print each problem when it is found.",
     "repair": "Remove missing files from the table, and delete wrong files of the log.",

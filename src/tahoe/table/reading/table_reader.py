@@ -146,12 +146,12 @@ class TableReader:
 
     @property
     def schema(self) -> Struct:
-        """The schema of the newest version: `table.schema.names`."""
+        """The schema of the newest version."""
         return self.snapshot().schema
 
     @property
     def protocol(self) -> Protocol:
-        """The protocol of the newest version: its reader and writer versions and features."""
+        """The protocol of the newest version, with its features."""
         return self.snapshot().protocol
 
     @property
