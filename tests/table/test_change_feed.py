@@ -26,6 +26,7 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.protocol.actions import CommitInfo, Remove
+from tahoe.protocol.column_changes import ColumnChange
 from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Field, Struct
 from tahoe.storage.memory import MemoryStore, Operation
@@ -417,3 +418,18 @@ def test_a_schema_that_only_the_middle_of_the_range_has_is_seen():
 def test_to_arrow_of_an_empty_feed_has_the_columns():
     f = fed()
     assert f.table.changes(start_version=0).schema.field("_commit_timestamp").type == pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize("start", [3, 4])
+def test_a_restore_that_undoes_a_wider_type_is_told_as_a_change_of_the_schema(start: int) -> None:
+    # Not as damage of the files that it removed, whose values are wider than the restored type.
+    table = tahoe.Table("memory://narrowed", env=memory_env())
+    table.create(pa.schema([("n", pa.int32())]), properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"})
+    table.append(pa.table({"n": pa.array([1], pa.int32())}))
+    with table.transaction() as changes:
+        changes.alter_columns([ColumnChange(path=("n",), type=LONG)])
+    table.append(pa.table({"n": pa.array([1 << 40], pa.int64())}))
+    table.restore(1)
+    with pytest.raises(IncompatibleChangesError, match="column n"):
+        table.changes(start_version=start).to_arrow()
+    assert table.to_arrow()["n"].to_pylist() == [1]

@@ -28,21 +28,24 @@ from tahoe.errors import (
     IncompatibleChangesError,
     InvalidChangeRangeError,
     InvalidCommitError,
+    MissingVersionError,
     UnsupportedOperationError,
     VersionNotFoundError,
 )
-from tahoe.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol
+from tahoe.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove
 from tahoe.protocol.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
     COMMIT_VERSION,
     FIELDS,
     Change,
+    Fit,
     Recorded,
     Remarked,
     Whole,
     changes_of,
     first_incompatibility,
+    first_unlike,
 )
 from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.deletion_vector import inline_descriptor
@@ -344,6 +347,8 @@ def _planned(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed
         metadata = next((a for a in actions if isinstance(a, Metadata)), metadata)
         if (protocol, metadata) != before:
             _check(_Here(protocol, metadata, file.version, is_change=True), versions, read)
+        if file.version == versions.start and any(isinstance(a, Metadata) for a in actions):
+            _check_removed(file.version, actions, versions, read)
         info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
         own_ms = info.in_commit_timestamp_ms
         timestamp_ms = times.file_time_ms(file.version) if own_ms is None else own_ms
@@ -404,13 +409,16 @@ def _check(here: _Here, versions: FeedRange, read: Snapshot) -> None:
     configuration = here.metadata.configuration
     check_recorded(here.protocol, configuration, here.version, (versions.start, versions.end), table=read.url)
     changed = first_incompatibility(read.metadata, read.column_mapping_mode, here.metadata, mapping_mode(here.protocol, configuration))
-    if changed is None:
-        return
+    if changed is not None:
+        raise _incompatible(here, changed, versions, read)
+
+
+def _incompatible(here: _Here, changed: str, versions: FeedRange, read: Snapshot) -> IncompatibleChangesError:
     if here.is_change:
         remedy = f"Read the changes in two parts: up to version {here.version - 1}, and from version {here.version}."
     else:
         remedy = "Start at a later version, or read the table at each version with time travel."
-    raise (IncompatibleChangesError if here.is_change else IncompatibleChangeDataError)(
+    return (IncompatibleChangesError if here.is_change else IncompatibleChangeDataError)(
         table=read.url,
         start=versions.start,
         end=versions.end,
@@ -419,6 +427,20 @@ def _check(here: _Here, versions: FeedRange, read: Snapshot) -> None:
         changed=changed,
         remedy=remedy,
     )
+
+
+def _check_removed(version: int, actions: Sequence[Action], versions: FeedRange, read: Snapshot) -> None:
+    """Refuse a first commit that removes files of a schema with other types, such as a RESTORE that undoes a type widening."""
+    if not any(isinstance(action, Remove) and action.data_change for action in actions):
+        return
+    try:
+        earlier = load_snapshot(read.log, version - 1).metadata.schema
+    except (VersionNotFoundError, MissingVersionError):  # the log begins here
+        return
+    path = first_unlike(earlier, read.metadata.schema, (), Fit(widens=True, lacks=True, nulls=True))
+    if path is not None:
+        here = _Here(read.protocol, read.metadata, version - 1, is_change=False)
+        raise _incompatible(here, f"its column {'.'.join(path)}", versions, read)
 
 
 def check_recorded(protocol: Protocol, configuration: Mapping[str, str], version: int, asked: tuple[int, int], *, table: str) -> None:
