@@ -20,6 +20,7 @@ from tahoe.protocol.schema import LONG
 from tahoe.table.commit.draft import Draft
 from tahoe.table.verify.check import check_table
 from tests.table.builders import memory_env
+from tests.table.switches import again, check_values, content, set_to
 
 _names = itertools.count()
 
@@ -31,14 +32,6 @@ def rows(*ids: int) -> pa.Table:
     return pa.table(
         {"id": pa.array(ids, pa.int64()), "n": pa.array([7 * i for i in ids], pa.int32()), "day": ["a" if i < 3 else "b" for i in ids]}
     )
-
-
-def set_to(**properties: str) -> Callable[[tahoe.Table], object]:
-    def change(table: tahoe.Table) -> None:
-        with table.transaction() as changes:
-            changes.set_properties({name.replace("__", "."): value for name, value in properties.items()})
-
-    return change
 
 
 def changed(change: Callable[[Any], object]) -> Callable[[tahoe.Table], object]:
@@ -103,8 +96,8 @@ WRITES: Mapping[str, Callable[[tahoe.Table], object]] = {
     "tag": lambda table: table.tag("t"),
 }
 
-# These are not run again; each ends with the reason where it cannot go on.
-NOT_RUN_AGAIN = {"append", "overwrite", "replace", "optimize"}
+# What is not run again: it ends with the reason where it cannot go on.
+NOT_RUN_AGAIN = {"optimize"}
 
 # Behind these, each write goes on.
 HARMLESS = {"vectors on", "mapping", "stamps on", "row ids supported", "widening on", "v2 checkpoints", "vacuum check", "domains"}
@@ -118,21 +111,12 @@ def made(properties: Mapping[str, str], *, partitioned: bool) -> tahoe.Table:
     return table
 
 
-def again(table: tahoe.Table) -> tahoe.Table:
-    """The same table, as another process sees it."""
-    return tahoe.Table(table.url, env=table.env)
-
-
 def outcome(write: Callable[[tahoe.Table], object], table: tahoe.Table) -> type[Exception] | None:
     try:
         write(table)
     except DeltaError as error:
         return type(error)
     return None
-
-
-def content(table: tahoe.Table) -> list[dict[str, Any]]:
-    return sorted(again(table).to_arrow().to_pylist(), key=repr)
 
 
 def beside(switch: Callable[[tahoe.Table], object], write: Callable[[tahoe.Table], object], table: tahoe.Table) -> type[Exception] | None:
@@ -172,30 +156,3 @@ def test_a_write_behind_a_switch_is_as_if_it_had_come_after_it(switch, write, pr
     assert content(raced) == content(ordered)
     assert [str(fault) for fault in check_table(raced.log)] == []
     check_values(raced)
-
-
-def check_values(table: tahoe.Table) -> None:
-    """In-commit timestamps rise, no row id is given twice, and the change feed leads from its first version to the last."""
-    snapshot = again(table).snapshot()
-    if snapshot.properties.get("delta.enableInCommitTimestamps") == "true":
-        first = int(snapshot.properties["delta.inCommitTimestampEnablementVersion"])
-        stamps = [table.log.commit_info(version).in_commit_timestamp_ms for version in range(first, snapshot.version + 1)]
-        assert stamps == sorted(set(stamps)), stamps
-    if "rowTracking" in (snapshot.protocol.writer_features or ()):
-        files = list(snapshot.live.adds())
-        ids = [(file.base_row_id, file.default_row_commit_version) for file in files]
-        assert None not in [value for pair in ids for value in pair], ids
-        assert len({first for first, _ in ids}) == len(files), ids
-    if snapshot.properties.get("delta.enableChangeDataFeed") == "true":
-        check_feed(table, snapshot.version)
-
-
-def check_feed(table: tahoe.Table, newest: int) -> None:
-    versions = [again(table).snapshot(version) for version in range(newest + 1)]
-    first = next(s.version for s in versions if s.properties.get("delta.enableChangeDataFeed") == "true")
-    kept = [repr(row) for row in versions[first].to_arrow().to_pylist()]
-    for change in again(table).changes(start_version=first).to_pylist():
-        row = repr({name: value for name, value in change.items() if not name.startswith("_")})
-        if change["_commit_version"] > first:
-            kept.append(row) if change["_change_type"] in ("insert", "update_postimage") else kept.remove(row)
-    assert sorted(kept) == sorted(map(repr, content(table)))

@@ -486,7 +486,7 @@ def test_an_overwrite_is_run_again_behind_another_writer(
 
 
 def test_an_overwrite_that_cannot_be_run_again_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows were checked against the schema and the constraints before: they may not fit those of now."""
+    """The rows of a stream were checked against the schema and the constraints before: they may not fit those of now."""
     table = made()
     real = arrow_writer.write_files
 
@@ -502,7 +502,7 @@ def test_an_overwrite_that_cannot_be_run_again_leaves_no_file(monkeypatch: pytes
         with monkeypatch.context() as patched:
             patched.setattr(arrow_writer, "write_files", with_rival)
             with pytest.raises(MetadataChangedException):
-                table.overwrite(new, **arguments)
+                table.overwrite(new.to_reader(), **arguments)
         left = {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")} - before
         assert left <= set(table.files()["path"].to_pylist())
         with table.transaction() as changes:

@@ -17,7 +17,7 @@ _PIECE_BYTES = 128 << 20
 
 
 class Rows:
-    """Rows that can be read once.
+    """Rows that can be read once, or again if they are in memory.
 
     Attributes:
         schema: in canonical form, as the rows will be.
@@ -32,8 +32,14 @@ class Rows:
     def of(cls, table: pa.Table) -> Rows:
         return cls(table.schema, [table])
 
+    @property
+    def are_in_memory(self) -> bool:
+        """Whether the rows can be read again."""
+        return isinstance(self._batches, list)
+
     def pieces(self) -> Iterator[pa.Table]:
         """The rows, in tables of at most about `_PIECE_BYTES`. An error of the batches' source is raised as it is."""
+        self.num_rows = 0
         parts = (part for batch in self._batches for part in _canonical_parts(_table(batch), _PIECE_BYTES))
         for piece in groups(parts, _PIECE_BYTES):
             self.num_rows += piece.num_rows

@@ -61,7 +61,8 @@ def write_arrow(table: TableReader, data: pa.Table | Rows, request: WriteRequest
 
 
 class StagedRows:
-    """New rows as data files that wait for their commit. They are written once, for whatever number of attempts to commit them.
+    """New rows as data files that wait for their commit. They are written once, for whatever number of attempts to commit them; and again
+    if the table's configuration has changed.
 
     As a context manager it deletes the files behind the last attempt, unless that attempt has or may have committed them. Otherwise a
     failed attempt deletes them.
@@ -91,14 +92,22 @@ class StagedRows:
 
         Raises:
             DeltaAnalysisError: a row does not fit the table.
-            MetadataChangedException: the plan of an earlier attempt, by which they were written, was for another schema or protocol.
+            MetadataChangedException: the plan of an earlier attempt, by which they were written, was for another schema or protocol, and
+                the rows cannot be read again.
         """
         self._is_free = False
-        if self._plan is None:
-            self._files, self._plan = write_files(plan, self._rows, self._must), plan
-        elif (plan.protocol, plan.metadata) != (self._plan.protocol, self._plan.metadata):
-            self._is_free = True
-            winner, detail = "the table has another schema or other properties by now", "the rows were written for those before"
+        fits = self._plan is not None and (plan.protocol, plan.metadata) == (self._plan.protocol, self._plan.metadata)
+        if fits:
+            return self._files
+        if self._plan is not None:
+            delete_files(self._plan, self._files)
+            self._files = []
+        if self._plan is None or self._rows.are_in_memory:
+            self._plan = plan
+            self._files = write_files(plan, self._rows, self._must)
+        else:
+            winner = "the table has another schema or other properties by now"
+            detail = "the rows, a stream that can be read once, were written for those before"
             raise MetadataChangedException(table=plan.url, winner=winner, detail=detail)
         return self._files
 
