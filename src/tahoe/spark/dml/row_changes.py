@@ -34,7 +34,7 @@ from tahoe.protocol.schema import LONG, VOID, DataType, Field, Struct, types_in
 from tahoe.spark.dml.job_steps import JobSteps
 from tahoe.spark.dml.row_checks import check_rows
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
-from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of
+from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of, selected
 from tahoe.spark.jvm.table_cache import hold, recache, release
 from tahoe.spark.reading.positions import Positions, position, positioned_rows, with_flags
 from tahoe.spark.writing.column_rules import Completed
@@ -323,7 +323,7 @@ class RowChange:
     def write_again(self, rows: DataFrame) -> int:
         """Write rows of the table unchanged. Returns how many rows were written."""
         names = [*without_void(self.schema).names, *self.kept_names]
-        stored = self.as_they_are(rows.select(*[F.col(quoted(name)) for name in names]))
+        stored = self.as_they_are(selected(rows, names))
         return self.write(Completed(frame=stored), step="copy rows").num_records
 
     def as_they_are(self, rows: DataFrame) -> DataFrame:
@@ -334,8 +334,8 @@ class RowChange:
     def write_changes(self, rows: DataFrame) -> None:
         """Write change data files: the table's columns, and `_change_type`."""
         self._steps.begin("write the change data feed")
-        columns = [F.col(quoted(name)) for name in (*without_void(self.plan.schema).names, CHANGE_TYPE)]
-        written = write_changes(self.plan, self.options, rows.select(*columns), self.refusals)
+        columns = selected(rows, (*without_void(self.plan.schema).names, CHANGE_TYPE))
+        written = write_changes(self.plan, self.options, columns, self.refusals)
         self._draft.on_discard(written.discard)
         self._draft.change_files += [
             Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes) for file in written.files

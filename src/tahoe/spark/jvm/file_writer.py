@@ -121,15 +121,15 @@ def _write(
     lay_out: LayOut | None,
 ) -> None:
     session = _session_for_files(gateway)
+    names = [field["name"] for field in json.loads(settings.schema)["fields"]]
     plan = None if lay_out is None else laid_out(gateway, session, query, lay_out)
     if plan is None and spread is not None:
-        names = [field["name"] for field in json.loads(settings.schema)["fields"]]
         plan = redistributed(gateway, session, query, [names.index(name) for name in settings.partition_columns], spread)
     plan = plan or query.executedPlan()
-    columns = _as_in_files(gateway, plan.output(), settings.schema)
-    by_name = {column.name(): column for column in columns}
-    partitions = gateway.seq([by_name[name] for name in settings.partition_columns])
-    spec = gateway.java_class(_DATASOURCES + "FileFormatWriter$OutputSpec")(url, gateway.scala_map({}), gateway.seq(columns))
+    # This renames attributes only and does not touch rows.
+    columns = gateway.java_class("delta.Rows").renamed(plan.output(), gateway.struct_of_json(settings.schema))
+    partitions = gateway.seq([columns.apply(names.index(name)) for name in settings.partition_columns])
+    spec = gateway.java_class(_DATASOURCES + "FileFormatWriter$OutputSpec")(url, gateway.scala_map({}), columns)
     options = gateway.scala_map({"timeZone": "UTC", **settings.options})
     committer = gateway.java_class(_STREAMING + "ManifestFileCommitProtocol")("tahoe", url)
     committer.setupManifestOptions(_manifest_log(gateway, session, manifest), 0)
@@ -175,16 +175,6 @@ def _session_for_files(gateway: Gateway) -> JavaObject:
 def _manifest_log(gateway: Gateway, session: JavaObject, folder: str) -> JavaObject:
     log = gateway.java_class(_STREAMING + "sinks.FileStreamSinkLog")
     return log(1, session, Path(folder, "log").as_uri(), gateway.option(None))
-
-
-def _as_in_files(gateway: Gateway, output: JavaObject, schema: str) -> list[JavaObject]:
-    """The plan's columns with the names, types and metadata of the files. This renames attributes only and does not touch rows."""
-    attribute = gateway.java_class("org.apache.spark.sql.catalyst.expressions.AttributeReference")
-    fields = gateway.struct_of_json(schema).fields()
-    return [
-        attribute(f.name(), f.dataType(), f.nullable(), f.metadata(), column.exprId(), column.qualifier())
-        for f, column in zip(fields, gateway.items(output.iterator()), strict=True)
-    ]
 
 
 def _defaults(gateway: Gateway, module: JavaObject, method: str, given: int) -> list[JavaObject]:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from tahoe.protocol.names import quoted
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, class_names
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
@@ -24,6 +25,12 @@ def kind_of(node: JavaObject) -> str:
 def dataset(frame: DataFrame) -> JavaObject:
     """The `Dataset` beneath a DataFrame."""
     return frame._jdf
+
+
+def selected(frame: DataFrame, names: Iterable[str]) -> DataFrame:
+    """Columns of a DataFrame by their names, in one call: PySpark takes a dozen for each."""
+    gateway = Gateway.of(frame._jdf.sparkSession())
+    return DataFrame(gateway.java_class("delta.Rows").selected(frame._jdf, "\0".join(map(quoted, names))), gateway.spark)
 
 
 def frame_of(java_dataset: JavaObject, spark: SparkSession) -> DataFrame:

@@ -4,6 +4,8 @@ import java.util.ArrayList;
 import java.util.Collections;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -11,13 +13,17 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import scala.Function1;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Builds DataFrames from many SQL expressions in one call, for {@code reading.scan} and {@code reading.deletion_vectors}. It is Java
- * because a call through py4j for each expression takes longer than Spark's work on it.
+ * Builds DataFrames from many SQL expressions in one call, for {@code reading.scan}, {@code reading.deletion_vectors} and
+ * {@code plans.selected}. It is Java because a call through py4j for each expression takes longer than Spark's work on it.
  */
 public class Rows {
   private Rows() { }
@@ -35,6 +41,27 @@ public class Rows {
   /** The rows of a planned relation. {@code columns} are SQL expressions, separated by NUL. */
   public static Dataset scanned(Relation relation, String columns) throws ParseException {
     return of((SparkSession) relation.sparkSession(), columns, relation.scan());
+  }
+
+  /** Columns of rows. {@code columns} are SQL expressions, separated by NUL. */
+  public static Dataset selected(Dataset rows, String columns) throws ParseException {
+    return of(((org.apache.spark.sql.classic.Dataset) rows).sparkSession(), columns, plan(rows));
+  }
+
+  /** The attributes of a plan with the names, types and metadata of a schema. */
+  public static Seq renamed(Seq attributes, StructType schema) {
+    StructField[] fields = schema.fields();
+    if (fields.length != attributes.length()) throw new IllegalArgumentException(attributes + " are not the columns of " + schema);
+    ArrayList found = new ArrayList();
+    Iterator it = attributes.iterator();
+    for (int i = 0; i < fields.length; i++) {
+      Attribute attribute = (Attribute) it.next();
+      StructField field = fields[i];
+      found.add(new AttributeReference(
+        field.name(), field.dataType(), field.nullable(), field.metadata(), attribute.exprId(), attribute.qualifier()
+      ));
+    }
+    return CollectionConverters.asScala(found).toSeq();
   }
 
   /**
