@@ -20,6 +20,11 @@ STICKING_OUT = """() => [...document.querySelectorAll('article :is(code, table, 
     }).map(element => element.textContent)"""
 
 
+# Code and tables of which a part is out of sight until one scrolls.
+CUT_OFF = """() => [...document.querySelectorAll('article :is(pre, table)')]
+    .filter(element => element.scrollWidth > element.clientWidth + 1).map(element => element.textContent.slice(0, 80))"""
+
+
 @pytest.fixture(scope="module")
 def pages() -> list[Path]:
     found = sorted(SITE.rglob("*.html"))
@@ -45,4 +50,17 @@ def test_pages_fit_the_window(browser: Browser, pages: list[Path], width: int) -
 
     assert list(found()) == []
     assert [url for url in requested if not url.startswith("file://")] == []
+    opened.close()
+
+
+def test_a_desk_shows_whole_lines_of_code_and_whole_tables(browser: Browser, pages: list[Path]) -> None:
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+
+    def found() -> Iterator[tuple[str, object]]:
+        for page in pages:
+            opened.goto(page.as_uri())
+            if page.stem != "genindex" and (cut_off := opened.evaluate(CUT_OFF)):
+                yield page.relative_to(SITE).as_posix(), cut_off
+
+    assert list(found()) == []
     opened.close()
