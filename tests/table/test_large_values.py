@@ -172,7 +172,7 @@ def test_more_than_two_gigabytes(kind: str, properties: dict[str, str], tmp_path
     table.append(frame, properties=properties)
     one = tmp_path / "one"
     one.mkdir()
-    pq.write_table(frame, one / "a.parquet", row_group_size=count)
+    pq.write_table(frame, one / "a.parquet", row_group_size=count, write_batch_size=8)  # a page has less than 2 GiB
     first = frame.slice(3, 1)
     del frame
     tahoe.Table(one).convert()
