@@ -192,7 +192,7 @@ def _command_line() -> Iterator[str]:
     yield "Run a command over a path or url. Output is readable in a terminal of 80 columns: rows that do not fit are printed vertically."
     yield "`--json` prints JSON: a list is an array, names are spelled like `size_bytes`, numbers are numbers; decimals with digits behind"
     yield "the point are texts, so that they stay exact. The exit code is 0 on success, 1 if `check` finds an error, `repair` leaves one or"
-    yield "`vacuum` could not delete a file, and 2 if the command fails, with the message on standard error.\n"
+    yield "`vacuum` could not delete a file or `erase` is not proven, and 2 if the command fails, with the message on standard error.\n"
     yield "Completion of commands and options for bash, zsh, fish and PowerShell: `tahoe --install-completion`, then open a new shell."
     yield "`tahoe --show-completion` prints the script instead.\n"
     for name in SUMMARIES:
