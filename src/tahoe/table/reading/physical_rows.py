@@ -79,8 +79,9 @@ class PhysicalRows:
             read = [*read, rows] if start == stop and size <= _KEPT_BYTES_MAX else []
             stop = start + rows.num_rows
             if stop == piece.of_file and sum(each.num_rows for each in read) == stop:
+                whole = pa.concat_tables(read) if missing else rows
                 for field in missing:
-                    self._keep((file.path, field.name), pa.concat_tables(read).column(field.name))
+                    self._keep((file.path, field.name), whole.column(field.name))
             columns = [kept[name].slice(start, rows.num_rows) if name in kept else rows.column(name) for name in names]
             yield start, pa.table(columns, names=names) if names else rows
         if piece is None and positions is None:
