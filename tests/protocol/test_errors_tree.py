@@ -71,8 +71,14 @@ def test_an_error_says_what_to_do_next(error):
 
 @by_leaf
 def test_an_error_about_a_table_names_it(error):
-    """Errors about the schema log of a stream name the log, which belongs to a query. Programs and expressions have no table."""
-    without = errors.DeltaSessionError | errors.StatementSyntaxError | errors.DeltaProgramError | errors.ExpressionFailedError
+    """Errors about the schema log of a stream name the log, which belongs to a query. Programs, expressions and wrong calls have no table."""
+    without = (
+        errors.DeltaSessionError
+        | errors.StatementSyntaxError
+        | errors.DeltaProgramError
+        | errors.ExpressionFailedError
+        | errors.CalledOnClassError
+    )
     if not issubclass(error, without):
         assert error.parameter_names() & {"table", "location", "schemaTrackingLocation"}
 

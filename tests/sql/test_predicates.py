@@ -194,7 +194,6 @@ def test_a_decimal_column_is_compared_beyond_its_scale():
         ("s = date '2024-01-01'", "cannot be compared"),
         ("i = 'x'", "is not a valid integer"),
         ("day = 'soon'", "is not a valid date"),
-        ("day = '+10000-01-01'", "is not a valid date"),
         ("list = 1", "cannot be compared"),
         ("i", "but a condition is expected"),
         ("i is 3", "expected NULL, TRUE or FALSE|line 1"),

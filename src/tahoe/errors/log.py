@@ -139,7 +139,7 @@ class DeletionVectorError(DeltaDataError):
 
 
 class DeletionVectorMissingError(DeletionVectorError):
-    condition = "DELTA_FILE_NOT_FOUND"
+    condition = "DELTA_FILE_NOT_FOUND.DELETION_VECTOR"
     sqlstate = "42K03"
     what = "{table}: the deletion vector {vector} of {file} is in the file {url}, which does not exist in the storage."
     todo = (
