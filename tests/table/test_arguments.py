@@ -63,6 +63,7 @@ def made(env: Env) -> Table:
 NEEDED: dict[str, dict[str, Any]] = {
     "Table.__init__": {"location": "memory://elsewhere"},
     "Table.append": {"data": ROWS},
+    "Table.erase": {"filter": "n > 0"},
     "Table.changes": {"start_version": 0},
     "Table.clone": {"target": "memory://clone"},
     "Table.create": {"schema": ROWS.schema},
@@ -153,7 +154,7 @@ WRONG: list[Any] = [
 ]
 
 
-CALLBACKS = {"announce"}
+CALLBACKS = {"announce", "progress"}
 
 
 @pytest.mark.parametrize(("method", "argument"), ARGUMENTS, ids=lambda name: name)

@@ -51,7 +51,11 @@ def log() -> Log:
     """Adds, removes, a vector, applications, domains, one of them gone, and a file that came back."""
     log = make_log([[]])
     now = log.env.clock_ms()
-    put_commit(log.env, 1, [V2, add("a", partition_values={"p": "1", "q": None}, stats='{"numRecords":1}', tags={"x": "y"}), add("b%20c")])
+    put_commit(
+        log.env,
+        1,
+        [V2, add("a", partition_values={"p": "1", "q": None}, stats='{"numRecords":1}', tags={"x": "y"}), add("b%20c"), add("old")],
+    )
     put_commit(log.env, 2, [remove("a", now), add("d", deletion_vector=VECTOR, base_row_id=7, default_row_commit_version=2)])
     put_commit(log.env, 3, [add("a"), Txn(app_id="app", version=4, last_updated_ms=now), DomainMetadata(domain="x", configuration="{}")])
     put_commit(log.env, 4, [remove("b%20c", now), remove("old", now - WEEK_MS), DomainMetadata(domain="gone", configuration="")])

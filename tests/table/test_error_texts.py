@@ -36,6 +36,6 @@ def test_a_version_that_vacuum_has_deleted_is_told_as_that(tmp_path, has_vectors
     assert len(table.vacuum(0, retention_check=False).files) == (1 if has_vectors else 2)
     with pytest.raises(DeltaDataError, match=r"does not exist in the storage.*VACUUM.*read a newer one") as raised:
         table.to_arrow(version=1)
-    assert raised.value.condition == "DELTA_FILE_NOT_FOUND"
+    assert raised.value.condition == "DELTA_FILE_NOT_FOUND" + (".DELETION_VECTOR" if has_vectors else "")
     assert isinstance(raised.value, DeletionVectorError if has_vectors else DataFileMissingError)
     assert table.count() == 1333

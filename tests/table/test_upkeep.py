@@ -273,7 +273,9 @@ def test_a_forked_process_has_a_background_of_its_own() -> None:
 
 
 def test_a_compacted_file_is_read_in_place_of_its_commits() -> None:
-    log = make_log([[add("a")], [add("b"), DomainMetadata(domain="d", configuration="1")], [Remove(path="a"), Txn(app_id="x", version=1)]])
+    protocol = Protocol(reader_version=1, writer_version=7, writer_features=("domainMetadata",))
+    removed = [Remove(path="a"), Txn(app_id="x", version=1)]
+    log = make_log([[add("a")], [protocol, add("b"), DomainMetadata(domain="d", configuration="1")], removed])
     put_commit(log.env, 3, [add("c"), DomainMetadata(domain="d", configuration="1", removed=True), Txn(app_id="x", version=2)])
     put_commit(log.env, 4, [add("e")])
     expected = load_snapshot(log)

@@ -362,7 +362,7 @@ def stored(**fields: object) -> DeletionVectorDescriptor:
     [
         (inline_descriptor([0, 2]).replace(cardinality=5), "its cardinality is 5 in the log"),
         (inline_descriptor([0, 3]), "row 3"),
-        (stored(path_or_inline="memory://no-vectors/v.bin"), "missing"),
+        (stored(path_or_inline="memory://no-vectors/v.bin"), "does not exist"),
         (stored(storage_type="i", path_or_inline="~~~~~"), "decoded"),
         (stored(storage_type="?"), "storage type"),
     ],

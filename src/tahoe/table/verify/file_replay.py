@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from tahoe.protocol.actions import Action, Add, Remove
 from tahoe.protocol.replay import file_key
-from tahoe.table.arrow.chunks import is_in
+from tahoe.table.arrow.chunks import is_in, one_array
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import canonical_paths
 from tahoe.table.log.live_files import LiveFiles
@@ -126,7 +126,7 @@ class Totals:
         """Keep a histogram from now on. `live` are the files that are counted so far."""
         if boundaries in self.sizes:
             return
-        sizes = np.asarray(pc.fill_null(live.column("size_bytes"), 0).combine_chunks()).astype(np.int64)
+        sizes = np.asarray(one_array(pc.fill_null(live.column("size_bytes"), 0))).astype(np.int64)
         bins = np.searchsorted(boundaries, sizes, side="right") - 1
         counts, totals = (np.zeros(len(boundaries), np.int64) for _ in range(2))
         np.add.at(counts, bins, 1)

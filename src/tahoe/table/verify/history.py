@@ -31,7 +31,8 @@ from tahoe.table.verify.findings import Finding, Kind, Severity, finding
 _FRESH = frozenset({"WRITE", "RESTORE", "CLONE", "TRUNCATE", "CONVERT", "STREAMING UPDATE", "FSCK"})
 
 # Operations whose files have the row ids of an earlier version, or of another table.
-_WITH_EARLIER_IDS = frozenset({"RESTORE", "CLONE"})
+_CLONE = "CLONE"
+_WITH_EARLIER_IDS = frozenset({"RESTORE", _CLONE})
 
 # Stands for rows that are lost, and that no file of the commit has.
 _LOST = ""
@@ -73,7 +74,7 @@ class History:
         Args:
             totals: after the commit.
         """
-        keeps_files = totals.files > len(files.added)
+        keeps_files = totals.files > len({entry.path for entry in (*files.added, *(after for _, after in files.replaced))})
         yield from (_illegal(change, detail) for detail in self._column_ids(change, keeps_files=keeps_files))
         yield from _contents(change, files)
         if keeps_files:
@@ -233,7 +234,12 @@ def _damaged(change: Transition, what: str, effect: str, kind: Kind = Kind.WRONG
 
 
 def _contents(change: Transition, files: FileChange) -> Iterator[Finding]:
-    """A path stands for one content forever: it may get other statistics and tags, but no other size or partition."""
+    """A path stands for one content forever: it may get other statistics and tags, but no other size or partition.
+
+    A clone of a folder of Parquet files, or of an Iceberg table, says what its source is by now.
+    """
+    if _operation(change) == _CLONE:
+        return
     for before, after in files.replaced:
         differs = [
             what
