@@ -83,3 +83,18 @@ def test_a_maximum_that_may_be_cut_is_not_less_than_its_minimum() -> None:
     stem = "a" * 16
     text = json.dumps({"numRecords": 3, "minValues": {"t": stem + "b"}, "maxValues": {"t": stem}})
     assert with_statistics(text).snapshot().scan("t = 'b'").kept_files == 0
+
+
+def test_rows_that_statistics_do_not_count_stay_when_all_counted_rows_are_marked() -> None:
+    """A file of three rows, of which its statistics tell two: two writers who mark one row each must not remove the third."""
+    table = with_statistics('{"numRecords":2}')
+    with table.transaction() as change:
+        change.set_properties({"delta.enableDeletionVectors": "true"})
+    (path,) = (file["path"] for file in table.snapshot().scan().listing(["path"]).to_pylist())
+    with table.transaction() as slow:
+        slow.mark_deleted(path, [0])
+        with table.transaction() as fast:
+            fast.mark_deleted(path, [1])
+    assert table.to_arrow(["l"])["l"].to_pylist() == [None]
+    (add,) = table.snapshot().everything.adds()
+    assert json.loads(add.stats or "")["numRecords"] == 3

@@ -43,7 +43,7 @@ from tahoe.spark.writing.store_assignment import Refusals, assign, without_void
 from tahoe.spark.writing.write_inputs import write_options
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.commit.draft import OperationInfo
-from tahoe.table.commit.row_deletions import RowDeletion, num_records
+from tahoe.table.commit.row_deletions import RowDeletion, counted
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
@@ -240,17 +240,16 @@ class RowChange:
         """Delete the rows at some positions. Returns their files."""
         numbers = sorted(positions.by_file)
         files = Scan(self.snapshot, None, pa.array(numbers, pa.uint64())).adds()
+        deletions = [RowDeletion(file=file, rows=positions.by_file[number]) for number, file in zip(numbers, files, strict=True)]
+        deleted = [_deleted(each) for each in deletions]
+        known = counted(self.snapshot.log, deletions, deleted, self.snapshot.version)
         found = [
-            self._touch(number, RowDeletion(file=file, rows=positions.by_file[number])) for number, file in zip(numbers, files, strict=True)
+            Touched(number=number, deletion=each, is_whole=each.total is not None and many >= each.total)
+            for number, each, many in zip(numbers, known, deleted, strict=True)
         ]
         self._touched += found
         self._draft.delete_rows(t.deletion for t in found)
         return found
-
-    def _touch(self, number: int, deletion: RowDeletion) -> Touched:
-        vector = deletion.file.deletion_vector
-        total = num_records(self.snapshot.log, deletion.file, self.snapshot.version)
-        return Touched(number=number, deletion=deletion, is_whole=len(deletion.rows) >= total - (vector.cardinality if vector else 0))
 
     def remove(self, files: Sequence[Add]) -> None:
         """Remove whole files."""
@@ -394,6 +393,12 @@ class RowChange:
     def vector_metrics(self, prefix: str) -> dict[str, int]:
         """How many deletion vectors are added and removed, as the reference counts: a replaced vector counts as both."""
         return _vector_metrics(self._touched if self.deletes_by_vector else (), prefix)
+
+
+def _deleted(deletion: RowDeletion) -> int:
+    """How many rows of the file are deleted then."""
+    vector = deletion.file.deletion_vector
+    return len(deletion.rows) + (vector.cardinality if vector else 0)
 
 
 def _vector_metrics(touched: Sequence[Touched], prefix: str) -> dict[str, int]:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow.parquet as pq
 
-from tahoe.errors import DataFileMissingError
+from tahoe.errors import DataFileMissingError, InvalidDataFileError
 from tahoe.protocol.actions import Action, Add, DeletionVectorDescriptor, Remove, remove_of
 from tahoe.protocol.conflict import RowIndexes
 from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.stats import num_records_of, wide_bounds
+from tahoe.table.arrow.parquet import UNREADABLE, in_turn
 from tahoe.table.log.deletion_vectors import deleted_rows_of, write_vectors
 from tahoe.table.log.delta_log import Log
 
@@ -27,11 +28,13 @@ class RowDeletion:
     Attributes:
         file: the file's newest action.
         is_new: whether this commit itself adds the file. The rows are then copies of rows that other commits have deleted meanwhile.
+        total: the physical number of rows, if the file's footer was asked.
     """
 
     file: Add
     rows: RowIndexes
     is_new: bool = False
+    total: int | None = None
 
 
 def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int, keys: list[str]) -> list[Action]:
@@ -45,13 +48,14 @@ def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int, ke
         a remove for each file that is not new, and an add with the new vector if the file still has rows.
 
     Raises:
-        DeletionVectorError, DataFileMissingError: a file or its present vector cannot be read.
+        DeletionVectorError, DataFileMissingError, InvalidDataFileError: a file or its present vector cannot be read.
     """
     now_ms = log.env.clock_ms()
     wanted = list(deletions)
     before = deleted_rows_of(log, [deletion.file for deletion in wanted])
     rows = [deletion.rows | deleted for deletion, deleted in zip(wanted, before, strict=True)]
-    totals = [num_records(log, deletion.file, version) for deletion in wanted]
+    wanted = counted(log, wanted, [len(each) for each in rows], version)
+    totals = [num_records_of(deletion.file.stats) or 0 if deletion.total is None else deletion.total for deletion in wanted]
     left = [number for number, (deleted, total) in enumerate(zip(rows, totals, strict=True)) if len(deleted) < total]
     descriptors = write_vectors(log, [rows[number] for number in left], keys)
     again = [_with_vector(wanted[number], vector, totals[number]) for number, vector in zip(left, descriptors, strict=True)]
@@ -64,11 +68,46 @@ def _with_vector(deletion: RowDeletion, vector: DeletionVectorDescriptor, total:
     return deletion.file.replace(deletion_vector=vector, stats=stats, data_change=not deletion.is_new)
 
 
+def counted(log: Log, deletions: Sequence[RowDeletion], deleted: Sequence[int], version: int) -> list[RowDeletion]:
+    """The deletions, with the number of rows in the file where the statistics leave no row, or do not tell.
+
+    Statistics that count too few must not remove a file with rows that nobody deleted, so the footer is asked before a file is removed.
+
+    Args:
+        deleted: for each, how many rows of its file are deleted then.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError: a footer cannot be read.
+    """
+
+    def is_unsure(deletion: RowDeletion, many: int) -> bool:
+        told = num_records_of(deletion.file.stats)
+        return deletion.total is None and (told is None or (many >= told and not deletion.is_new))
+
+    found = list(deletions)
+    unsure = [place for place, each in enumerate(zip(found, deleted, strict=True)) if is_unsure(*each)]
+    totals = in_turn(lambda place: stored_records(log, found[place].file, version), unsure) if unsure else ()
+    for place, total in zip(unsure, totals, strict=True):
+        found[place] = replace(found[place], total=total)
+    return found
+
+
 def num_records(log: Log, file: Add, version: int) -> int:
-    """The physical number of rows, from the statistics or else from the file's footer."""
+    """The physical number of rows, from the statistics or else from the file's footer.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError: the footer is needed, and cannot be read.
+    """
     known = num_records_of(file.stats)
-    if known is not None:
-        return known
+    return stored_records(log, file, version) if known is None else known
+
+
+def stored_records(log: Log, file: Add, version: int) -> int:
+    """The physical number of rows, from the file's footer.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError: the footer cannot be read.
+    """
     store, key = log.locate(resolve_path(file.path, log.url))
     try:
         with store.open(key) as content:
@@ -76,6 +115,8 @@ def num_records(log: Log, file: Add, version: int) -> int:
             return rows
     except FileNotFoundError as error:
         raise DataFileMissingError.of(table=log.url, file=file.path, version=version) from error
+    except UNREADABLE as error:
+        raise InvalidDataFileError(table=log.url, file=file.path, detail=str(error)) from error
 
 
 def alive_records(file: Add) -> int | None:
