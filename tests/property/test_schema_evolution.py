@@ -55,7 +55,7 @@ def struct_paths(schema, prefix=()):
 def test_only_what_is_assigned_to_is_taken_in(table, data, draw):
     paths = list(struct_paths(data))
     assigned = draw.draw(st.lists(st.sampled_from(paths), unique=True))
-    taken = {path for path, _ in new_columns(table, taken_in(table, data, assigned))}
+    taken = {path for path, _ in new_columns(table, taken_in(data, assigned))}
     for path, _ in new_columns(table, data):
         whole, part = any(begins(path, one) for one in assigned), any(begins(one, path) for one in assigned)
         assert (path in taken) == (whole or part)
@@ -63,5 +63,5 @@ def test_only_what_is_assigned_to_is_taken_in(table, data, draw):
 
 @given(SCHEMAS, SCHEMAS)
 def test_all_is_taken_in_where_all_is_assigned_to(table, data):
-    everything = taken_in(table, data, [(name.upper(),) for name in data.names])
+    everything = taken_in(data, [(name.upper(),) for name in data.names])
     assert merge_schemas(table, everything) == merge_schemas(table, data)

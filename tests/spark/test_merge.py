@@ -15,6 +15,7 @@ from tahoe.errors import (
     ColumnNotFoundError,
     ConcurrentAppendException,
     DeltaConcurrentModificationException,
+    FieldsNotMergedError,
     GeneratedValueMismatchError,
     IdentityUpdateError,
     InvalidMergeError,
@@ -338,6 +339,41 @@ def test_fields_that_a_clause_names_are_taken_in(spark: SparkSession, path: str,
         Row(id=1, s=Row(a=1, z=None)),
         Row(id=2, s=Row(a=2, z="new")),
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_taken"),
+    [
+        ("7", True),
+        ("7.9D", True),
+        ("'7'", True),
+        ("null", True),
+        ("true", False),
+        ("timestamp'2024-01-31 12:13:14'", False),
+        ("array(7)", False),
+    ],
+)
+def test_where_the_schema_may_change_only_what_spark_casts_unasked_is_taken(
+    spark: SparkSession, path: str, value: str, is_taken: bool
+) -> None:
+    """A time becomes a number of seconds, or a program does not find the condition that it catches."""
+    table = accounts(spark, path)
+    more = spark.range(9, 11).selectExpr("id", f"{value} as amount", "array(true) as part").alias("s")
+    for clause in (
+        lambda merge: merge.whenMatchedUpdate(set={"amount": "s.amount"}),
+        lambda merge: merge.whenNotMatchedInsert(values={"id": "s.id", "amount": "s.amount"}),
+        lambda merge: merge.whenNotMatchedInsertAll(),
+    ):
+        merge = clause(table.merge(more.drop("part"), "t.id = s.id").withSchemaEvolution())
+        if is_taken:
+            merge.execute()
+        else:
+            with pytest.raises(FieldsNotMergedError, match="column amount is long"):
+                merge.execute()
+    assert Table(path).schema.names == ("id", "amount", "part")
+    merge = table.merge(more, "t.id = s.id").withSchemaEvolution()
+    with pytest.raises(FieldsNotMergedError, match=r"column (amount|part) is long"):
+        merge.whenNotMatchedInsertAll().execute()
 
 
 # --- what is refused, before any work

@@ -76,26 +76,22 @@ def merge_types(known: DataType, given: DataType, widens: Widens | None = None, 
             return given if known != given and (widens or _never)(known, given) else known
 
 
-def taken_in(table: Struct, data: Struct, paths: Iterable[Sequence[str]], widens: Widens | None = None) -> Struct:
-    """The part of the data's schema that is assigned to, at any depth, with types merged into the table's.
-
-    It restricts schema evolution to the assigned columns and struct fields.
+def taken_in(data: Struct, paths: Iterable[Sequence[str]]) -> Struct:
+    """The part of the data's schema that is assigned to, at any depth. It restricts schema evolution to the assigned columns and fields.
 
     Args:
         paths: the assigned columns and fields. Names are compared case-insensitively.
     """
-    return Struct(tuple(_taken_in(table, data, [tuple(part.lower() for part in path) for path in paths], widens)))
+    return Struct(tuple(_taken_in(data, [tuple(part.lower() for part in path) for path in paths])))
 
 
-def _taken_in(table: Struct, data: Struct, paths: Sequence[tuple[str, ...]], widens: Widens | None) -> Iterator[Field]:
+def _taken_in(data: Struct, paths: Sequence[tuple[str, ...]]) -> Iterator[Field]:
     for given in data:
-        known = table.find(given.name)
         below = [path[1:] for path in paths if path[0] == given.name.lower()]
         if () in below:
-            yield given if known is None else replace(given, type=merge_types(known.type, given.type, widens))
+            yield given
         elif below and isinstance(given.type, Struct):
-            inside = known.type if known is not None and isinstance(known.type, Struct) else Struct(())
-            yield replace(given, type=Struct(tuple(_taken_in(inside, given.type, below, widens))))
+            yield replace(given, type=Struct(tuple(_taken_in(given.type, below))))
 
 
 Changed: TypeAlias = tuple[tuple[str, ...], DataType, DataType]

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 
-from tahoe.protocol.evolution import taken_in, widening_of
+from tahoe.protocol.evolution import taken_in
 from tahoe.protocol.merge_clauses import Outline, check_clauses, outlined
 from tahoe.protocol.schema import Struct
 from tahoe.spark.dml.row_changes import Target
@@ -98,8 +98,7 @@ def evolved_schema(command: Merge, snapshot: Snapshot, evolves: bool) -> Struct:
         for clause in clauses
         for given in clause.assignments or ()
     ]
-    widens = widening_of(snapshot.protocol, snapshot.metadata, table=table)
-    return taken_in(snapshot.schema, source, [path for path in meant if path], widens)
+    return taken_in(source, [path for path in meant if path])
 
 
 def assigned_column(written: tuple[str, ...], own: Struct, source: Struct, name: Sequence[str]) -> tuple[str, ...] | None:

@@ -47,6 +47,7 @@ from tahoe.table.commit.row_deletions import RowDeletion, counted
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_plan import WritePlan, with_minted
 from tahoe.table.writing.write_request import WriteRequest
@@ -139,7 +140,7 @@ class RowChange:
         check_writable(snapshot.protocol, snapshot.metadata, table=target.table.url, removes_data=removes_data)
         wanted = evolve(snapshot, self.options.merge_schema)
         self.evolves = wanted is not snapshot.schema
-        request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, data_change=data_change)
+        request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, casts=Casts.IMPLICIT, data_change=data_change)
         self.plan: WritePlan = plan_existing(target.table, request, snapshot) if plan is None else plan
         self.deletes_by_vector = setting(ENABLE_DELETION_VECTORS, snapshot.protocol, snapshot.properties, table=target.table.url)
         self.has_feed = setting(ENABLE_CHANGE_DATA_FEED, snapshot.protocol, snapshot.properties, table=target.table.url)

@@ -31,7 +31,7 @@ class Casts(Enum):
     """The casts of a kind of write.
 
     - ANY: the writer decides; Spark's store assignment by name, and assigned values.
-    - IMPLICIT: those that Spark makes unasked between its types: a stream's.
+    - IMPLICIT: those that Spark makes unasked between its types: a stream's, and those of a MERGE that evolves the schema.
     - KEPT: between numbers, and between dates and times, as long as each value is kept; the writer looks at the values. For Arrow data,
       whose types are seldom chosen: pandas has integers of 64 bits.
     - NONE: a DataFrame that is saved by a path.
