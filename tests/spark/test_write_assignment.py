@@ -73,6 +73,24 @@ def test_every_mismatch_is_told_with_its_path() -> None:
         assert told in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("inside", "suggestion"),
+    [
+        (lambda kind: kind, "WITH_FUNC_SUGGESTION"),
+        (lambda kind: Struct((field("x", kind),)), "WITH_FUNC_SUGGESTION"),
+        (lambda kind: Array(element=Struct((field("x", kind),))), "WITH_FUNC_SUGGESTION"),
+        (lambda kind: Array(element=kind), "WITH_CONF_SUGGESTION"),
+        (lambda kind: Map(key=STRING, value=kind), "WITH_CONF_SUGGESTION"),
+    ],
+)
+def test_a_function_is_suggested_only_where_it_takes_the_value(inside: Callable[[DataType], DataType], suggestion: str) -> None:
+    """Spark casts an array or a map as a whole, and no function converts it: a program would not find the condition that it catches."""
+    given, wanted = (Struct((field("c", inside(kind)),)) for kind in (Primitive("date"), Primitive("integer")))
+    with pytest.raises(SchemaMismatchError) as caught:
+        check_assignable(given, wanted, table="t")
+    assert caught.value.condition == f"DATATYPE_MISMATCH.CAST_{suggestion}"
+
+
 def test_what_conforms_needs_no_expression() -> None:
     # a needless cast of a nested column would cost time for each row
     table = Struct((field("a", LONG), field("l", Array(element=Struct((field("x", LONG),))))))

@@ -139,17 +139,18 @@ def mismatches(given: Struct, wanted: Struct, policy: Policy, prefix: tuple[str,
             )
 
 
-def _inside(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, ...]) -> Iterator[Mismatch]:
+def _inside(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, ...], *, is_item: bool = False) -> Iterator[Mismatch]:
+    """`is_item`: of an array or a map."""
     match given, wanted:
         case Struct(), Struct():
             yield from mismatches(given, wanted, policy, path)
         case Array(), Array():
-            yield from _inside(given.element, wanted.element, policy, (*path, "element"))
+            yield from _inside(given.element, wanted.element, policy, (*path, "element"), is_item=True)
         case Map(), Map():
-            yield from _inside(given.key, wanted.key, policy, (*path, "key"))
-            yield from _inside(given.value, wanted.value, policy, (*path, "value"))
+            yield from _inside(given.key, wanted.key, policy, (*path, "key"), is_item=True)
+            yield from _inside(given.value, wanted.value, policy, (*path, "value"), is_item=True)
         case _ if not storable(given, wanted, policy):
-            yield _mismatch(given, wanted, policy, path)
+            yield _mismatch(given, wanted, policy, path, is_item=is_item)
 
 
 # The functions that Spark suggests instead of a cast, by kinds.
@@ -159,8 +160,8 @@ _FUNCTIONS: Mapping[tuple[_Kind, _Kind], str] = {
 }
 
 
-def _mismatch(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, ...]) -> Mismatch:
-    """As Spark tells why it does not cast: with a function, or with a setting, that would."""
+def _mismatch(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, ...], *, is_item: bool) -> Mismatch:
+    """As Spark tells why it does not cast: with a function, or with a setting, that would. A function does not take an array or a map."""
     detail = f"column {'.'.join(path)} is {wanted}, but {given} in the data"
     if policy == "STRICT" and storable(given, wanted, "ANSI"):
         return Mismatch(
@@ -169,7 +170,7 @@ def _mismatch(given: DataType, wanted: DataType, policy: Policy, path: tuple[str
             remedy="Cast the column in the data, or set spark.sql.storeAssignmentPolicy=ANSI.",
         )
     remedy = "Cast the column in the data, or give the table the data's schema with mode overwrite and option overwriteSchema=true."
-    function = _FUNCTIONS.get((_kind(given), _kind(wanted)))
+    function = None if is_item else _FUNCTIONS.get((_kind(given), _kind(wanted)))
     if policy == "STRICT":
         return Mismatch(error=NoSafeCastError, detail=detail, remedy=remedy)
     if function is not None:
