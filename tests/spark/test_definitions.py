@@ -353,7 +353,7 @@ def test_partitions_are_shown_in_one_message_however_many_they_are(spark: SparkS
     send = client.send_command
 
     def counted(*command: Any, **how: Any) -> Any:
-        sent[0] += 1
+        sent[0] += not command[0].startswith("m\n")  # Python's garbage collector says which objects of the JVM it needs no more
         return send(*command, **how)
 
     monkeypatch.setattr(client, "send_command", counted)
