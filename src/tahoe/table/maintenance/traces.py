@@ -41,8 +41,8 @@ class Trace:
     """A place in which an erased value still is.
 
     Attributes:
-        file: the file's key.
-        place: `name of the file`, `bytes`, `footer`, or a column of a Parquet file as `column a.b`.
+        file: the file's key, or that of a folder.
+        place: `name of the file`, `name of the folder`, `bytes`, `footer`, or a column of a Parquet file as `column a.b`.
         value_of: the column that the value was in, or `search` for a value that was given.
     """
 
@@ -67,7 +67,7 @@ class Search:
 
 
 def search_folder(store: Store, values: Mapping[str, str]) -> Search:
-    """Search all names and all bytes below a folder.
+    """Search all names, of empty folders too, and all bytes below a folder.
 
     Args:
         values: to look for; each with the column that it was in.
@@ -75,6 +75,11 @@ def search_folder(store: Store, values: Mapping[str, str]) -> Search:
     tree, needles = store.tree(), Needles(values)
     traces: list[Trace] = []
     unread: dict[str, str] = {}
+    named = {folder.rpartition("/")[2] for folder in tree.folders}
+    if needles.within(name for text in named for name in _names(text)):
+        for folder in sorted(tree.folders):
+            origins = sorted(needles.within(_names(folder.rpartition("/")[2])))
+            traces += [Trace(file=visible(folder), place="name of the folder", value_of=origin) for origin in origins]
     for key, found in in_turn(lambda key: (key, _searched(store, key, needles)), tree.keys):
         if isinstance(found, str):
             unread[key] = found
