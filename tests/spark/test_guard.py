@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from pyspark.errors import AnalysisException
 
 import tahoe
 from tahoe.errors import DeltaAnalysisError, IncompatibleFormatError, UnsupportedOperationError
+from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.setting_names import CHECK_FORMAT
 from tahoe.storage.background import finish_background
+from tests.spark import hadoop_file_systems
 
 pytestmark = pytest.mark.every_spark
 
@@ -130,6 +133,31 @@ def test_single_files_of_a_table_and_other_folders_are_read_as_parquet(spark, ta
     assert spark.read.text(place).count() > 0
     with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
         spark.read.parquet(f"{place}/nowhere")
+
+
+def test_a_table_in_a_schema_named_parquet_is_no_path(spark, table):
+    """The name's last part may be that of a table's folder, relative to where the program runs."""
+    spark.range(2).write.format("delta").save(str(Path.cwd() / table))
+    spark.sql("CREATE SCHEMA parquet")
+    try:
+        spark.sql(f"CREATE TABLE parquet.{table} USING parquet AS SELECT 7 AS id")
+        assert spark.table(f"parquet.{table}").collect() == [(7,)]
+    finally:
+        spark.sql("DROP SCHEMA parquet CASCADE")
+        shutil.rmtree(Path.cwd() / table)
+
+
+def test_a_read_of_many_folders_asks_for_few_logs(spark, tmp_path):
+    """A request for each folder of a pattern, and for each folder around it, would take minutes on S3."""
+    hadoop_file_systems.install(spark)
+    for year in range(10):
+        for day in range(10):
+            (tmp_path / f"year={year}/day={day}").mkdir(parents=True)
+    gateway = Gateway(spark)
+    gateway.set_static(hadoop_file_systems.SYSTEM, "looks", 0)
+    with pytest.raises(AnalysisException):  # there is no file
+        spark.read.parquet(f"strict://{tmp_path}/*/*")
+    assert 0 < gateway.load_class(hadoop_file_systems.SYSTEM).getField("looks").get(None) <= 20
 
 
 def test_another_format_cannot_take_a_tables_name(spark, table):

@@ -14,8 +14,16 @@ public class StrictFileSystem extends RawLocalFileSystem {
   /** How renames fail: "before" or "after" they have renamed, "denied" for a definite refusal; empty if they succeed. */
   public static volatile String fault = "";
 
+  /** How often somebody asked whether a folder {@code _delta_log} exists. */
+  public static volatile int looks = 0;
+
   public String getScheme() { return "strict"; }
   public URI getUri() { return URI.create("strict:///"); }
+
+  public boolean exists(Path path) throws IOException {
+    if (path.getName().equals("_delta_log")) looks++;
+    return super.exists(path);
+  }
 
   protected void rename(Path from, Path to, Options.Rename[] options) throws IOException {
     if (fault.equals("before")) throw new IOException("the network is down");

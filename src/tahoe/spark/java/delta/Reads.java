@@ -7,6 +7,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedDataSource;
@@ -24,10 +25,12 @@ class Reads {
   private static final String PARQUET = "parquet";
   private static final String LOG = "_delta_log";
 
-  /** Paths in one read that are looked at: each costs two requests, and a program that names more of them names files. */
-  private static final int PATHS_MAX = 20;
+  /** Paths in one read, and folders, that are looked at: each costs requests, and a program that names more of them names files. */
+  private static final int LOOKS_MAX = 20;
 
   private final SparkSession session;
+
+  /** Folders without a log of their own. */
   private final Set seen = new HashSet();
 
   Reads(SparkSession session) { this.session = session; }
@@ -50,13 +53,15 @@ class Reads {
     Option alone = read.options().get("path");
     if (alone.isDefined()) look((String) alone.get(), configuration);
     int looked = 0;
-    for (Iterator paths = read.paths().iterator(); paths.hasNext() && looked < PATHS_MAX; looked++) look((String) paths.next(), configuration);
+    for (Iterator paths = read.paths().iterator(); paths.hasNext() && looked < LOOKS_MAX; looked++) look((String) paths.next(), configuration);
   }
 
-  /** A name such as parquet.`/data/t`. */
+  /** A name such as parquet.`/data/t`, if the catalog has no such table in a schema named parquet. */
   private void look(UnresolvedRelation read) {
     Seq name = read.multipartIdentifier();
     if (name.size() != 2 || !PARQUET.equalsIgnoreCase((String) name.head())) return;
+    TableIdentifier entry = new TableIdentifier((String) name.last(), (Option) Option.apply(name.head()));
+    if (session.sessionState().catalog().tableExists(entry)) return;
     look((String) name.last(), session.sessionState().newHadoopConf());
   }
 
@@ -69,7 +74,7 @@ class Reads {
       for (int i = 0; i < found.length; i++) {
         boolean isNamed = found.length == 1 && found[i].isFile();
         Path folder = found[i].isFile() ? found[i].getPath().getParent() : found[i].getPath();
-        if (!isNamed && seen.add(folder)) look(text, files, folder);
+        if (!isNamed) look(text, files, folder);
       }
     } catch (IOException error) {  // Spark will say it
       return;
@@ -80,7 +85,7 @@ class Reads {
 
   /** A folder that is a table's, or a partition of one. */
   private void look(String text, FileSystem files, Path folder) throws IOException {
-    for (Path at = folder; at != null; at = at.getParent()) {
+    for (Path at = folder; at != null && seen.size() < LOOKS_MAX && seen.add(at); at = at.getParent()) {
       if (files.exists(new Path(at, LOG))) {
         Ask.answer(Ask.python.readsFiles(session, text, at.toString()));
         return;
