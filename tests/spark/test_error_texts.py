@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from tahoe import DeltaTable
 from tahoe.errors import (
     AppendOnlyTableError,
     CheckConstraintViolatedError,
+    ColumnNotFoundError,
     ConcurrentAppendException,
     DeltaError,
     NotNullViolationError,
@@ -28,6 +30,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.spark.dml.row_changes import RowChange
+from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.writing.data_writer import translating_failures
 from tahoe.spark.writing.store_assignment import Refusals
@@ -44,6 +47,22 @@ def t(spark: SparkSession, path: str) -> str:
     spark.range(10).coalesce(1).write.format("delta").save(path)
     finish_background()  # so that nothing comes to its files by itself
     return path
+
+
+# --- hints
+
+
+def test_a_hint_is_told_under_spark_too() -> None:
+    """The exception for users of Spark is another object, made of the error's parameters: it has the same words."""
+    missing = ColumnNotFoundError(table="t", column="amout", columns="id, amount")
+    hinted = ColumnNotFoundError(table="t", column="z", columns="id").suggesting("Look again.")
+    for error, hint in ((missing, "Did you mean amount?"), (hinted, "Look again.")):
+        raised = for_user(error)
+        assert isinstance(raised, AnalysisException)
+        for same in (raised, pickle.loads(pickle.dumps(raised))):
+            assert hint in str(same)
+            assert str(same) == str(error) == same.getMessage()
+            assert same.next_step == error.next_step
 
 
 # --- what is left behind

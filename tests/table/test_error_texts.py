@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
+from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.errors import DataFileMissingError, DeletionVectorError, DeltaDataError
+from tahoe.errors import (
+    ColumnNotFoundError,
+    DataFileMissingError,
+    DeletionVectorError,
+    DeltaDataError,
+    DeltaError,
+    InvalidPredicateError,
+    NotADeltaTableError,
+)
 from tahoe.table.reading.constraints import row_text
 
 ROWS = [
@@ -39,3 +51,46 @@ def test_a_version_that_vacuum_has_deleted_is_told_as_that(tmp_path, has_vectors
     assert raised.value.condition == "DELTA_FILE_NOT_FOUND" + (".DELETION_VECTOR" if has_vectors else "")
     assert isinstance(raised.value, DeletionVectorError if has_vectors else DataFileMissingError)
     assert table.count() == 1333
+
+
+# The missing column, the columns that there are, and the one that is suggested: never one of the other side of a MERGE.
+SUGGESTIONS = [
+    ("amout", ["id", "amount"], "amount"),
+    ("Amout", ["id", "AMOUNT"], "AMOUNT"),
+    ("target.idd", ["target.id", "source.id"], "target.id"),
+    ("source.id", ["target.id", "source.x"], None),
+    ("SOURCE.amout", ["target.amount", "source.amount"], "source.amount"),
+]
+
+
+@pytest.mark.parametrize(("column", "columns", "suggested"), SUGGESTIONS)
+def test_the_column_that_was_probably_meant_is_suggested(column: str, columns: list[str], suggested: str | None) -> None:
+    error = ColumnNotFoundError(table="t", column=column, columns=", ".join(columns))
+    assert error.next_step.startswith(f"Did you mean {suggested}? " if suggested else "Check the spelling")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+REFUSED_VALUES: list[tuple[Callable[[tahoe.Table], Any], str]] = [
+    (
+        lambda t: t.update({"amount": "'cheap'"}),
+        r"The expression 'cheap' .*: 'cheap' is not a valid double\. .*column amount, of type",
+    ),
+    (lambda t: t.update({"amount": "TRUE"}), r"column amount"),
+    (lambda t: t.update({"amount": "nosuch(1)"}), r"the function nosuch is not supported\. .*column amount, of type"),
+    (lambda t: t.delete("amount = 'x'"), r"The expression amount = 'x' .*: 'x' is not a valid double, the type of amount\."),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), REFUSED_VALUES)
+def test_a_refused_value_is_told_with_its_column(tmp_path: Path, call: Callable[[tahoe.Table], Any], text: str) -> None:
+    table = tahoe.Table(str(tmp_path))
+    table.append(pa.table({"id": [1], "amount": [1.5]}))
+    with pytest.raises(DeltaError, match=text) as raised:
+        call(table)
+    assert isinstance(raised.value, InvalidPredicateError | DeltaDataError) or "column amount" in str(raised.value)
+
+
+def test_a_folder_without_a_log_is_not_said_to_have_one(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").touch()
+    with pytest.raises(NotADeltaTableError, match="it has no _delta_log with a commit or checkpoint"):
+        tahoe.Table(str(tmp_path)).to_arrow()

@@ -40,10 +40,13 @@ class DeltaError(Exception):
 
     def _suggest(self, name: str, known: Iterable[str]) -> None:
         """Begin the next step with the one of the known names that is like a name, if there is one."""
-        spelled = {each.lower(): each for each in known}
-        near = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.6)
+        whole = {each.lower(): each for each in known}
+        side = "".join(name.lower().rpartition(".")[:2])  # "source." of source.id: what is compared is the name behind it
+        ends = {each.removeprefix(side): spelled for each, spelled in whole.items() if each.startswith(side)}
+        end, candidates = (name.lower().removeprefix(side), ends) if ends else (name.lower(), whole)
+        near = difflib.get_close_matches(end, list(candidates), n=1, cutoff=0.6)
         if near:
-            self._begin(f"Did you mean {spelled[near[0]]}?")
+            self._begin(f"Did you mean {candidates[near[0]]}?")
 
     def suggesting(self, hint: str | None) -> Self:
         """The same error, with a hint about what was meant."""
@@ -53,8 +56,13 @@ class DeltaError(Exception):
 
     def _begin(self, hint: str) -> None:
         """Begin the next step with a hint."""
-        self.next_step = f"{hint} {self.todo.format(**self.parameters)}"
+        self.restate(f"{hint} {self.todo.format(**self.parameters)}")
+
+    def restate(self, next_step: str) -> Self:
+        """The same error, with another next step."""
+        self.next_step = next_step
         self.args = (self._text(),)
+        return self
 
     def _text(self) -> str:
         return f"[{self.condition}] {self.what.format(**self.parameters)} {self.next_step} SQLSTATE: {self.sqlstate}"
@@ -66,11 +74,11 @@ class DeltaError(Exception):
         return {name.split(".")[0].split("[")[0] for _, name, _, _ in used if name}
 
     def __reduce__(self) -> Any:
-        return (_rebuild, (type(self), self.parameters))
+        return (_rebuild, (type(self), self.parameters, self.next_step))
 
 
-def _rebuild(kind: type[DeltaError], parameters: dict[str, Any]) -> DeltaError:
-    return kind(**parameters)
+def _rebuild(kind: type[DeltaError], parameters: dict[str, Any], next_step: str) -> DeltaError:
+    return kind(**parameters).restate(next_step)
 
 
 class DeltaAnalysisError(DeltaError):

@@ -62,7 +62,7 @@ class InvalidOptionError(DeltaAnalysisError):
 class InvalidPredicateError(DeltaAnalysisError):
     condition = "DELTA_INVALID_PREDICATE"
     sqlstate = "42601"
-    what = "The predicate {predicate} cannot be used on {table}: {detail}."
+    what = "The expression {predicate} cannot be used on {table}: {detail}."
     todo = "Write it in SQL over the table's columns; docs/reference/filters.md lists the operators and functions that work without Spark."
 
 

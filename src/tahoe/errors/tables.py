@@ -33,7 +33,7 @@ class TableNameNotFoundError(TableNotFoundError):
 class NotADeltaTableError(DeltaAnalysisError):
     condition = "DELTA_MISSING_DELTA_TABLE"
     sqlstate = "42P01"
-    what = "{table} is not a Delta table: the folder exists, but its _delta_log has no commit or checkpoint."
+    what = "{table} is not a Delta table: the folder exists, but it has no _delta_log with a commit or checkpoint."
     todo = "Read it in its own format, or give the path of the folder that contains _delta_log."
 
 

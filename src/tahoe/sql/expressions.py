@@ -152,7 +152,7 @@ class ExpressionReader(NodeReader):
         if given.type == wanted:
             return given
         if isinstance(given, Value):
-            found = self.converted(given, wanted, node)
+            found = self.converted(given, wanted)
             if found is not None:
                 return found
         if isinstance(given.type, Struct | Array | Map) or isinstance(wanted, Struct | Array | Map):
@@ -161,14 +161,14 @@ class ExpressionReader(NodeReader):
             raise self.refuse(f"{sql_of(node)} has type {given.type}, which only Spark casts to STRING")
         return Call("cast", (given,), wanted, (self.zone,))
 
-    def converted(self, given: Value, wanted: DataType, node: Node) -> Value | None:
+    def converted(self, given: Value, wanted: DataType) -> Value | None:
         """A constant as an exact value of another type; None if it has none."""
         if given.value is None:
             return Value(None, wanted)
         literal = literal_of(given)
         if literal is None or wanted == STRING:
             return None
-        placed = self.placed(literal, wanted, sql_of(node))
+        placed = self.placed(literal, wanted)
         if placed is None or placed.beyond or not placed.exact:
             return None
         return Value(single_precision(placed.at) if wanted == FLOAT else placed.at, wanted)

@@ -255,16 +255,20 @@ class NodeReader:
             return Value("text", f"{literal.value:f}")
         raise self.refuse(f"{sql_of(node)} is not supported; write the string itself")
 
-    def placed(self, literal: Value, data_type: DataType, what: str) -> Placed | None:
-        """The position of a literal among the values of a type; None for NULL."""
+    def placed(self, literal: Value, data_type: DataType, what: str | None = None) -> Placed | None:
+        """The position of a literal among the values of a type, which is that of a column or an expression; None for NULL."""
         if literal.kind == "null":
             return None
+        the_type_of = "" if what is None else f", the type of {what}"
         try:
             found = place(literal, data_type, self.zone)
         except (ValueError, InvalidOperation, OverflowError) as error:
-            raise self.refuse(f"{_shown(literal.value)} is not a valid {data_type}, the type of {what}") from error
+            raise self.refuse(f"{_shown(literal.value)} is not a valid {data_type}{the_type_of}") from error
         if found is None:
-            raise self.refuse(f"{what} has type {data_type} and cannot be compared with the {literal.kind} {_shown(literal.value)}")
+            refused = f"the {literal.kind} {_shown(literal.value)}"
+            if what is None:
+                raise self.refuse(f"{refused} cannot be a value of type {data_type}")
+            raise self.refuse(f"{what} has type {data_type} and cannot be compared with {refused}")
         return found
 
 

@@ -12,7 +12,7 @@ import re
 import threading
 import traceback
 from collections import OrderedDict
-from typing import Any
+from typing import Any, Self
 
 import pyspark.errors
 from py4j.java_gateway import JavaClass, is_instance_of
@@ -263,13 +263,13 @@ def for_user(error: BaseException) -> BaseException:
     """The error as an exception that is also of the matching PySpark class, such as `AnalysisException`."""
     if not isinstance(error, DeltaError) or isinstance(error, _Both):
         return error
-    both = _as_both(type(error), error.parameters)
+    both = _as_both(type(error), error.parameters, error.next_step)
     both.__cause__, both.__traceback__ = error.__cause__, error.__traceback__
     return both
 
 
-def _as_both(kind: type[DeltaError], parameters: dict[str, Any]) -> BaseException:
-    return _both_of(kind)(**parameters)
+def _as_both(kind: type[DeltaError], parameters: dict[str, Any], next_step: str) -> BaseException:
+    return _both_of(kind)(**parameters).restate(next_step)
 
 
 _classes: dict[str, type[DeltaError]] = {}
@@ -286,18 +286,21 @@ def _both_of(kind: type[DeltaError]) -> type[DeltaError]:
 class _Both(DeltaError):
     """Implements the methods of PySpark's exceptions for our errors."""
 
-    _message: str  # set by PySpark's constructor, which follows in the MRO
-
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
-        self.args = (self._message,)
+        self.restate(self.next_step)  # PySpark's constructor, which follows in the MRO, leaves `args` empty
+
+    def restate(self, next_step: str) -> Self:
+        super().restate(next_step)
+        self._message = str(self.args[0])  # PySpark's
+        return self
 
     def __str__(self) -> str:
         return str(self.args[0])
 
     def __reduce__(self) -> Any:
         kind = type(self).__mro__[2]
-        return (_as_both, (kind, self.parameters))
+        return (_as_both, (kind, self.parameters, self.next_step))
 
     def getCondition(self) -> str:  # noqa: N802  PySpark's name
         return self.condition

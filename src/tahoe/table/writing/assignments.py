@@ -15,7 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, ExpressionFailedError, InvalidArgumentError
+from tahoe.errors import (
+    ColumnNotFoundError,
+    ConflictingAssignmentsError,
+    ExpressionFailedError,
+    InvalidArgumentError,
+    InvalidPredicateError,
+)
 from tahoe.protocol.evolution import check_fields
 from tahoe.protocol.expressions import Expression, Value
 from tahoe.protocol.names import parse_column_list
@@ -88,7 +94,10 @@ def parse_assignments(
         kind = own.resolve(path)[-1].type  # type: ignore[index]  # the path was found in the schema
         if isinstance(value, str):
             wanted = None if isinstance(kind, Struct | Array | Map) else kind
-            found[path] = Assignment(value, scope.parse(value, wanted))
+            try:
+                found[path] = Assignment(value, scope.parse(value, wanted))
+            except InvalidPredicateError as error:
+                raise error.suggesting(f"It is the new value of column {name}, of type {kind}.") from error.__cause__
             check_fields(found[path].value.type, kind, path, may_lack=may_lack, table=scope.table)
         else:
             found[path] = Assignment(repr(value), Value(_taken(name, value, kind, scope), kind))
