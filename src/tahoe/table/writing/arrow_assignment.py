@@ -14,7 +14,7 @@ from datetime import tzinfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import NotNullViolationError, SchemaMismatchError, UnsupportedOperationError
+from tahoe.errors import FieldsNotMergedError, NotNullViolationError, SchemaMismatchError, UnsupportedOperationError
 from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.partitions import may_be_stored_as_null
 from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, Array, DataType, Decimal, Field, Map, Struct
@@ -68,7 +68,7 @@ def _column(data: pa.Table, position: int | None, field: Field, into: _Into, *, 
         try:
             chunks = [_limited(_assigned(chunk, field.type, (field.name,), into), field, into.table) for chunk in given.chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise SchemaMismatchError(
+            raise (FieldsNotMergedError if into.keeps else SchemaMismatchError)(
                 table=into.table,
                 detail=f"column {field.name} is {given.type}, but {field.type} in the table ({error})",
                 remedy="Cast the column before the write; overwrite(..., overwrite_schema=True) replaces the columns of the table.",
