@@ -39,7 +39,7 @@ def main(master: str, folder: str) -> None:
     path = f"{folder}/t"
     rows = spark.range(0, 1000, 1, 4).selectExpr("id", "id % 2 as p", "named_struct('x', id) as s")
     rows.write.format("delta").option("delta.columnMapping.mode", "name").partitionBy("p").save(path)
-    spark.range(5).selectExpr("id", "0 as p", "null as s").write.format("delta").mode("append").save(path)
+    spark.range(5).selectExpr("id", "0L as p", "null as s").write.format("delta").mode("append").save(path)
 
     def answer() -> list[int]:
         frame = spark.read.format("delta").load(path).where("p = 0")
