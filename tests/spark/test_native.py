@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tahoe.errors import NativeEngineError, TextNotUtf8Error
 from tests.spark.foreign import mark
 
 pytestmark = [
@@ -164,3 +165,13 @@ def test_names_that_are_odd_in_urls(spark: SparkSession, path: str) -> None:
     query = f"select id, p, _metadata.file_path from delta.`{path}`"
     assert "CometNativeScan" in explained(spark.sql(query))
     assert rows(spark.sql(query)) == as_spark(spark, query)
+
+
+def test_text_that_is_not_utf_8_is_said_to_be_comets_limit(spark: SparkSession, path: str) -> None:
+    """Spark writes and reads such text. Where rows are shuffled, Comet does not say which file has it."""
+    spark.sql("select 1 as id, cast(X'ff41' as string) as s").write.format("delta").save(path)
+    read = f"from delta.`{path}`"
+    for error, query in ((TextNotUtf8Error, f"select id, hex(s) {read}"), (NativeEngineError, f"select s, count(*) {read} group by s")):
+        with pytest.raises(error, match=r"spark\.comet\.enabled"):
+            spark.sql(query).collect()
+        assert as_spark(spark, query)

@@ -68,7 +68,7 @@
     │   │   CorruptCompactedLogError, InvalidActionError, InvalidPathError, InvalidPartitionValueError; below the third CommitGoneError
     ├── DeltaDataError                a file does not match what the log says about it
     │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError; below the first ClonedFileMissingError,
-    │   │   below the last DeletionVectorMissingError
+    │   │   below the second TextNotUtf8Error, below the last DeletionVectorMissingError
     ├── DeltaConcurrentModificationException   a concurrent commit conflicts with this one
     │   ├── ConcurrentWriteException, MetadataChangedException, ProtocolChangedException, ConcurrentAppendException,
     │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException; below it
@@ -89,9 +89,9 @@
     │       ProgramWithoutPythonError, PythonOptionError, ClusterModeError
     └── DeltaSessionError             the Spark session cannot be used
         └── PySparkMissingError, NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError,
-            WriteFailedError, CommandCancelledError, ConnectServerError, ClientCallError; below the sixth UnfitValueError with
-            CastOverflowError, AssignedOverflowError, InvalidInputError, InvalidNumberError, InvalidTimeError, VariantCastError,
-            TextTooLongError
+            WriteFailedError, CommandCancelledError, ConnectServerError, ClientCallError, NativeEngineError; below the sixth
+            UnfitValueError with CastOverflowError, AssignedOverflowError, InvalidInputError, InvalidNumberError, InvalidTimeError,
+            VariantCastError, TextTooLongError
 
 Each class has a condition (the reference's name where it has one), an SQLSTATE, and two templates: what happened, and what to do next.
 Its keyword parameters are the names in the templates. Under Spark, an error is also an instance of a PySpark exception such as

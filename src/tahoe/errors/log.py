@@ -131,6 +131,13 @@ class InvalidDataFileError(DeltaDataError):
     todo = "Restore the file from a backup, or read a version without it."
 
 
+class TextNotUtf8Error(InvalidDataFileError):
+    condition = "DELTA_TEXT_NOT_UTF8"
+    sqlstate = "22029"
+    what = "{table}: the data file {file} has text that is not UTF-8, which Comet does not read: {detail}."
+    todo = "Read it with Spark's own engine: spark.conf.set('spark.comet.enabled', 'false'). A column of bytes has the type BINARY."
+
+
 class DeletionVectorError(DeltaDataError):
     condition = "DELTA_DELETION_VECTOR_INVALID"
     sqlstate = "XXKDS"

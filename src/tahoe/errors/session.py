@@ -74,6 +74,16 @@ class WriteFailedError(DeltaSessionError):
     todo = "The table was not changed; fix the cause and write again."
 
 
+class NativeEngineError(DeltaSessionError):
+    condition = "DELTA_NATIVE_ENGINE_FAILED"
+    sqlstate = "58030"
+    what = "Comet cannot run this query: {detail}."
+    todo = (
+        "Run it in Spark's own engine: spark.conf.set('spark.comet.enabled', 'false'). If Comet is short of memory, raise "
+        "spark.memory.offHeap.size in a new session."
+    )
+
+
 class UnfitValueError(WriteFailedError):
     """Base of the errors of a value that its column cannot hold."""
 

@@ -20,7 +20,15 @@ from pyspark import SparkContext
 from pyspark.errors import ParseException, StreamingQueryException
 from pyspark.errors.exceptions import captured
 
-from tahoe.errors import DataFileMissingError, DeltaDataError, DeltaError, InvalidDataFileError, StatementSyntaxError
+from tahoe.errors import (
+    DataFileMissingError,
+    DeltaDataError,
+    DeltaError,
+    InvalidDataFileError,
+    NativeEngineError,
+    StatementSyntaxError,
+    TextNotUtf8Error,
+)
 from tahoe.spark.jvm.gateway import JavaObject, java_error
 from tahoe.spark.jvm.table_cache import owner_of
 from tahoe.sql.grammar import parse
@@ -42,6 +50,9 @@ CONFLICTS_PACKAGE = "io.delta.exceptions."
 # Spark's exception class and condition for a file that it cannot read.
 SPARK_CLASS = "org.apache.spark.SparkException"
 UNREADABLE = "FAILED_READ_FILE"
+
+# What Comet says of a file with such text.
+NOT_UTF8 = "non UTF-8 data"
 
 # How many errors are kept. Spark may keep an exception as long as a query and raise it again; if the error is no longer kept, the user gets
 # the message only.
@@ -212,21 +223,27 @@ def _ours(exception: JavaObject) -> BaseException | None:
     return None
 
 
+def _first_line(message: object) -> str:
+    return str(message).splitlines()[0].rstrip(".")
+
+
 def _data_error(exception: JavaObject) -> DeltaError | None:
     """Our error for a data file that Spark cannot read; None for another failure, or a file that belongs to no cached table."""
     condition = exception.getCondition()
     if condition is None or not condition.startswith(UNREADABLE):
         return None
     file = str(exception.getMessageParameters().get("path"))
+    cause = exception.getCause()
+    detail = _first_line(exception.getMessage() if cause is None or cause.getMessage() is None else cause.getMessage())
+    if not file:  # Comet's shuffle does not know which file it reads
+        return NativeEngineError(detail=detail)
     found = owner_of(file)
     if found is None:
         return None
     url, version = found
     if condition == UNREADABLE + ".FILE_NOT_EXIST":
         return DataFileMissingError.of(table=url, file=file, version=version)
-    cause = exception.getCause()
-    detail = str(exception.getMessage() if cause is None or cause.getMessage() is None else cause.getMessage())
-    return InvalidDataFileError(table=url, file=file, detail=detail.splitlines()[0].rstrip("."))
+    return (TextNotUtf8Error if NOT_UTF8 in detail else InvalidDataFileError)(table=url, file=file, detail=detail)
 
 
 # --- Spark's own errors
