@@ -168,7 +168,7 @@ def test_erase_asks_tells_what_ends_and_proves_it(tmp_path):
     given = ["erase", str(tmp_path), "--where", "id = 2"]
     refused = CliRunner().invoke(cli.app, given, input="n\n")
     assert refused.exit_code == 1
-    assert "versions 0 to 0 can no longer be read" in refused.output
+    assert "version 0 can no longer be read" in refused.output
     assert table.count() == 2
     planned = run(*given, "--dry-run")
     assert "rows to erase" in planned.output

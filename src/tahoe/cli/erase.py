@@ -48,7 +48,9 @@ def erase(
             if dry_run:
                 _print_plan(plan, as_json=as_json)
                 return
-            lost = f"versions {plan.oldest_version} to {plan.version} can no longer be read, and nothing brings the rows back"
+            oldest, newest = plan.oldest_version, plan.version
+            versions = f"version {newest}" if oldest == newest else f"versions {oldest} to {newest}"
+            lost = f"{versions} can no longer be read, and nothing brings the rows back"
             typer.confirm(f"Erase {counted(plan.rows, 'row')} of {table.url}? Afterwards {lost}", abort=True, err=True)
         report = table.erase(where, search=search or (), retention_check=not no_retention_check, progress=_tell)
     if as_json:
