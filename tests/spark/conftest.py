@@ -51,7 +51,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(autouse=True)
 def _reader(request: pytest.FixtureRequest) -> None:
     if os.environ.get("TAHOE_NATIVE") and request.node.get_closest_marker("sparks_reader"):
-        pytest.skip("looks at Spark's own Parquet reader, and files are read natively")
+        pytest.skip("looks at plans or figures of Spark's own engine, and plans run natively")
 
 
 @pytest.fixture

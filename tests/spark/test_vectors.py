@@ -152,6 +152,7 @@ def unadapted(spark):
     spark.conf.unset("spark.sql.adaptive.enabled")
 
 
+@pytest.mark.sparks_reader
 @pytest.mark.usefixtures("unadapted")
 @pytest.mark.parametrize(("kept_in", "reused"), [("array", "ReusedSubquery"), ("bitmaps", "ReusedExchange")])
 def test_what_is_sent_is_reused(spark, monkeypatch, kept_in, reused):
@@ -161,6 +162,7 @@ def test_what_is_sent_is_reused(spark, monkeypatch, kept_in, reused):
     assert reused in executed(spark.sql("select s, sum(id) from t group by s union all select s, sum(d) from t group by s"))
 
 
+@pytest.mark.sparks_reader
 @pytest.mark.usefixtures("unadapted")
 def test_files_without_a_vector_take_a_branch_of_their_own(spark):
     assert executed(spark.sql("select sum(id) from t")).count("FileScan parquet") == 2
@@ -228,6 +230,7 @@ def test_past_the_array_bitmaps_are_joined(spark, tables, monkeypatch):
     same(spark, "select * from {t} x join {t} y using (id)")
 
 
+@pytest.mark.sparks_reader
 def test_past_the_broadcast_a_function_in_the_executors_answers(spark, tables, monkeypatch):
     monkeypatch.setattr(deletion_vectors, "BROADCAST_BYTES_MAX", deletion_vectors.CHUNK_BYTES)
     monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
