@@ -184,11 +184,15 @@ def configure(
         spark_session_builder._options = options | settings_of_native(options, native) if native else options
         spark = enable(make())
         if native:
-            warn_if_not_native(spark)
+            warn_if_not_native(spark, native)
         return spark
 
     spark_session_builder.getOrCreate = get_or_create  # type: ignore[method-assign]
     return spark_session_builder
+
+
+def _jar(native: bool | str) -> str | None:
+    return native if isinstance(native, str) else None
 
 
 def settings_of_native(settings: Mapping[str, Any], native: bool | str = True) -> dict[str, str]:
@@ -197,16 +201,15 @@ def settings_of_native(settings: Mapping[str, Any], native: bool | str = True) -
     Args:
         native: see `configure`.
     """
-    jar = native if isinstance(native, str) else None
-    reason = obstacle(pyspark.__version__, jar)
+    reason = obstacle(pyspark.__version__, _jar(native))
     if reason is not None:
         warnings.warn(reason, stacklevel=3)
         return {}
     named = {name: str(value) for name, value in settings.items()}
-    return native_settings(named, pyspark.__version__, os.path.join(_find_spark_home(), "jars"), jar)
+    return native_settings(named, pyspark.__version__, os.path.join(_find_spark_home(), "jars"), _jar(native))
 
 
-def warn_if_not_native(spark: SparkSession) -> None:
-    """Warn if Comet was wanted, could run with this Spark, and does not."""
-    if obstacle(pyspark.__version__) is None and not is_connect(spark) and not runs_natively(Gateway(spark)):
+def warn_if_not_native(spark: SparkSession, native: bool | str = True) -> None:
+    """Warn if Comet was wanted, nothing was known to stand against it, and it does not run."""
+    if obstacle(pyspark.__version__, _jar(native)) is None and not is_connect(spark) and not runs_natively(Gateway(spark)):
         warnings.warn(NOT_NATIVE, stacklevel=3)

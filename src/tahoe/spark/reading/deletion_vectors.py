@@ -263,7 +263,7 @@ def _marks_of(reader: Reader, vectors: Sequence[Marked]) -> DataFrame | None:
     if sum(marked.vector.cardinality for marked in vectors) > MARKS_MAX:
         return None
     spark = reader.gateway.spark
-    key = ("marks", *_identity(reader, vectors))
+    key = _identity(reader, vectors)
     known = _marks.get(key)
     if known is not None:
         return known

@@ -238,7 +238,7 @@ def _contents(change: Transition, files: FileChange) -> Iterator[Finding]:
 
     A clone of a folder of Parquet files, or of an Iceberg table, says what its source is by now.
     """
-    if _operation(change) == _CLONE:
+    if _clones_no_delta_table(change):
         return
     for before, after in files.replaced:
         differs = [
@@ -252,6 +252,12 @@ def _contents(change: Transition, files: FileChange) -> Iterator[Finding]:
         if differs:
             detail = f"{_commit(change)} adds {after.path} again, which was live, with other {' and '.join(differs)}"
             yield _illegal(change, detail)
+
+
+def _clones_no_delta_table(change: Transition) -> bool:
+    parameters = change.info.fields.get("operationParameters") if change.info is not None else None
+    source = parameters.get("source") if isinstance(parameters, dict) else None
+    return _operation(change) == _CLONE and str(source).startswith(("parquet.", "iceberg."))
 
 
 def _partitioning(change: Transition) -> Iterator[Finding]:
