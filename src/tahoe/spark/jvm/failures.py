@@ -224,7 +224,7 @@ def _ours(exception: JavaObject) -> BaseException | None:
 
 
 def _first_line(message: object) -> str:
-    return str(message).splitlines()[0].rstrip(".")
+    return str(message).partition("\n")[0].rstrip(".\r")
 
 
 def _data_error(exception: JavaObject) -> DeltaError | None:

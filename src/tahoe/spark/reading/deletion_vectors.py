@@ -37,7 +37,7 @@ from tahoe.spark.reading.metadata_columns import Output
 from tahoe.spark.reading.scan import FILE_NUMBER, Reader, marked_files, unmarked_files
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.loaders import LOADERS
+from tahoe.table.log.loaders import LOADERS, load_all
 from tahoe.table.reading.scan import Scan
 
 # The number of rows of one file that a bitmap covers.
@@ -267,9 +267,8 @@ def _marks_of(reader: Reader, vectors: Sequence[Marked]) -> DataFrame | None:
     known = _marks.get(key)
     if known is not None:
         return known
-    with ThreadPoolExecutor(LOADERS) as loaders:
-        loaded = loaders.map(lambda marked: load_deletion_vector(reader.snapshot.log, marked.vector, marked.url), vectors)
-        keys = np.concatenate([(np.int64(number) << FILE_BITS) | rows for number, rows in enumerate(loaded)])
+    loaded = load_all(lambda marked: load_deletion_vector(reader.snapshot.log, marked.vector, marked.url), vectors)
+    keys = np.concatenate([(np.int64(number) << FILE_BITS) | rows for number, rows in enumerate(loaded)])
     return _marks.put(key, local_rows(spark, pa.table({KEY: keys}), StructType([StructField(KEY, LongType(), False)])))
 
 
@@ -280,9 +279,8 @@ def _for_workers(log: Log, vectors: Sequence[Marked]) -> Sequence[Marked]:
     """The vectors in a form that workers can load. Vectors in a `HadoopStore`, which only the driver can read, become inline vectors."""
     if not isinstance(log.env.store, HadoopStore):
         return vectors
-    with ThreadPoolExecutor(LOADERS) as loaders:
-        loaded = loaders.map(lambda marked: inline_descriptor(load_deletion_vector(log, marked.vector, marked.url)), vectors)
-        return [Marked(vector, marked.url) for vector, marked in zip(loaded, vectors, strict=True)]
+    loaded = load_all(lambda marked: inline_descriptor(load_deletion_vector(log, marked.vector, marked.url)), vectors)
+    return [Marked(vector, marked.url) for vector, marked in zip(loaded, vectors, strict=True)]
 
 
 def _loading_function(log: Log, vectors: Sequence[Marked]) -> Callable[[Column, Column], Column]:
