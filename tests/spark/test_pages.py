@@ -1,6 +1,6 @@
 """The code of the site's pages does what they say: each block runs, in the order of its page, and prints the output that is shown below it.
 
-A page starts from nothing but `tahoe` and `spark`; `/data` is a folder of the test. `<!-- invisible-code-block: python ... -->` is
+A page starts from nothing but `spark`; `/data` is a folder of the test. `<!-- invisible-code-block: python ... -->` is
 code that a page needs and does not show. `<!-- not run here: WHY -->` before a block says what runs it instead.
 """
 
@@ -19,7 +19,6 @@ from sybil import Document, Example, Region, Sybil
 from sybil.parsers.myst import CodeBlockParser
 from typer.testing import CliRunner
 
-import tahoe
 from tahoe.cli import app
 from tests.sample import SETTINGS_OF_SPARK
 
@@ -98,6 +97,6 @@ def test_a_page_does_what_it_says(spark: SparkSession, page: Path, tmp_path: Pat
     for setting, value in SETTINGS_OF_SPARK.items():
         session.conf.set(setting, value)
     document = SYBIL.parse(page)
-    document.namespace.update({"tahoe": tahoe, "spark": session, "folder": tmp_path, "__name__": "page"})
+    document.namespace.update({"spark": session, "folder": tmp_path, "__name__": "page"})
     for example in document.examples():
         example.evaluate()

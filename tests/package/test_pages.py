@@ -1,0 +1,59 @@
+"""Whoever copies a page's blocks of Python in their order has every name that they use. `tests/spark/test_pages.py` runs the blocks."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^ *```python\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+PAGES = {
+    page.relative_to(ROOT).as_posix(): blocks
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if (blocks := [textwrap.dedent(block) for block in BLOCK.findall(page.read_text(encoding="utf-8"))])
+}
+GIVEN = {*dir(builtins), "spark"}  # `spark` is the session of the reader's notebook or program
+
+
+def bound(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                yield name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.alias(name=module, asname=name):
+                yield name or module.split(".")[0]
+
+
+def used(tree: ast.AST) -> Iterator[str]:
+    return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+
+
+def is_endless(block: str) -> bool:
+    """Whether a block starts a query that does not end by itself."""
+    return bool(re.search(r"\.(start|toTable)\(", block)) and "availableNow" not in block
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_imports_what_its_blocks_use(page: str) -> None:
+    """A reader would meet a NameError: the test that runs the page may have had the name from an invisible block."""
+    names = set(GIVEN)
+    for block in PAGES[page]:
+        tree = ast.parse(block)
+        names |= set(bound(tree))
+        assert set(used(tree)) <= names, block
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_ends_the_queries_that_it_starts(page: str) -> None:
+    """A reader's session would go on with a query that the page has forgotten."""
+    for number, block in enumerate(PAGES[page]):
+        following = "".join(PAGES[page][number:])
+        assert not is_endless(block) or ".stop()" in following or ".awaitTermination()" in following, block
