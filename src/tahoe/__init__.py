@@ -68,6 +68,14 @@ def __getattr__(name: str) -> _Any:
         return getattr(_import_module(_FOUND_IN[name]), name)
     if name in _MODULES:
         return _import_module(f"tahoe.{name}")
+    instead = _import_module("tahoe.table.other_names").MODULE.get(name)
+    if instead is not None:
+        is_import = _sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"  # it would hide the reason of an AttributeError
+        raise (
+            errors.UnknownImportError(name=name, instead=instead)
+            if is_import
+            else errors.UnknownNameError(owner="tahoe", name=name, instead=instead)
+        )
     raise AttributeError(f"module 'tahoe' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])  # Python suggests another
 
 

@@ -78,6 +78,8 @@ def test_an_error_about_a_table_names_it(error):
         | errors.DeltaProgramError
         | errors.ExpressionFailedError
         | errors.CalledOnClassError
+        | errors.UnknownNameError
+        | errors.UnknownImportError
     )
     if not issubclass(error, without):
         assert error.parameter_names() & {"table", "location", "schemaTrackingLocation"}

@@ -38,6 +38,8 @@
     │   │   UnknownFeaturePropertyError, ManifestPropertyError
     │   ├── InvalidArgumentError          a method was called with an invalid argument
     │   ├── UnknownArgumentError          a method was called with an argument that it does not have
+    │   ├── MissingArgumentError          a method was called without an argument that it needs
+    │   ├── UnknownNameError, UnknownImportError   a name of another library for Delta tables, which has another name here
     │   ├── SurplusArgumentError          a method was called with more arguments by position than it takes
     │   ├── CalledOnClassError            a method of an object was called on its class
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError, VacuumPartitionError

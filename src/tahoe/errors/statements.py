@@ -41,6 +41,34 @@ class SurplusArgumentError(DeltaAnalysisError, TypeError):
     todo = "{remedy}"
 
 
+class MissingArgumentError(DeltaAnalysisError, TypeError):
+    """A method was called without an argument that has no default. As in Python, it is a `TypeError`."""
+
+    condition = "DELTA_MISSING_ARGUMENT"
+    sqlstate = "22023"
+    pyspark_class = "IllegalArgumentException"
+    what = "{table}: {method}() needs {missing}."
+    todo = "Write {call}."
+
+
+class UnknownNameError(DeltaAnalysisError, AttributeError):
+    """An object or the module has no such name, but another library for Delta tables has. As in Python, it is an `AttributeError`."""
+
+    condition = "DELTA_UNKNOWN_NAME"
+    sqlstate = "42000"
+    what = "{owner} has no {name}."
+    todo = "In tahoe: {instead}."
+
+
+class UnknownImportError(DeltaAnalysisError, ImportError):
+    """A name that only another library has was imported from tahoe. As in Python, it is an `ImportError`."""
+
+    condition = "DELTA_UNKNOWN_IMPORT"
+    sqlstate = "42000"
+    what = "{name} cannot be imported from tahoe."
+    todo = "In tahoe: {instead}."
+
+
 class CalledOnClassError(DeltaAnalysisError, TypeError):
     """A method of an object was called on its class."""
 

@@ -1,17 +1,18 @@
-"""What a wrong call of a public method probably meant: methods called on a class, surplus and unknown arguments.
+"""What a wrong call of a public method probably meant: names of other libraries, methods called on a class, arguments that do not fit.
 
-Knows only signatures. The rules for values are in `arguments`.
+Knows only names and signatures. The rules for values are in `arguments`.
 """
 
 from __future__ import annotations
 
 import inspect
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from types import FunctionType
-from typing import Any, TypeVar
+from types import FunctionType, MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tahoe.errors import CalledOnClassError, SurplusArgumentError, UnknownArgumentError
+from tahoe.errors import CalledOnClassError, MissingArgumentError, SurplusArgumentError, UnknownArgumentError, UnknownNameError
 
 Class = TypeVar("Class", bound=type)
 
@@ -36,23 +37,97 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "table_uri": ("location", "target"),
 }
 
+_OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
 # So many methods are named that have an argument.
 _NAMED_MAX = 3
 
 
-def of_objects(example: str) -> Callable[[Class], Class]:
+class OtherNames(ABCMeta):
+    """The class of classes that tell other libraries' names also of the class itself, as in `Table.is_deltatable(path)`.
+
+    It is that of abstract classes, so that a user's class may be both.
+    """
+
+    if not TYPE_CHECKING:  # type checkers tell names that do not exist
+
+        def __getattr__(cls, name: str) -> Any:
+            raise getattr(cls, "_unknown_name", _no_name)(cls, name)
+
+
+def of_objects(
+    example: str, names: Mapping[str, str] = MappingProxyType({}), beside: Mapping[str, type] = MappingProxyType({})
+) -> Callable[[Class], Class]:
     """Refuse calls of a class's public methods on the class, such as `Table.create("/data/t", schema)`, and say what to write.
+
+    So are names that the class does not have, if another library has them, or an object that is reached from here.
 
     Args:
         example: an expression that makes such an object.
+        names: what is written in the place of other libraries' names; `optimize.compact` is a name of a method.
+        beside: the classes of objects that are reached from an object of this class, by the expressions for them.
     """
 
     def decorate(owner: Class) -> Class:
         for name, method in _methods(owner):
             setattr(owner, name, _on_objects(owner, name, method, example))
+        for name, instead in names.items():
+            method_name, _, of_method = name.partition(".")
+            if of_method:
+                setattr(getattr(owner, method_name), of_method, _refusal(owner, name, instead))
+
+        def unknown(asked: Any, name: str) -> AttributeError:
+            instead = _instead(owner, name, names, beside)
+            return _no_name(asked, name) if instead is None else UnknownNameError(owner=owner.__name__, name=name, instead=instead)
+
+        def of_object(self: Any, name: str) -> Any:
+            if hasattr(type(self), name):  # a property that failed: its error is the one to tell
+                return object.__getattribute__(self, name)
+            raise unknown(self, name)
+
+        owner._unknown_name = staticmethod(unknown)  # type: ignore[attr-defined]
+        owner.__getattr__ = of_object  # type: ignore[attr-defined]
         return owner
 
     return decorate
+
+
+def _instead(owner: type, name: str, names: Mapping[str, str], beside: Mapping[str, type]) -> str | None:
+    """What is written in the place of a name that a class does not have."""
+    if name.startswith("_"):
+        return None
+    if name in names:
+        return names[name]
+    same = next((each for each in dir(owner) if not each.startswith("_") and _squeezed(each) == _squeezed(name)), None)
+    if same is not None:
+        return f"{same}{_arguments(owner, same)}"
+    reached = (expression for expression, other in beside.items() if name in (*dir(other), *getattr(other, "__dataclass_fields__", ())))
+    expression = next(reached, None)
+    return None if expression is None else f"{expression}.{name}{_arguments(beside[expression], name)}"
+
+
+def _arguments(owner: type, name: str) -> str:
+    """How an attribute of a class is called: with the arguments that it needs, or not at all."""
+    method = inspect.getattr_static(owner, name, None)
+    return f"({Signature(method).needed})" if isinstance(method, FunctionType) else ""
+
+
+def _squeezed(name: str) -> str:
+    """A name as it is in `camelCase` and in `snake_case`."""
+    return name.replace("_", "").lower()
+
+
+def _no_name(asked: object, name: str) -> AttributeError:
+    """Python's own error, to which Python adds a name that is spelled alike."""
+    told = f"type object {asked.__name__!r}" if isinstance(asked, type) else f"{type(asked).__name__!r} object"
+    return AttributeError(f"{told} has no attribute {name!r}", name=name, obj=asked)
+
+
+def _refusal(owner: type, name: str, instead: str) -> Callable[..., Any]:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise UnknownNameError(owner=owner.__name__, name=name, instead=instead)
+
+    return refused
 
 
 def _methods(owner: type) -> Iterator[tuple[str, FunctionType]]:
@@ -85,7 +160,7 @@ class Signature:
         self._names = [parameter.name for parameter in self.parameters]
         self._is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in self.parameters)
         self._is_long = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in self.parameters)
-        self.needed = ", ".join(p.name for p in self.parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD)
+        self.needed = ", ".join(p.name for p in self.parameters if p.default is p.empty and p.kind not in _OPEN)
         self._by_position = [p.name for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
     def check(self, owner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -93,6 +168,7 @@ class Signature:
         Raises:
             SurplusArgumentError: more arguments by position than the method takes.
             UnknownArgumentError: an argument by a name that the method does not have.
+            MissingArgumentError: an argument that has no default was not given.
         """
         called = type(owner).__name__ if self._method.__name__ == "__init__" else self._method.__name__
         if len(args) > len(self._by_position) and not self._is_long:
@@ -113,6 +189,10 @@ class Signature:
                 hint = f"Did you mean {known}?" if known else self._method_meant(owner, value)
                 is_near = unknown.next_step != unknown.todo  # it suggests an argument that is spelled alike
                 raise unknown.suggesting(hint if hint or is_near else _methods_with(type(owner), name))
+        missing = [p.name for p in self.parameters[len(args) :] if p.name not in kwargs and p.default is p.empty and p.kind not in _OPEN]
+        if missing:
+            call = f"{called}({self.needed})"
+            raise MissingArgumentError(table=table_told(owner), method=called, missing=", ".join(missing), call=call)
 
     def _method_meant(self, owner: Any, value: Any) -> str | None:
         """A hint, if a value is the name of a method, such as "overwrite"."""

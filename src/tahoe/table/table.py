@@ -27,7 +27,7 @@ from tahoe.table.arguments import (
     takes,
 )
 from tahoe.table.arrow.given_rows import ArrowStream
-from tahoe.table.calls import of_objects
+from tahoe.table.calls import OtherNames, of_objects
 from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.maintenance.clustering import OrderRequest
 from tahoe.table.maintenance.compaction import CompactionSettings
@@ -36,14 +36,25 @@ from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, op
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
 from tahoe.table.maintenance.table_rows import TableRows
 from tahoe.table.maintenance.vacuum import VacuumReport, VacuumRequest, vacuum
+from tahoe.table.other_names import TABLE
+from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.report.report import TableReport, report
 from tahoe.table.verify.file_repairs import UnreadableVectors
 from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
 from tahoe.table.writing.feature_drop import drop_feature
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
-@of_objects('Table("/data/t")')
-class Table(TableRows):
+@of_objects(
+    'Table("/data/t")',
+    names=TABLE,
+    beside={
+        "with table.transaction() as changes: changes": TransactionBuilder,
+        "table.snapshot()": Snapshot,
+        "table.inspect": Inspector,
+    },
+)
+class Table(TableRows, metaclass=OtherNames):
     """A Delta table at a location. Nothing is read before the first call, and every call sees the newest version.
 
     Args:

@@ -41,7 +41,8 @@ from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.layout.auto_compaction import writing_command
 from tahoe.table.arguments import FLAG, LOCATION, SHARE, TEXT, TEXTS, Rule
 from tahoe.table.arrow.given_rows import Unfit
-from tahoe.table.calls import of_objects
+from tahoe.table.calls import OtherNames, Signature, of_objects
+from tahoe.table.other_names import DELTA_TABLE
 from tahoe.table.table import Table
 
 M = TypeVar("M", bound=Callable[..., Any])
@@ -53,7 +54,16 @@ def _session_only(value: Any) -> Any:
     return value
 
 
+def _opened(value: Any) -> Any:
+    if not isinstance(value, Table):
+        raise Unfit
+    return value
+
+
 SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Pass the session that was passed to tahoe.enable.")
+OPENED = Rule(  # whoever knows deltalake writes DeltaTable(path)
+    expected="a tahoe.Table", clean=_opened, remedy="Write DeltaTable.forPath(spark, path), or tahoe.Table(path) without Spark."
+)
 
 # The columns of what `reorg` returns.
 _PURGED = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
@@ -62,8 +72,13 @@ _PURGED = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded
 def _or_remote(method: M) -> M:
     """A method of the class, or that of the class for clients, if the session is a client of a server that has tahoe."""
 
+    signature = Signature(method)
+
     @functools.wraps(method)
     def called(cls: Any, sparkSession: Any = None, *arguments: Any, **named: Any) -> Any:
+        if isinstance(sparkSession, str):  # a call without the session
+            _check_session(sparkSession)
+        raising_for_user(lambda: signature.check(cls, (sparkSession, *arguments), named))
         session = SparkSession.getActiveSession() if sparkSession is None else sparkSession
         if is_served(session):
             from tahoe.spark.api.connect_conflicts import know_conflicts  # noqa: PLC0415 - needs grpc
@@ -76,15 +91,15 @@ def _or_remote(method: M) -> M:
     return called  # type: ignore[return-value]
 
 
-@of_objects('DeltaTable.forPath(spark, "/data/t")')
-class DeltaTable(DeltaTableLifecycle):
+@of_objects('DeltaTable.forPath(spark, "/data/t")', names=DELTA_TABLE, beside={"table.toDF()": DataFrame, "tahoe.Table(path)": Table})
+class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
     """A Delta table in a Spark session. Every call sees the newest version.
 
     Created by `forPath`, `forName`, and the builder's `execute`.
     """
 
-    def __init__(self, spark: SparkSession, table: Table, *, name: str | None = None, alias: str | None = None) -> None:
-        self._handle = TableHandle(spark=spark, table=table, name=name, alias=alias)
+    def __init__(self, spark: SparkSession, table: Table | None = None, *, name: str | None = None, alias: str | None = None) -> None:
+        self._handle = TableHandle(spark=spark, table=_taken(OPENED, table, "table", "DeltaTable"), name=name, alias=alias)
 
     def __repr__(self) -> str:
         alias = self._handle.alias

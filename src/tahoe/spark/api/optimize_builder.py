@@ -18,9 +18,10 @@ from tahoe.spark.layout.optimize import Optimize, add_filters, compact, purge
 from tahoe.spark.layout.optimize_metrics import LAYOUT, optimized_row
 from tahoe.table.calls import of_objects
 from tahoe.table.maintenance.optimize import OptimizeReport
+from tahoe.table.other_names import OPTIMIZE_BUILDER
 
 
-@of_objects("table.optimize()")
+@of_objects("table.optimize()", names=OPTIMIZE_BUILDER)
 class DeltaOptimizeBuilder:
     """A builder of an OPTIMIZE: which files it rewrites, and how. Created by `DeltaTable.optimize`."""
 

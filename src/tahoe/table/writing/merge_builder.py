@@ -8,11 +8,12 @@ from typing import Any
 
 from tahoe.table.arguments import SET, TEXT, takes
 from tahoe.table.calls import of_objects
+from tahoe.table.other_names import MERGE_BUILDER
 from tahoe.table.writing.merge import Clause, MergeRequest
 from tahoe.table.writing.row_changes import ChangedRows
 
 
-@of_objects('table.merge(rows, on="id")')
+@of_objects('table.merge(rows, on="id")', names=MERGE_BUILDER)
 class MergeBuilder:
     """A MERGE in preparation, made by `Table.merge`; `execute` runs it.
 
