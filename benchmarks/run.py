@@ -37,6 +37,7 @@ QUESTIONS = (
     "zorder",
     "compaction",
     "compaction_beside_writers",
+    "beside_a_writer",
     "file_sizes",
     "streams",
     "vacuum",
