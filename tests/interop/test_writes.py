@@ -194,7 +194,12 @@ class Outcome:
 
     def is_like(self, other: Outcome) -> bool:
         same_state = None in (self.sqlstate, other.sqlstate) or self.sqlstate == other.sqlstate
-        return (self.condition, self.stored) == (other.condition, other.stored) and same_state
+        return (_without_suggestion(self.condition), self.stored) == (_without_suggestion(other.condition), other.stored) and same_state
+
+
+def _without_suggestion(condition: str) -> str:
+    """The condition of a cast that Spark does not make, without what it suggests: the reference asks it in ANSI mode in some ways only."""
+    return "DATATYPE_MISMATCH.CAST" if condition.startswith("DATATYPE_MISMATCH.CAST_WITH") else condition
 
 
 class Templates:
@@ -292,8 +297,8 @@ def outcome_without_spark(write: Write, rows: pa.Table, path: Path) -> Outcome:
 
 def keeps_the_value(rows: pa.Table, path: Path) -> bool:
     """Whether the table has the value of the data, whatever its type is there."""
-    stored, data = Table(path).snapshot().to_arrow().column("c").combine_chunks(), rows.column("c").combine_chunks()
-    return stored.filter(stored.is_valid()).cast(data.type).equals(data.filter(data.is_valid()))
+    stored = Table(path).snapshot().to_arrow(filter="id = 2").column("c").combine_chunks()
+    return stored.cast(rows.column("c").type).equals(rows.column("c").combine_chunks())
 
 
 @pytest.mark.parametrize("way", METHODS)
@@ -359,11 +364,46 @@ MEANT: Sequence[Difference] = (
         way="insertInto",
         mode="overwriteSchema",
     ),
+    *(
+        Difference(why="a struct may lack fields by name, as it may by path", theirs=theirs, ours=ours, way=way)
+        for way in ("INSERT BY NAME", "INSERT (columns)")
+        for theirs, ours in (
+            ("DELTA_INSERT_COLUMN_ARITY_MISMATCH", ""),
+            ("DELTA_INSERT_COLUMN_ARITY_MISMATCH", "DELTA_MISSING_NOT_NULL_COLUMN_VALUE"),
+            ("DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION", ""),
+        )
+    ),
+    *(
+        Difference(
+            why="the reference tells of any broken rule as of rows outside of the predicate",
+            theirs="DELTA_REPLACE_WHERE_MISMATCH",
+            ours=ours,
+        )
+        for ours in (
+            "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+            "DELTA_MISSING_NOT_NULL_COLUMN_VALUE",
+            "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+            "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+        )
+    ),
     Difference(
-        why="a struct may lack fields by name, as it may by path",
-        theirs="DELTA_INSERT_COLUMN_ARITY_MISMATCH",
+        why="a column of nulls only is a column of the data", theirs="DELTA_NON_PARTITION_COLUMN_ABSENT", ours="", way="save dynamic"
+    ),
+    Difference(
+        why="a type that only an overwrite brings may turn on its feature, as another overwrite may",
+        theirs="DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT",
         ours="",
-        way="INSERT BY NAME",
+        way="writeTo overwrite",
+    ),
+    *(
+        Difference(why="DeltaTable.update has the conditions of UPDATE", theirs=theirs, ours=ours, way="DeltaTable.update")
+        for theirs, ours in (
+            ("DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION", "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"),
+            ("NOT_NULL_ASSERT_VIOLATION", "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"),
+            ("EXCEED_LIMIT_LENGTH", "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"),
+            ("CAST_OVERFLOW", "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"),
+            ("NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION", "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"),
+        )
     ),
     Difference(
         why="one condition for a struct with too few fields, wherever it is",
@@ -371,11 +411,14 @@ MEANT: Sequence[Difference] = (
         ours="DELTA_INSERT_COLUMN_ARITY_MISMATCH",
         about="a field less in an array",
     ),
-    Difference(
-        why="the reference tells of a value that does not fit only that a task failed",
-        theirs="STREAM_FAILED",
-        ours="CAST_OVERFLOW_IN_TABLE_INSERT",
-        way="stream",
+    *(
+        Difference(
+            why="the reference tells of a value that does not fit only that a task failed",
+            theirs="STREAM_FAILED",
+            ours=ours,
+            way="stream",
+        )
+        for ours in ("CAST_OVERFLOW_IN_TABLE_INSERT", "CAST_INVALID_INPUT")
     ),
     Difference(why="an internal error of the reference", theirs="INTERNAL_ERROR", ours=None, way="MERGE"),
     *(
@@ -384,6 +427,7 @@ MEANT: Sequence[Difference] = (
             ("UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE", "INTERVAL"),
             ("UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE", "an interval"),
             ("DELTA_FAILED_TO_MERGE_FIELDS", "a collation"),
+            ("DELTA_FAILED_TO_MERGE_FIELDS", "INTERVAL"),
         )
     ),
     Difference(

@@ -12,11 +12,13 @@
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
     │   │   InvalidChangeRangeError, ChangesNotRecordedError,
     │   │   IncompatibleChangesError; below it IncompatibleChangeDataError
-    │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError,
+    │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError,
+    │   │   ColumnNotFoundError with UnresolvedMergeColumnError below it,
     │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError; below the first FieldsNotMergedError,
     │   │   PartitionMismatchError,
     │   │   ConstraintTypeMismatchError, GeneratedColumnTypeMismatchError, ColumnCountMismatchError, StructMismatchError,
-    │   │   MissingNotNullColumnError, NoCastError, NoCastButFunctionError, NoCastButSettingError, NoSafeCastError,
+    │   │   MissingNotNullColumnError with MissingInsertColumnError below it,
+    │   │   NoCastError, NoCastButFunctionError, NoCastButSettingError, NoSafeCastError,
     │   │   ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError, NoColumnsError
     │   ├── ColumnChangeError; below it NewColumnNotNullError, DefaultOfNewColumnError, ParentNotStructError,
     │   │   RenameColumnUnsupportedError, DropColumnUnsupportedError, DropPartitionColumnError, DropLastFieldError,

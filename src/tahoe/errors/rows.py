@@ -44,6 +44,11 @@ class MissingNotNullColumnError(SchemaMismatchError):
     sqlstate = "23502"
 
 
+class MissingInsertColumnError(MissingNotNullColumnError):
+    condition = "DELTA_INSERT_COLUMN_MISMATCH"
+    sqlstate = "42802"
+
+
 class NoCastError(SchemaMismatchError):
     condition = "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION"
     sqlstate = "42K09"
@@ -97,6 +102,11 @@ class ColumnNotFoundError(DeltaAnalysisError):
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
         self._suggest(str(parameters["column"]), str(parameters["columns"]).split(", "))
+
+
+class UnresolvedMergeColumnError(ColumnNotFoundError):
+    condition = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+    sqlstate = "42601"
 
 
 class PartitionMismatchError(SchemaMismatchError):

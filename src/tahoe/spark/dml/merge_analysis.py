@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
-from tahoe.errors import InvalidMergeError
+from tahoe.errors import InvalidMergeError, UnresolvedMergeColumnError
 from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.spark.dml.join_keys import Keys, keys_of
@@ -192,7 +192,7 @@ class AnalysedMerge:
         """The values that a clause assigns, by column path."""
         schema = self.change.plan.schema
         if clause.assignments is not None:
-            found = resolved(clause.assignments, schema, self.command.target.name, self.url)
+            found = resolved(clause.assignments, schema, self.command.target.name, self.url, UnresolvedMergeColumnError)
             inside = next((path for path in found if clause.kind == "insert" and len(path) > 1), None)
             if clause.kind == "update":
                 check_assigned(self.change.values, first_parts(found), table=self.url)
@@ -213,9 +213,8 @@ class AnalysedMerge:
         missing = next((field for field in schema if field.name.lower() not in given and field.name not in made), None)
         if missing is not None and not self.change.evolves:
             names = Struct(tuple(Field(name=a.name, type=STRING) for a in self._given))
-            raise column_not_found(
-                missing.name, names, f"the source, from which {clause.kind.upper()} * takes a value for each column of {self.url}"
-            )
+            source = f"the source, from which {clause.kind.upper()} * takes a value for each column of {self.url}"
+            raise column_not_found(missing.name, names, source, UnresolvedMergeColumnError)
         fixed = self.change.values.identity if clause.kind == "update" else ()
         completes = clause.kind == "update" and self.change.evolves
         taken = {f.name: given[f.name.lower()] for f in schema if f.name.lower() in given and f.name not in fixed}

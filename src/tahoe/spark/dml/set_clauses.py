@@ -44,11 +44,18 @@ def assignment(gateway: Gateway, column: str, value: Column) -> Assignment:
     return Assignment(column=column, path=tuple(name_parts(gateway, column)), value=value)
 
 
-def resolved(assignments: Iterable[Assignment], schema: Struct, name: Sequence[str], table: str) -> dict[tuple[str, ...], Column]:
+def resolved(
+    assignments: Iterable[Assignment],
+    schema: Struct,
+    name: Sequence[str],
+    table: str,
+    error: type[ColumnNotFoundError] = ColumnNotFoundError,
+) -> dict[tuple[str, ...], Column]:
     """Resolve assignments. Returns the values by column path, spelled as in the schema.
 
     Args:
         name: the parts of the table's name; the last ones may qualify a column.
+        error: for a column that the table does not have.
 
     Raises:
         ColumnNotFoundError: the table does not have the column.
@@ -58,7 +65,7 @@ def resolved(assignments: Iterable[Assignment], schema: Struct, name: Sequence[s
     found: dict[tuple[str, ...], Column] = {}
     written: dict[tuple[str, ...], str] = {}
     for given in assignments:
-        path = _path(given, schema, name, table)
+        path = _path(given, schema, name, table, error)
         clash = next((other for other in written if other[: len(path)] == path[: len(other)]), None)
         if schema.resolve(path)[-1].type == VOID:  # type: ignore[index]  # the path was found in the schema
             raise UnsupportedOperationError(
@@ -84,7 +91,7 @@ def paths_in(path: tuple[str, ...], name: Sequence[str]) -> Iterator[tuple[str, 
             yield path[len(before) :]
 
 
-def _path(given: Assignment, schema: Struct, name: Sequence[str], table: str) -> tuple[str, ...]:
+def _path(given: Assignment, schema: Struct, name: Sequence[str], table: str, error: type[ColumnNotFoundError]) -> tuple[str, ...]:
     for path in paths_in(given.path, name):
         fields = schema.resolve(path)
         if fields:
@@ -97,15 +104,17 @@ def _path(given: Assignment, schema: Struct, name: Sequence[str], table: str) ->
             detail=f"{first.name} is {first.type}, but only fields of structs can be assigned individually",
             remedy="Assign the whole column, and change its elements with transform() or map functions.",
         )
-    raise column_not_found(given.column, schema, table)
+    raise column_not_found(given.column, schema, table, error)
 
 
-def column_not_found(column: str, schema: Struct, table: str) -> ColumnNotFoundError:
+def column_not_found(
+    column: str, schema: Struct, table: str, error: type[ColumnNotFoundError] = ColumnNotFoundError
+) -> ColumnNotFoundError:
     """The error for a missing column; it lists the table's most similar names first."""
     near = difflib.get_close_matches(column.lower(), [name.lower() for name in schema.names], n=_SHOWN_NAMES_MAX, cutoff=0.5)
     names = [field.name for name in near if (field := schema.find(name)) is not None]
     rest = [name for name in schema.names if name not in names][: _SHOWN_NAMES_MAX - len(names)]
-    return ColumnNotFoundError(table=table, column=column, columns=", ".join([*names, *rest]))
+    return error(table=table, column=column, columns=", ".join([*names, *rest]))
 
 
 def new_values(values: Mapping[tuple[str, ...], Column], schema: Struct, own: Struct, current: Callable[[str], Column]) -> list[Column]:

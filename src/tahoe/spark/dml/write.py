@@ -12,10 +12,16 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from tahoe.errors import ColumnCountMismatchError, InvalidOptionError, NoColumnsError, SchemaMismatchError
+from tahoe.errors import (
+    ColumnCountMismatchError,
+    InvalidOptionError,
+    MissingInsertColumnError,
+    NoColumnsError,
+    SchemaMismatchError,
+)
 from tahoe.protocol.column_values import column_values
 from tahoe.protocol.evolution import widening_of
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.schema import STRING, Array, Map, Struct
 from tahoe.spark.dml.replace import Matching, replace_rows
 from tahoe.spark.dml.rerun import behind_new_table, with_retries
 from tahoe.spark.dml.row_changes import Target
@@ -114,6 +120,8 @@ def _write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
     parsed = replace(parsed.unclustered(), partition_by=batch.partition_by or parsed.partition_by)
     overwrite = batch.mode == "Complete"
     like = _columns_of(table, parsed, batch.rows, overwrite=overwrite)
+    if like is not None:  # a stream's casts are implicit, and Spark casts such types to texts only
+        like = Struct(tuple(f for f in like if f.type == STRING or isinstance(f.type, Struct | Array | Map)))
     asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, batch.rows, STREAMING_UPDATE, like=like)
     parameters = {"outputMode": batch.mode, "queryId": batch.query, "epochId": str(batch.number)}
     request = replace(asked, casts=Casts.IMPLICIT, parameters=parameters, reads_target=reads_table(batch.plan, table))
@@ -162,11 +170,15 @@ def insert(spark: SparkSession, command: Insert) -> int | None:
     if command.by_position:
         dataframe = _named_by_position(dataframe, table, parsed)
         _check_places(matching.using if matching is not None else (), given.columns, dataframe.columns, table.url)
-    elif command.is_statement and any(isinstance(field.dataType, (ArrayType, MapType, StructType)) for field in dataframe.schema):
-        dataframe = retyped(dataframe, named_inside(dataframe.schema, spark_schema(table.snapshot().schema), table=table.url))
+    elif command.is_statement:
+        _check_names_required(dataframe.columns, table)
+        if any(isinstance(field.dataType, (ArrayType, MapType, StructType)) for field in dataframe.schema):
+            dataframe = retyped(dataframe, named_inside(dataframe.schema, spark_schema(table.snapshot().schema), table=table.url))
     like = _columns_of(table, parsed, dataframe, overwrite=command.overwrite)
     asked = _request(spark, table, "overwrite" if command.overwrite else "append", parsed, dataframe, like=like)
     request = asked if matching is None else replace(asked, matching=matching.text)
+    if parsed.overwrite_schema and not (command.overwrite or command.by_position):  # so says the reference
+        request = replace(request, casts=Casts.NONE)
     return _plan_and_write(table, request, parsed, dataframe, matching, given)
 
 
@@ -226,7 +238,7 @@ def create_as_select(
     like = _columns_of(table, parsed, dataframe, overwrite=True) if keeps_table else None
     asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation, like=like)
     if keeps_table:
-        return _write(plan_write(table, asked), parsed, dataframe, Matching.of(parsed))
+        return _write(plan_write(table, replace(asked, casts=Casts.NONE)), parsed, dataframe, Matching.of(parsed))
     if asked.matching is not None and table.exists():
         detail = "the statement replaces the whole table, so there are no rows to match"
         raise InvalidOptionError(option="replaceUsing or replaceOn", value=asked.matching, table=table.url, detail=detail)
@@ -254,6 +266,19 @@ def _named_by_position(frame: DataFrame, table: Table, options: WriteOptions) ->
     if holds_foreign(named) and not options.overwrite_schema:  # in one step: Spark cannot cast a struct with such types
         named = without_foreign_types(named, columns, casts_of(frame.sparkSession, options.assigns))
     return retyped(frame, named)
+
+
+def _check_names_required(names: Sequence[str], table: Table) -> None:
+    """Refuse an INSERT that names columns, but not one that is NOT NULL and for which nothing makes values."""
+    snapshot, present = table.snapshot(), {name.lower() for name in names}
+    values = column_values(snapshot.protocol, snapshot.schema, table=table.url)
+    for column in snapshot.schema:
+        if not column.nullable and column.name.lower() not in present and not values.has(column.name):
+            raise MissingInsertColumnError(
+                table=table.url,
+                detail=f"column {column.name} is NOT NULL, but the statement does not name it",
+                remedy="Add the column to the statement, with a value.",
+            )
 
 
 def _check_places(columns: Sequence[str], given: Sequence[str], named: Sequence[str], table: str) -> None:
