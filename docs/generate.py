@@ -14,8 +14,8 @@ from tahoe.cli.commands import SUMMARIES, load_command
 from tahoe.errors import DeltaError
 from tahoe.protocol.features import FEATURES, Feature
 from tahoe.protocol.properties import PROPERTIES, FeatureProperty, Property
-from tahoe.spark.jvm.option_names import OPTIONS, Option, Place
-from tahoe.spark.jvm.setting_names import SETTINGS
+from tahoe.spark.configuration.option_names import OPTIONS, Option, Place
+from tahoe.spark.configuration.setting_names import SETTINGS
 
 
 def write_pages(folder: Path) -> None:
@@ -125,9 +125,11 @@ def _settings() -> Iterator[str]:
     yield "# Settings of a session\n"
     yield "`spark.conf.set`, `SET` in SQL, or the configuration of the session. Those of `spark.databricks.delta` are the reference's, with"
     yield "its defaults; those of `spark.tahoe` are tahoe's own. Others of the reference have no effect. Options of a reader or writer take"
-    yield "precedence over settings, and settings over table properties.\n"
+    yield "precedence over settings, and settings over table properties. A value that a setting does not take is an error where it is read."
+    yield ""
     for setting in sorted(SETTINGS, key=lambda setting: setting.name):
-        yield _entry(setting.name, setting.meaning, _default_of(setting.default))
+        takes = "" if setting.kind.takes == "a text" else f"Takes {setting.kind.takes}."
+        yield _entry(setting.name, setting.meaning, takes, _default_of(setting.default))
     yield "\nOf Spark's own settings, tahoe follows `spark.sql.sources.partitionOverwriteMode`, `spark.sql.storeAssignmentPolicy`,"
     yield "`spark.sql.ansi.enabled`, `spark.sql.session.timeZone`, `spark.sql.files.ignoreMissingFiles` and `ignoreCorruptFiles`,"
     yield "`spark.sql.files.maxRecordsPerFile`, and those of Spark's Parquet reader and writer. `spark.hadoop.…` reaches the storage."

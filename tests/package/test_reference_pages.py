@@ -7,26 +7,30 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from tahoe import errors
-from tahoe.errors import DeltaError
+from tahoe.errors import DeltaError, InvalidOptionError
+from tahoe.protocol.cubes import CLOSED_BYTES
 from tahoe.protocol.features import FEATURES
 from tahoe.protocol.properties import PROPERTIES
 from tahoe.protocol.schema_acknowledgement import ACKNOWLEDGING
-from tahoe.spark.jvm import setting_names
-from tahoe.spark.jvm.option_names import OPTIONS
-from tahoe.spark.jvm.setting_names import SETTINGS, Setting
+from tahoe.spark.configuration import setting_names
+from tahoe.spark.configuration.option_names import OPTIONS
+from tahoe.spark.configuration.setting_names import SETTINGS, Setting
 from tahoe.spark.streams import options as stream_options
 from tahoe.spark.writing import write_options
-from tahoe.spark.writing.file_sizes import auto_compaction, cluster_on_write, optimized_write
+from tahoe.spark.writing.file_sizes import auto_compaction
+from tahoe.table.maintenance.auto_compaction import AutoCompaction
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ROOT / "src" / "tahoe" / "spark"
-TABLE_OF_SETTINGS = SPARK / "jvm" / "setting_names.py"
+TABLE_OF_SETTINGS = SPARK / "configuration" / "setting_names.py"
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +90,20 @@ def test_each_setting_is_read() -> None:
     assert unread == by_protocol
 
 
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_a_setting_is_read_by_one_rule(setting: Setting[Any]) -> None:
+    """The page would show another default than the one that applies, or a mistake in a value would count as the default."""
+    assert setting.of({}) == setting.unset
+    assert " " in setting.default or setting.default == "" or setting.of({setting.name: f" {setting.default} "}) == setting.unset
+    if setting.kind.takes != "a text":
+        with pytest.raises(InvalidOptionError, match=f"{re.escape(setting.name)} cannot be no such value for t: it must be"):
+            setting.of({setting.name: "no such value"}, table="t")
+
+
 def test_defaults_of_settings_are_those_of_the_code() -> None:
-    """The page would show another default than the one that applies."""
-    stated = {known.name: known.default for known in SETTINGS if known.default and " " not in known.default}
-    assert auto_compaction(stated, table="t") == auto_compaction({}, table="t")
-    assert optimized_write(stated, is_on=None, table="t") == optimized_write({}, is_on=None, table="t")
-    assert cluster_on_write(stated, is_on=None, table="t") == cluster_on_write({}, is_on=None, table="t")
-    assert write_options.parse_options({}, stated, table="t") == write_options.parse_options({}, {}, table="t")
+    """A write without a session would do something else than one whose session sets nothing."""
+    assert auto_compaction({}, table="t") == replace(AutoCompaction(), min_file_bytes=AutoCompaction().small_bytes)
+    assert setting_names.CUBE_CLOSED.unset == CLOSED_BYTES
 
 
 @pytest.mark.parametrize("parser", [write_options, stream_options], ids=["writers", "streams"])

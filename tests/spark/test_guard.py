@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException
 
 import tahoe
 from tahoe.errors import DeltaAnalysisError, IncompatibleFormatError, UnsupportedOperationError
+from tahoe.spark.configuration.setting_names import CHECK_FORMAT
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.setting_names import CHECK_FORMAT
 from tahoe.storage.background import finish_background
 from tests.spark import hadoop_file_systems
 

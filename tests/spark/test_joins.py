@@ -13,7 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark 
 
 import tahoe
 from tahoe.errors import ConcurrentAppendException
-from tahoe.spark.reading import answers, joins
+from tahoe.spark.configuration import setting_names
+from tahoe.spark.reading import joins
 from tahoe.table.commit.draft import Draft
 from tests import sample
 
@@ -30,7 +31,12 @@ def eager(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     for name in ("QUERY_SHARE_MAX", "UNFILTERED_BYTES_MAX"):
         monkeypatch.setattr(joins, name, 1e12)
     monkeypatch.setattr(joins, "SHARE_MAX", 1.0)
-    names = (joins.SETTING, "spark.sql.adaptive.enabled", "spark.sql.autoBroadcastJoinThreshold", "spark.sql.planChangeValidation")
+    names = (
+        setting_names.PRUNE_JOINS.name,
+        "spark.sql.adaptive.enabled",
+        "spark.sql.autoBroadcastJoinThreshold",
+        "spark.sql.planChangeValidation",
+    )
     spark.conf.set("spark.sql.planChangeValidation", "true")
     yield
     for name in names:
@@ -152,9 +158,9 @@ def test_a_table_in_two_places_prunes_neither_side(spark, tmp_path, monkeypatch,
     spark.range(2000).selectExpr("id AS k").repartitionByRange(5, "k").write.format("delta").save(path := str(tmp_path / "keyed"))
     parts = (f"SELECT k FROM delta.`{path}` WHERE k % 100 = {number}" for number in (3, 7))
     query = f"SELECT * FROM ({' UNION ALL '.join(parts)}) WHERE {where}"
-    spark.conf.set(joins.SETTING, "false")
+    spark.conf.set(setting_names.PRUNE_JOINS.name, "false")
     expected = results(spark.sql(query))
-    spark.conf.set(joins.SETTING, "true")
+    spark.conf.set(setting_names.PRUNE_JOINS.name, "true")
     assert results(spark.sql(query)) == expected
     assert expected
 
@@ -163,7 +169,11 @@ def test_a_table_in_two_places_prunes_neither_side(spark, tmp_path, monkeypatch,
 def test_explain_tells_and_a_setting_turns_it_off(spark):
     query = next(iter(QUERIES))
     assert "files that may have id in dynamicpruning" in explained(spark.sql(query))
-    for setting in (joins.SETTING, answers.SETTING, "spark.sql.optimizer.dynamicPartitionPruning.enabled"):
+    for setting in (
+        setting_names.PRUNE_JOINS.name,
+        setting_names.ANSWERS_FROM_LOG.name,
+        "spark.sql.optimizer.dynamicPartitionPruning.enabled",
+    ):
         spark.conf.set(setting, "false")
         try:
             assert "files that may have" not in explained(spark.sql(query))
@@ -187,9 +197,9 @@ def test_what_may_change_is_evaluated_once(spark):
     frame = spark.table("facts").join(once, F.col("id") == F.col("x"))
     assert read_of(frame, "/facts") == FILES
     with_joins, calls.value = calls.value, 0
-    spark.conf.set(joins.SETTING, "false")
+    spark.conf.set(setting_names.PRUNE_JOINS.name, "false")
     assert read_of(spark.table("facts").join(once, F.col("id") == F.col("x")), "/facts") == FILES
-    spark.conf.set(joins.SETTING, "true")
+    spark.conf.set(setting_names.PRUNE_JOINS.name, "true")
     assert calls.value == with_joins
     changing = spark.createDataFrame(spark.sparkContext.parallelize([(1,), (2,)]), "x long")
     assert read_of(spark.table("facts").join(changing, F.col("id") == F.col("x")), "/facts") == FILES
@@ -352,7 +362,7 @@ def test_joins_equal_joins_of_whole_scans(spark, monkeypatch, table_name, kind, 
         more = draw.choice(["", "", " AND v > g"])
         query = f"SELECT * FROM {first} {draw.choice(JOINS)} {second} ON k {equal} x{more}"
         planned_as(spark, draw.choice(list(PLANS)))
-        spark.conf.set(joins.SETTING, "true")
+        spark.conf.set(setting_names.PRUNE_JOINS.name, "true")
         found = results(spark.sql(query))
-        spark.conf.set(joins.SETTING, "false")
+        spark.conf.set(setting_names.PRUNE_JOINS.name, "false")
         assert found == results(spark.sql(query)), query

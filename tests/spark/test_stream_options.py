@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from tahoe.errors import DeltaError, InvalidOptionError
-from tahoe.spark.jvm.option_names import Place, unknown_options
+from tahoe.spark.configuration.option_names import Place, unknown_options
 from tahoe.spark.streams.options import parse_source_options
 
 MESSAGES = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tahoe.spark.jvm import setting_names
+from tahoe.spark.configuration import setting_names
 
 SERVER_VERSION = setting_names.SERVER_VERSION.name
 """The setting by which clients see that the server has enabled tahoe, and in which version."""

@@ -12,8 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
-from tahoe.spark.api.settings import flag
-from tahoe.spark.jvm import setting_names
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.writing.write_inputs import write_options
@@ -32,10 +31,6 @@ RESTORED = StructType(
     ]
 )
 
-# Whether versions that VACUUM may be deleting are refused.
-RETENTION = setting_names.CHECK_EXPIRED.name
-_IGNORES_MISSING = "spark.sql.files.ignoreMissingFiles"
-
 
 def run_restore(spark: SparkSession, table: Table, version: int | str | None, timestamp: datetime | None) -> DataFrame:
     """Restore a table by the settings of a session; see `tahoe.table.maintenance.restore`. Raises errors as users of Spark expect them."""
@@ -44,8 +39,8 @@ def run_restore(spark: SparkSession, table: Table, version: int | str | None, ti
         request = RestoreRequest(
             version=version,
             timestamp=timestamp,
-            ignore_missing_files=flag(spark, _IGNORES_MISSING, table.url) is True,
-            retention_check=flag(spark, RETENTION, table.url) is not False,
+            ignore_missing_files=setting_names.IGNORES_MISSING.of(spark.conf, table=table.url),
+            retention_check=setting_names.CHECK_EXPIRED.of(spark.conf, table=table.url),
             user_metadata=write_options(spark, {}, table).user_metadata,
             engine=engine_of(spark),
         )

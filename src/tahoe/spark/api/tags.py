@@ -9,8 +9,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
-from tahoe.spark.api.restore import RETENTION
-from tahoe.spark.api.settings import flag
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.writing.write_inputs import write_options
 from tahoe.table.maintenance.tags import TagRequest, create_tag, drop_tag
@@ -31,7 +30,7 @@ def run_create_tag(spark: SparkSession, table: Table, request: TagRequest) -> No
     """Make a tag by the settings of a session, which complete the request. Raises errors as users of Spark expect them."""
 
     def run() -> None:
-        checks = flag(spark, RETENTION, table.url) is not False
+        checks = setting_names.CHECK_EXPIRED.of(spark.conf, table=table.url)
         user_metadata = write_options(spark, {}, table).user_metadata
         create_tag(table, replace(request, retention_check=checks, user_metadata=user_metadata, engine=engine_of(spark)))
 

@@ -16,8 +16,7 @@ from tahoe.errors import InvalidInventoryError
 from tahoe.protocol.properties import DELETED_FILE_RETENTION
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
-from tahoe.spark.api.settings import flag
-from tahoe.spark.jvm import setting_names
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.table.arguments import FLAG, or_none
 from tahoe.table.maintenance.inventory import INVENTORY
@@ -59,7 +58,7 @@ def run_vacuum(
 
     def run() -> VacuumReport:
         wanted = or_none(FLAG)(lite, "lite", table=table.url)
-        by_log = flag(spark, setting_names.VACUUM_LITE.name, table.url) if wanted is None and inventory is None else wanted
+        by_log = setting_names.VACUUM_LITE.of(spark.conf, table=table.url) if wanted is None and inventory is None else wanted
         return vacuum(table, _request(spark, table, retention_hours, bool(by_log), FLAG(dry_run, "dry_run", table=table.url), inventory))
 
     report = run_for_user(spark, run)
@@ -76,8 +75,8 @@ def _request(
         lite=lite,
         dry_run=dry_run,
         inventory=None if inventory is None else _listed(inventory, table),
-        retention_check=flag(spark, setting_names.CHECK_RETENTION.name, table.url) is not False,
-        log_history=flag(spark, setting_names.VACUUM_LOGGING.name, table.url),
+        retention_check=setting_names.CHECK_RETENTION.of(spark.conf, table=table.url),
+        log_history=setting_names.VACUUM_LOGGING.of(spark.conf, table=table.url),
         engine=engine_of(spark),
     )
 
@@ -104,7 +103,7 @@ def _hours(spark: SparkSession, table: Table, given: float | None) -> float | No
     if given is None or not math.isfinite(given):
         return None
     hours = math.floor(given + 0.5)  # as Java's Math.round
-    if hours == 0 or flag(spark, setting_names.IGNORE_RETENTION.name, table.url) is False:
+    if hours == 0 or not setting_names.IGNORE_RETENTION.of(spark.conf, table=table.url):
         return hours
     of_table = DELETED_FILE_RETENTION.get(table.properties, table=table.url)
     if hours * 3600 > of_table.total_seconds():

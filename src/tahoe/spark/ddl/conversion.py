@@ -25,8 +25,8 @@ from tahoe.errors import (
 from tahoe.protocol.partition_folders import Partition
 from tahoe.protocol.partitions import HIVE_NULL, partition_folder
 from tahoe.protocol.schema import Struct
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.ddl.catalog import catalog_table, name_not_found
-from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.catalog_entries import (
     become_delta,
     is_delta_provider,
@@ -36,10 +36,8 @@ from tahoe.spark.jvm.catalog_entries import (
     provider_of,
     session_catalog,
 )
-from tahoe.spark.jvm.flags import is_false, is_true
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified, url_of_uri
-from tahoe.spark.jvm.setting_names import Setting
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.layout.workers import in_workers, is_local
@@ -143,12 +141,12 @@ def _convert_entry(gateway: Gateway, command: ConvertCommand, entry: JavaObject,
 def request_of_entry(gateway: Gateway, table: Table, entry: JavaObject, *, statistics: bool = True) -> ConvertRequest:
     """What the session's catalog and settings say of a Parquet table: its columns, partitions and properties."""
     settings, name = gateway.settings(), str(entry.identifier().unquotedString())
-    by_catalog = _is_on(settings, setting_names.CONVERT_USES_PARTITIONS)
+    by_catalog = setting_names.CONVERT_USES_PARTITIONS.of(settings, table=table.url)
     columns, partition = _columns_of(gateway, entry, name)
     return replace(
         request_of_session(gateway, table, statistics=statistics),
         partition_schema=partition,
-        schema=columns if by_catalog and _is_on(settings, setting_names.CONVERT_USES_SCHEMA) else None,
+        schema=columns if by_catalog and setting_names.CONVERT_USES_SCHEMA.of(settings, table=table.url) else None,
         partitions=_partitions(gateway, entry, partition, table.url) if by_catalog else None,
         properties=_properties_of(gateway, entry),
         catalog_table=name,
@@ -197,7 +195,7 @@ def _take_properties(gateway: Gateway, table: Table, properties: dict[str, str],
     known = table.snapshot().properties
     if {**known, **properties} == dict(known):
         return
-    if known and _is_on(gateway.settings(), setting_names.CONVERT_CHECKS_METADATA):
+    if known and setting_names.CONVERT_CHECKS_METADATA.of(gateway.settings(), table=name):
         raise CatalogPropertiesMismatchError(
             table=name,
             configuration=dict(known),
@@ -213,21 +211,17 @@ def _take_properties(gateway: Gateway, table: Table, properties: dict[str, str],
 
 def request_of_session(gateway: Gateway, table: Table, *, statistics: bool = True) -> ConvertRequest:
     """What the session's settings say of any folder of Parquet files."""
-    settings = gateway.settings()
-    options = parse_options({}, settings, table=table.url)
+    settings, url = gateway.settings(), table.url
+    options = parse_options({}, settings, table=url)
     return ConvertRequest(
-        statistics=statistics and _is_on(settings, setting_names.COLLECT_STATISTICS),
-        uses_sink_log=_is_on(settings, setting_names.CONVERT_USES_SINK_LOG),
-        skips_unreadable=is_true(settings.get("spark.sql.files.ignoreCorruptFiles")),
-        nulls_unfit=is_true(settings.get(setting_names.CONVERT_NULLS.name)),
+        statistics=statistics and setting_names.COLLECT_STATISTICS.of(settings, table=url),
+        uses_sink_log=setting_names.CONVERT_USES_SINK_LOG.of(settings, table=url),
+        skips_unreadable=setting_names.IGNORES_CORRUPT.of(settings, table=url),
+        nulls_unfit=setting_names.CONVERT_NULLS.of(settings, table=url),
         default_properties=options.default_properties,
         user_metadata=options.user_metadata,
         engine=engine_of(gateway.spark),
     )
-
-
-def _is_on(settings: dict[str, str], setting: Setting) -> bool:
-    return not is_false(settings.get(setting.name))
 
 
 def examined_in(spark: SparkSession, question: FooterQuestion, keys: Sequence[str]) -> Iterable[Examined | BaseException]:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from tahoe.errors import IncompatibleFormatError, UnsupportedOperationError
 from tahoe.protocol.log_files import LOG_FOLDER
-from tahoe.spark.jvm import setting_names
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.catalog_entries import nearest_with
-from tahoe.spark.jvm.flags import is_false
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.guarded_commands import GuardedCommand, guarded_command
 from tahoe.spark.jvm.table_cache import open_table
@@ -119,7 +118,7 @@ def check_read(settings: Mapping[str, str], path: str, table: str) -> None:
     Raises:
         IncompatibleFormatError: it is not allowed.
     """
-    if not is_false(settings.get(setting_names.CHECK_FORMAT.name)):
+    if setting_names.CHECK_FORMAT.of(settings, table=table):
         raise IncompatibleFormatError(path=path, table=table, setting=setting_names.CHECK_FORMAT.name)
 
 

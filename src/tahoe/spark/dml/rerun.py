@@ -11,17 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from tahoe.errors import DeltaConcurrentModificationException, InvalidOptionError
+from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.properties import CONFLICT_RETRIES
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.dml.row_changes import Target
-from tahoe.spark.jvm import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.table.commit.rerun import run_again
 
 Result = TypeVar("Result")
-
-# How often a command is run again: the session's setting takes precedence over the table's property.
-SETTING = setting_names.CONFLICT_RETRIES.name
 
 
 def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
@@ -60,10 +57,7 @@ def behind_new_table(write: Callable[[], Result]) -> Result:
 
 
 def _allowed(target: Target) -> int:
-    """How often a command may be run again."""
-    text, table = Gateway(target.spark).settings().get(SETTING), target.table
-    if text is None:
-        return CONFLICT_RETRIES.get(table.snapshot().properties, table=table.url)
-    if not (text.isascii() and text.isdigit()):
-        raise InvalidOptionError(option=SETTING, value=text, table=table.url, detail="it must be a non-negative integer")
-    return int(text)
+    """How often a command may be run again: the session's setting takes precedence over the table's property."""
+    table = target.table
+    by_session = setting_names.CONFLICT_RETRIES.of(Gateway(target.spark).settings(), table=table.url)
+    return CONFLICT_RETRIES.get(table.snapshot().properties, table=table.url) if by_session is None else by_session

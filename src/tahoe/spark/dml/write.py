@@ -22,11 +22,11 @@ from tahoe.errors import (
 from tahoe.protocol.column_values import column_values
 from tahoe.protocol.evolution import widening_of
 from tahoe.protocol.schema import STRING, Array, Map, Struct
+from tahoe.spark.configuration.option_names import Place
 from tahoe.spark.dml.replace import Matching, replace_rows
 from tahoe.spark.dml.rerun import behind_new_table, with_retries
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.jvm.gateway import engine_of
-from tahoe.spark.jvm.option_names import Place
 from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.jvm.types import spark_schema

@@ -7,24 +7,21 @@ the executors have no tahoe. Cubes, which have many files, are laid out in the d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
-from tahoe.protocol.cubes import CLOSED_BYTES
 from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import And, Predicate
-from tahoe.protocol.properties import TARGET_FILE_SIZE, parse_size
+from tahoe.protocol.properties import TARGET_FILE_SIZE
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.dml.row_changes import RowChange, Target
 from tahoe.spark.dml.touched_rows import Search
-from tahoe.spark.jvm import setting_names
-from tahoe.spark.jvm.flags import is_false
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore
-from tahoe.spark.jvm.setting_names import Setting
 from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.layout.clustering import lay_out
 from tahoe.spark.layout.workers import in_workers, is_local
@@ -153,10 +150,10 @@ def _settings(target: Target) -> CompactionSettings:
     known = Gateway(target.spark).settings()
     default = TARGET_FILE_SIZE.get(target.table.snapshot().properties, table=table) or GIB
     return CompactionSettings(
-        max_file_bytes=_size(known, setting_names.OPTIMIZE_MAX_SIZE, table) or default,
-        min_file_bytes=_size(known, setting_names.OPTIMIZE_MIN_SIZE, table) or default,
-        max_deleted_share=_share(known.get(setting_names.OPTIMIZE_DELETED.name, "0.05"), table),
-        batch_bytes=_size(known, setting_names.OPTIMIZE_BATCH, table),
+        max_file_bytes=setting_names.OPTIMIZE_MAX_SIZE.of(known, table=table) or default,
+        min_file_bytes=setting_names.OPTIMIZE_MIN_SIZE.of(known, table=table) or default,
+        max_deleted_share=setting_names.OPTIMIZE_DELETED.of(known, table=table),
+        batch_bytes=setting_names.OPTIMIZE_BATCH.of(known, table=table),
     )
 
 
@@ -167,30 +164,10 @@ def _order(command: Optimize) -> OrderRequest:
     return OrderRequest(
         zorder_by=command.zorder_by,
         is_full=command.full,
-        checks_statistics=not is_false(known.get(setting_names.ZORDER_CHECKS.name)),
+        checks_statistics=setting_names.ZORDER_CHECKS.of(known, table=target.table.url),
         max_file_rows=rows if rows > 0 else None,
-        closed_bytes=_size(known, setting_names.CUBE_CLOSED, target.table.url) or CLOSED_BYTES,
+        closed_bytes=setting_names.CUBE_CLOSED.of(known, table=target.table.url),
     )
-
-
-def _size(known: Mapping[str, str], setting: Setting, table: str) -> int | None:
-    text = known.get(setting.name)
-    try:
-        return None if text is None else parse_size(text)
-    except ValueError:
-        detail = "it must be a size in bytes, such as 134217728 or 128mb"
-        raise InvalidOptionError(option=setting.name, value=text, table=table, detail=detail) from None
-
-
-def _share(text: str, table: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        detail = "it must be a number from 0 to 1"
-        raise InvalidOptionError(option=setting_names.OPTIMIZE_DELETED.name, value=text, table=table, detail=detail)
-    return share
 
 
 # --- where bins are rewritten

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from tahoe.protocol.answers import Aggregate, PartitionOf, Question, is_plain, measure_of
 from tahoe.protocol.predicate import Predicate
-from tahoe.spark.jvm import setting_names
-from tahoe.spark.jvm.flags import is_false
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import scan_of
 from tahoe.spark.reading.filters import column_of, is_value, predicate_of
@@ -26,11 +25,8 @@ from tahoe.table.reading.answers import answer
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 
-# The reference's setting for the same. Here it is also for limits and joins, so that one setting suffices where statistics are wrong.
-SETTING = setting_names.ANSWERS_FROM_LOG.name
-
 # With these, in a session or as an option of a reader, a scan may return fewer rows than the log has.
-_LENIENT = ("ignoreMissingFiles", "ignoreCorruptFiles")
+_LENIENT = {"ignoreMissingFiles": setting_names.IGNORES_MISSING, "ignoreCorruptFiles": setting_names.IGNORES_CORRUPT}
 
 # Functions of Spark's whose result does not depend on how often a value occurs.
 _REPEATABLE = frozenset({"Min", "Max"})
@@ -44,20 +40,19 @@ def are_wanted(gateway: Gateway, options: Mapping[str, str]) -> bool:
 
 
 def are_trusted(gateway: Gateway) -> bool:
-    """Whether queries may rely on statistics for more than the data skipping by their conditions."""
-    return is_on(gateway, SETTING)
+    """Whether queries may rely on statistics for more than the data skipping by their conditions.
 
-
-def is_on(gateway: Gateway, setting: str) -> bool:
-    """Whether a setting that is true by default is not turned off."""
-    return not is_false(gateway.spark.conf.get(setting, None))
+    One setting, for answers, limits and joins, suffices where statistics are wrong.
+    """
+    return setting_names.ANSWERS_FROM_LOG.of(gateway.spark.conf)
 
 
 def has_all_rows(gateway: Gateway, options: Mapping[str, str]) -> bool:
     """Whether a scan returns all rows that the log has. `options`: of the reader."""
-    given = {name.lower(): value for name, value in options.items()}
-    lenient = (given.get(name.lower()) or gateway.spark.conf.get(f"spark.sql.files.{name}", "false") for name in _LENIENT)
-    return all(str(value).lower() != "true" for value in lenient)
+    given, conf = {name.lower(): value for name, value in options.items()}, gateway.spark.conf
+    return not any(
+        given[name.lower()].lower() == "true" if given.get(name.lower()) else setting.of(conf) for name, setting in _LENIENT.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)

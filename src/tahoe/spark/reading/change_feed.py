@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol.predicate import Predicate
-from tahoe.spark.jvm import setting_names
-from tahoe.spark.jvm.flags import is_true, parse_flag
+from tahoe.spark.configuration import setting_names
+from tahoe.spark.configuration.flags import parse_flag
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import (
@@ -44,13 +44,11 @@ from tahoe.spark.reading.metadata_columns import Output, output_of
 from tahoe.spark.reading.scan import Reader, Selection, has_vectors, partition_schema
 from tahoe.table.reading.change_feed import (
     PART_NAMES,
-    SCHEMA_MODES,
     AskedRange,
     ChangeFeed,
     FeedPart,
     FeedRange,
     PartName,
-    SchemaMode,
     plan_feed,
 )
 
@@ -59,8 +57,6 @@ START_VERSION, START_TIMESTAMP = "startingVersion", "startingTimestamp"
 END_VERSION, END_TIMESTAMP = "endingVersion", "endingTimestamp"
 
 # Settings of the reference, and their defaults there.
-SCHEMA_MODE = setting_names.FEED_SCHEMA_MODE.name
-CLIPS = setting_names.FEED_CLIPS.name
 
 
 def is_asked_for(options: Mapping[str, str], table: str) -> bool:
@@ -114,24 +110,17 @@ def relation(gateway: Gateway, path: str, options: Mapping[str, str], given: Jav
     check_not_pinned(target)
     asked = asked_range({name.lower(): value for name, value in options.items()}, moment_of, path)
     newest = remember(open_table(gateway.spark, target.location, options).snapshot())
-    feed = remember_feed(plan_feed(newest, asked, mode=_schema_mode(gateway, newest.url), clip=clips(gateway)))
+    mode = setting_names.FEED_SCHEMA_MODE.of(gateway.spark.conf, table=newest.url)
+    feed = remember_feed(plan_feed(newest, asked, mode=mode, clip=clips(gateway)))
     changes = gateway.java_class("delta.Changes")(
         key_of(feed.url, options), feed.range.end, Selection(changes=feed.range).encode(), feed.size_bytes
     )
     return gateway.java_class("delta.Relation").ofChanges(gateway.session, changes, visible_schema(feed.schema).to_json(), given)
 
 
-def _schema_mode(gateway: Gateway, table: str) -> SchemaMode:
-    text = str(gateway.spark.conf.get(SCHEMA_MODE, "endVersion"))
-    found = next((mode for mode in SCHEMA_MODES if mode.lower() == text.lower()), None)
-    if found is None:
-        raise InvalidOptionError(option=SCHEMA_MODE, value=text, table=table, detail=f"it must be one of {', '.join(SCHEMA_MODES)}")
-    return found
-
-
 def clips(gateway: Gateway) -> bool:
     """Whether a start after the newest version gives an empty feed instead of an error."""
-    return is_true(gateway.spark.conf.get(CLIPS, None))
+    return setting_names.FEED_CLIPS.of(gateway.spark.conf)
 
 
 # --- planning

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 
 from tahoe.protocol.names import dotted, visible
 from tahoe.protocol.predicate import Column, In, IsNull, Or, Predicate
-from tahoe.spark.jvm import setting_names
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import scan_of
-from tahoe.spark.reading.answers import are_trusted, is_on
+from tahoe.spark.reading.answers import are_trusted
 from tahoe.spark.reading.filters import column_of
 from tahoe.spark.reading.join_rules import (
     OTHER,
@@ -39,11 +39,6 @@ from tahoe.spark.reading.join_rules import (
 from tahoe.spark.reading.scan import Asked, Selection, places_of, source_of
 from tahoe.table.reading.keys import share_of_files
 from tahoe.table.reading.scan import Scan, may_match
-
-SETTING = setting_names.PRUNE_JOINS.name
-
-# Spark plans the subqueries only with this.
-_SPARKS_SETTING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
 
 # A single value is expected in no larger share of the files.
 SHARE_MAX = 0.5
@@ -69,7 +64,8 @@ Source: TypeAlias = Literal["broadcast", "either", "own"]
 
 def are_wanted(gateway: Gateway) -> bool:
     """Whether the session allows scans to leave out files by the keys of joins."""
-    return are_trusted(gateway) and is_on(gateway, SETTING) and is_on(gateway, _SPARKS_SETTING)
+    conf = gateway.spark.conf
+    return are_trusted(gateway) and setting_names.PRUNE_JOINS.of(conf) and setting_names.PRUNES_BY_JOINS.of(conf)
 
 
 @dataclass(frozen=True, slots=True)

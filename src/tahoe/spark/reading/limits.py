@@ -7,13 +7,10 @@ from collections.abc import Mapping
 
 from tahoe.protocol.limits import Limit, Order
 from tahoe.protocol.predicate import Predicate
-from tahoe.spark.jvm import setting_names
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.reading.answers import are_trusted, has_all_rows, is_on
+from tahoe.spark.reading.answers import are_trusted, has_all_rows
 from tahoe.spark.reading.filters import column_of
-
-# The reference's setting for LIMIT without an order. Here it is also for the first rows in an order.
-SETTING = setting_names.LIMIT_PUSHDOWN.name
 
 
 def limit_of(told: str, condition: Predicate) -> Limit | None:
@@ -31,5 +28,8 @@ def limit_of(told: str, condition: Predicate) -> Limit | None:
 
 
 def are_wanted(gateway: Gateway, options: Mapping[str, str]) -> bool:
-    """Whether the session, and the reader of a table with these options, allow scans to leave out files because of a limit."""
-    return are_trusted(gateway) and is_on(gateway, SETTING) and has_all_rows(gateway, options)
+    """Whether the session, and the reader of a table with these options, allow scans to leave out files because of a limit.
+
+    The reference has the setting for LIMIT without an order. Here it is also for the first rows in an order.
+    """
+    return are_trusted(gateway) and setting_names.LIMIT_PUSHDOWN.of(gateway.spark.conf) and has_all_rows(gateway, options)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from tahoe.errors import InvalidOptionError, SchemaChangedError
 from tahoe.protocol.row_tracking import METADATA
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
+from tahoe.spark.configuration.option_names import Place, warn_of_unknown
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.native_engine import runs_natively
-from tahoe.spark.jvm.option_names import Place, warn_of_unknown
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import (
     held_snapshot,

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from tahoe.errors import UnsupportedOperationError
 from tahoe.protocol.names import dotted
-from tahoe.spark.jvm import setting_names
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.streaming_plans import Watermark, watermarks_of
 from tahoe.spark.streams.options import EVENT_TIME_ORDER, SourceOptions
-from tahoe.spark.streams.schema import is_on
 from tahoe.table.reading.snapshot import Snapshot
 
 _REMEDY = (
@@ -27,9 +26,7 @@ def is_wanted(gateway: Gateway, asked: SourceOptions, *, table: str) -> bool:
     """
     if asked.has_start:
         return False
-    return (
-        is_on(gateway.settings(), setting_names.EVENT_TIME_ORDER, table=table) if asked.event_time_order is None else asked.event_time_order
-    )
+    return setting_names.EVENT_TIME_ORDER.of(gateway.settings(), table=table) if asked.event_time_order is None else asked.event_time_order
 
 
 def event_time(gateway: Gateway, snapshot: Snapshot, plan: JavaObject, options: Mapping[str, str]) -> tuple[str, ...] | None:

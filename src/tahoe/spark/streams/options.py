@@ -10,8 +10,8 @@ from typing import TypeVar
 from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError
 from tahoe.protocol.properties import parse_size
 from tahoe.protocol.schema_acknowledgement import ACKNOWLEDGING, ALWAYS
-from tahoe.spark.jvm.flags import parse_flag
-from tahoe.spark.jvm.option_names import Place, warn_of_unknown
+from tahoe.spark.configuration.flags import parse_flag
+from tahoe.spark.configuration.option_names import Place, warn_of_unknown
 from tahoe.spark.reading.change_feed import START_TIMESTAMP, START_VERSION, is_asked_for
 from tahoe.table.reading.stream_commits import Following
 

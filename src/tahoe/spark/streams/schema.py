@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from tahoe.errors import DeltaError, DeltaStorageError, StreamSchemaMismatchError
 from tahoe.protocol.schema import Struct, parse_schema
 from tahoe.protocol.stream_schema import SchemaRules, shape
-from tahoe.spark.jvm import setting_names
-from tahoe.spark.jvm.flags import parse_flag
-from tahoe.spark.jvm.setting_names import Setting
+from tahoe.spark.configuration import setting_names
+from tahoe.spark.configuration.setting_names import Setting
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 
 
@@ -21,7 +19,9 @@ def rules_of(settings: Mapping[str, str], *, table: str) -> SchemaRules:
         InvalidOptionError: a setting is neither true nor false.
     """
 
-    allows = partial(is_on, settings, table=table)
+    def allows(setting: Setting[bool]) -> bool:
+        return setting.of(settings, table=table)
+
     return SchemaRules(
         reads_moved_columns=allows(setting_names.READS_MOVED),
         reads_other_partitions=allows(setting_names.READS_OTHER_PARTITIONS),
@@ -31,15 +31,6 @@ def rules_of(settings: Mapping[str, str], *, table: str) -> SchemaRules:
         asks_before_widening=allows(setting_names.TRACKS_WIDENING),
         ignores_types=allows(setting_names.IGNORES_TYPES),
     )
-
-
-def is_on(settings: Mapping[str, str], setting: Setting, *, table: str) -> bool:
-    """A setting of the session.
-
-    Raises:
-        InvalidOptionError: it is neither true nor false.
-    """
-    return parse_flag(settings.get(setting.name, setting.default), setting.name, table=table)
 
 
 def encode_analysed(snapshot: Snapshot, columns: Struct) -> str:

@@ -8,11 +8,10 @@ from tahoe.errors import SchemaChangeNotAcknowledgedError, SchemaLocationOutside
 from tahoe.protocol.schema_acknowledgement import ALWAYS, changes_between, checkpoint_suffix, is_acknowledged
 from tahoe.protocol.stream_schema import SchemaRules, first_retyped
 from tahoe.protocol.tracked_schema import TrackedSchema
-from tahoe.spark.jvm import setting_names
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import qualified
 from tahoe.spark.streams.options import SourceOptions
-from tahoe.spark.streams.schema import is_on
 from tahoe.table.reading.schema_log import SchemaLog, schema_log_folder
 from tahoe.table.reading.schema_tracking import merge_next, with_tracked
 from tahoe.table.reading.snapshot import Snapshot
@@ -29,7 +28,7 @@ def open_log(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Schema
     """
     if asked.schema_location is None:
         return None
-    if not is_on(gateway.settings(), setting_names.TRACKING, table=newest.url):
+    if not setting_names.TRACKING.of(gateway.settings(), table=newest.url):
         detail, remedy = f"{setting_names.TRACKING.name} is false", "Set it to true, or start the query without schemaTrackingLocation."
         raise UnsupportedOperationError(operation="A schemaTrackingLocation", table=newest.url, detail=detail, remedy=remedy)
     folder = schema_log_folder(qualified(gateway, asked.schema_location), newest.metadata.id, asked.tracking_id)
@@ -45,7 +44,7 @@ def as_tracked(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Snap
     log = open_log(gateway, newest, asked)
     if log is None or log.current is None:
         return newest
-    if is_on(gateway.settings(), setting_names.TRACKING_MERGES, table=newest.url):
+    if setting_names.TRACKING_MERGES.of(gateway.settings(), table=newest.url):
         merge_next(log, newest.log)
     return with_tracked(newest, log.current)
 
@@ -66,9 +65,9 @@ def started(gateway: Gateway, newest: Snapshot, asked: SourceOptions, source_pat
     log, settings = open_log(gateway, newest, asked), gateway.settings()
     if log is None or asked.schema_location is None:
         return None
-    if not is_on(settings, setting_names.TRACKING_OUTSIDE, table=newest.url):
+    if not setting_names.TRACKING_OUTSIDE.of(settings, table=newest.url):
         _check_location(gateway, asked.schema_location, source_path)
-    if is_on(settings, setting_names.TRACKING_CHECKS_PATH, table=newest.url):
+    if setting_names.TRACKING_CHECKS_PATH.of(settings, table=newest.url):
         log.check_source(source_path)
     previous = log.previous()
     if log.current is not None and previous is not None:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pyspark.sql.types import NullType
 
 from tahoe.errors import InvalidOptionError, StreamOutputModeError, StreamVoidColumnError
+from tahoe.spark.configuration.option_names import Place
 from tahoe.spark.dml.write import Batch, write_batch
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.option_names import Place
 from tahoe.spark.jvm.plans import batch_rows, frame_of
 from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.jvm.time_travel import check_names_no_version

@@ -16,10 +16,9 @@ from tahoe.errors import UnsupportedDataTypeError
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
 from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
-from tahoe.spark.jvm import setting_names
-from tahoe.spark.jvm.flags import is_true
+from tahoe.spark.configuration import setting_names
+from tahoe.spark.configuration.option_names import Place, warn_of_unknown
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.option_names import Place, warn_of_unknown
 from tahoe.spark.jvm.plans import analysed
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.assignment_rules import Policy
@@ -41,7 +40,7 @@ def write_options(spark: SparkSession, options: Mapping[str, str], table: TableR
     warn_of_unknown(options, place, table=table.url)
     settings = Gateway(spark).settings()
     parsed = parse_options(options, settings, table=table.url)
-    if parsed.txn is not None and is_true(settings.get(setting_names.RESET_TXN_VERSION.name)):
+    if parsed.txn is not None and setting_names.RESET_TXN_VERSION.of(settings, table=table.url):
         spark.conf.unset(setting_names.TXN_VERSION.name)  # otherwise the session's next write would count as a repetition of this one
     return parsed
 

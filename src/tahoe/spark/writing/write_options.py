@@ -13,8 +13,8 @@ from typing import cast, overload
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.names import parse_column_list
 from tahoe.protocol.schema import Struct
-from tahoe.spark.jvm import setting_names
-from tahoe.spark.jvm.flags import is_false, is_true, parse_flag
+from tahoe.spark.configuration import setting_names
+from tahoe.spark.configuration.flags import parse_flag
 from tahoe.spark.writing.assignment_rules import Policy
 from tahoe.spark.writing.file_sizes import ClusterOnWrite, OptimizedWrite, auto_compaction, cluster_on_write, optimized_write
 from tahoe.table.writing.write_request import Mode, WriteRequest
@@ -116,7 +116,7 @@ class WriteOptions:
 
 def has_auto_merge(settings: Mapping[str, str]) -> bool:
     """Whether a session's settings let writes and MERGE evolve the schema."""
-    return is_true(settings.get(setting_names.AUTO_MERGE.name))
+    return setting_names.AUTO_MERGE.of(settings)
 
 
 def is_setting(name: str) -> bool:
@@ -145,17 +145,17 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
         merge_schema=given.flag("mergeSchema", has_auto_merge(settings)),
         overwrite_schema=overwrite_schema,
         replace_where=given.text("replaceWhere"),
-        replace_where_is_checked=not is_false(settings.get(setting_names.CHECK_REPLACE_WHERE.name)),
+        replace_where_is_checked=setting_names.CHECK_REPLACE_WHERE.of(settings, table=table),
         replace_using=given.names("replaceUsing"),
         replace_on=given.text("replaceOn"),
         target_alias=given.text("targetAlias"),
         dynamic_partitions=given.dynamic_partitions(settings, whole=overwrite_schema or replacement is not None),
         txn=given.txn(settings),
-        user_metadata=given.text("userMetadata") or settings.get(setting_names.USER_METADATA.name),
+        user_metadata=given.text("userMetadata") or setting_names.USER_METADATA.of(settings),
         data_change=given.flag("dataChange", True),
         optimized_write=optimized_write(settings, is_on=given.flag("optimizeWrite", None), table=table),
         cluster_on_write=cluster_on_write(settings, is_on=given.flag("clusterOnWrite", None), table=table),
-        merges_by_partition=not is_false(settings.get(setting_names.MERGE_REPARTITIONS.name)),
+        merges_by_partition=setting_names.MERGE_REPARTITIONS.of(settings, table=table),
         properties={name: value for name, value in options.items() if name.lower().startswith("delta.")},
         default_properties={
             "delta." + name.removeprefix(setting_names.DEFAULT_PROPERTIES.name): value
@@ -175,9 +175,9 @@ def _policy(settings: Mapping[str, str]) -> Policy:
 
 
 def _policy_of_updates(settings: Mapping[str, str]) -> Policy:
-    if not is_true(settings.get(setting_names.CASTS_BY_ANSI.name)):
+    if not setting_names.CASTS_BY_ANSI.of(settings):
         return _policy(settings)
-    return "LEGACY" if is_false(settings.get("spark.sql.ansi.enabled")) else "ANSI"
+    return "ANSI" if setting_names.ANSI.of(settings) else "LEGACY"
 
 
 class _Options:
@@ -220,7 +220,7 @@ class _Options:
         """The application id and version of an idempotent write; None if not specified."""
         app_id, version = self.text("txnAppId"), self.text("txnVersion")
         if app_id is None and version is None:
-            app_id, version = settings.get(setting_names.TXN_APP_ID.name), settings.get(setting_names.TXN_VERSION.name)
+            app_id, version = setting_names.TXN_APP_ID.of(settings), setting_names.TXN_VERSION.of(settings)
         if app_id is None and version is None:
             return None
         for name, value, other in (("txnAppId", app_id, "txnVersion"), ("txnVersion", version, "txnAppId")):

@@ -16,13 +16,3 @@ def parse_flag(text: str, name: str, *, table: str) -> bool:
         return parse_boolean(text)
     except ValueError:
         raise InvalidOptionError(option=name, value=text, table=table, detail="it must be true or false") from None
-
-
-def is_true(text: str | None) -> bool:
-    """Whether a setting that is false by default is on. Other texts than true and false count as the default."""
-    return text is not None and text.strip().lower() == "true"
-
-
-def is_false(text: str | None) -> bool:
-    """Whether a setting that is true by default is off. Other texts than true and false count as the default."""
-    return text is not None and text.strip().lower() == "false"
