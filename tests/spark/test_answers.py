@@ -12,9 +12,11 @@ from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe.errors import ConcurrentAppendException
-from tahoe.spark.reading.answers import SETTING
+from tahoe.spark.configuration import setting_names
 from tests import sample
 from tests.spark.varied_tables import explained, mapped, thirty_days, various
+
+SETTING = setting_names.ANSWERS_FROM_LOG.name
 
 pytestmark = pytest.mark.every_spark
 

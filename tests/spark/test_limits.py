@@ -13,10 +13,12 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 import tahoe
 from tahoe.errors import ConcurrentAppendException
 from tahoe.protocol.limits import Limit
-from tahoe.spark.reading.limits import SETTING
+from tahoe.spark.configuration import setting_names
 from tahoe.table.reading.limits import needed
 from tests import sample
 from tests.spark.varied_tables import explained, mapped, thirty_days, various
+
+SETTING = setting_names.LIMIT_PUSHDOWN.name
 
 pytestmark = pytest.mark.every_spark
 

@@ -11,17 +11,19 @@ from pyspark.sql import SparkSession
 import tahoe
 from tahoe import DeltaTable, Table
 from tahoe.errors import DeltaConcurrentModificationException, InvalidOptionError, MetadataChangedException
-from tahoe.spark.dml import rerun
+from tahoe.spark.configuration import setting_names
 from tahoe.table.commit.draft import Draft
+
+NAME = setting_names.CONFLICT_RETRIES.name
 
 
 @pytest.fixture
 def retries(spark: SparkSession) -> Iterator[Callable[[str | None], None]]:
     """Sets the session's number of retries; None for the default."""
-    before = spark.conf.get(rerun.SETTING)
+    before = spark.conf.get(NAME)
 
     def set_to(value: str | None) -> None:
-        spark.conf.unset(rerun.SETTING) if value is None else spark.conf.set(rerun.SETTING, value)
+        spark.conf.unset(NAME) if value is None else spark.conf.set(NAME, value)
 
     set_to(None)
     yield set_to
