@@ -3,8 +3,8 @@
 The specification names neither. Tags of data files say what the reference reads and writes: the id of the cube, and its columns.
 
 Laying out everything after each append tells files apart best, and rewrites the table each time. So cubes are merged as in a log-structured
-merge tree: starting with the new files, or with the smallest cube, cubes are added from the smallest up, while each is not much larger than
-what has been collected so far. A byte is rewritten about once each time that its cube doubles. What remains are few cubes, and most rows
+merge tree: starting with the new files, or with the smallest cube, cubes are added, smallest first, up to one that is much larger than
+the sum of those before. A byte is rewritten about once each time that its cube doubles. What remains are few cubes, and most rows
 are in the largest ones. A query reads a larger share of few files than of many. So a cube has as many files as the table will have when it
 has grown, if that makes them not too small.
 """

@@ -34,7 +34,7 @@ ON_THE_CLASS = frozenset({"convertToDelta", "isDeltaTable", "create", "createIfN
 
 _CALLABLE = (DeltaTable, DeltaTableBuilder, DeltaMergeBuilder, DeltaOptimizeBuilder)
 
-# The only column of an answer that is neither rows nor nothing.
+# The column name of a scalar result.
 ANSWER = "answer"
 
 

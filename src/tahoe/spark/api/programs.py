@@ -25,7 +25,7 @@ from tahoe.spark.jvm.gateway import Gateway
 
 _enabling = threading.RLock()
 
-# Whose sessions are enabled, or are about to be: contexts of Spark, whose later sessions inherit it, and Connect sessions.
+# Spark contexts, whose later sessions inherit it, and Connect sessions that are enabled or are about to be.
 _begun: weakref.WeakSet[Any] = weakref.WeakSet()
 
 

@@ -46,7 +46,7 @@ SNAPSHOTS_MAX = 16
 SCANS_MAX = 64
 FEEDS_MAX = 16
 
-# What the rows of a scan are for, if not all of them are needed: for what a log cannot answer of a question, or for a limit.
+# Why a scan needs only some files: an aggregate that the log answers in part, or a LIMIT.
 Purpose: TypeAlias = Question | Limit
 
 TIME_ZONE = "spark.sql.session.timeZone"
@@ -106,7 +106,7 @@ class _Opened:
 # Tables by their keys (see `key_of`), and the storage settings from options by the hash in a key.
 _tables: Recent[str, _Opened] = Recent(TABLES_MAX)
 _given: dict[str, Mapping[str, str]] = {}  # never forgotten: a plan without its credentials would be read with those of the session
-# Each by the store that it was read with, and under None as it was read last.
+# Stored twice: by the store that it was read with, and under None as the latest one.
 _snapshots: Recent[tuple[str, int, int | None], Snapshot] = Recent(2 * SNAPSHOTS_MAX)
 _feeds: Recent[tuple[str, str, FeedRange, int | None], ChangeFeed] = Recent(2 * FEEDS_MAX)
 _scans: Recent[tuple[str, str, str, int, Predicate, str | None, Purpose | None, int], Scan] = Recent(SCANS_MAX)

@@ -33,8 +33,8 @@ from tahoe.table.arrow.sort_keys import Bounds, Ranked, as_bytes, boundary, is_t
 # Enough for leaves whose sizes vary by 7 % (one standard deviation).
 SAMPLE_ROWS_PER_LEAF = 200
 
-# For each query for the value of a random row, how many ask for a random one of the distinct values. With more, skewed columns are hardly
-# cut; with fewer, they are cut at the expense of all others.
+# The assumed ratio of queries for a random distinct value to queries for the value of a random row. With a larger one, skewed columns are
+# hardly cut; with a smaller one, they are cut at the expense of all others.
 _DISTINCT_QUERIES = 2.0
 
 # How many times the mean size of a leaf a cut may leave to the leaves on one side: if there is a choice, and at all.

@@ -42,7 +42,7 @@ _COMPARED_COLUMNS = 8
 # The curve has this many steps along each column, as a power of two.
 _CURVE_BITS = 8
 
-# Files come in order if, from one to the next, only such a share goes back behind the row group before.
+# The input is sorted if at most this share of the files belongs to an earlier row group than the file before.
 _BACKWARDS_MAX = 0.1
 
 # In a batch of files that come in order, such a share may belong to earlier row groups.

@@ -29,7 +29,7 @@ from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 
-# So often are files adopted anew behind other writers, who may commit faster than a large table is planned.
+# The maximum number of plans when other writers commit first; they may commit faster than a large table is planned.
 PLANS_MAX = 100
 
 Result = TypeVar("Result")

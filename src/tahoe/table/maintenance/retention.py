@@ -30,8 +30,8 @@ def protected_files(newest: Snapshot, before: int | None, cutoff_ms: int) -> Key
     """The files that VACUUM must keep whatever their age.
 
     - the live files of the newest version, and its tombstones from the cutoff on;
-    - the files that commits after the cutoff add or remove, their change files among them: with these, all live files of the version at the
-      cutoff (the newest one before it, or the oldest one that can be read) are named, because each is live still, or was removed;
+    - the files that commits after the cutoff add or remove, their change files among them: every file that was live
+      at the cutoff (in the newest version before it, or the oldest one that can be read) is live now or has a tombstone;
     - the change files of that version; and its deletion vectors, which a careless writer may have removed without naming them.
 
     Args:

@@ -126,7 +126,7 @@ def _counted(facts: Facts, measure: CountOf) -> pa.Array:
 
 
 def _present_in_both(facts: Facts, one: pa.Array, other: pa.Array) -> pa.Array:
-    """The number of rows in which neither of two columns is null, if one of them is null in none of the rows, or in all of them."""
+    """The number of rows in which both columns have a value. Exact only if one of them is always or never null."""
     never = pc.or_(certainly(pc.equal(one, 0)), certainly(pc.equal(other, 0)))
     conditions = pc.make_struct(never, certainly(pc.equal(one, facts.live)), certainly(pc.equal(other, facts.live)))
     return pc.case_when(conditions, pa.scalar(0, pa.int64()), other, one)

@@ -89,7 +89,7 @@ class _Batch:
         return any(left is not None and left <= 0 for left in (self.limit.files, self.limit.bytes))
 
     def end_in(self, commit: FeedCommit, first: int, indexes: npt.NDArray[np.int64]) -> int | None:
-        """The index at which a batch ends that reads on with a commit; None if it takes nothing of it.
+        """The last index that the batch reads of this commit; None if it reads none of it.
 
         Args:
             first: the first index after the last batch; `BASE` for the whole commit.

@@ -1,8 +1,8 @@
 """Contradictions between the statistics of the log and a file.
 
 Protocol: "Per-file Statistics". A footer is compared where its bounds are certainly exact; only statistics that exclude values of the file
-are contradictions. The statistics of rows are exact, so that also a null count or a bound that is only wrong is a contradiction if a query
-would have a wrong result because of it: an answer from the log (`tahoe.protocol.answers`) or first rows (`tahoe.protocol.limits`).
+are contradictions. The statistics of rows are exact: there, any wrong null count or bound is an error if it changes the result of a query:
+an answer from the log (`tahoe.protocol.answers`) or first rows (`tahoe.protocol.limits`).
 """
 
 from __future__ import annotations

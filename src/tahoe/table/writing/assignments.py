@@ -123,9 +123,7 @@ def _taken(name: str, given: Any, kind: DataType, scope: Scope) -> Any:
 
 
 def _in_zone(value: Any, kind: DataType, zone: tzinfo) -> Any:
-    """A value in which times without a zone are in this one where the column has instants, and instants are times of the zone where the
-    column has none.
-    """
+    """A value whose times are cast to instants where the column has instants, and back where it has none, in this zone."""
     match kind:
         case Struct(fields) if isinstance(value, Mapping):
             kinds = {field.name: field.type for field in fields}
