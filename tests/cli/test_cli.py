@@ -515,3 +515,20 @@ def test_every_command_works_on_an_object_store() -> None:
         options = [word for key, value in {**server.options, "aws_session_token": "a=b"}.items() for word in ("--option", f"{key}={value}")]
         assert {command: run(command, url, *options).exit_code for command in COMMANDS} == dict.fromkeys(COMMANDS, 0)
         assert run("check", url, *options).stdout == "No problems found\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["inspect", "/data/t"], "Write what to print before the path, for example: tahoe inspect files /data/t"),
+        (["inspect", "/data/t", "files"], "Write: tahoe inspect files /data/t"),
+        (["inspect", "partition", "/data/t"], "Did you mean partitions?"),
+        (["inspect", "files"], "a path is missing: tahoe inspect files PATH"),
+        (["/data/t"], "expected a command before the path, for example: tahoe show /data/t"),
+        (["s3://bucket/t"], "expected a command before the path, for example: tahoe show s3://bucket/t"),
+    ],
+)
+def test_a_path_in_the_place_of_something_else_is_told_with_the_command_that_is_meant(arguments: list[str], told: str) -> None:
+    done = CliRunner().invoke(cli.app, arguments)
+    assert done.exit_code == 2
+    assert told in " ".join(done.output.replace("│", " ").split())

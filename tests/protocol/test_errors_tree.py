@@ -71,12 +71,11 @@ def test_an_error_says_what_to_do_next(error):
 
 @by_leaf
 def test_an_error_about_a_table_names_it(error):
-    """Schema logs of streams name the log, which belongs to a query; programs, expressions and wrong calls have no table."""
+    """Schema logs of streams name the log, which belongs to a query; programs and wrong calls have no table."""
     without = (
         errors.DeltaSessionError
         | errors.StatementSyntaxError
         | errors.DeltaProgramError
-        | errors.ExpressionFailedError
         | errors.CalledOnClassError
         | errors.UnknownNameError
         | errors.UnknownImportError

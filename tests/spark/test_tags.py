@@ -130,7 +130,7 @@ def test_what_is_wrong_is_told_and_changes_nothing(spark, path, table, statement
 def test_a_write_makes_no_table_under_the_name_of_a_version(spark, path, tmp_path, name):
     stream = spark.readStream.format("delta").load(path).writeStream.format("delta").option("checkpointLocation", str(tmp_path / "c"))
     for write in (spark.range(1).write.format("delta").mode("append").save, stream.start):
-        with pytest.raises(InvalidTimeTravelError, match=f"@{name} names a version, where only the table itself can be named"):
+        with pytest.raises(InvalidTimeTravelError, match=f"@{name} of the path names a version, where only the table itself can be named"):
             write(f"{path}@{name}")
     assert not list(tmp_path.glob("*@*"))
 

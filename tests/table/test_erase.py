@@ -92,11 +92,25 @@ def test_tags_are_named_with_their_files_and_nothing_is_changed(tmp_path):
     table.append(ROWS)
     table.tag("q3")
     version = table.version
-    with pytest.raises(ErasureHeldByTagsError, match=r"q3 of version 0 \(1 files of [\d,]+ bytes\)"):
+    with pytest.raises(ErasureHeldByTagsError, match=r"q3 of version 0 \(1 file of [\d,]+ bytes\)"):
         table.erase("id = 2")
     assert (table.version, table.count()) == (version, 3)
     table.untag("q3")
     assert table.erase("id = 2").is_proven
+
+
+def test_where_no_version_of_a_tag_has_such_a_row_nothing_is_to_be_done(tmp_path):
+    """It was refused because of a tag that holds no row to erase."""
+    table = tahoe.Table(str(tmp_path))
+    table.append(ROWS)
+    table.tag("q3")
+    version = table.version
+    for dry_run in (True, False):
+        report = table.erase("id = 77", dry_run=dry_run)
+        assert (report.rows, report.held_by, report.is_proven, table.version) == (0, ("q3",), False, version)
+    table.delete("id = 2")
+    with pytest.raises(ErasureHeldByTagsError):  # the newest version has no such row, that of the tag has
+        table.erase("id = 2")
 
 
 def test_a_table_that_is_only_appended_to_is_left_as_it_is(tmp_path):

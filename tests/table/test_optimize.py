@@ -308,4 +308,4 @@ def test_the_report_of_a_dry_run_does_not_tell_of_files_that_were_written() -> N
     table = made([numbers(1), numbers(2)])
     assert repr(table.optimize(dry_run=True)).startswith("OptimizeReport(dry run: rewrites 2 of 2 files (")
     assert repr(table.optimize()).startswith("OptimizeReport(version=2, rewritten: 2 of 2 files (")
-    assert repr(table.optimize(dry_run=True)) == "OptimizeReport(dry run: nothing to do: 1 files considered)"
+    assert repr(table.optimize(dry_run=True)) == "OptimizeReport(dry run: nothing to do: 1 file considered)"

@@ -170,8 +170,8 @@ def test_reports_are_short(table: tahoe.Table) -> None:
     optimized = table.optimize()
     assert repr(optimized) == (
         f"OptimizeReport(version=3, rewritten: 1 of 2 files ({optimized.removed_bytes[0]:,} bytes) "
-        f"as 1 files ({optimized.added_bytes[0]:,} bytes))"
+        f"as 1 file ({optimized.added_bytes[0]:,} bytes))"
     )
     vacuumed = table.vacuum(0, retention_check=False, dry_run=True)
-    assert repr(vacuumed) == f"VacuumReport({table.url!r}, would be deleted: {len(vacuumed.files)} files of {vacuumed.size_bytes:,} bytes)"
+    assert repr(vacuumed) == f"VacuumReport({table.url!r}, would be deleted: 1 file of {vacuumed.size_bytes:,} bytes)"
     assert repr(table.report()) == f"TableReport({table.url!r}, version=3)"

@@ -23,10 +23,10 @@ app = typer.Typer(
 )
 
 
-_PATH_HELP = "Path or URL of the table: /data/t, s3://bucket/t, abfss://container@account.dfs.core.windows.net/t"
+PATH_HELP = "Path or URL of the table: /data/t, s3://bucket/t, abfss://container@account.dfs.core.windows.net/t"
 
 
-Location = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
+Location = Annotated[str, typer.Argument(metavar="PATH", help=PATH_HELP)]
 
 Version = Annotated[str | None, typer.Option("--version", help="Version of the table, or the name of a tag; default: the newest.")]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from importlib import import_module
 from typing import Any
 
@@ -43,11 +45,16 @@ _MODULES = {"tag": "tags", "untag": "tags"}
 # All that follows the program is the program's, `--help` too.
 _SETTINGS = {"run": {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}}
 
+# A path or a url, in the place of a command.
+_LOCATION = re.compile(r"[/\\~]|^\.")
+
 
 class Commands(TyperGroup):
     """The commands as `tahoe --help` shows them, and the one that is called with its options."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in SUMMARIES and _LOCATION.search(args[0]):
+            ctx.fail(f"expected a command before the path, for example: tahoe show {shlex.quote(args[0])}")
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed if listed is None else load_command(str(listed.name)), rest
 

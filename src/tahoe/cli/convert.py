@@ -9,8 +9,9 @@ import typer
 from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
-from tahoe.cli.output import counted, open_console, print_json
+from tahoe.cli.output import open_console, print_json
 from tahoe.errors import DeltaError
+from tahoe.protocol.names import counted
 from tahoe.protocol.schema import DataType, Field, Struct, parse_type
 
 # SQL's names of types that Delta's schemas name otherwise.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
-from tahoe.cli.output import counted, open_console, print_json
+from tahoe.cli.output import open_console, print_json
+from tahoe.protocol.names import counted
 
 
 def generate(path: Location, as_json: AsJson = False, option: Options = None) -> None:

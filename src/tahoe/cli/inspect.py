@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -9,13 +10,15 @@ import pyarrow as pa
 import typer
 from rich.filesize import decimal as size_text
 
-from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
+from tahoe.cli.app import PATH_HELP, AsJson, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, print_json, print_table
 from tahoe.cli.rows import plain_rows
 from tahoe.cli.values import cell, flat, second, with_numbers
+from tahoe.errors.root import nearest
 from tahoe.table.inspection.inspector import INSPECTIONS
 
 What = Annotated[str, typer.Argument(metavar="WHAT", help=f"One of {', '.join(INSPECTIONS)}.")]
+Path = Annotated[str | None, typer.Argument(metavar="PATH", help=PATH_HELP, show_default=False)]  # `inspect` tells that it is missing
 
 _BYTES = "_bytes"
 _METRICS = "operation_metrics"
@@ -23,12 +26,14 @@ _OF_PARTITION = "partition_values."
 
 
 def inspect(
-    what: What, path: Location, version: Version = None, timestamp: Timestamp = None, as_json: AsJson = False, option: Options = None
+    what: What, path: Path = None, version: Version = None, timestamp: Timestamp = None, as_json: AsJson = False, option: Options = None
 ) -> None:
     """Print what is in a table: its files, partitions, history, ... Columns without a value are left out; --json prints all."""
     inspection = INSPECTIONS.get(what.replace("-", "_"))
     if inspection is None:
-        raise typer.BadParameter(f"expected one of {', '.join(INSPECTIONS)}, found {what!r}", param_hint="WHAT")
+        raise typer.BadParameter(f"expected one of {', '.join(INSPECTIONS)}, found {what!r}{_meant(what, path)}", param_hint="WHAT")
+    if path is None:
+        raise typer.BadParameter(f"a path is missing: tahoe inspect {what} PATH", param_hint="PATH")
     with errors_as_messages():
         found = inspection.of(open_table(path, option).snapshot(version, timestamp))
     if as_json:
@@ -41,6 +46,16 @@ def inspect(
     right = [heading for heading, name in zip(headings, names, strict=True) if pa.types.is_integer(shown.schema.field(name).type)]
     cells = [[_text(name, row[name]) for name in names] for row in rows]
     print_table(headings, cells, right=right, more=found.num_rows - shown.num_rows)
+
+
+def _meant(what: str, path: str | None) -> str:
+    """What to write: the path may have come first, or alone."""
+    near = nearest(what, INSPECTIONS)
+    if path in INSPECTIONS:
+        return f". Write: tahoe inspect {path} {shlex.quote(what)}"
+    if path is None and near is None:
+        return f". Write what to print before the path, for example: tahoe inspect files {shlex.quote(what)}"
+    return "" if near is None else f". Did you mean {near}?"
 
 
 def _json_row(row: dict[str, Any]) -> dict[str, Any]:

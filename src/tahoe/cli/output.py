@@ -124,11 +124,6 @@ def _print_vertically(console: Console, records: Sequence[Mapping[str, str]]) ->
         console.print(grid)
 
 
-def counted(count: int, name: str) -> str:
-    """`1 file`, `2,000 files`."""
-    return f"{count:,} {name}{'' if count == 1 else 's'}"
-
-
 def print_json_list(values: Iterable[Any]) -> None:
     """Print a JSON array whose items come one after the other, each when it is there, in a line."""
     separator = "["

@@ -14,8 +14,8 @@
     │   │   IncompatibleChangesError; below it IncompatibleChangeDataError
     │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError,
     │   │   ColumnNotFoundError with UnresolvedMergeColumnError below it,
-    │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError; below the first FieldsNotMergedError,
-    │   │   PartitionMismatchError,
+    │   │   NotNullViolationError, CheckConstraintViolatedError with NewConstraintViolatedError below it,
+    │   │   InvalidColumnNameError; below the first FieldsNotMergedError, PartitionMismatchError,
     │   │   ConstraintTypeMismatchError, GeneratedColumnTypeMismatchError, ColumnCountMismatchError, StructMismatchError,
     │   │   MissingNotNullColumnError with MissingInsertColumnError below it,
     │   │   NoCastError, NoCastButFunctionError, NoCastButSettingError, NoSafeCastError,

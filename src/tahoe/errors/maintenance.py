@@ -113,6 +113,8 @@ class RestoreVersionError(VersionNotFoundError):
     condition = "DELTA_CANNOT_RESTORE_TABLE_VERSION"
     what = "{table} cannot be restored to version {version}: versions {startVersion} to {endVersion} are available."
     todo = "Choose a version in that range; DESCRIBE HISTORY lists them."
+    bounds = ("startVersion", "endVersion")
+    single = ("{table} cannot be restored to version {version}: only version {endVersion} is available.", "There is nothing to restore.")
 
 
 class RestoreTimestampTooEarlyError(TimestampOutOfRangeError):

@@ -8,6 +8,24 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of the known names that is like a name, if there is one."""
+    whole = {each.lower(): each for each in known}
+    side = "".join(name.lower().rpartition(".")[:2])  # "source." of source.id: what is compared is the name behind it
+    ends = {each.removeprefix(side): spelled for each, spelled in whole.items() if each.startswith(side)}
+    end, candidates = (name.lower().removeprefix(side), ends) if ends else (name.lower(), whole)
+    near = difflib.get_close_matches(end, list(candidates), n=1, cutoff=0.6)
+    return candidates[near[0]] if near else None
+
+
+def cause_text(cause: BaseException) -> str:
+    """What an error says as a part of another error about the same table: what happened alone, without naming the table again."""
+    if not isinstance(cause, DeltaError):
+        return str(cause)
+    told = cause.what.format(**cause.parameters | {name: "the table" for name in cause.parameters if name in ("table", "location")})
+    return told.removeprefix("the table: ").rstrip(".")
+
+
 class DeltaError(Exception):
     """The base class of all errors that tahoe raises.
 
@@ -40,13 +58,9 @@ class DeltaError(Exception):
 
     def _suggest(self, name: str, known: Iterable[str]) -> None:
         """Begin the next step with the one of the known names that is like a name, if there is one."""
-        whole = {each.lower(): each for each in known}
-        side = "".join(name.lower().rpartition(".")[:2])  # "source." of source.id: what is compared is the name behind it
-        ends = {each.removeprefix(side): spelled for each, spelled in whole.items() if each.startswith(side)}
-        end, candidates = (name.lower().removeprefix(side), ends) if ends else (name.lower(), whole)
-        near = difflib.get_close_matches(end, list(candidates), n=1, cutoff=0.6)
-        if near:
-            self._begin(f"Did you mean {candidates[near[0]]}?")
+        near = nearest(name, known)
+        if near is not None:
+            self._begin(f"Did you mean {near}?")
 
     def suggesting(self, hint: str | None) -> Self:
         """The same error, with a hint about what was meant."""

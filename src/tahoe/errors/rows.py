@@ -138,6 +138,15 @@ class CheckConstraintViolatedError(DeltaAnalysisError):
     todo = "Filter or fix such rows, or drop the constraint. A condition that evaluates to null is violated too."
 
 
+class NewConstraintViolatedError(CheckConstraintViolatedError):
+    """Rows that the table has already violate a constraint that is to be added."""
+
+    condition = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
+    sqlstate = "23512"
+    what = "{constraint} ({expression}) cannot be added to {table}: a row violates it, with {values}."
+    todo = "Delete or update such rows first, or change the expression. A condition that evaluates to null is violated too."
+
+
 class InvalidColumnNameError(DeltaAnalysisError):
     condition = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
     sqlstate = "42K05"

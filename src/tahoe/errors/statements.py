@@ -99,7 +99,7 @@ class ExpressionFailedError(DeltaAnalysisError):
 
     condition = "DELTA_EXPRESSION_FAILED"
     sqlstate = "22000"
-    what = "{expression} cannot be computed for every row: {detail}."
+    what = "{expression} cannot be computed for every row of {table}: {detail}."
     todo = "Leave out such rows with a condition, or use CASE WHEN. Nothing was changed."
 
 

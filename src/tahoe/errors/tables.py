@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from tahoe.errors.root import DeltaAnalysisError
 
@@ -74,18 +74,47 @@ class PathOutsideTableError(DeltaAnalysisError):
     todo = "No compliant writer writes such a path: do not trust the log until you know who wrote it."
 
 
-class VersionNotFoundError(DeltaAnalysisError):
+class _Range:
+    """An error that tells the range of what there is.
+
+    Attributes:
+        bounds: the names of its parameters.
+        single: the two templates if there is only one; `none`: if there is nothing, and the bounds are None.
+    """
+
+    bounds: ClassVar[tuple[str, str]] = ("earliest", "latest")
+    single: ClassVar[tuple[str, str]]
+    none: ClassVar[tuple[str, str] | None] = None
+
+    def __init__(self, **parameters: Any) -> None:
+        first, last = (parameters.get(name) for name in self.bounds)
+        templates = None if first != last else self.none if first is None else self.single
+        if templates is not None:
+            vars(self).update(what=templates[0], todo=templates[1])
+        super().__init__(**parameters)
+
+
+class VersionNotFoundError(_Range, DeltaAnalysisError):
     condition = "DELTA_VERSION_NOT_FOUND"
     sqlstate = "22003"
     what = "Version {version} of {table} cannot be read: versions {earliest} to {latest} are available."
     todo = "Choose a version in that range."
+    single = ("Version {version} of {table} cannot be read: only version {latest} is available.", "Choose this version.")
+    none = (
+        "Version {version} of {table} cannot be read: its log has no commit whose time is known.",
+        "Choose a version by its number. `tahoe check` tells what the log lacks.",
+    )
 
 
-class TimestampOutOfRangeError(DeltaAnalysisError):
+class TimestampOutOfRangeError(_Range, DeltaAnalysisError):
     condition = "DELTA_TIMESTAMP_OUT_OF_RANGE"
     sqlstate = "22003"
     what = "{table} cannot be read as of {timestamp}: its commits range from {earliest} to {latest}."
     todo = "Choose a timestamp in that range."
+    single = (
+        "{table} cannot be read as of {timestamp}: its only commit is of {latest}.",
+        "Choose this timestamp, or read the newest version.",
+    )
 
 
 class InvalidTimeTravelError(DeltaAnalysisError):

@@ -74,5 +74,5 @@ class TagLostError(DeltaError):
 class ErasureHeldByTagsError(DeltaAnalysisError):
     condition = "DELTA_ERASURE_HELD_BY_TAGS"
     sqlstate = "55000"
-    what = "{table}: rows cannot be erased while tags hold versions that have them: {tags}."
+    what = "{table}: rows cannot be erased while tags hold versions: {tags}."
     todo = "Drop these tags, with ALTER TABLE ... DROP TAG, Table.untag or tahoe untag, and erase again."

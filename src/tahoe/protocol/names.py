@@ -1,4 +1,4 @@
-"""Names of columns in texts: SQL, table properties and messages."""
+"""Names of columns in texts, which are SQL, table properties and messages; and counts in messages."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def quoted(name: str) -> str:
 def literal(value: str) -> str:
     """A string as SQL takes it."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def counted(count: int, name: str) -> str:
+    """`1 file`, `2,000 files`."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def sql_path(path: Sequence[str]) -> str:

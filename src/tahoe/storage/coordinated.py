@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
 from tahoe.errors import AtomicCreateUnsupportedError, CommitEntryError, DeltaStorageError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors.root import cause_text
 from tahoe.protocol.log_files import LOG_FOLDER, Kind, commit_key, parse_name
 from tahoe.storage.commit_service import CommitEntry, CommitService
 from tahoe.storage.env import FileInfo, Store, Tree
@@ -121,7 +122,7 @@ class CoordinatedStore:
         try:
             ours = self._create(key, data) or self.inner.get(key) == data
         except StorageRefusedError as error:  # the entry exists, so another reader or writer will finish the commit: it is not refused
-            raise StorageUnavailableError(table=self.url, operation=f"complete the commit {key}", detail=str(error)) from error
+            raise StorageUnavailableError(table=self.url, operation=f"complete the commit {key}", detail=cause_text(error)) from error
         self._acknowledge(entry)
         return ours
 

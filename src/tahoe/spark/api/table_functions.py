@@ -20,7 +20,7 @@ from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.table_cache import open_table, table_finder
-from tahoe.spark.jvm.time_travel import MomentOf, Target, session_moment, target_of_path
+from tahoe.spark.jvm.time_travel import MomentOf, Target, path_ending, session_moment, target_of_path
 from tahoe.spark.jvm.values import Value, depends_on_rows, values
 from tahoe.spark.reading.change_feed import ENABLED_OPTIONS, END_TIMESTAMP, END_VERSION, START_TIMESTAMP, START_VERSION
 from tahoe.table.inspection.inspector import INSPECTIONS
@@ -105,7 +105,7 @@ def _inspected(gateway: Gateway, function: str, table: str, at: Sequence[Value])
     target = Target(location=location_of(spark, table)) if path is None else target_of_path(moment_of, table_finder(spark), path)
     for value in at:
         if target.is_pinned:
-            raise InvalidTimeTravelError(table=table, detail=f"the path {path} and {value.value} cannot be combined")
+            raise InvalidTimeTravelError(table=target.location, detail=f"{path_ending(path or table)} and {value.value} cannot be combined")
         target = _at(function, target.location, value, moment_of)
     return local_rows(spark, INSPECTED[function].of(target.snapshot(open_table(spark, target.location))))
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
-from tahoe.errors import CheckConstraintViolatedError, ConstraintNotBooleanError, UnsupportedOperationError
+from tahoe.errors import ConstraintNotBooleanError, NewConstraintViolatedError, UnsupportedOperationError
 from tahoe.protocol.column_changes import COMMENT, ColumnChange, NewColumn, Path
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT
 from tahoe.protocol.column_type_changes import TEXT_TYPE
@@ -63,7 +63,7 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) 
     """Refuse a constraint that is false or null for an existing row.
 
     Raises:
-        CheckConstraintViolatedError: with the values of the constraint's columns in such a row.
+        NewConstraintViolatedError: with the values of the constraint's columns in such a row.
         ConstraintNotBooleanError: the expression is not boolean.
         UnsupportedOperationError: the expression contains a subquery; a constraint is about one row.
         AnalysisException: Spark cannot analyse the expression.
@@ -86,7 +86,7 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) 
     shown = [F.col(quoted(name)) for name in rows.columns if name.lower() in names] or [F.lit(None).alias("row")]
     broken = rows.where(~F.coalesce(condition, F.lit(False))).select(*shown).limit(1).collect()
     if broken:
-        raise CheckConstraintViolatedError(
+        raise NewConstraintViolatedError(
             table=snapshot.url,
             constraint=constraint.name,
             expression=constraint.expression,

@@ -65,13 +65,18 @@ def target_of_options(moment_of: MomentOf, has_table: HasTable, path: str, optio
     given = [f"{name} {value}" for name, value in ((VERSION_OPTION, version), (TIMESTAMP_OPTION, timestamp)) if value is not None]
     target = target_of_path(moment_of, has_table, path)
     if len(given) + target.is_pinned > 1:
-        asked = " and ".join([*given, *([f"the path {path}"] if target.is_pinned else [])])
+        asked = " and ".join([*given, *([path_ending(path)] if target.is_pinned else [])])
         raise InvalidTimeTravelError(table=target.location, detail=f"{asked} cannot be combined")
     if version is not None:
         return Target(location=path, version=version_or_tag(version, table=path))
     if timestamp is not None:
         return Target(location=path, timestamp=moment_of(timestamp, path))
     return target
+
+
+def path_ending(path: str) -> str:
+    """How an error calls a path that names a version: the table itself is named beside it."""
+    return f"the ending @{path.rpartition('@')[2]} of the path"
 
 
 def target_of_path(moment_of: MomentOf, has_table: HasTable, path: str) -> Target:
@@ -123,7 +128,7 @@ def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: s
     if not kind or kind == "newest":
         return target
     if target.is_pinned:
-        raise InvalidTimeTravelError(table=target.location, detail=f"the path {path} and {kind} {value} cannot be combined")
+        raise InvalidTimeTravelError(table=target.location, detail=f"{path_ending(path)} and {kind} {value} cannot be combined")
     if kind == "version":
         return Target(location=path, version=version_or_tag(value, table=path))
     return Target(location=path, timestamp=moment_of_micros(int(value), value, path))
@@ -143,7 +148,7 @@ def check_newest(gateway: Gateway, target: JavaObject) -> None:
 
 
 def _only_the_newest(url: str, path: str) -> InvalidTimeTravelError:
-    return InvalidTimeTravelError(table=url, detail=f"{path} names a version, where only the table itself can be named")
+    return InvalidTimeTravelError(table=url, detail=f"{path_ending(path)} names a version, where only the table itself can be named")
 
 
 def session_moment(gateway: Gateway) -> MomentOf:

@@ -20,6 +20,7 @@ from tahoe.errors import (
     MissingVersionError,
     WriteAlreadyRecordedError,
 )
+from tahoe.errors.root import cause_text
 from tahoe.protocol import log_files, moved_rows
 from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
 from tahoe.protocol.assigned_numbers import assigned_row_ids
@@ -163,7 +164,7 @@ class Transaction:
             raise self._in_doubt(version, error) from error
 
     def _in_doubt(self, version: int, reason: Exception) -> CommitOutcomeUnknownError:
-        return CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=self.txn_id, detail=str(reason))
+        return CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=self.txn_id, detail=cause_text(reason))
 
     @cached_property
     def isolation(self) -> Isolation:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tahoe.errors import CorruptCheckpointError, DeltaLogError
+from tahoe.errors.root import cause_text
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import (
     KINDS,
@@ -182,7 +183,7 @@ def _read_json(store: Store, key: str) -> list[Action]:
     try:
         actions = list(decode_commit(store.get(key), table=store.url, file=key))
     except (FileNotFoundError, DeltaLogError) as error:
-        raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
+        raise CorruptCheckpointError(table=store.url, file=key, detail=cause_text(error)) from error
     detail = check_reconciled(actions, lambda path: canonical_key(path, store.url))
     if detail is not None:
         raise CorruptCheckpointError(table=store.url, file=key, detail=detail)

@@ -25,6 +25,7 @@ from tahoe.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from tahoe.errors.root import cause_text
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, CommitInfo, decode_commit
 from tahoe.protocol.file_paths import canonical_key, resolve_path
@@ -210,7 +211,7 @@ class Log:
                 actions = list(decode_commit(data, table=self.url, file=file.name))
                 detail = check_reconciled(actions, self.canonical, path_once=True)
         except (FileNotFoundError, DeltaLogError) as error:
-            raise CorruptCompactedLogError(table=self.url, file=file.name, detail=str(error)) from error
+            raise CorruptCompactedLogError(table=self.url, file=file.name, detail=cause_text(error)) from error
         if detail is not None:
             raise CorruptCompactedLogError(table=self.url, file=file.name, detail=detail)
         return actions

@@ -14,8 +14,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tahoe.errors import CannotVacuumLiteError, ErasureHeldByTagsError, ErasureIncompleteError
+from tahoe.errors import CannotVacuumLiteError, ColumnNotFoundError, ErasureHeldByTagsError, ErasureIncompleteError, InvalidPredicateError
 from tahoe.protocol.features import check_known
+from tahoe.protocol.names import counted
 from tahoe.table.arrow.types import arrow_schema
 from tahoe.table.maintenance.compaction import CompactionSettings
 from tahoe.table.maintenance.lite import record_vacuumed_version
@@ -81,6 +82,7 @@ class EraseReport:
         values: how many texts were searched for.
         values_left_out: how many texts of the erased rows were not: they are short, or other rows have them, or they are too many.
         search: the proof; its `traces` are places in which one of the texts still is. None of a dry run.
+        held_by: tags that hold versions, none of which has a row that matches, nor has the newest: nothing was to be done, or was done.
         elsewhere: folders outside of the table's with files that the table used: a shallow clone's source still has its rows.
     """
 
@@ -96,6 +98,7 @@ class EraseReport:
     values: int = 0
     values_left_out: int = 0
     search: Search | None = None
+    held_by: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
 
     @property
@@ -104,10 +107,13 @@ class EraseReport:
         return self.search is not None and not self.search.traces and not self.search.unread and self.values > 0
 
     def __repr__(self) -> str:
+        if self.held_by:
+            return f"EraseReport({self.table!r}, 0 rows match, also in the versions of tags: nothing to erase)"
+        rows = counted(self.rows, "row")
         if self.search is None:
-            return f"EraseReport({self.table!r}, {self.rows:,} rows would be erased)"
-        found = "no trace" if self.is_proven else f"{len(self.search.traces):,} traces"
-        return f"EraseReport({self.table!r}, version={self.version}, {self.rows:,} rows erased, {found} of {self.values:,} texts)"
+            return f"EraseReport({self.table!r}, {rows} would be erased)"
+        found = "no trace" if self.is_proven else counted(len(self.search.traces), "trace")
+        return f"EraseReport({self.table!r}, version={self.version}, {rows} erased, {found} of {counted(self.values, 'text')})"
 
 
 @dataclass(kw_only=True)
@@ -144,6 +150,8 @@ def erase(table: TableRows, request: EraseRequest) -> EraseReport:
         DeltaProtocolError: the table has a feature that tahoe does not know.
         DeltaError: a step failed. Run it again.
     """
+    if (nothing := _held_without_rows(table, request)) is not None:
+        return nothing
     before = _checked(table)
     texts = _texts_of(before, request.filter)
     report = _planned(before, request, texts)
@@ -191,6 +199,21 @@ def _planned(before: Snapshot, request: EraseRequest, texts: _Texts) -> EraseRep
     )
 
 
+def _held_without_rows(table: TableReader, request: EraseRequest) -> EraseReport | None:
+    """The report if tags hold versions, and no row matches in them or in the newest one; else None."""
+    newest = table.snapshot()
+    tags = holding_tags(newest, table.env.clock_ms())
+    rows = newest.count(request.filter) if tags else 0
+    try:
+        rows += sum(tagged_snapshot(newest, tag).count(request.filter) for tag in tags)
+    except (ColumnNotFoundError, InvalidPredicateError):  # a version with other columns
+        return None
+    if rows or not tags:
+        return None
+    names, version = tuple(tag.name for tag in tags), newest.version
+    return EraseReport(table=newest.url, is_dry_run=request.dry_run, version=version, rows=0, oldest_version=version, held_by=names)
+
+
 def _checked(table: TableReader) -> Snapshot:
     """The newest version, if its log may be truncated.
 
@@ -201,7 +224,10 @@ def _checked(table: TableReader) -> Snapshot:
     check_known(snapshot.protocol, table=table.url)
     if tags := holding_tags(snapshot, table.env.clock_ms()):
         held = [(tag, tagged_snapshot(snapshot, tag).live) for tag in tags]
-        told = [f"{tag.name} of version {tag.version} ({len(live):,} files of {live.size_bytes:,} bytes)" for tag, live in held]
+        told = [
+            f"{tag.name} of version {tag.version} ({counted(len(live), 'file')} of {counted(live.size_bytes, 'byte')})"
+            for tag, live in held
+        ]
         raise ErasureHeldByTagsError(table=table.url, tags=", ".join(told))
     return snapshot
 

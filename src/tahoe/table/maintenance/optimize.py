@@ -23,6 +23,7 @@ from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.cubes import CUBE_ID
 from tahoe.protocol.features import keeps_partitions_in_files
 from tahoe.protocol.moved_rows import CopiedRows
+from tahoe.protocol.names import counted
 from tahoe.protocol.predicate import Predicate
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.maintenance.clustering import CubeBin, Order, OrderRequest, in_cubes_of, order_of, plan_cubes
@@ -132,14 +133,14 @@ class OptimizeReport:
     def __repr__(self) -> str:
         if self.is_dry_run:
             return f"OptimizeReport(dry run: {summary(self)})"
-        removed = f"{len(self.removed_bytes):,} of {self.files_considered:,} files ({sum(self.removed_bytes):,} bytes)"
-        added = f"{len(self.added_bytes):,} files ({sum(self.added_bytes):,} bytes)"
+        removed = f"{len(self.removed_bytes):,} of {counted(self.files_considered, 'file')} ({counted(sum(self.removed_bytes), 'byte')})"
+        added = f"{counted(len(self.added_bytes), 'file')} ({counted(sum(self.added_bytes), 'byte')})"
         return f"OptimizeReport(version={self.version}, rewritten: {removed} as {added})"
 
     def parts(self, count: int) -> str:
         """A number of bins, by what becomes of each: `1 cube`, `5 partitions`, `2 new files`."""
         name = "new file" if self.order is None else "cube" if self.order.is_clustered else "partition"
-        return f"{count:,} {name}{'' if count == 1 else 's'}"
+        return counted(count, name)
 
     @property
     def why(self) -> str:
@@ -254,7 +255,7 @@ def _as_planned(report: OptimizeReport, snapshot: Snapshot, bins: Sequence[Bin],
 def summary(report: OptimizeReport) -> str:
     """What OPTIMIZE would do, and why, as a text. Precondition: the report is of a dry run."""
     if not report.bins:
-        return f"nothing to do: {report.files_considered:,} files considered"
+        return f"nothing to do: {counted(report.files_considered, 'file')} considered"
     files = f"{len(report.removed_bytes):,} of {report.files_considered:,} files ({sum(report.removed_bytes):,} bytes)"
     why = report.why or "as asked"
     if report.order is None:

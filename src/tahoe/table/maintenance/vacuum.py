@@ -33,6 +33,7 @@ from tahoe.errors import (
 from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.features import check_writable
 from tahoe.protocol.log_files import LOG_FOLDER
+from tahoe.protocol.names import counted
 from tahoe.protocol.properties import DELETED_FILE_RETENTION
 from tahoe.protocol.tags import Tag
 from tahoe.storage.locations import split_url
@@ -126,7 +127,7 @@ class VacuumReport:
         done = "would be deleted" if self.is_dry_run else "deleted"
         failed = f", {len(self.failed):,} failed" if self.failed else ""
         held = f", held back by tags: {_amount(self.held_files, self.held_bytes)}" if self.holds else ""
-        return f"VacuumReport({self.table!r}, {done}: {len(self.files):,} files of {self.size_bytes:,} bytes{failed}{held})"
+        return f"VacuumReport({self.table!r}, {done}: {_amount(len(self.files), self.size_bytes)}{failed}{held})"
 
     @property
     def held_back(self) -> str | None:
@@ -423,7 +424,7 @@ def _territory(snapshot: Snapshot) -> Territory:
 
 
 def _amount(files: int, size_bytes: int) -> str:
-    return f"{files:,} {'file' if files == 1 else 'files'} of {size_bytes:,} bytes"
+    return f"{counted(files, 'file')} of {counted(size_bytes, 'byte')}"
 
 
 def _checksum_of(key: str) -> str:

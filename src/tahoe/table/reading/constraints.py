@@ -44,7 +44,7 @@ def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct
                 detail=f"the constraint {constraint.name} ({constraint.expression}) cannot be evaluated: {error.parameters['detail']}",
                 remedy=WITH_SPARKS_ENGINE,
             ) from error
-        kept = pc.fill_null(evaluate(predicate, rows), False)
+        kept = pc.fill_null(evaluate(predicate, rows, table=table), False)
         broken = np.flatnonzero(~np.asarray(kept))
         if len(broken):
             names = dict.fromkeys(column.path[0].lower() for column in columns_of(predicate))

@@ -38,13 +38,19 @@ from tahoe.table.arrow.computation import IMPOSSIBLE, column_values, compute
 from tahoe.table.arrow.conditions import condition_of_arrow
 
 
-def evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
+def evaluate(predicate: Predicate, rows: pa.Table, *, table: str = "the table") -> pa.Array:
     """The predicate's value for each row; null is SQL's NULL, which a filter treats as false.
+
+    Args:
+        table: whose rows these are, for the error.
 
     Raises:
         ExpressionFailedError: a part has no value for a row, or Arrow cannot compare its literal.
     """
-    return one_array(_evaluate(predicate, table))
+    try:
+        return one_array(_evaluate(predicate, rows))
+    except ExpressionFailedError as error:
+        raise ExpressionFailedError(**error.parameters | {"table": table}) from error.__cause__
 
 
 def _evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
@@ -61,7 +67,7 @@ def _evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
             try:
                 return _part(predicate, table)
             except IMPOSSIBLE as error:
-                raise ExpressionFailedError(expression=_shown(predicate), detail=str(error)) from error
+                raise ExpressionFailedError(table="the table", expression=_shown(predicate), detail=str(error)) from error
 
 
 def _part(predicate: Comparison | IsNull | In | StartsWith | Computed, table: pa.Table) -> pa.Array:

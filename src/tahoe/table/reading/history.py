@@ -163,7 +163,7 @@ def version_by_file_times(log: Log, timestamp_ms: int) -> int | None:
 
 def _version_at(line: Timeline, timestamp_ms: int) -> int:
     if line.oldest is None or not line.commits:
-        raise VersionNotFoundError(table=line.log.url, version=f"as of {_text(timestamp_ms)}", earliest="none", latest="none")
+        raise VersionNotFoundError(table=line.log.url, version=f"as of {_text(timestamp_ms)}", earliest=None, latest=None)
     first = next(i for i, commit in enumerate(line.commits) if commit.version >= line.oldest)
     last = len(line.commits) - 1
     earliest, _ = _considered(line, first, timestamp_ms)
@@ -188,7 +188,7 @@ def version_from(snapshot: Snapshot, timestamp_ms: int) -> int:
     """
     line = timeline(snapshot)
     if not line.commits:
-        raise VersionNotFoundError(table=snapshot.url, version=f"from {_text(timestamp_ms)} on", earliest="none", latest="none")
+        raise VersionNotFoundError(table=snapshot.url, version=f"from {_text(timestamp_ms)} on", earliest=None, latest=None)
     earliest, _ = _considered(line, 0, timestamp_ms)
     if timestamp_ms <= line.timestamp_ms(earliest):
         return line.commits[earliest].version

@@ -113,7 +113,7 @@ class PhysicalRows:
         fields = with_predicate_columns(snapshot, (), predicate)
         found = BitMap64()
         for start, rows in self.pieces(snapshot, file, fields):
-            holds = pc.fill_null(evaluate(predicate, rows), has_unknown(predicate))
+            holds = pc.fill_null(evaluate(predicate, rows, table=snapshot.url), has_unknown(predicate))
             found |= BitMap64(np.flatnonzero(np.asarray(holds)) + start)
         return found
 

@@ -106,7 +106,7 @@ def file_reader(
 
     def read(file: DataFile) -> Iterator[pa.Table]:
         for piece in _pieces(snapshot, file, needed, marked=marked, by_group=by_group):
-            table = piece.rows if predicate is None else piece.rows.filter(evaluate(predicate, piece.rows))
+            table = piece.rows if predicate is None else piece.rows.filter(evaluate(predicate, piece.rows, table=snapshot.url))
             yield pa.table([table.column(f.name) for f in schema], schema=schema) if wanted else no_columns(table.num_rows)
 
     return read

@@ -27,6 +27,7 @@ from tahoe.errors import (
     UnsupportedDataTypeError,
     VersionNotFoundError,
 )
+from tahoe.errors.root import cause_text
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn
 from tahoe.protocol.features import check_readable, supported_features
@@ -206,7 +207,7 @@ def _from_log_files(log: Log, segment: Segment) -> Snapshot:
         try:
             _check_schema(log, state)
         except InvalidActionError as error:
-            raise CorruptCheckpointError(table=log.url, file=names, detail=str(error)) from error
+            raise CorruptCheckpointError(table=log.url, file=names, detail=cause_text(error)) from error
     commits = []
     with showing("reading the log", "commits") as told:
         for number, file in enumerate(segment.deltas, start=1):

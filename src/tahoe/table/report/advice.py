@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.filesize import decimal as size_text
 
-from tahoe.protocol.names import dotted, literal, quoted, sql_path
+from tahoe.protocol.names import counted, dotted, literal, quoted, sql_path
 from tahoe.table.report.figures import ColumnSkipping, Compaction, Figures, Unneeded
 
 # OPTIMIZE is worth a run if it leaves at most this share of the files that it rewrites, and if these are more than a few.
@@ -77,11 +77,6 @@ class _Names:
 
     def command(self, name: str, *options: str) -> str:
         return shlex.join(["tahoe", name, self.location, *options])
-
-
-def counted(count: int, name: str) -> str:
-    """`1 file`, `2,000 files`."""
-    return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def _optimize(figures: Figures, table: _Names) -> Iterator[Advice]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import DeletionVectorError, DeltaConcurrentModificationException, DeltaStorageError, RepairUncertainError
+from tahoe.errors.root import cause_text
 from tahoe.protocol.actions import Add
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.storage.env import is_temporary
@@ -195,7 +196,7 @@ def _commit_batch(table: TableReader, checked: Snapshot, changes: Sequence[Chang
             live = _still_live(newest, changes)
         except DeltaStorageError as error:
             done = "No entry of a file was changed." if before is None else f"Version {before} is committed, the rest is not."
-            raise RepairUncertainError(table=table.url, detail=str(error), done=done) from error
+            raise RepairUncertainError(table=table.url, detail=cause_text(error), done=done) from error
         removed = [entry for entry, _ in live]
         if not removed:
             return None

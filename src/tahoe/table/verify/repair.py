@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tahoe.errors import DeltaStorageError, RepairUncertainError
+from tahoe.errors.root import cause_text
 from tahoe.protocol import log_files
 from tahoe.storage.env import FileInfo
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
@@ -158,7 +159,7 @@ def _check_files(snapshot: Snapshot, request: RepairRequest) -> FileRepairs:
         findings = list(_certain(check_files(snapshot, request.depth), snapshot.url))
         return plan_file_repairs(snapshot, findings, request.unreadable_vectors)
     except DeltaStorageError as error:
-        raise RepairUncertainError(table=snapshot.url, detail=str(error), done=_NOTHING) from error
+        raise RepairUncertainError(table=snapshot.url, detail=cause_text(error), done=_NOTHING) from error
 
 
 def _certain(findings: Iterable[Finding], table: str) -> Iterator[Finding]:

@@ -109,7 +109,7 @@ class NewRows:
         try:
             return compute(expression, rows)
         except IMPOSSIBLE as error:
-            raise ExpressionFailedError(expression=text, detail=str(error)) from error
+            raise ExpressionFailedError(table=self.plan.url, expression=text, detail=str(error)) from error
 
     def _numbers(self, column: str, count: int) -> pa.Array:
         """The next values of an identity column."""

@@ -142,7 +142,7 @@ class Must:
         Raises:
             ReplaceWhereMismatchError: with the values of a row.
         """
-        broken = rows.filter(pc.invert(pc.fill_null(evaluate(self.predicate, rows), False))).slice(0, 1)
+        broken = rows.filter(pc.invert(pc.fill_null(evaluate(self.predicate, rows, table=table), False))).slice(0, 1)
         if broken.num_rows:
             detail = f"for example {row_text(broken.to_pylist()[0])}"
             raise ReplaceWhereMismatchError(table=table, predicate=self.text, detail=detail)

@@ -59,7 +59,7 @@ class Scope:
         try:
             return compute(expression, rows)
         except IMPOSSIBLE as error:
-            raise ExpressionFailedError(expression=text, detail=str(error)) from error
+            raise ExpressionFailedError(table=self.table, expression=text, detail=str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

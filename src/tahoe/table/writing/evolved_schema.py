@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from tahoe.errors import ConstraintTypeMismatchError, FieldsNotMergedError, GeneratedColumnTypeMismatchError, SchemaMismatchError
+from tahoe.errors.root import nearest
 from tahoe.protocol.column_values import column_values
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.evolution import Changed, Widens, is_stored_alike, merge_schemas, mismatches, new_columns, retyped_columns, widening_of
@@ -103,7 +104,15 @@ def _check_unchanged(request: WriteRequest, snapshot: Snapshot, merged: Struct) 
     if request.mode == "overwrite" and request.replace_where is None and not request.dynamic_partitions:
         evolve = f"replace the table's schema: {_spelled(request, 'overwriteSchema', 'overwrite_schema=True')}"
     change = "Drop the column from the data" if new else "Cast the column in the data"
-    raise SchemaMismatchError(table=snapshot.url, detail="; ".join(details), remedy=f"{change}, or {evolve}.")
+    error = SchemaMismatchError(table=snapshot.url, detail="; ".join(details), remedy=f"{change}, or {evolve}.")
+    raise error.suggesting(_misspelt(new, snapshot.schema, request.schema))
+
+
+def _misspelt(new: Sequence[str], schema: Struct, given: Struct) -> str | None:
+    """A hint, if columns that the table does not have are spelled like some that the data lacks."""
+    lacking = [".".join(path) for path, _ in new_columns(given, schema)]
+    near = [f"{meant} instead of {name}" for name in new if (meant := nearest(name, lacking)) is not None]
+    return f"Did you mean {', '.join(near)}?" if near else None
 
 
 def _spelled(request: WriteRequest, option: str, argument: str) -> str:

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tahoe.errors import (
-    UnsupportedOperationError,
-)
+from tahoe.errors import CheckConstraintViolatedError, NewConstraintViolatedError, UnsupportedOperationError
 from tahoe.protocol.actions import DomainMetadata
 from tahoe.protocol.assigned_numbers import with_row_ids_kept
 from tahoe.protocol.column_values import identity_columns
@@ -64,7 +62,7 @@ class TableEdits(OpenTransaction):
         Existing rows, and rows that this transaction appends, are checked first.
 
         Raises:
-            CheckConstraintViolatedError: an existing row violates it.
+            NewConstraintViolatedError: an existing row violates it.
             ConstraintExistsError, InvalidArgumentError: the table has a constraint of that name; the name is empty.
             UnsupportedOperationError, ColumnNotFoundError: it cannot be evaluated without Spark.
         """
@@ -85,9 +83,12 @@ class TableEdits(OpenTransaction):
             self._check(self.snapshot, constraint)
         else:
             current = self._current
-            for add in [*self.snapshot.live.adds(), *self._draft.adds]:
-                for _, rows in self._rows.at(current, add, self._left(add)):
-                    check_rows(rows, [constraint], current.schema, table=self.table.url, zone=self.table.log.zone)
+            try:
+                for add in [*self.snapshot.live.adds(), *self._draft.adds]:
+                    for _, rows in self._rows.at(current, add, self._left(add)):
+                        check_rows(rows, [constraint], current.schema, table=self.table.url, zone=self.table.log.zone)
+            except CheckConstraintViolatedError as error:
+                raise NewConstraintViolatedError(**error.parameters) from None
         self.scan(None)
 
     @takes(name=TEXT, if_exists=FLAG)
