@@ -355,7 +355,7 @@ def test_killed_at_any_call_it_leaves_a_whole_table() -> None:
 # --- what OPTIMIZE does beside its own work, and what check says
 
 
-def test_a_hundred_thousand_files_are_chosen_by_columns() -> None:
+def test_files_without_work_are_chosen_by_columns() -> None:
     schema = Struct((Field(name="id", type=LONG), Field(name="s", type=STRING)))
     whole = '{"numRecords":1,"minValues":{"id":1,"s":"a"},"maxValues":{"id":1,"s":"a"},"nullCount":{"id":0,"s":0}}'
     files: list[Action] = [METADATA.replace(schema_string=schema.to_json()), *(add(f"f{i}", stats=whole) for i in range(2000))]

@@ -166,7 +166,7 @@ def test_progress_tells_what_is_left() -> None:
     assert [stream.outstanding(offset) for offset in offsets] == [(4, 400), (3, 300), (2, 200), (1, 100), (0, 0)]
 
 
-def test_a_million_files_are_ordered_within_the_limit_of_points(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_beyond_the_limit_of_points_are_ordered_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tahoe.table.reading.event_time._POINTS_MAX", 3)
     times = EventTimes(load_snapshot(log_of([File((number, number + 1)) for number in range(5)])), ("t",))
     assert times.end(None, 2, None) == 2 * MINUTE_US

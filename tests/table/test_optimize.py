@@ -287,7 +287,7 @@ def test_batches_are_commits_of_their_own() -> None:
     assert (report.batches, report.version, len(report.added_bytes)) == (2, 5, 2)
 
 
-def test_a_hundred_thousand_files_are_planned_by_columns() -> None:
+def test_files_without_work_are_planned_by_columns() -> None:
     """No object per file: a plan of many files, none of which needs work, is a few array operations."""
     log = make_log([[add(f"f{i}", size_bytes=2 << 30) for i in range(1000)]])
     snapshot = tahoe.Table(log.url, env=log.env).snapshot()
