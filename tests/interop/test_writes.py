@@ -271,6 +271,7 @@ METHODS: Mapping[str, str] = {"save append": "append", "save overwrite": "overwr
 # What the reference has for data of another type. Here a number or a time may have another type, if the column keeps its value.
 OF_ANOTHER_TYPE = (
     "DELTA_FAILED_TO_MERGE_FIELDS",
+    "DELTA_METADATA_MISMATCH",
     "DELTA_CONSTRAINT_DATA_TYPE_MISMATCH",
     "DELTA_GENERATED_COLUMNS_DATA_TYPE_MISMATCH",
 )
@@ -390,10 +391,9 @@ MEANT: Sequence[Difference] = (
         why="a column of nulls only is a column of the data", theirs="DELTA_NON_PARTITION_COLUMN_ABSENT", ours="", way="save dynamic"
     ),
     Difference(
-        why="a type that only an overwrite brings may turn on its feature, as another overwrite may",
+        why="a type that an overwrite brings turns on its feature, as it does for a new table",
         theirs="DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT",
         ours="",
-        way="writeTo overwrite",
     ),
     *(
         Difference(why="DeltaTable.update has the conditions of UPDATE", theirs=theirs, ours=ours, way="DeltaTable.update")
@@ -420,6 +420,12 @@ MEANT: Sequence[Difference] = (
         )
         for ours in ("CAST_OVERFLOW_IN_TABLE_INSERT", "CAST_INVALID_INPUT")
     ),
+    Difference(
+        why="texts of limited length inside of structs need Spark",
+        theirs="DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+        ours="DELTA_UNSUPPORTED_OPERATION",
+        about="long text in a struct",
+    ),
     Difference(why="an internal error of the reference", theirs="INTERNAL_ERROR", ours=None, way="MERGE"),
     *(
         Difference(why="one condition for a type that Delta does not have", theirs=theirs, ours="DELTA_UNSUPPORTED_DATA_TYPES", about=about)
@@ -428,6 +434,7 @@ MEANT: Sequence[Difference] = (
             ("UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE", "an interval"),
             ("DELTA_FAILED_TO_MERGE_FIELDS", "a collation"),
             ("DELTA_FAILED_TO_MERGE_FIELDS", "INTERVAL"),
+            ("DELTA_FAILED_TO_MERGE_FIELDS", "an interval"),
         )
     ),
     Difference(
