@@ -396,9 +396,15 @@ MEANT: Sequence[Difference] = (
         ours="",
     ),
     *(
-        Difference(why="DeltaTable.update has the conditions of UPDATE", theirs=theirs, ours=ours, way="DeltaTable.update")
+        Difference(
+            why="DeltaTable.update has the conditions of UPDATE, and takes fields by their names",
+            theirs=theirs,
+            ours=ours,
+            way="DeltaTable.update",
+        )
         for theirs, ours in (
             ("DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION", "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"),
+            ("", "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"),
             ("NOT_NULL_ASSERT_VIOLATION", "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"),
             ("EXCEED_LIMIT_LENGTH", "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"),
             ("CAST_OVERFLOW", "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"),
@@ -425,6 +431,12 @@ MEANT: Sequence[Difference] = (
         theirs="DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
         ours="DELTA_UNSUPPORTED_OPERATION",
         about="long text in a struct",
+    ),
+    Difference(
+        why="a column without a value is told before any row is read, as by INSERT",
+        theirs="DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+        ours="DELTA_MISSING_NOT_NULL_COLUMN_VALUE",
+        way="MERGE",
     ),
     Difference(why="an internal error of the reference", theirs="INTERNAL_ERROR", ours=None, way="MERGE"),
     *(

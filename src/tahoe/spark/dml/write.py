@@ -235,8 +235,7 @@ def create_as_select(
         properties={**parsed.properties, **(properties or {})},
     )
     keeps_table = replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists()
-    like = _columns_of(table, parsed, dataframe, overwrite=True) if keeps_table else None
-    asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation, like=like)
+    asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
     if keeps_table:
         return _write(plan_write(table, replace(asked, casts=Casts.NONE)), parsed, dataframe, Matching.of(parsed))
     if asked.matching is not None and table.exists():
