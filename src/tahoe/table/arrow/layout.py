@@ -99,8 +99,9 @@ def row_order(keys: pa.Table, parts: npt.NDArray[np.integer]) -> npt.NDArray[np.
     if keys.num_columns > 1:
         return np.argsort(parts, kind="stable")
     column = keys.column(0)
-    if is_text(plain_type(column.type)):  # ranks look at the beginning of a text only
-        found: npt.NDArray[np.intp] = np.asarray(pc.sort_indices(column)).astype(np.intp)
+    kind = plain_type(column.type)
+    if is_text(kind):  # ranks look at the beginning of a text only
+        found: npt.NDArray[np.intp] = np.asarray(pc.sort_indices(column.cast(kind))).astype(np.intp)
         return np.roll(found, column.null_count)  # nulls first
     return np.argsort(ranked(column).ranks, kind="stable")
 

@@ -63,12 +63,13 @@ def as_bytes(texts: pa.Array) -> pa.Array:
 
 def _plain(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """The column without dictionaries and views; texts with offsets of 64 bits, so that any number of them fits."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    return column.cast(plain_type(kind))
+    return column.cast(plain_type(column.type))
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """The type in which values of a type are ranked and searched."""
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.large_string()
     if any(test(kind) for test in (pa.types.is_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)):
