@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark.errors
 import pytest
 from pyspark.sql import DataFrame
@@ -26,8 +28,9 @@ from tahoe.errors import (
     TimestampOutOfRangeError,
     UnsupportedOperationError,
 )
+from tahoe.protocol.column_changes import ColumnChange
 from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.schema import INTEGER, LONG, STRING, Field, Struct
+from tahoe.protocol.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Field, Struct
 from tahoe.spark.reading import deletion_vectors, planning
 from tahoe.storage import system_env
 from tests.table.feeds import Fed, gone, metadata
@@ -406,3 +409,22 @@ def test_without_the_rule_a_feed_is_refused(spark, plain):
     nothing = spark._jvm.PythonUtils.toSeq([])
     with pytest.raises(SessionNotEnabledError):
         files.listFiles(nothing, nothing)
+
+
+def test_a_feed_has_the_widest_type_of_its_rows(spark, path):
+    """A change of a type, and the RESTORE that undoes it, would end the feed."""
+    table = tahoe.Table(path)
+    types = Struct((ID, Field(name="n", type=INTEGER), Field(name="d", type=DATE)))
+    table.create(types, partition_by=["d"], properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"})
+    table.append(pa.table({"id": [1], "n": pa.array([1], pa.int32()), "d": [date(2024, 1, 31)]}))
+    with table.transaction() as changes:
+        changes.alter_columns([ColumnChange(path=("n",), type=LONG), ColumnChange(path=("d",), type=TIMESTAMP_NTZ)])
+    table.append(pa.table({"id": [2], "n": [1 << 40], "d": [datetime(2024, 1, 31, 12)]}))
+    table.restore(1)
+    for start, end in ((0, 1), (0, 4), (1, 2), (3, 3), (4, 4)):
+        found = load(spark, path, startingVersion=start, endingVersion=end)
+        expected = table.changes(start_version=start, end_version=end)
+        assert found.schema["n"].dataType.simpleString() == ("int" if end == 1 else "bigint")
+        given = sorted(tuple(row)[:4] for row in found.collect())
+        assert given == sorted(tuple(row.values())[:4] for row in expected.to_pylist()), (start, end)
+        assert found.where("n > 5").count() == expected.filter(pc.field("n") > 5).num_rows, (start, end)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal as PyDecimal
+from itertools import combinations_with_replacement
 
 import pyarrow as pa
 import pytest
@@ -28,8 +30,9 @@ from tahoe.errors import (
 from tahoe.protocol.actions import CommitInfo, Remove
 from tahoe.protocol.column_changes import ColumnChange
 from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.schema import INTEGER, LONG, STRING, Field, Struct
+from tahoe.protocol.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Decimal, Field, Struct
 from tahoe.storage.memory import MemoryStore, Operation
+from tahoe.table.arrow.types import arrow_type
 from tahoe.table.reading.change_feed import AskedRange, load_feed, plan_feed
 from tests.table.builders import memory_env
 from tests.table.feeds import Fed, gone, metadata
@@ -420,16 +423,62 @@ def test_to_arrow_of_an_empty_feed_has_the_columns():
     assert f.table.changes(start_version=0).schema.field("_commit_timestamp").type == pa.timestamp("us", "UTC")
 
 
-@pytest.mark.parametrize("start", [3, 4])
-def test_a_restore_that_undoes_a_wider_type_is_told_as_a_change_of_the_schema(start: int) -> None:
-    # Not as damage of the files that it removed, whose values are wider than the restored type.
+WIDER = [  # a type, a value of it, a wider type, and a value that only that has
+    (INTEGER, 1, LONG, 1 << 40),
+    (FLOAT, 0.5, DOUBLE, 0.1),
+    (DATE, date(2024, 1, 31), TIMESTAMP_NTZ, datetime(2024, 1, 31, 12)),
+    (Decimal(3, 1), PyDecimal("1.5"), Decimal(5, 2), PyDecimal("123.45")),
+]
+
+
+def moved_to(value, kind):
+    """A value as the wider type has it."""
+    return datetime.combine(value, datetime.min.time()) if kind == TIMESTAMP_NTZ and type(value) is date else value
+
+
+@pytest.mark.parametrize(("narrow", "small", "wide", "large"), WIDER, ids=[str(case[2]) for case in WIDER])
+@pytest.mark.parametrize("by", [[], ["p"]], ids=["plain", "partitioned"])
+def test_a_feed_has_the_widest_type_of_its_rows(by, narrow, small, wide, large) -> None:
+    """A change of the type, or a RESTORE that undoes it, ends the feed, although the wider type holds the rows on both sides."""
+    schema = Struct((Field(name="p", type=narrow), Field(name="s", type=Struct((Field(name="x", type=narrow),)))))
+    table = tahoe.Table("memory://narrowed", env=memory_env())
+    table.create(schema, partition_by=by, properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"})
+
+    def append(value, kind):
+        table.append(pa.table({"p": pa.array([value], arrow_type(kind)), "s": pa.array([{"x": value}], arrow_type(schema.fields[1].type))}))
+
+    append(small, narrow)
+    with table.transaction() as changes:
+        changes.alter_columns([ColumnChange(path=("p",), type=wide), ColumnChange(path=("s", "x"), type=wide)])
+    schema = table.snapshot().schema
+    append(large, wide)
+    table.restore(1)
+    schema = table.snapshot().schema
+    append(small, narrow)
+    happened = {1: (small, "insert"), 3: (large, "insert"), 4: (large, "delete"), 5: (small, "insert")}
+    for start, end in combinations_with_replacement(range(6), 2):
+        kind = wide if start <= 4 and end >= 2 else narrow
+        feed = table.changes(start_version=start, end_version=end)
+        expected = [
+            (moved_to(value, kind), {"x": moved_to(value, kind)}, change) for v, (value, change) in happened.items() if start <= v <= end
+        ]
+        assert feed.schema.field("p").type == arrow_type(kind), (start, end)
+        assert list(zip(*(feed[name].to_pylist() for name in ("p", "s", "_change_type")), strict=True)) == expected, (start, end)
+    assert table.to_arrow()["p"].to_pylist() == [small, small]
+
+
+def test_types_of_which_none_is_wider_end_a_feed() -> None:
+    """A RESTORE, and then another wider type: neither holds the rows of the other."""
     table = tahoe.Table("memory://narrowed", env=memory_env())
     table.create(pa.schema([("n", pa.int32())]), properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"})
-    table.append(pa.table({"n": pa.array([1], pa.int32())}))
     with table.transaction() as changes:
         changes.alter_columns([ColumnChange(path=("n",), type=LONG)])
-    table.append(pa.table({"n": pa.array([1 << 40], pa.int64())}))
-    table.restore(1)
-    with pytest.raises(IncompatibleChangesError, match="column n"):
-        table.changes(start_version=start).to_arrow()
-    assert table.to_arrow()["n"].to_pylist() == [1]
+    table.append(pa.table({"n": [1 << 60]}))
+    table.restore(0)
+    with table.transaction() as changes:
+        changes.alter_columns([ColumnChange(path=("n",), type=DOUBLE)])
+    table.append(pa.table({"n": [0.5]}))
+    for start in (1, 2, 3):
+        with pytest.raises(IncompatibleChangesError, match="column n"):
+            table.changes(start_version=start)
+    assert table.changes(start_version=4)["n"].to_pylist() == [0.5]

@@ -54,6 +54,20 @@ def is_widening(from_type: DataType, to_type: DataType) -> bool:
     return False
 
 
+def widest(known: DataType, other: DataType) -> DataType:
+    """The known type; where the other has a wider one for a column or field of the same name, with that."""
+    match known, other:
+        case Struct(), Struct():
+            fields = ((field, other.find(field.name)) for field in known)
+            return Struct(tuple(f if there is None else replace(f, type=widest(f.type, there.type)) for f, there in fields))
+        case Array(), Array():
+            return replace(known, element=widest(known.element, other.element))
+        case Map(), Map():
+            return replace(known, key=widest(known.key, other.key), value=widest(known.value, other.value))
+        case _:
+            return other if known != VOID and is_widening(known, other) else known
+
+
 def widenings(before: DataType, after: DataType, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
     """The columns and fields of both types, by name, that became wider: path, type before, type after."""
     match before, after:

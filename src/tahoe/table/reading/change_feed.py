@@ -55,7 +55,8 @@ from tahoe.protocol.moments import moment_of
 from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
-from tahoe.protocol.schema import TIMESTAMP, Struct
+from tahoe.protocol.schema import TIMESTAMP, DataType, Struct
+from tahoe.protocol.type_widening import widest
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.arrow.types import arrow_schema
 from tahoe.table.log.deletion_vectors import load_bitmap
@@ -131,12 +132,14 @@ class ChangeFeed:
     """The changes of a range of versions. Immutable; made by `plan_feed`.
 
     Attributes:
-        snapshot: the version whose schema the feed has.
+        snapshot: the version whose columns the feed has.
+        columns: these, with the widest types that they have had for the rows of the feed; None for those of the version.
     """
 
     snapshot: Snapshot
     range: FeedRange
     commits: tuple[CommitChanges, ...]
+    columns: Struct | None = None
 
     @property
     def url(self) -> str:
@@ -145,7 +148,7 @@ class ChangeFeed:
     @property
     def schema(self) -> Struct:
         """The table's columns, then `_change_type`, `_commit_version` and `_commit_timestamp`."""
-        return feed_schema(self.snapshot)
+        return feed_schema(self.snapshot, self.columns)
 
     @cached_property
     def size_bytes(self) -> int:
@@ -337,23 +340,32 @@ def _end_text(version: int, timestamp: str | date | None) -> str:
 
 def _planned(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed:
     _check_names(read)
-    protocol, metadata, commits = start.protocol, start.metadata, []
-    _check(_Here(protocol, metadata, start.version, is_change=False), versions, read)
+    first = _Here(start.protocol, start.metadata, start.version, is_change=False)
+    _check_recorded(first, versions, read)
+    states, commits = [first], []
     times = timeline(read)
     files = _commit_files(times, versions)
     for file, actions in zip(files, load_all(read.log.read, files), strict=True):
-        before = protocol, metadata
-        protocol = next((a for a in actions if isinstance(a, Protocol)), protocol)
-        metadata = next((a for a in actions if isinstance(a, Metadata)), metadata)
-        if (protocol, metadata) != before:
-            _check(_Here(protocol, metadata, file.version, is_change=True), versions, read)
-        if file.version == versions.start and any(isinstance(a, Metadata) for a in actions):
-            _check_removed(file.version, actions, versions, read)
+        here = states[-1].after(file.version, actions)
+        if here != states[-1]:
+            states.append(here)
         info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
         own_ms = info.in_commit_timestamp_ms
         timestamp_ms = times.file_time_ms(file.version) if own_ms is None else own_ms
         commits.append(CommitChanges(file.version, timestamp_ms, changes_in(read, file.version, actions)))
-    return ChangeFeed(read, versions, tuple(commits))
+        if file.version == versions.start:
+            removed = _removed_schema(file.version, actions, read)
+    schemas = [*([] if removed is None else [removed]), *(state.metadata.schema for state in states)]
+    columns: DataType = read.schema
+    for schema in schemas:
+        columns = widest(columns, schema)
+    assert isinstance(columns, Struct)
+    for state in states:
+        _check_recorded(state, versions, read)
+        _check_readable(state, columns, versions, read)
+    if removed is not None:
+        _check_removed(removed, columns, versions, read)
+    return ChangeFeed(read, versions, tuple(commits), columns)
 
 
 def _commit_files(times: Timeline, versions: FeedRange) -> list[LogFile]:
@@ -404,11 +416,22 @@ class _Here:
     version: int
     is_change: bool
 
+    def after(self, version: int, actions: Sequence[Action]) -> _Here:
+        """What is so behind a commit; the same object if it changes nothing of it."""
+        protocol = next((a for a in actions if isinstance(a, Protocol)), self.protocol)
+        metadata = next((a for a in actions if isinstance(a, Metadata)), self.metadata)
+        same = (protocol, metadata) == (self.protocol, self.metadata)
+        return self if same else _Here(protocol, metadata, version, is_change=True)
 
-def _check(here: _Here, versions: FeedRange, read: Snapshot) -> None:
-    configuration = here.metadata.configuration
-    check_recorded(here.protocol, configuration, here.version, (versions.start, versions.end), table=read.url)
-    changed = first_incompatibility(read.metadata, read.column_mapping_mode, here.metadata, mapping_mode(here.protocol, configuration))
+
+def _check_recorded(here: _Here, versions: FeedRange, read: Snapshot) -> None:
+    check_recorded(here.protocol, here.metadata.configuration, here.version, (versions.start, versions.end), table=read.url)
+
+
+def _check_readable(here: _Here, columns: Struct, versions: FeedRange, read: Snapshot) -> None:
+    """Refuse a version whose rows cannot be read as the columns of the feed."""
+    wide, mode = read.metadata.replace(schema_string=columns.to_json()), mapping_mode(here.protocol, here.metadata.configuration)
+    changed = first_incompatibility(wide, read.column_mapping_mode, here.metadata, mode, widens=True)
     if changed is not None:
         raise _incompatible(here, changed, versions, read)
 
@@ -429,17 +452,23 @@ def _incompatible(here: _Here, changed: str, versions: FeedRange, read: Snapshot
     )
 
 
-def _check_removed(version: int, actions: Sequence[Action], versions: FeedRange, read: Snapshot) -> None:
-    """Refuse a first commit that removes files of a schema with other types, such as a RESTORE that undoes a type widening."""
+def _removed_schema(version: int, actions: Sequence[Action], read: Snapshot) -> Struct | None:
+    """The schema of the rows that a first commit removes, if it may change their types, such as a RESTORE that undoes a type widening."""
+    if not any(isinstance(action, Metadata) for action in actions):
+        return None
     if not any(isinstance(action, Remove) and action.data_change for action in actions):
-        return
+        return None
     try:
-        earlier = load_snapshot(read.log, version - 1).metadata.schema
+        return load_snapshot(read.log, version - 1).metadata.schema
     except (VersionNotFoundError, MissingVersionError):  # the log begins here
-        return
-    path = first_unlike(earlier, read.metadata.schema, (), Fit(widens=True, lacks=True, nulls=True))
+        return None
+
+
+def _check_removed(removed: Struct, columns: Struct, versions: FeedRange, read: Snapshot) -> None:
+    """Refuse a first commit that removes rows which cannot be read as the columns of the feed."""
+    path = first_unlike(removed, columns, (), Fit(widens=True, lacks=True, nulls=True))
     if path is not None:
-        here = _Here(read.protocol, read.metadata, version - 1, is_change=False)
+        here = _Here(read.protocol, read.metadata, versions.start - 1, is_change=False)
         raise _incompatible(here, f"its column {'.'.join(path)}", versions, read)
 
 
@@ -453,14 +482,17 @@ def check_recorded(protocol: Protocol, configuration: Mapping[str, str], version
         raise ChangesNotRecordedError(table=table, start=asked[0], end=asked[1], version=version)
 
 
-def feed_schema(read: Snapshot) -> Struct:
+def feed_schema(read: Snapshot, columns: Struct | None = None) -> Struct:
     """The schema of a feed that has the columns of a version.
+
+    Args:
+        columns: these, with other types.
 
     Raises:
         UnsupportedOperationError: the table has a column with the name of one of the feed's.
     """
     _check_names(read)
-    return Struct((*read.schema.fields, *FIELDS))
+    return Struct((*(columns or read.schema).fields, *FIELDS))
 
 
 def _check_names(read: Snapshot) -> None:
