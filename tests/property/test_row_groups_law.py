@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from tahoe.protocol import log_files
 from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Remove
 from tahoe.protocol.limits import Limit
 from tahoe.protocol.predicate import Column, Comparison, Literal
+from tahoe.sql.predicates import parse_predicate
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.grouped_part import GroupedPart
@@ -295,3 +297,28 @@ def test_row_groups_stay_in_order_when_checkpoints_follow_each_other(comes: str)
             assert read <= 3, f"version {version}"
             assert groups >= 7 * (version + 1)
         assert sorted(a.path for a in load_snapshot(log).live.adds()) == sorted(f"f{value}" for value in range(600))
+
+
+@pytest.mark.parametrize(("low", "high"), [(100, -5), (60, 5), (3, -20)])
+@pytest.mark.parametrize("text", ["l = 50", "l = -30", "l > 11", "l < 0"])
+def test_bounds_that_cannot_be_true_hide_no_row_group(low: int, high: int, text: str) -> None:
+    """The greatest of the minima is above all maxima, or the least maximum below all minima: one file's bounds are nonsense."""
+    env = memory_env()
+    metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), configuration={"delta.checkpoint.writeStatsAsStruct": "true"})
+    stats = [(0, 10), (low, high), (1, 9)]
+    texts = [f'{{"numRecords":3,"minValues":{{"l":{a}}},"maxValues":{{"l":{b}}},"nullCount":{{"l":0}}}}' for a, b in stats]
+    put_commit(env, 0, [PROTOCOL, metadata, *(add(f"f{n}", stats=stats) for n, stats in enumerate(texts))])
+    log = Log(env)
+    write_checkpoint(load_snapshot(log))
+    (key,) = (info.key for info in env.store.list_from(log_files.LOG_FOLDER) if info.key.endswith(".checkpoint.parquet"))
+    table = pq.read_table(pa.BufferReader(env.store.get(key)))
+    rows = table.to_pylist()
+    for row in rows:
+        if row["add"] is not None and row["add"]["path"] == "f1":  # as another writer leaves them
+            row["add"]["stats_parsed"]["minValues"]["l"], row["add"]["stats_parsed"]["maxValues"]["l"] = low, high
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), out)
+    env.store.put(key, out.getvalue())
+    with small(1):
+        predicate = parse_predicate(text, SCHEMA, table="t", zone=UTC)
+        assert "f1" in load_snapshot(log).scan(predicate).column("path").to_pylist()

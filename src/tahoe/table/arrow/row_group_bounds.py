@@ -1,8 +1,8 @@
 """The bounds of a column in each row group of a Parquet file, as its footer states them, typed.
 
 A bound may be wider than the values, because some writers cut texts. A bound that is missing, or does not fit the wanted type, is null. So
-is the greatest value of a column of floating-point numbers: NaN is greater than all others, and no footer tells whether there is one.
-Knows nothing of Delta.
+are both if the least is greater than the greatest, and the greatest value of a column of floating-point numbers: NaN is greater than all
+others, and no footer tells whether there is one. Knows nothing of Delta.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tahoe.table.arrow.parquet import NestedColumns
@@ -64,6 +65,8 @@ def leaf_bounds(columns: NestedColumns, path: Sequence[str], kind: pa.DataType) 
     least, greatest = (_typed([_value(pair[end], found) for pair in raw], found, kind) for end in (0, 1))
     if pa.types.is_floating(found):
         greatest = pa.nulls(len(raw), kind)
+    impossible = pc.fill_null(pc.greater(least, greatest), False)
+    least, greatest = (pc.if_else(impossible, pa.scalar(None, kind), bounds) for bounds in (least, greatest))
     return LeafBounds(least, greatest, np.array([_null_count(s) for s in statistics], np.int64))
 
 
@@ -73,7 +76,7 @@ def _statistics(columns: NestedColumns, leaf: str) -> list[pq.Statistics | None]
 
 
 def _null_count(statistics: pq.Statistics | None) -> int:
-    return -1 if statistics is None or not statistics.has_null_count else int(statistics.null_count)
+    return -1 if statistics is None or not statistics.has_null_count else max(-1, int(statistics.null_count))
 
 
 def _value(raw: Any, found: pa.DataType) -> Any:

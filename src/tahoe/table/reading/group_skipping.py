@@ -8,7 +8,7 @@ statistics, and a writer may state no bounds, or wider ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -142,7 +142,11 @@ class _Evaluator:
     def _bound(self, name: str, path: Path) -> _Known:
         kind = bound_type(self._type_at(path))
         assert kind is not None, f"no bounds of {path}"
-        return self._known((STATS_PARSED, _BOUND_FIELDS[name], *path), kind)
+        low, high = (self._known((STATS_PARSED, _BOUND_FIELDS[each], *path), kind) for each in ("min", "max"))
+        # a minimum above every maximum, or a maximum below every minimum, is of a file whose bounds cannot be true
+        odd = _surely(pc.or_kleene(pc.greater(low.greatest, high.greatest), pc.greater(low.least, high.least)))
+        found = {"min": low, "max": high}[name]
+        return replace(found, complete=found.complete & ~odd)
 
     def _count(self, *path: str) -> _Known:
         return self._known((STATS_PARSED, *path), pa.int64())
