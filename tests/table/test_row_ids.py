@@ -7,7 +7,9 @@ import pytest
 
 import tahoe
 from tahoe.errors import ColumnNotFoundError
+from tahoe.table.verify.check import check_table
 from tests.spark.foreign import adds_of, mark, track
+from tests.table.damage import with_statistics
 
 FIELDS = ["_metadata.row_id", "_metadata.base_row_id", "_metadata.default_row_commit_version", "_metadata.row_commit_version"]
 KEPT = [(7, None), (None, 3), (None, None), (9, 2)]
@@ -102,3 +104,33 @@ def test_the_listing_has_what_files_have(path, from_checkpoint):
     ]
     assert [(add.base_row_id, add.default_row_commit_version) for add in adds_of(table.snapshot())] == [(1000, 10)]
     assert rows(path) == EXPECTED
+
+
+TRACKED = {"delta.enableRowTracking": "true"}
+
+
+def enabled(table: tahoe.Table) -> tahoe.Table:
+    with table.transaction() as changes:
+        changes.set_properties(TRACKED)
+    return table
+
+
+def cloned(table: tahoe.Table) -> tahoe.Table:
+    table.clone(f"{table.url}-copy", properties=TRACKED)
+    return tahoe.Table(f"{table.url}-copy")
+
+
+@pytest.mark.parametrize("stats", ['{"numRecords":1}', '{"numRecords":9}', "{}", None, '{"numRecords":1,"maxValues":{"id":1}}'])
+@pytest.mark.parametrize("given", [enabled, cloned])
+def test_an_id_is_given_once_whatever_statistics_say(tmp_path, given, stats) -> None:
+    """Another writer's statistics tell fewer rows than a file has: the next file would get ids that rows of it have."""
+    table = tahoe.Table(tmp_path / "t")
+    for first in (0, 3):
+        table.append(pa.table({"id": [first, first + 1, first + 2]}))
+        with_statistics(table.env, table.snapshot().version, stats)
+    changed = given(tahoe.Table(tmp_path / "t"))
+    changed.append(pa.table({"id": [6]}))
+    ids = changed.to_arrow(columns=["_metadata.row_id"]).column(0).to_pylist()
+    assert len(set(ids)) == 7, ids
+    assert list(check_table(changed.log)) == []
+    assert changed.count("id >= 0") == 7

@@ -102,6 +102,29 @@ def num_records(log: Log, file: Add, version: int) -> int:
     return stored_records(log, file, version) if known is None else known
 
 
+# Requests for footers take long in the storage and little here.
+_THREADS = 16
+
+
+def with_counted_rows(log: Log, adds: Iterable[Add], version: int) -> list[Add]:
+    """Entries of existing files with the numbers of rows in their footers, where this commit gives row ids to them.
+
+    Another writer's statistics may tell fewer rows, and a row id would be given twice. Statistics that are wrong about the number of rows
+    are left out.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError: a footer cannot be read.
+    """
+
+    def counted_rows(add: Add) -> Add:
+        if add.base_row_id is not None:
+            return add
+        total = stored_records(log, add, version)
+        return add if num_records_of(add.stats) == total else add.replace(stats=wide_bounds(None, total))
+
+    return list(in_turn(counted_rows, adds, _THREADS))
+
+
 def stored_records(log: Log, file: Add, version: int) -> int:
     """The physical number of rows, from the file's footer.
 

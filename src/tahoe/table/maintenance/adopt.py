@@ -20,8 +20,10 @@ from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
 from tahoe.protocol.conflict import EVERYTHING
 from tahoe.protocol.features import keeps_partitions_in_files, setting
 from tahoe.protocol.properties import PROTECTED_CHECKPOINTS_BEFORE
+from tahoe.protocol.row_tracking import assigns_row_ids
 from tahoe.table.arrow.chunks import is_in, one_array, taken
 from tahoe.table.commit.draft import Draft, OperationInfo
+from tahoe.table.commit.row_deletions import with_counted_rows
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import file_keys
 from tahoe.table.log.live_files import LiveFiles
@@ -62,6 +64,9 @@ class Adoption:
 
     def draft(self, log: Log, base: Snapshot | None) -> Draft:
         """The commit. It depends on every file of the table, so no other commit may come first. Compactions leave its files as they are."""
+        version = 0 if base is None else base.version
+        counted = assigns_row_ids(self.protocol, self.metadata)
+        added, restated = (with_counted_rows(log, adds, version) if counted else list(adds) for adds in (self.added, self.restated))
         draft = Draft(
             log=log,
             base=base,
@@ -69,14 +74,14 @@ class Adoption:
             metadata=self.metadata,
             domains=dict(self.domains),
             txns=dict(self.txns),
-            adds=list(self.added),
+            adds=added,
             carries=False,
             reads=EVERYTHING,
             is_alone=True,
             compacts=False,
         )
         draft.remove(self.removed)
-        draft.restate(self.restated)
+        draft.restate(restated)
         return draft
 
 

@@ -24,7 +24,7 @@ from tahoe.protocol.row_tracking import assigns_row_ids
 from tahoe.protocol.table_configuration import TableConfiguration
 from tahoe.table.arguments import FILTER, NAMES, takes
 from tahoe.table.commit.draft import Draft, OperationInfo
-from tahoe.table.commit.row_deletions import alive_records, num_records
+from tahoe.table.commit.row_deletions import alive_records, num_records, with_counted_rows
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.physical_rows import PhysicalRows
@@ -215,11 +215,10 @@ class OpenTransaction:
         if not self._begins(assigns_row_ids) and (after or not before):
             return
         draft, marked, gone = self._draft, self._draft.by_vector, self._draft.removed_files
-        for add in self.snapshot.everything.adds():
-            if (add.base_row_id is None) != after or (key := self._canonical(add.path)) in gone:
-                continue
-            bare = add.replace(base_row_id=None, default_row_commit_version=None)
-            if key in marked:  # it is added with its new vector
+        adds = (add for add in self.snapshot.everything.adds() if (add.base_row_id is None) == after)
+        bares = [add.replace(base_row_id=None, default_row_commit_version=None) for add in adds if self._canonical(add.path) not in gone]
+        for bare in with_counted_rows(self.table.log, bares, self.snapshot.version) if after else bares:
+            if (key := self._canonical(bare.path)) in marked:  # it is added with its new vector
                 draft.delete_rows([replace(marked[key], file=bare)])
             else:
                 draft.adds.append(bare.replace(data_change=False))
