@@ -129,6 +129,12 @@ def mark(highest: int) -> Line:
     return domain("delta.rowTracking", {"rowIdHighWaterMark": highest})
 
 
+def keeping(line: Line, **marks: Any) -> Line:
+    """A metadata action with kept marks."""
+    body = line["metaData"]
+    return {"metaData": {**body, "configuration": {**body["configuration"], "tahoe.keptMarks": json.dumps(marks)}}}
+
+
 def first(*lines: Line) -> list[Line]:
     """The first commit of a plain table."""
     return [P, M, *lines]
@@ -427,6 +433,10 @@ BROKEN: Sequence[Broken] = (
     reported("Table Features", "reader version 3 has readerFeatures", "lacks the list readerFeatures", [protocol(3, 7, None, []), M]),
     reported("Table Features", "writer version 7 has writerFeatures", "lacks the list writerFeatures", [protocol(1, 7), M]),
     reported("Table Features", "both lists are there for (3, 7)", "lacks the list writerFeatures", [protocol(3, 7), M]),
+    *(
+        unwritable("Table Features", f"writers need the lists of {versions}", errors.InvalidActionError, [protocol(*versions, *lists), M])
+        for versions, lists in (((3, 7), ()), ((1, 7), ()), ((3, 7), (None, [])), ((3, 7), ([],)))
+    ),
     reported(
         "Table Features", "other writer versions have no list", "must not have the list writerFeatures", [protocol(1, 2, None, []), M]
     ),
@@ -617,6 +627,27 @@ BROKEN: Sequence[Broken] = (
     ),
     reported(
         "Writer Requirements for Row Tracking",
+        "the mark does not go back behind the one of a domain that was removed",
+        "the high-water mark of row ids goes back from 5 to 3",
+        [TRACKED, keeping(M, rowId=5)],
+        [TRACKING, mark(3)],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "new ids are above the mark of a domain that was removed",
+        "it gives y row ids that were assigned before: the high-water mark was 5",
+        [TRACKED, keeping(TRACKING, rowId=5)],
+        [mark(8), add("y", baseRowId=3, defaultRowCommitVersion=1)],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
+        "what is kept of a removed domain does not go back",
+        "the highest row id in tahoe.keptMarks goes back from 5 to -1",
+        [TRACKED, keeping(M, rowId=5)],
+        [M],
+    ),
+    reported(
+        "Writer Requirements for Row Tracking",
         "a file that is added again keeps its ids",
         "adds x again with base row id 6, but it had 0",
         [TRACKED, TRACKING, mark(9), add(baseRowId=0, defaultRowCommitVersion=0)],
@@ -773,6 +804,13 @@ BROKEN: Sequence[Broken] = (
         "the high-water mark of the identity column id goes back from 9 to 4",
         [protocol(1, 6), metadata(column(**{"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 9}))],
         [metadata(column(**{"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 4}))],
+    ),
+    reported(
+        "Identity Columns",
+        "the high-water mark does not go back behind the one of a column that was removed",
+        "the identity column n begins at 4, but 9 was assigned before",
+        [protocol(1, 6), keeping(metadata(), identity={"n": [9]})],
+        [metadata(column(), column("n", **{"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 4}))],
     ),
     # Appendix
     *(

@@ -15,6 +15,7 @@ from typing import TypeAlias, TypeVar
 from tahoe._version import VERSION
 from tahoe.errors import (
     AppendOnlyTableError,
+    InvalidActionError,
     InvalidPropertyError,
     UnsupportedFileFormatError,
     UnsupportedProtocolVersionError,
@@ -459,9 +460,14 @@ def check_known(protocol: Protocol, *, table: str) -> None:
 
     Raises:
         UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the writer version, or a writer feature, is unknown.
+        InvalidActionError: a list of features is missing, so that it is not known what the table needs.
     """
     if protocol.writer_version not in WRITER_VERSIONS:
         raise _unknown_version(protocol, table)
+    for name, first in (("reader", READER_VERSION_FEATURES), ("writer", WRITER_VERSION_FEATURES)):
+        if getattr(protocol, f"{name}_version") >= first and getattr(protocol, f"{name}_features") is None:
+            detail = f"versions ({protocol.reader_version}, {protocol.writer_version}) need the list {name}Features"
+            raise InvalidActionError(table=table, action="protocol", detail=detail)
     unknown = sorted(name for name in supported_features(protocol) if feature_named(name) is None)
     if unknown:
         raise UnsupportedWriterFeatureError(table=table, features=", ".join(unknown), tahoe_version=VERSION)

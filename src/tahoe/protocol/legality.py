@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from tahoe.errors import DeltaError, DuplicateColumnsError, InvalidActionError, InvalidPropertyError
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Action, Add, CheckpointMetadata, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Sidecar, Txn
+from tahoe.protocol.assigned_numbers import assigned_row_ids
 from tahoe.protocol.clustering import clustering_columns
-from tahoe.protocol.column_mapping import ID, PHYSICAL_NAME, highest_id, mapped_ids, mapping_mode, physical_schema
-from tahoe.protocol.column_metadata import IDENTITY_HIGH_WATER_MARK, IDENTITY_STEP
+from tahoe.protocol.column_mapping import ID, PHYSICAL_NAME, highest_id, mapped_ids, mapping_mode, physical_name, physical_schema
+from tahoe.protocol.column_metadata import IDENTITY_HIGH_WATER_MARK, IDENTITY_START, IDENTITY_STEP
 from tahoe.protocol.features import (
     FEATURES,
     READER_VERSION_FEATURES,
@@ -29,7 +30,7 @@ from tahoe.protocol.features import (
     supports,
 )
 from tahoe.protocol.kept_marks import NO_IDS
-from tahoe.protocol.properties import APPEND_ONLY, ENABLE_IN_COMMIT_TIMESTAMPS, ENABLEMENT
+from tahoe.protocol.properties import APPEND_ONLY, ENABLE_IN_COMMIT_TIMESTAMPS, ENABLEMENT, KEPT_MARKS
 from tahoe.protocol.row_tracking import DOMAIN, MATERIALISED, enabled_row_tracking, high_water_mark
 from tahoe.protocol.schema import Array, Map, Struct, check_unique_names, walk_fields
 
@@ -70,9 +71,10 @@ class Transition:
 
     @property
     def row_id_mark(self) -> int:
-        """The highest assigned row id before the commit."""
-        with suppress(InvalidActionError):
-            return high_water_mark(self.domains_before.get(DOMAIN))
+        """The highest row id that was assigned before the commit."""
+        configuration = {} if self.before is None else self.before.metadata.configuration
+        with suppress(InvalidActionError, InvalidPropertyError):
+            return assigned_row_ids(self.domains_before.get(DOMAIN), configuration)
         return NO_IDS
 
     @property
@@ -206,10 +208,18 @@ def _row_tracking(change: Transition) -> Iterator[str]:
 
 
 def _row_id_mark(change: Transition) -> Iterator[str]:
-    """The highest assigned row id goes back, although the domain is not removed: ids would be assigned again."""
-    before, after = (high_water_mark(domains.get(DOMAIN)) for domains in (change.domains_before, change.domains))
-    if DOMAIN in change.domains and after < before:
+    """The highest assigned row id goes back, also behind what the table keeps of a dropped domain: ids would be assigned again. A domain
+    may be removed.
+    """
+    high_water_mark(change.domains_before.get(DOMAIN))  # a mark that says nothing is told
+    before, domain = change.row_id_mark, change.domains.get(DOMAIN)
+    after = high_water_mark(domain)
+    if domain is not None and not domain.removed and after < before:
         yield f"the high-water mark of row ids goes back from {before} to {after}"
+    if change.before is not None and change.before.metadata.id == change.after.metadata.id:
+        kept, now = (KEPT_MARKS.get(each.metadata.configuration).row_id for each in (change.before, change.after))
+        if max(now, after) < kept:
+            yield f"the highest row id in {KEPT_MARKS.name} goes back from {kept} to {now}"
 
 
 # --- the actions of a commit
@@ -295,11 +305,16 @@ def _identity_marks(change: Transition) -> Iterator[str]:
     if change.before is None or is_replaced or not change.has(Metadata) or change.before.metadata.id != change.after.metadata.id:
         return
     known = {field.name: field.metadata for field in change.before.metadata.schema}
+    kept = KEPT_MARKS.get(change.before.metadata.configuration).identity
     for field in change.after.metadata.schema:
         old, new = known.get(field.name, {}).get(IDENTITY_HIGH_WATER_MARK), field.metadata.get(IDENTITY_HIGH_WATER_MARK)
         step = field.metadata.get(IDENTITY_STEP)
         if isinstance(old, int) and isinstance(new, int) and isinstance(step, int) and (new - old) * step < 0:
             yield f"the high-water mark of the identity column {field.name} goes back from {old} to {new}"
+        if field.name not in known and isinstance(step, int):
+            for mark in kept.get(physical_name(field).lower(), ()):
+                if isinstance(new, int) and (new - mark) * step < 0 <= (mark - int(field.metadata.get(IDENTITY_START, mark))) * step:
+                    yield f"the identity column {field.name} begins at {new}, but {mark} was assigned before"
 
 
 _RULES: tuple[Callable[[Transition], Iterable[str]], ...] = (
