@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tahoe.errors.root import DeltaAnalysisError
+from tahoe.errors.root import DeltaAnalysisError, DeltaError
 
 
 class InvalidArgumentError(DeltaAnalysisError):
@@ -101,6 +101,15 @@ class ExpressionFailedError(DeltaAnalysisError):
     sqlstate = "22000"
     what = "{expression} cannot be computed for every row of {table}: {detail}."
     todo = "Leave out such rows with a condition, or use CASE WHEN. Nothing was changed."
+
+
+class ArrowFailedError(DeltaError):
+    """Arrow refuses what a method asks of it: a limit of Arrow's, or data that tahoe did not foresee. Its own error is the cause."""
+
+    condition = "DELTA_ARROW_FAILED"
+    sqlstate = "XXKDS"
+    what = "{method}() of {table} failed, because Arrow refused the data: {detail}."
+    todo = "Nothing was committed. Use smaller pieces or other types if the message names a limit or a type; otherwise please report it."
 
 
 class QueryFailedError(DeltaAnalysisError):

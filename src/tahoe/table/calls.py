@@ -1,18 +1,22 @@
-"""What a wrong call of a public method probably meant: names of other libraries, methods called on a class, arguments that do not fit.
+"""What public methods share: a wrong call is told with what it probably meant, and no error of Arrow's leaves a call.
 
-Knows only names and signatures. The rules for values are in `arguments`.
+Wrong calls have names of other libraries, methods called on a class, arguments that do not fit. Knows only names and signatures. The rules
+for values are in `arguments`.
 """
 
 from __future__ import annotations
 
 import inspect
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
-from types import FunctionType, MappingProxyType
+from types import FunctionType, GeneratorType, MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tahoe.errors import CalledOnClassError, MissingArgumentError, SurplusArgumentError, UnknownArgumentError, UnknownNameError
+import pyarrow as pa
+
+from tahoe.errors import ArrowFailedError, CalledOnClassError, MissingArgumentError, SurplusArgumentError, UnknownArgumentError, UnknownNameError
 
 Class = TypeVar("Class", bound=type)
 
@@ -58,7 +62,8 @@ class OtherNames(ABCMeta):
 def of_objects(
     example: str, names: Mapping[str, str] = MappingProxyType({}), beside: Mapping[str, type] = MappingProxyType({})
 ) -> Callable[[Class], Class]:
-    """Refuse calls of a class's public methods on the class, such as `Table.create("/data/t", schema)`, and say what to write.
+    """Refuse calls of a class's public methods on the class, such as `Table.create("/data/t", schema)`, and say what to write; and tell
+    errors of Arrow's in calls on its objects as ours.
 
     So are names that the class does not have, if another library has them, or an object that is reached from here.
 
@@ -146,9 +151,29 @@ def _on_objects(owner: type, name: str, method: FunctionType, example: str) -> C
         if not args or not isinstance(args[0], owner):
             raise CalledOnClassError(owner=owner.__name__, method=name, instead=f"{example}.{name}({signature.needed})")
         signature.check(args[0], args[1:], kwargs)
-        return method(*args, **kwargs)
+        with _arrows_errors(args[0], name):
+            found = method(*args, **kwargs)
+        return _each(args[0], name, found) if isinstance(found, GeneratorType) else found
 
     return called
+
+
+@contextmanager
+def _arrows_errors(owner: object, method: str) -> Iterator[None]:
+    """
+    Raises:
+        ArrowFailedError: Arrow refused something that no rule of ours has refused before.
+    """
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise ArrowFailedError(method=method, table=table_told(owner), detail=str(error).rstrip(".")) from error
+
+
+def _each(owner: object, method: str, items: Generator[Any, Any, Any]) -> Iterator[Any]:
+    """What a method yields while it works."""
+    with _arrows_errors(owner, method):
+        yield from items
 
 
 class Signature:
