@@ -73,7 +73,7 @@ def test_the_column_that_was_probably_meant_is_suggested(column: str, columns: l
 REFUSED_VALUES: list[tuple[Callable[[tahoe.Table], Any], str]] = [
     (
         lambda t: t.update({"amount": "'cheap'"}),
-        r"The expression 'cheap' .*: 'cheap' is not a valid double\. .*column amount, of type",
+        r"The value cheap for column amount of .* does not fit in double",
     ),
     (lambda t: t.update({"amount": "TRUE"}), r"column amount"),
     (lambda t: t.update({"amount": "nosuch(1)"}), r"the function nosuch is not supported\. .*column amount, of type"),

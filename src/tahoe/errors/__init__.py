@@ -19,7 +19,9 @@
     │   │   ConstraintTypeMismatchError, GeneratedColumnTypeMismatchError, ColumnCountMismatchError, StructMismatchError,
     │   │   MissingNotNullColumnError with MissingInsertColumnError below it,
     │   │   NoCastError, NoCastButFunctionError, NoCastButSettingError, NoSafeCastError,
-    │   │   ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError, NoColumnsError
+    │   │   ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError, NoColumnsError;
+    │   │   below the second DuplicateDataColumnsError, DuplicateExistingColumnsError, DuplicateNewColumnsError,
+    │   │   DuplicateReplacedColumnsError, DuplicateMetadataColumnsError, DuplicatePartitionColumnsError
     │   ├── ColumnChangeError; below it NewColumnNotNullError, DefaultOfNewColumnError, ParentNotStructError,
     │   │   RenameColumnUnsupportedError, DropColumnUnsupportedError, DropPartitionColumnError, DropLastFieldError,
     │   │   ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError, IdentityColumnChangeError,
@@ -78,6 +80,7 @@
     │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException; below it
     │   │   WriteAlreadyRecordedError
     ├── RepairUncertainError          a repair cannot look at every file
+    ├── ArrowFailedError              Arrow refused the data of a call
     ├── UnreadableFooterError         a file cannot be converted, because it is not a Parquet file
     ├── FilesChangedError             files cannot be converted, because other programs keep changing them
     ├── PostCommitHookFailedError     a version is committed, but what follows a commit failed

@@ -83,6 +83,32 @@ class DuplicateColumnsError(DeltaAnalysisError):
     todo = "Rename the columns so that each name is unique."
 
 
+class DuplicateDataColumnsError(DuplicateColumnsError):
+    condition = "DELTA_DUPLICATE_COLUMNS_FOUND.DATA"
+
+
+class DuplicateExistingColumnsError(DuplicateColumnsError):
+    condition = "DELTA_DUPLICATE_COLUMNS_FOUND.EXISTING_SCHEMA"
+
+
+class DuplicateNewColumnsError(DuplicateColumnsError):
+    condition = "DELTA_DUPLICATE_COLUMNS_FOUND.ADDING_COLUMNS"
+
+
+class DuplicateReplacedColumnsError(DuplicateColumnsError):
+    condition = "DELTA_DUPLICATE_COLUMNS_FOUND.REPLACING_COLUMNS"
+
+
+class DuplicateMetadataColumnsError(DuplicateColumnsError):
+    condition = "DELTA_DUPLICATE_COLUMNS_FOUND.METADATA_UPDATE"
+
+
+class DuplicatePartitionColumnsError(DuplicateColumnsError):
+    condition = "DELTA_DUPLICATE_COLUMNS_FOUND.PARTITION_COLUMNS"
+    what = "The partitioning of {table} has duplicate columns: {columns}; names are compared case-insensitively."
+    todo = "Name each partition column once."
+
+
 class UnsupportedDataTypeError(DeltaAnalysisError):
     condition = "DELTA_UNSUPPORTED_DATA_TYPES"
     sqlstate = "0AKDC"

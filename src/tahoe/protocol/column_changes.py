@@ -20,7 +20,9 @@ from tahoe.errors import (
     DropColumnUnsupportedError,
     DropLastFieldError,
     DropPartitionColumnError,
-    DuplicateColumnsError,
+    DuplicateMetadataColumnsError,
+    DuplicateNewColumnsError,
+    DuplicateReplacedColumnsError,
     IdentityColumnChangeError,
     IdentityReplaceColumnsError,
     NewColumnNotNullError,
@@ -222,7 +224,7 @@ def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> 
         remedy = "Add it without a default, then set one with ALTER COLUMN ... SET DEFAULT."
         raise _refusal(DefaultOfNewColumnError, current, column.path, _NEEDS_DEFAULT, remedy)
     if into.find(column.field.name) is not None:
-        raise DuplicateColumnsError(table=current.table, columns=dotted(column.path))
+        raise DuplicateNewColumnsError(table=current.table, columns=dotted(column.path))
 
 
 # --- renaming and dropping
@@ -247,7 +249,7 @@ def rename_column(current: TableConfiguration, path: Path, name: str) -> TableCo
     neighbours = _type_at(current, parent)
     known = neighbours.find(name) if isinstance(neighbours, Struct) else None
     if known is not None and known.name != field.name:
-        raise DuplicateColumnsError(table=current.table, columns=dotted((*parent, name)))
+        raise DuplicateMetadataColumnsError(table=current.table, columns=dotted((*parent, name)))
     schema = _with_fields(current, parent, lambda fields: (replace(f, name=name) if f.name == field.name else f for f in fields))
     renamed = _moved_names(current, spelled, (*parent, name))
     partitions = renamed.metadata.partition_columns
@@ -441,6 +443,7 @@ def replace_columns(current: TableConfiguration, columns: Struct, new_name: Call
     if identity:
         detail = f"REPLACE COLUMNS is not possible on a table with identity columns ({', '.join(identity)})"
         raise _refusal(IdentityReplaceColumnsError, current, (identity[0],), detail, "Change the columns one by one.")
+    check_unique_names(columns, table=current.table, error=DuplicateReplacedColumnsError)
     lost = [f.name for f in current.schema if columns.find(f.name) is None]
     new = [f.name for f in columns if current.schema.find(f.name) is None]
     if lost and new:
@@ -470,7 +473,7 @@ def _type_at(current: TableConfiguration, spelled: Path) -> DataType:
 
 def _with_schema(current: TableConfiguration, schema: Struct, new_name: Callable[[], str]) -> TableConfiguration:
     """Set a checked schema: check that names are unique, assign ids to new columns, and raise the protocol."""
-    check_unique_names(schema, table=current.table)
+    check_unique_names(schema, table=current.table, error=DuplicateNewColumnsError)
     return current.with_columns(schema, new_name)
 
 

@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from tahoe.errors import DuplicateColumnsError, InvalidActionError, UnsupportedDataTypeError
+from tahoe.errors import (
+    DuplicateColumnsError,
+    DuplicateExistingColumnsError,
+    DuplicateMetadataColumnsError,
+    InvalidActionError,
+    UnsupportedDataTypeError,
+)
 from tahoe.protocol.json_text import is_text, load_json
 
 DECIMAL_PRECISION_MAX = 38
@@ -273,15 +279,18 @@ def _encode_field(child: Field) -> dict[str, Any]:
     return {"name": child.name, "type": encode_type(child.type), "nullable": child.nullable, "metadata": dict(child.metadata)}
 
 
-def check_unique_names(schema: Struct, *, table: str) -> None:
+def check_unique_names(schema: Struct, *, table: str, error: type[DuplicateColumnsError] = DuplicateMetadataColumnsError) -> None:
     """Protocol: "All column names must be unique regardless of casing", at every level.
+
+    Args:
+        error: tells where the schema is from.
 
     Raises:
         DuplicateColumnsError: the error gives the paths of the duplicates.
     """
     duplicates = sorted(".".join(path) for path in _duplicates(schema, str.lower))
     if duplicates:
-        raise DuplicateColumnsError(table=table, columns=", ".join(duplicates))
+        raise error(table=table, columns=", ".join(duplicates))
 
 
 def check_readable_names(schema: Struct, *, table: str) -> None:
@@ -292,7 +301,7 @@ def check_readable_names(schema: Struct, *, table: str) -> None:
     """
     duplicates = sorted(".".join(path) for path in _duplicates(schema, str))
     if duplicates:
-        raise DuplicateColumnsError(table=table, columns=", ".join(duplicates))
+        raise DuplicateExistingColumnsError(table=table, columns=", ".join(duplicates))
 
 
 def _duplicates(schema: Struct, spelled: Callable[[str], str]) -> Iterator[tuple[str, ...]]:

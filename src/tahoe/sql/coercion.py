@@ -21,6 +21,7 @@ from tahoe.protocol.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VARIANT,
     VOID,
     Array,
     DataType,
@@ -62,6 +63,17 @@ def _wider(one: DataType, other: DataType) -> DataType | None:
         decimal, kind = (one, other) if isinstance(one, Decimal) else (other, one)
         return common_type(decimal, Decimal(DIGITS[kind], 0)) if kind in INTEGERS else DOUBLE
     return DOUBLE
+
+
+def is_cast_here(given: DataType, wanted: DataType) -> bool:
+    """Whether Spark makes a cast, and it is computed without Spark, with the same results."""
+    if given in (wanted, VOID):
+        return True
+    if isinstance(given, Struct | Array | Map) or isinstance(wanted, Struct | Array | Map) or VARIANT in (given, wanted):
+        return False
+    if wanted == STRING:
+        return given in INTEGERS or given in (BOOLEAN, DATE)
+    return not ((is_number(given) and wanted == TIMESTAMP) or (given == TIMESTAMP and is_number(wanted)))
 
 
 def is_number(kind: DataType) -> bool:

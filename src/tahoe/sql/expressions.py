@@ -35,7 +35,7 @@ from tahoe.protocol.schema import (
     Primitive,
     Struct,
 )
-from tahoe.sql.coercion import DIGITS, INTEGERS, common_type, decimal_type, is_number, literal_of, number_of
+from tahoe.sql.coercion import DIGITS, INTEGERS, common_type, decimal_type, is_cast_here, is_number, literal_of, number_of
 from tahoe.sql.nodes import Node, NodeReader, cast_target, column_path, sql_of
 
 # Functions with fixed types: the name, the types of the arguments, and that of the result.
@@ -157,8 +157,8 @@ class ExpressionReader(NodeReader):
                 return found
         if isinstance(given.type, Struct | Array | Map) or isinstance(wanted, Struct | Array | Map):
             raise self.refuse(f"{sql_of(node)} has type {given.type}, and a value of type {wanted} is expected")
-        if wanted == STRING and not (given.type in INTEGERS or given.type in (BOOLEAN, DATE, VOID)):
-            raise self.refuse(f"{sql_of(node)} has type {given.type}, which only Spark casts to STRING")
+        if not is_cast_here(given.type, wanted):
+            raise self.refuse(f"{sql_of(node)} has type {given.type}, which only Spark casts to {wanted}, if at all")
         return Call("cast", (given,), wanted, (self.zone,))
 
     def converted(self, given: Value, wanted: DataType) -> Value | None:

@@ -12,10 +12,10 @@ from pyspark.sql.types import ArrayType, DecimalType, IntegralType, LongType, Ma
 from pyspark.sql.types import DataType as SparkType
 
 from tahoe.errors import UnsupportedDataTypeError
+from tahoe.protocol.assignment_rules import Policy
 from tahoe.protocol.schema import parse_type
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import type_casts
-from tahoe.spark.writing.assignment_rules import Policy
 
 CanCast = Callable[[SparkType, SparkType], bool]
 

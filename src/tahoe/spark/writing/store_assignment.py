@@ -1,7 +1,7 @@
 """Store assignment: matches columns by name, casts them as INSERT does, and checks nulls and lengths while the rows are written.
 
 Protocol: "Writer Version Requirements" (column invariants: NOT NULL). The checks are expressions in the plan that is written, so they need
-no additional pass. Only public functions of PySpark are used; the rules on types are in `tahoe.spark.writing.assignment_rules`.
+no additional pass. Only public functions of PySpark are used; the rules on types are in `tahoe.protocol.assignment_rules`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tahoe.errors import (
     UnfitValueError,
 )
 from tahoe.protocol import predicate as p
+from tahoe.protocol.assignment_rules import Policy, always_fits, check_assignable, conforms, conforms_inside, error_of_cast
 from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.names import quoted
@@ -32,7 +33,6 @@ from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Pr
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import java_column
 from tahoe.spark.jvm.types import delta_schema, spark_schema
-from tahoe.spark.writing.assignment_rules import Policy, always_fits, check_assignable, conforms, conforms_inside, error_of_cast
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.sql.predicates import columns_named
 

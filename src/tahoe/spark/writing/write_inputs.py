@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tahoe.errors import UnsupportedDataTypeError
+from tahoe.protocol.assignment_rules import Policy
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
 from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
@@ -21,7 +22,6 @@ from tahoe.spark.configuration.option_names import Place, warn_of_unknown
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import analysed
 from tahoe.spark.jvm.types import delta_schema, spark_schema
-from tahoe.spark.writing.assignment_rules import Policy
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.spark.writing.store_assignment import declares
 from tahoe.spark.writing.write_options import WriteOptions, parse_options

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import cast, overload
 
 from tahoe.errors import InvalidOptionError
+from tahoe.protocol.assignment_rules import Policy
 from tahoe.protocol.names import parse_column_list
 from tahoe.protocol.schema import Struct
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.flags import parse_flag
-from tahoe.spark.writing.assignment_rules import Policy
 from tahoe.spark.writing.file_sizes import ClusterOnWrite, OptimizedWrite, auto_compaction, cluster_on_write, optimized_write
 from tahoe.table.writing.write_request import Mode, WriteRequest
 

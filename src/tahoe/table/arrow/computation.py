@@ -244,8 +244,12 @@ def _pairwise(name: str) -> Callable[..., pa.Array]:
 # --- casts
 
 
-def _cast(call: Call, values: pa.Array) -> pa.Array:
-    kind, zone = call.type, call.options[0]
+def cast(values: pa.Array, kind: DataType, zone: tzinfo) -> pa.Array:
+    """Values as those of another type, as Spark casts them.
+
+    Raises:
+        one of IMPOSSIBLE: a value that Spark refuses too.
+    """
     wanted, given = arrow_type(kind), values.type
     if pa.types.is_null(given):
         return pa.nulls(len(values), wanted)
@@ -378,5 +382,5 @@ _OTHER: Mapping[str, Callable[..., pa.Array]] = {
     "minute": _part(pc.minute),
     "second": _part(pc.second),
     "struct": _struct,
-    "cast": _cast,
+    "cast": lambda call, values: cast(values, call.type, call.options[0]),
 }

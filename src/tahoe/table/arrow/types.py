@@ -5,7 +5,7 @@ Protocol: "Delta Data Type to Parquet Type Mappings".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -96,6 +96,15 @@ def delta_schema(schema: pa.Schema, *, table: str) -> Struct:
         UnsupportedDataTypeError: a type that Delta does not have, with the column.
     """
     return Struct(tuple(_delta_field(f, (f.name,), table) for f in canonical_schema(schema)))
+
+
+def delta_type(kind: pa.DataType, path: Sequence[str], *, table: str) -> DataType:
+    """The Delta type for Arrow data in canonical form, of the column or field at a path.
+
+    Raises:
+        UnsupportedDataTypeError: Delta does not have the type.
+    """
+    return _delta_type(kind, tuple(path), table)
 
 
 def _delta_field(field: pa.Field, path: tuple[str, ...], table: str) -> Field:

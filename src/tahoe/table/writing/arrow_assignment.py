@@ -7,28 +7,36 @@ case-insensitively; missing columns are null.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import FieldsNotMergedError, NotNullViolationError, SchemaMismatchError, UnsupportedOperationError
+from tahoe.errors import FieldsNotMergedError, NotNullViolationError, TextTooLongError, UnfitValueError, UnsupportedOperationError
+from tahoe.errors.statements import WITH_SPARKS_ENGINE
+from tahoe.protocol.assignment_rules import check_assignable, check_present, error_of_cast
 from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.partitions import may_be_stored_as_null
 from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, Array, DataType, Decimal, Field, Map, Struct
-from tahoe.table.arrow.computation import moment
+from tahoe.sql.coercion import is_cast_here
+from tahoe.table.arrow.computation import IMPOSSIBLE, cast, moment
 from tahoe.table.arrow.decimals import exact_decimal
-from tahoe.table.arrow.types import arrow_schema, arrow_type
+from tahoe.table.arrow.types import arrow_schema, arrow_type, delta_schema, delta_type
 
 # The declared type of a string column.
 _LIMITED = re.compile(r"(char|varchar)\((\d+)\)")
 
+# How much of a refused value an error shows.
+_SHOWN_CHARACTERS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class _Into:
-    """The table that gets the values, the zone of its times without a zone, and whether each value must be kept as it is."""
+    """The table that gets the values, the zone of its times without a zone, and whether each value must be kept as it is; other values
+    are cast as those of UPDATE and MERGE are in Spark.
+    """
 
     table: str
     zone: tzinfo
@@ -45,12 +53,17 @@ def assign_arrow(
         zone: of timestamps without a time zone: as in Spark, they and dates become instants, and instants become them, in this zone.
         partition_columns: their values are stored as text, and an empty text is null.
         keeps: a value that its column's type would change is refused, not only one that does not fit: digits of a double, times of a day.
+            Otherwise values are cast as Spark casts those that UPDATE and MERGE assign.
 
     Raises:
-        SchemaMismatchError: a value or a type that cannot be cast to the column's type.
+        MissingNotNullColumnError: the data lacks a column or field that is NOT NULL.
+        FieldsNotMergedError: a value is not kept.
+        SchemaMismatchError: a type that cannot be cast to the column's type.
+        UnfitValueError: a value that cannot be cast, or a text that is too long.
         NotNullViolationError: a null in a column or field that is NOT NULL, at any depth.
-        UnsupportedOperationError: char or varchar inside a nested column.
+        UnsupportedOperationError: only Spark makes the cast; char or varchar inside a nested column.
     """
+    (check_present if keeps else check_assignable)(delta_schema(data.schema, table=table), schema, table=table)
     positions = {name.lower(): position for position, name in enumerate(data.column_names)}
     texts = {field.name for field in schema if field.name in partition_columns and may_be_stored_as_null(field.type)}
     into = _Into(table, zone, keeps)
@@ -68,7 +81,7 @@ def _column(data: pa.Table, position: int | None, field: Field, into: _Into, *, 
         try:
             chunks = [_limited(_assigned(chunk, field.type, (field.name,), into), field, into.table) for chunk in given.chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise (FieldsNotMergedError if into.keeps else SchemaMismatchError)(
+            raise FieldsNotMergedError(
                 table=into.table,
                 detail=f"column {field.name} is {given.type}, but {field.type} in the table ({error})",
                 remedy="Cast the column before the write; overwrite(..., overwrite_schema=True) replaces the columns of the table.",
@@ -99,35 +112,76 @@ def _assigned(values: pa.Array, wanted: DataType, path: Sequence[str], into: _In
             lists = _compact(values)
             element = _checked(lists.values, Field(name="element", type=wanted.element, nullable=wanted.contains_null), path, into)
             return pa.ListArray.from_arrays(lists.offsets, element, type=arrow_type(wanted), mask=lists.is_null())
+        case _ if not into.keeps:
+            return _as_assigned(values, wanted, path, into)
         case _ if wanted == VARIANT:
             raise pa.ArrowInvalid("the writer without Spark does not write variants")
         case _ if _needs_zone(given, wanted):
-            return _cast(moment(values, wanted, into.zone), arrow_type(wanted), into)
+            return _cast(moment(values, wanted, into.zone), arrow_type(wanted))
         case Decimal() if pa.types.is_decimal(given) or pa.types.is_integer(given):
             return exact_decimal(values, arrow_type(wanted))
         case _:
-            return _cast(values, arrow_type(wanted), into)
+            return _cast(values, arrow_type(wanted))
 
 
-def _cast(values: pa.Array, wanted: pa.DataType, into: _Into) -> pa.Array:
-    """Cast values.
+def _as_assigned(values: pa.Array, wanted: DataType, path: Sequence[str], into: _Into) -> pa.Array:
+    """Values as UPDATE and MERGE assign them."""
+    given = delta_type(values.type, path, table=into.table)
+    if not is_cast_here(given, wanted):
+        raise UnsupportedOperationError(
+            operation="Writing without Spark's engine",
+            table=into.table,
+            detail=f"column {'.'.join(path)} is {wanted}, but {given} in the data, which only Spark casts",
+            remedy=WITH_SPARKS_ENGINE,
+        )
+    try:
+        return values.cast(arrow_type(wanted)) if given == wanted else cast(values, wanted, into.zone)
+    except IMPOSSIBLE as error:
+        raise unfit_value(values, wanted, path, zone=into.zone, table=into.table) from error
+
+
+def unfit_value(values: pa.Array, wanted: DataType, path: Sequence[str], *, zone: tzinfo, table: str) -> UnfitValueError:
+    """The error for values that UPDATE or MERGE assigns to a column, and of which one cannot be cast."""
+
+    def fits(part: pa.Array) -> bool:
+        try:
+            cast(part, wanted, zone)
+        except IMPOSSIBLE:
+            return False
+        return True
+
+    value = str(_first(values, lambda part: not fits(part)))[:_SHOWN_CHARACTERS]
+    kind = error_of_cast(delta_type(values.type, path, table=table), wanted, value, are_assigned=True)
+    return kind(value=value, column=".".join(path), table=table, type=str(wanted))
+
+
+def _first(values: pa.Array, has: Callable[[pa.Array], bool]) -> pa.Scalar:
+    """The first value of a kind, of which there is one, by a test whether an array has such a value."""
+    while len(values) > 1:
+        half = len(values) // 2
+        values = values.slice(0, half) if has(values.slice(0, half)) else values.slice(half)
+    return values[0]
+
+
+def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Cast values without a change.
 
     Raises:
-        pa.ArrowInvalid: a value does not fit, or may not be changed but would be; or Arrow would take a time for a number.
+        pa.ArrowInvalid: a value does not fit, or would be changed; or Arrow would take a time for a number.
     """
     given = values.type
     if any(pa.types.is_temporal(one) and pa.types.is_integer(other) for one, other in ((given, wanted), (wanted, given))):
         raise pa.ArrowInvalid("times are not numbers")
-    cast = values.cast(wanted)
-    if into.keeps and _may_change(given, wanted):
-        back = cast.cast(given)
+    stored = values.cast(wanted)
+    if _may_change(given, wanted):
+        back = stored.cast(given)
         is_changed = pc.not_equal(values, back)
         if pa.types.is_floating(given):
             is_changed = pc.and_not(is_changed, pc.is_nan(values))
         changed = values.filter(is_changed)
         if len(changed):
             raise pa.ArrowInvalid(f"{changed[0]} would become {changed[:1].cast(wanted)[0]}")
-    return cast
+    return stored
 
 
 def _may_change(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -189,7 +243,8 @@ def _limited(values: pa.Array, field: Field, table: str) -> pa.Array:
     limit = int(found[2])
     is_long = pc.greater(pc.utf8_length(values), limit)
     cut = pc.if_else(is_long, pc.utf8_slice_codeunits(values, 0, limit), values)
-    if pc.any(pc.and_(is_long, pc.greater(pc.utf8_length(pc.utf8_rtrim(values, " ")), limit))).as_py():
-        detail = f"column {field.name} is {declared}, but the data contains longer strings"
-        raise SchemaMismatchError(table=table, detail=detail, remedy="Shorten the strings before the append.")
+    is_refused = pc.and_(is_long, pc.greater(pc.utf8_length(pc.utf8_rtrim(values, " ")), limit))
+    if pc.any(is_refused).as_py():
+        refused = values.filter(is_refused)[0].as_py()[:_SHOWN_CHARACTERS]
+        raise TextTooLongError(value=refused, column=field.name, table=table, type=found[0])
     return pc.utf8_rpad(cut, limit) if found[1] == "char" else cut

@@ -21,15 +21,20 @@ from tahoe.errors import (
     ExpressionFailedError,
     InvalidArgumentError,
     InvalidPredicateError,
+    MissingNotNullColumnError,
+    UnsupportedOperationError,
 )
+from tahoe.protocol.assignment_rules import mismatches
 from tahoe.protocol.evolution import check_fields
 from tahoe.protocol.expressions import Expression, Value
 from tahoe.protocol.names import parse_column_list
-from tahoe.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Map, Struct
+from tahoe.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Field, Map, Struct
+from tahoe.sql.coercion import is_cast_here
 from tahoe.sql.expressions import parse_expression
 from tahoe.table.arrow.chunks import one_array, with_columns
 from tahoe.table.arrow.computation import IMPOSSIBLE, compute
 from tahoe.table.arrow.types import arrow_type
+from tahoe.table.writing.arrow_assignment import unfit_value
 
 Path = tuple[str, ...]
 
@@ -64,7 +69,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
+    """A new value as a text, as an expression of its own type, and as one of the column's type."""
+
     text: str
+    given: Expression
     value: Expression
 
 
@@ -80,7 +88,8 @@ def parse_assignments(
 
     Raises:
         ColumnNotFoundError: the table does not have the column.
-        SchemaMismatchError: a struct has other fields than the column.
+        SchemaMismatchError: a struct has other fields than the column, or a value has a type that is not cast to the column's.
+        UnfitValueError: a constant that the column cannot hold.
         ConflictingAssignmentsError: a column is assigned twice, or a struct and one of its fields.
         InvalidArgumentError: a value of Python is not one that the column can hold.
         InvalidPredicateError: an expression is invalid, or only Spark can compute it.
@@ -93,15 +102,33 @@ def parse_assignments(
             raise ConflictingAssignmentsError(table=scope.table, first=".".join(clash), second=name)
         kind = own.resolve(path)[-1].type  # type: ignore[index]  # the path was found in the schema
         if isinstance(value, str):
-            wanted = None if isinstance(kind, Struct | Array | Map) else kind
             try:
-                found[path] = Assignment(value, scope.parse(value, wanted))
+                found[path] = _parsed(value, path, kind, scope)
             except InvalidPredicateError as error:
                 raise error.suggesting(f"It is the new value of column {name}, of type {kind}.") from error.__cause__
             check_fields(found[path].value.type, kind, path, may_lack=may_lack, table=scope.table)
         else:
-            found[path] = Assignment(repr(value), Value(_taken(name, value, kind, scope), kind))
+            constant = Value(_taken(name, value, kind, scope), kind)
+            found[path] = Assignment(repr(value), constant, constant)
     return found
+
+
+def _parsed(text: str, path: Path, kind: DataType, scope: Scope) -> Assignment:
+    """An SQL text as the value of a column, cast to its type; but a nested value is as it is."""
+    given = scope.parse(text)
+    found, wanted = (Struct((Field(name=".".join(path), type=each),)) for each in (given.type, kind))
+    wrong = next((each for each in mismatches(found, wanted, "ANSI") if each.error is not MissingNotNullColumnError), None)
+    if wrong is not None:
+        raise wrong.error(table=scope.table, detail=wrong.detail.replace(" in the data", " in the assignment"), remedy="Cast the value.")
+    if isinstance(kind, Struct | Array | Map):
+        return Assignment(text, given, given)
+    try:
+        return Assignment(text, given, scope.parse(text, kind))
+    except InvalidPredicateError as error:
+        if isinstance(given, Value) and is_cast_here(given.type, kind):
+            constant = pa.array([given.value], arrow_type(given.type))
+            raise unfit_value(constant, kind, path, zone=scope.zone, table=scope.table) from error
+        raise
 
 
 def _taken(name: str, given: Any, kind: DataType, scope: Scope) -> Any:
@@ -165,6 +192,11 @@ def _path(name: str, own: Struct, scope: Scope, alias: str | None) -> Path:
     if alias is not None and path[0].lower() == alias.lower() and own.resolve(path) is None:
         path = path[1:]
     fields = own.resolve(path) if path else None
+    first = None if fields is not None else own.find(path[0])
+    if first is not None and len(path) > 1 and not isinstance(first.type, Struct):
+        detail = f"{first.name} is {first.type}, but only fields of structs can be assigned individually"
+        remedy = "Assign the whole column."
+        raise UnsupportedOperationError(operation=f"Assigning to {name}", table=scope.table, detail=detail, remedy=remedy)
     if fields is None:
         raise ColumnNotFoundError(table=scope.table, column=name, columns=", ".join(own.names))
     return tuple(field.name for field in fields)
@@ -179,10 +211,26 @@ def with_assigned(before: pa.Table, assigned: Mapping[Path, Assignment], rows: p
     """
     changed: dict[str, pa.Array] = {}
     for path, assignment in assigned.items():
-        value = scope.computed(assignment.value, rows, assignment.text)
+        value = _computed(assignment, path, rows, scope)
         current = changed[path[0]] if path[0] in changed else one_array(before.column(path[0]))
         changed[path[0]] = _with_value(current, path[1:], value)
     return with_columns(before, changed)
+
+
+def _computed(assignment: Assignment, path: Path, rows: pa.Table, scope: Scope) -> pa.Array:
+    """The values of an assignment.
+
+    Raises:
+        UnfitValueError: one that the column cannot hold.
+        ExpressionFailedError: there is no value for a row.
+    """
+    try:
+        return scope.computed(assignment.value, rows, assignment.text)
+    except ExpressionFailedError as error:
+        if assignment.given is assignment.value or assignment.given.type == assignment.value.type:
+            raise
+        given = scope.computed(assignment.given, rows, assignment.text)
+        raise unfit_value(given, assignment.value.type, path, zone=scope.zone, table=scope.table) from error
 
 
 def _with_value(current: pa.Array, path: Path, value: pa.Array) -> pa.Array:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from tahoe._cached import cached_property
-from tahoe.errors import ColumnNotFoundError, InvalidMergeError, MultipleSourceRowsError
+from tahoe.errors import ColumnNotFoundError, DuplicateDataColumnsError, InvalidMergeError, MultipleSourceRowsError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.evolution import check_fields
@@ -153,7 +153,7 @@ class Merging:
         groups = (request.matched, request.not_matched, request.not_matched_by_source)
         check_clauses(*([clause.condition for clause in group] for group in groups), table=snapshot.url)
         own, other, zone = snapshot.schema, request.schema, snapshot.log.zone
-        check_unique_names(other, table=f"the source of the MERGE into {snapshot.url}")
+        check_unique_names(other, table=f"the source of the MERGE into {snapshot.url}", error=DuplicateDataColumnsError)
         sides = request.target_alias, request.source_alias
         if sides[0].lower() == sides[1].lower():
             raise InvalidMergeError(table=snapshot.url, detail=f"target and source are both named {sides[0]}")

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from tahoe.errors import (
     ColumnNotFoundError,
-    DuplicateColumnsError,
+    DuplicateDataColumnsError,
+    DuplicatePartitionColumnsError,
     InvalidColumnNameError,
     InvalidOptionError,
     InvalidPredicateError,
@@ -59,6 +60,7 @@ def plan_write(table: TableReader, request: WriteRequest) -> WritePlan | None:
     """
     snapshot = table.snapshot_if_exists()
     if snapshot is None:
+        check_unique_names(request.schema, table=table.url, error=DuplicateDataColumnsError)
         return _plan_new(table, request)
     if request.mode == "error":
         raise TableExistsError(table=table.url)
@@ -213,7 +215,7 @@ def _partition_columns(schema: Struct, names: Sequence[str], url: str) -> tuple[
             raise UnsupportedDataTypeError(table=url, column=f"{name} (a partition column)", type=str(column.type))
         found.append(column.name)
     if len(set(found)) < len(found):
-        raise DuplicateColumnsError(table=url, columns=", ".join(sorted({name for name in found if found.count(name) > 1})))
+        raise DuplicatePartitionColumnsError(table=url, columns=", ".join(sorted({name for name in found if found.count(name) > 1})))
     if found and len(found) == len(schema):
         detail = "at least one column must not be a partition column"
         raise InvalidOptionError(option="partitionBy", value=", ".join(found), table=url, detail=detail)
@@ -237,7 +239,7 @@ def check_schema(schema: Struct, mode: str, *, table: str) -> None:
 def plan_existing(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> WritePlan:
     """Plan a write to an existing table; see `plan_write`."""
     check_writable(snapshot.protocol, snapshot.metadata, table=table.url, removes_data=request.mode == "overwrite" and request.data_change)
-    check_unique_names(request.schema, table=table.url)
+    check_unique_names(request.schema, table=table.url, error=DuplicateDataColumnsError)
     for name in snapshot.partition_columns:
         partition_field(snapshot, name)
     _check_options(table, request)

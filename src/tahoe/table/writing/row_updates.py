@@ -20,6 +20,7 @@ from tahoe.table.reading.filters import Filter
 from tahoe.table.writing.arrow_values import NewRows, given_by_update
 from tahoe.table.writing.arrow_writer import delete_files
 from tahoe.table.writing.assignments import Scope, parse_assignments, with_assigned
+from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.merge import MergeRequest, Merging
 from tahoe.table.writing.merge_builder import MergeBuilder
 from tahoe.table.writing.row_changes import ChangedRows, RowChanges
@@ -98,7 +99,7 @@ class RowUpdates(RowEdits):
 
     def _merged(self, request: MergeRequest) -> ChangedRows:
         if request.merge_schema and request.takes_all:
-            evolved = self._plan(request.schema, merge_schema=True)
+            evolved = self._plan(request.schema, merge_schema=True, casts=Casts.IMPLICIT)
             self._draft.protocol, self._draft.metadata = evolved.protocol, evolved.metadata
         merging = Merging(request, self._current, self._plan(self._current.schema), self._rows, self._left)
         with self._changing(merging.plan, minted=merging.minted, updates=merging.updates) as changes:

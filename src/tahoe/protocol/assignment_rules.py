@@ -1,4 +1,5 @@
-"""Decides which data types may be stored in which column: one rule for all writers, as in the reference's INSERT, UPDATE and MERGE.
+"""Decides which data types may be stored in which column: one rule for all writers, with and without Spark, as in
+the reference's INSERT, UPDATE and MERGE.
 
 A type may be stored if Spark casts it under the session's policy (`spark.sql.storeAssignmentPolicy`). Pure: this module compares types and
 does not use Spark. Columns and fields are matched by name, case-insensitively, at every depth.
@@ -122,6 +123,17 @@ def check_assignable(given: Struct, wanted: Struct, *, table: str, policy: Polic
     found = list(mismatches(given, wanted, policy))
     if found:
         raise found[0].error(table=table, detail="; ".join(m.detail for m in found), remedy=found[0].remedy)
+
+
+def check_present(given: Struct, wanted: Struct, *, table: str) -> None:
+    """Refuse data that lack a column, or a field of a struct, that is NOT NULL.
+
+    Raises:
+        MissingNotNullColumnError: names every such column.
+    """
+    found = [each for each in mismatches(given, wanted, "ANSI") if each.error is MissingNotNullColumnError]
+    if found:
+        raise MissingNotNullColumnError(table=table, detail="; ".join(m.detail for m in found), remedy=found[0].remedy)
 
 
 def mismatches(given: Struct, wanted: Struct, policy: Policy, prefix: tuple[str, ...] = ()) -> Iterator[Mismatch]:
