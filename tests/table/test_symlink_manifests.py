@@ -16,12 +16,13 @@ from tahoe.errors import (
     ManifestModeError,
     ManifestPropertyError,
     ManifestsWithColumnMappingError,
+    ManifestsWithNullTextError,
     ManifestsWithVectorsError,
     PostCommitHookFailedError,
     StorageRefusedError,
 )
 from tahoe.protocol.file_paths import resolve_path
-from tahoe.protocol.partitions import partition_folder
+from tahoe.protocol.partitions import HIVE_NULL, partition_folder
 from tahoe.storage.env import Env
 from tahoe.table.commit import draft, symlink_manifests
 from tahoe.table.commit.symlink_manifests import manifests_after_commit
@@ -296,3 +297,23 @@ def test_vacuum_leaves_manifests_alone() -> None:
     before = manifests(table)
     table.vacuum(0, retention_check=False)
     assert manifests(table) == before
+
+
+def test_a_text_that_is_the_name_of_nulls_folder_is_refused() -> None:
+    """Its rows and those of NULL would be in one manifest, and engines would return NULL for both."""
+    texts = pa.table({"id": [1, 2], "p": [HIVE_NULL, None]})
+    table = tahoe.Table("memory://t", env=memory_env())
+    table.append(texts, partition_by=["p"])
+    with pytest.raises(ManifestsWithNullTextError, match="column p"):
+        table.generate()
+    with pytest.raises(ManifestPropertyError, match="column p"), table.transaction() as changes:
+        changes.set_properties(ON)
+    assert table.snapshot().version == 0
+    table.overwrite(texts.slice(1))
+    assert table.generate().written == 1
+    with table.transaction() as changes:
+        changes.set_properties(ON)
+    with pytest.raises(ManifestPropertyError, match="column p"):
+        table.append(texts)
+    assert table.snapshot().version == 2
+    assert table.to_arrow()["p"].to_pylist() == [None]

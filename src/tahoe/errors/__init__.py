@@ -54,7 +54,7 @@
     │   ├── NoProviderToConvertError, NotParquetTableError, EmptyFolderError, UnexpectedPartitionCountError,
     │   │   UnexpectedPartitionColumnError, PartitionCastFailedError, PartitionSchemaOfCatalogError, CatalogPropertiesMismatchError,
     │   │   NoCatalogPartitionError, ConversionColumnMappingError, ConversionWithoutStatisticsError, FileSchemaMismatchError
-    │   ├── ManifestModeError, ManifestsWithVectorsError, ManifestsWithColumnMappingError
+    │   ├── ManifestModeError, ManifestsWithVectorsError, ManifestsWithColumnMappingError, ManifestsWithNullTextError
     │   ├── StreamOffsetFormatError, StreamOffsetVersionError, OtherTableInStreamError, StreamSourceDeleteError,
     │   │   StreamSourceChangeError, StreamCommitsMissingError, StreamTrailingCommitError, StreamStartGoneError,
     │   │   StreamOrderChangedError, StreamOptionsConflictError, StreamOutputModeError, StreamVoidColumnError

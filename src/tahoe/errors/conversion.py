@@ -149,6 +149,13 @@ class ManifestsWithColumnMappingError(DeltaAnalysisError):
     todo = "Drop the feature columnMapping first, or read the table with an engine that reads Delta."
 
 
+class ManifestsWithNullTextError(DeltaAnalysisError):
+    condition = "DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_NULL_TEXT"
+    sqlstate = "0A000"
+    what = "Partition column {column} of {table} has the text {text}: a reader of manifests would return NULL for it."
+    todo = "Change the text, or read the table with an engine that reads Delta."
+
+
 class ManifestPropertyError(InvalidPropertyError):
     condition = "DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED"
     sqlstate = "0A000"

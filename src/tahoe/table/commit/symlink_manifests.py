@@ -21,13 +21,14 @@ from tahoe.errors import (
     DeltaError,
     ManifestPropertyError,
     ManifestsWithColumnMappingError,
+    ManifestsWithNullTextError,
     ManifestsWithVectorsError,
     PostCommitHookFailedError,
 )
 from tahoe.protocol.actions import Add, Metadata, Protocol, Remove
 from tahoe.protocol.features import active_features
 from tahoe.protocol.file_paths import resolve_path
-from tahoe.protocol.partitions import partition_folder, timestamp_in_folder
+from tahoe.protocol.partitions import HIVE_NULL, partition_folder, timestamp_in_folder
 from tahoe.protocol.properties import SYMLINK_MANIFESTS
 from tahoe.protocol.schema import TIMESTAMP
 from tahoe.storage.env import PARALLEL_REQUESTS, Store, deepest_first
@@ -67,7 +68,8 @@ def generate_manifests(log: Log) -> ManifestReport:
     """Write the manifests of all partitions of the newest version, and delete those of partitions that are gone.
 
     Raises:
-        ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows. Nothing was written.
+        ManifestsWithVectorsError, ManifestsWithColumnMappingError, ManifestsWithNullTextError: readers of manifests would return wrong
+            rows. Nothing was written.
     """
     return _write_until_newest(load_snapshot(log), None)
 
@@ -82,20 +84,40 @@ def check_manifests_before_commit(
         removed: the canonical paths of the files that it removes.
 
     Raises:
-        ManifestPropertyError: the table has deletion vectors or column mapping.
+        ManifestPropertyError: the table has deletion vectors or column mapping, or a partition with the name of NULL's folder.
     """
     if not SYMLINK_MANIFESTS.get(metadata.configuration):
         return
+    adds, is_new = list(adds), not (base is not None and SYMLINK_MANIFESTS.get(base.properties))
+    values = [add.partition_values for add in adds] + ([] if base is None or not is_new else list(_values_left(base, removed)))
+    column = next(filter(None, (_named_like_null(each, metadata.partition_columns) for each in values)), None)
     name = next((f.name for f in active_features(protocol, metadata) if f.name in ("deletionVectors", "columnMapping")), None)
     if name is not None:
         detail = f"readers of manifests do not know the feature {name}, which the table uses"
         remedy = f"Use either manifests or {name}, not both."
-    elif not (base is not None and SYMLINK_MANIFESTS.get(base.properties)) and _will_have_vectors(base, adds, removed):
+    elif is_new and _will_have_vectors(base, adds, removed):
         detail = "files of the table have deletion vectors, which readers of manifests do not know"
         remedy = "Remove them first, with REORG TABLE ... APPLY (PURGE)."
+    elif column is not None:
+        detail = f"partition column {column} has the text {HIVE_NULL}, for which readers of manifests return NULL"
+        remedy = "Use either manifests or this text, not both."
     else:
         return
     raise ManifestPropertyError(property=SYMLINK_MANIFESTS.name, table=table, value="true", detail=detail, remedy=remedy)
+
+
+def _values_left(base: Snapshot, removed: Container[str]) -> Iterator[Mapping[str, str | None]]:
+    """The partition values of the files that a commit leaves in the table."""
+    if base.partition_columns:
+        live = base.live
+        for path, pairs in zip(live.column("path").to_pylist(), live.column("partition_values").to_pylist(), strict=True):
+            if base.log.canonical(path) not in removed:
+                yield dict(pairs or ())
+
+
+def _named_like_null(values: Mapping[str, str | None], columns: Iterable[str]) -> str | None:
+    """A partition column with a text whose folder is that of NULL."""
+    return next((name for name in columns if values.get(name) == HIVE_NULL), None)
 
 
 def _will_have_vectors(base: Snapshot | None, adds: Iterable[Add], removed: Container[str]) -> bool:
@@ -116,7 +138,8 @@ def manifests_after_commit(log: Log, base: Snapshot | None, version: int, metada
         files: the files that the commit adds or removes.
 
     Raises:
-        ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows.
+        ManifestsWithVectorsError, ManifestsWithColumnMappingError, ManifestsWithNullTextError: readers of manifests would return wrong
+            rows.
         PostCommitHookFailedError: a manifest could not be written. The version is committed all the same.
     """
     if not SYMLINK_MANIFESTS.get(metadata.configuration):
@@ -127,7 +150,7 @@ def manifests_after_commit(log: Log, base: Snapshot | None, version: int, metada
         complete = _complete_version(newest) if was_kept else None
         is_next = (complete, newest.version) == (version - 1, version)
         _write_until_newest(newest, _folders(metadata, files) if is_next else _changed_since(complete, newest))
-    except (ManifestsWithVectorsError, ManifestsWithColumnMappingError):
+    except (ManifestsWithVectorsError, ManifestsWithColumnMappingError, ManifestsWithNullTextError):
         raise
     except Exception as error:
         message = str(error) or type(error).__name__
@@ -247,6 +270,8 @@ def _contents(snapshot: Snapshot, folders: Set[str] | None) -> Iterator[tuple[st
     for path, partition in zip(snapshot.live.column("path").to_pylist(), values, strict=True):
         pairs = tuple(partition or ())
         folder = known.get(pairs)
+        if folder is None and (column := _named_like_null(dict(pairs), columns)) is not None:
+            raise ManifestsWithNullTextError(table=snapshot.url, column=column, text=HIVE_NULL)
         if folder is None:
             folder = known[pairs] = folder_of(dict(pairs))
         if folders is None or folder in folders:
