@@ -342,6 +342,10 @@ _PARSERS: Mapping[str, Callable[[str, tzinfo], Any]] = {
 _FOLDER_ESCAPED = frozenset(map(chr, range(0x01, 0x20))) | frozenset("\"#%'*/:=?\\\x7f{[]^")
 
 
+# File systems allow names of 255 bytes.
+_FOLDER_BYTES_MAX = 255
+
+
 def partition_folder(columns: Iterable[str], values: Mapping[str, str | None]) -> str:
     """The folder of a partition, relative to the table and not URI-encoded: `a=1/b=x%3Ay`; "" without partition columns.
 
@@ -356,9 +360,17 @@ def ascii_folder(columns: Iterable[str], values: Mapping[str, str | None]) -> st
     """The folder of a partition for new files: `partition_folder` with escapes for the bytes of other characters, too.
 
     A URI may have such a character as it is or escaped. Readers that compare URIs as texts would take the two spellings for two files.
+    Names that no file system has are changed too, since only the log tells the values of a file: zero characters are escaped, and what is
+    too long is cut.
     """
-    folder = partition_folder(columns, values)
-    return folder if folder.isascii() else "".join(c if c.isascii() else "".join(f"%{byte:02X}" for byte in c.encode()) for c in folder)
+    return "/".join(_ascii_name(name) for name in partition_folder(columns, values).split("/"))
+
+
+def _ascii_name(name: str) -> str:
+    if name.isascii() and "\0" not in name:
+        return name[:_FOLDER_BYTES_MAX]
+    escaped = "".join(c if c.isascii() and c != "\0" else "".join(f"%{byte:02X}" for byte in c.encode()) for c in name)
+    return escaped[:_FOLDER_BYTES_MAX]
 
 
 def timestamp_in_folder(text: str) -> str:
