@@ -76,7 +76,7 @@ _UNLIKE, _NO_CAST = "DELTA_FAILED_TO_MERGE_FIELDS", "DATATYPE_MISMATCH.CAST_WITH
 _FIELDS = "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
 
 WRITTEN = [
-    Written("no NOT NULL column", rows(without="id"), _MISSING, "DELTA_COLUMN_NOT_FOUND", _MISSING),
+    Written("no NOT NULL column", rows(without="id"), _MISSING, "DELTA_MERGE_UNRESOLVED_EXPRESSION", _MISSING),
     Written("no NOT NULL field", rows(types={"s": pa.struct([("a", pa.int32())])}, s={"a": 1}), _MISSING, _FIELDS, _MISSING),
     Written("null", rows(id=None), _NULL, _NULL, _NULL),
     Written("null in a field", rows(s={"a": 1, "b": None}), _NULL, _NULL, _NULL),
@@ -90,7 +90,7 @@ WRITTEN = [
     Written("int for an array", rows(types={"l": pa.int32()}, l=1), _UNLIKE, _NO_CAST, _UNLIKE),
 ]
 
-# Assignments with a fault, and the conditions by which UPDATE and MERGE refuse them.
+# Assignments with a fault, and the condition by which UPDATE and MERGE refuse them; two, if they refuse them by different ones.
 ASSIGNED: list[tuple[Mapping[str, str], str]] = [
     ({"id": "NULL"}, _NULL),
     ({"s.b": "NULL"}, _NULL),
@@ -112,8 +112,8 @@ ASSIGNED: list[tuple[Mapping[str, str], str]] = [
     ({"day": "TRUE"}, _NO_CAST),
     ({"n": "day"}, "DATATYPE_MISMATCH.CAST_WITH_FUNC_SUGGESTION"),
     ({"day": "n"}, "DATATYPE_MISMATCH.CAST_WITH_FUNC_SUGGESTION"),
-    ({"other": "1"}, "DELTA_COLUMN_NOT_FOUND"),
-    ({"s.other": "1"}, "DELTA_COLUMN_NOT_FOUND"),
+    ({"other": "1"}, "DELTA_COLUMN_NOT_FOUND, DELTA_MERGE_UNRESOLVED_EXPRESSION"),
+    ({"s.other": "1"}, "DELTA_COLUMN_NOT_FOUND, DELTA_MERGE_UNRESOLVED_EXPRESSION"),
     ({"n.a": "1"}, "DELTA_UNSUPPORTED_OPERATION"),
     ({"s": "s", "s.a": "1"}, "DELTA_CONFLICT_SET_COLUMN"),
     ({"n": "1", "N": "2"}, "DELTA_CONFLICT_SET_COLUMN"),

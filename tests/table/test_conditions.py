@@ -38,8 +38,8 @@ def test_rows_are_refused_by_every_way_to_write(tmp_path: Path, fault: Written) 
 @pytest.mark.parametrize(("assigned", "expected"), ASSIGNED, ids=lambda case: str(case))
 def test_assignments_are_refused_by_update_and_merge(tmp_path: Path, assigned: Mapping[str, str], expected: str) -> None:
     made = table(str(tmp_path))
-    assert condition(lambda: made.update(assigned)) == expected
-    assert condition(lambda: made.merge(KEY, "true").when_matched_update(assigned).execute()) == expected
+    assert condition(lambda: made.update(assigned)) == expected.split(", ")[0]
+    assert condition(lambda: made.merge(KEY, "true").when_matched_update(assigned).execute()) == expected.split(", ")[-1]
     assert made.snapshot().version == 1
 
 

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from tahoe.errors import ArrowFailedError, CalledOnClassError, MissingArgumentError, SurplusArgumentError, UnknownArgumentError, UnknownNameError
+from tahoe.errors import (
+    ArrowFailedError,
+    CalledOnClassError,
+    MissingArgumentError,
+    SurplusArgumentError,
+    UnknownArgumentError,
+    UnknownNameError,
+)
 
 Class = TypeVar("Class", bound=type)
 

@@ -77,7 +77,13 @@ class Assignment:
 
 
 def parse_assignments(
-    given: Mapping[str, Any], own: Struct, scope: Scope, alias: str | None = None, *, may_lack: bool = False
+    given: Mapping[str, Any],
+    own: Struct,
+    scope: Scope,
+    alias: str | None = None,
+    *,
+    may_lack: bool = False,
+    missing: type[ColumnNotFoundError] = ColumnNotFoundError,
 ) -> dict[Path, Assignment]:
     """The values by column path, spelled as in the schema.
 
@@ -85,6 +91,7 @@ def parse_assignments(
         given: by column, or `column.field`, which `alias` may qualify.
         own: the columns of the table.
         may_lack: whether structs may lack fields; see `check_fields`.
+        missing: the error for a column that the table does not have.
 
     Raises:
         ColumnNotFoundError: the table does not have the column.
@@ -96,7 +103,7 @@ def parse_assignments(
     """
     found: dict[Path, Assignment] = {}
     for name, value in given.items():
-        path = _path(name, own, scope, alias)
+        path = _path(name, own, scope, alias, missing)
         clash = next((other for other in found if other[: len(path)] == path[: len(other)]), None)
         if clash is not None:
             raise ConflictingAssignmentsError(table=scope.table, first=".".join(clash), second=name)
@@ -181,7 +188,7 @@ def _is_kept(value: Any, stored: Any) -> bool:
     return True
 
 
-def _path(name: str, own: Struct, scope: Scope, alias: str | None) -> Path:
+def _path(name: str, own: Struct, scope: Scope, alias: str | None, missing: type[ColumnNotFoundError]) -> Path:
     if own.find(name) is not None:
         return (own.find(name).name,)  # type: ignore[union-attr]
     try:
@@ -198,7 +205,7 @@ def _path(name: str, own: Struct, scope: Scope, alias: str | None) -> Path:
         remedy = "Assign the whole column."
         raise UnsupportedOperationError(operation=f"Assigning to {name}", table=scope.table, detail=detail, remedy=remedy)
     if fields is None:
-        raise ColumnNotFoundError(table=scope.table, column=name, columns=", ".join(own.names))
+        raise missing(table=scope.table, column=name, columns=", ".join(own.names))
     return tuple(field.name for field in fields)
 
 

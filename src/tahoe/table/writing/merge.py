@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from tahoe._cached import cached_property
-from tahoe.errors import ColumnNotFoundError, DuplicateDataColumnsError, InvalidMergeError, MultipleSourceRowsError
+from tahoe.errors import DuplicateDataColumnsError, InvalidMergeError, MultipleSourceRowsError, UnresolvedMergeColumnError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.evolution import check_fields
@@ -127,7 +127,7 @@ class _Ready:
         self.condition: Expression | None = None if clause.condition is None else scope.parse(clause.condition, BOOLEAN)
         self.takes_all = clause.kind != "delete" and clause.set is None
         self.set: dict[Path, Assignment] = parse_assignments(
-            clause.set or {}, own, scope, request.target_alias, may_lack=request.merge_schema
+            clause.set or {}, own, scope, request.target_alias, may_lack=request.merge_schema, missing=UnresolvedMergeColumnError
         )
 
     @property
@@ -179,7 +179,7 @@ class Merging:
         missing = [name for name in own.names if other.find(name) is None and not self.plan.column_values.has(name)]
         if missing and self.request.takes_all and not self.request.merge_schema:
             where = f"the source of the MERGE into {self.plan.url}"
-            raise ColumnNotFoundError(table=where, column=missing[0], columns=", ".join(other.names))
+            raise UnresolvedMergeColumnError(table=where, column=missing[0], columns=", ".join(other.names))
         for field in own if self.request.takes_all else ():
             given = other.find(field.name)
             if given is not None:
