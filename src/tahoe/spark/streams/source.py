@@ -39,7 +39,8 @@ from tahoe.spark.streams.schema import as_analysed, encode_analysed, rules_of
 from tahoe.spark.streams.schema_tracking import as_tracked, started
 from tahoe.spark.writing.store_assignment import predicate_column
 from tahoe.storage.env import Store
-from tahoe.table.reading.change_feed import check_recorded, feed_schema
+from tahoe.table.reading.change_feed import feed_schema
+from tahoe.table.reading.feed_columns import check_recorded
 from tahoe.table.reading.feed_stream import FeedStream
 from tahoe.table.reading.history import parse_timestamp, timeline, version_at, version_from
 from tahoe.table.reading.schema_tracking import SchemaTracker, with_tracked

@@ -20,48 +20,38 @@ import pyarrow as pa
 from tahoe._cached import cached_property
 from tahoe.errors import (
     ChangeBoundaryTwiceError,
-    ChangesNotRecordedError,
     ChangeStartMissingError,
     ChangeStartTooLateError,
     ColumnNotFoundError,
-    IncompatibleChangeDataError,
-    IncompatibleChangesError,
     InvalidChangeRangeError,
     InvalidCommitError,
-    MissingVersionError,
     UnsupportedOperationError,
     VersionNotFoundError,
 )
-from tahoe.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove
+from tahoe.protocol.actions import Action, Add, CommitInfo
 from tahoe.protocol.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
     COMMIT_VERSION,
     FIELDS,
     Change,
-    Fit,
     Recorded,
     Remarked,
     Whole,
     changes_of,
-    first_incompatibility,
-    first_unlike,
 )
-from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.features import setting
 from tahoe.protocol.log_files import LogFile, commit_name
 from tahoe.protocol.moments import moment_of
 from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.predicate import Predicate
-from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
-from tahoe.protocol.schema import TIMESTAMP, DataType, Struct
-from tahoe.protocol.type_widening import widest
+from tahoe.protocol.schema import TIMESTAMP, Struct
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.arrow.types import arrow_schema
 from tahoe.table.log.deletion_vectors import load_bitmap
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.loaders import load_all
+from tahoe.table.reading.feed_columns import FeedColumns
 from tahoe.table.reading.file_tables import table_of
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.history import Timeline, newest_is_before, parse_timestamp, timeline, version_at, version_from
@@ -340,32 +330,16 @@ def _end_text(version: int, timestamp: str | date | None) -> str:
 
 def _planned(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed:
     _check_names(read)
-    first = _Here(start.protocol, start.metadata, start.version, is_change=False)
-    _check_recorded(first, versions, read)
-    states, commits = [first], []
-    times = timeline(read)
+    columns = FeedColumns(read, versions.start, versions.end, start.protocol, start.metadata)
+    times, commits = timeline(read), []
     files = _commit_files(times, versions)
     for file, actions in zip(files, load_all(read.log.read, files), strict=True):
-        here = states[-1].after(file.version, actions)
-        if here != states[-1]:
-            states.append(here)
+        columns.commit(file.version, actions)
         info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
         own_ms = info.in_commit_timestamp_ms
         timestamp_ms = times.file_time_ms(file.version) if own_ms is None else own_ms
         commits.append(CommitChanges(file.version, timestamp_ms, changes_in(read, file.version, actions)))
-        if file.version == versions.start:
-            removed = _removed_schema(file.version, actions, read)
-    schemas = [*([] if removed is None else [removed]), *(state.metadata.schema for state in states)]
-    columns: DataType = read.schema
-    for schema in schemas:
-        columns = widest(columns, schema)
-    assert isinstance(columns, Struct)
-    for state in states:
-        _check_recorded(state, versions, read)
-        _check_readable(state, columns, versions, read)
-    if removed is not None:
-        _check_removed(removed, columns, versions, read)
-    return ChangeFeed(read, versions, tuple(commits), columns)
+    return ChangeFeed(read, versions, tuple(commits), columns.widest())
 
 
 def _commit_files(times: Timeline, versions: FeedRange) -> list[LogFile]:
@@ -404,82 +378,7 @@ def _is_bare(change: Change) -> bool:
     return isinstance(change, Whole) and (change.file.size_bytes is None or change.file.partition_values is None)
 
 
-# --- whether the range can be read
-
-
-@dataclass(frozen=True, slots=True)
-class _Here:
-    """Protocol and metadata of a version: of the start of the range, or changed within the range (`is_change`)."""
-
-    protocol: Protocol
-    metadata: Metadata
-    version: int
-    is_change: bool
-
-    def after(self, version: int, actions: Sequence[Action]) -> _Here:
-        """What is so behind a commit; the same object if it changes nothing of it."""
-        protocol = next((a for a in actions if isinstance(a, Protocol)), self.protocol)
-        metadata = next((a for a in actions if isinstance(a, Metadata)), self.metadata)
-        same = (protocol, metadata) == (self.protocol, self.metadata)
-        return self if same else _Here(protocol, metadata, version, is_change=True)
-
-
-def _check_recorded(here: _Here, versions: FeedRange, read: Snapshot) -> None:
-    check_recorded(here.protocol, here.metadata.configuration, here.version, (versions.start, versions.end), table=read.url)
-
-
-def _check_readable(here: _Here, columns: Struct, versions: FeedRange, read: Snapshot) -> None:
-    """Refuse a version whose rows cannot be read as the columns of the feed."""
-    wide, mode = read.metadata.replace(schema_string=columns.to_json()), mapping_mode(here.protocol, here.metadata.configuration)
-    changed = first_incompatibility(wide, read.column_mapping_mode, here.metadata, mode, widens=True)
-    if changed is not None:
-        raise _incompatible(here, changed, versions, read)
-
-
-def _incompatible(here: _Here, changed: str, versions: FeedRange, read: Snapshot) -> IncompatibleChangesError:
-    if here.is_change:
-        remedy = f"Read the changes in two parts: up to version {here.version - 1}, and from version {here.version}."
-    else:
-        remedy = "Start at a later version, or read the table at each version with time travel."
-    return (IncompatibleChangesError if here.is_change else IncompatibleChangeDataError)(
-        table=read.url,
-        start=versions.start,
-        end=versions.end,
-        schema_version=read.version,
-        version=here.version,
-        changed=changed,
-        remedy=remedy,
-    )
-
-
-def _removed_schema(version: int, actions: Sequence[Action], read: Snapshot) -> Struct | None:
-    """The schema of the rows that a first commit removes, if it may change their types, such as a RESTORE that undoes a type widening."""
-    if not any(isinstance(action, Metadata) for action in actions):
-        return None
-    if not any(isinstance(action, Remove) and action.data_change for action in actions):
-        return None
-    try:
-        return load_snapshot(read.log, version - 1).metadata.schema
-    except (VersionNotFoundError, MissingVersionError):  # the log begins here
-        return None
-
-
-def _check_removed(removed: Struct, columns: Struct, versions: FeedRange, read: Snapshot) -> None:
-    """Refuse a first commit that removes rows which cannot be read as the columns of the feed."""
-    path = first_unlike(removed, columns, (), Fit(widens=True, lacks=True, nulls=True))
-    if path is not None:
-        here = _Here(read.protocol, read.metadata, versions.start - 1, is_change=False)
-        raise _incompatible(here, f"its column {'.'.join(path)}", versions, read)
-
-
-def check_recorded(protocol: Protocol, configuration: Mapping[str, str], version: int, asked: tuple[int, int], *, table: str) -> None:
-    """Refuse a version at which changes are not recorded.
-
-    Args:
-        asked: the first and the last version that are to be read.
-    """
-    if not setting(ENABLE_CHANGE_DATA_FEED, protocol, configuration, table=table):
-        raise ChangesNotRecordedError(table=table, start=asked[0], end=asked[1], version=version)
+# --- the schema
 
 
 def feed_schema(read: Snapshot, columns: Struct | None = None) -> Struct:

@@ -21,8 +21,9 @@ from tahoe.protocol.change_feed import Whole, changed_files, changed_nothing
 from tahoe.protocol.stream_offset import BASE, StreamOffset
 from tahoe.table.arrow.chunks import taken
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading.change_feed import PART_NAMES, ChangeFeed, CommitChanges, FeedRange, changes_in, check_recorded
+from tahoe.table.reading.change_feed import PART_NAMES, ChangeFeed, CommitChanges, FeedRange, changes_in
 from tahoe.table.reading.event_time import TimeRange
+from tahoe.table.reading.feed_columns import check_recorded
 from tahoe.table.reading.history import file_times
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream import Limit, Portion, Span, Stream, StreamStart, following
