@@ -23,7 +23,7 @@ KEPT = [
     (pa.float32(), [pa.array([7.5]), pa.array([float("inf")]), pa.array([7])], None),
     (pa.float64(), [pa.array([1.25], pa.float32()), pa.array([7], pa.int8())], None),
     (pa.decimal128(5, 2), [pa.array([Decimal("7.2500")]), pa.array([7], pa.int8())], None),
-    (pa.date32(), [pa.array([MIDNIGHT]), pa.array([DAY])], [DAY]),
+    (pa.date32(), [pa.array([MIDNIGHT]), pa.array([MIDNIGHT], pa.timestamp("us", "UTC")), pa.array([DAY])], [DAY]),
     (pa.timestamp("us"), [pa.array([DAY]), pa.array([NOON], pa.timestamp("ms"))], None),
 ]
 CHANGED = [
@@ -31,7 +31,7 @@ CHANGED = [
     (pa.int32(), [pa.array([2**40])]),
     (pa.float32(), [pa.array([7.9]), pa.array([1e300]), pa.array([2**53 + 1])]),
     (pa.decimal128(5, 2), [pa.array([Decimal("7.255")]), pa.array([Decimal("12345.00")])]),
-    (pa.date32(), [pa.array([NOON])]),
+    (pa.date32(), [pa.array([NOON]), pa.array([NOON], pa.timestamp("us", "UTC"))]),
     (pa.list_(pa.int64()), [pa.array([[1.5]])]),
 ]
 OTHER = [

@@ -117,7 +117,8 @@ def _assigned(values: pa.Array, wanted: DataType, path: Sequence[str], into: _In
         case _ if wanted == VARIANT:
             raise pa.ArrowInvalid("the writer without Spark does not write variants")
         case _ if _needs_zone(given, wanted):
-            return _cast(moment(values, wanted, into.zone), arrow_type(wanted))
+            local = TIMESTAMP_NTZ if wanted == DATE else wanted  # a date keeps only midnights
+            return _cast(moment(values, local, into.zone), arrow_type(wanted))
         case Decimal() if pa.types.is_decimal(given) or pa.types.is_integer(given):
             return exact_decimal(values, arrow_type(wanted))
         case _:
