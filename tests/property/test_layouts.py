@@ -111,7 +111,6 @@ def test_leaves_of_distinct_values_have_equal_sizes(leaves: int, columns: int, e
 
 @given(tables(), LEAVES)
 @example(pa.table({"c0": pa.array(["\0", "", None, "a", "", "\0"], pa.dictionary(pa.int8(), pa.string()))}), 2)
-@example(pa.table({"c0": pa.array([b"b", None, b"a"], pa.binary_view())}), 2)
 def test_one_column_is_a_sort(table: pa.Table, leaves: int) -> None:
     column = table.select(["c0"])
     ordered = column.take(pa.array(row_order(column, np.zeros(len(column), np.int32))))
