@@ -260,13 +260,21 @@ def test_values_that_do_not_fit_name_the_file() -> None:
         folder({"day=tomorrow/f": ROWS}).convert(DAY)
 
 
-def test_a_partition_of_a_delta_table_is_refused() -> None:
+@pytest.mark.parametrize("inside", ["name=a", "folder", "a/b", "name=a/_b"])
+def test_a_folder_inside_a_delta_table_is_refused(inside: str) -> None:
+    """Two tables would own its files, and a VACUUM of one would delete those of the other."""
     env = memory_env()
     base = tahoe.Table(env.store.url, env=env)
     base.append(ROWS, partition_by=["name"])
-    part = replace(env, store=env.store_at(f"{env.store.url}/name=a"), store_at=lambda _: env.store)
-    with pytest.raises(UnsupportedOperationError, match="partition of the Delta table"):
-        tahoe.Table(part.store.url, env=part).convert()
+    is_hidden = inside == "name=a/_b"  # never a part of the table
+    places = {env.store.url: env.store}
+    part = replace(env, store=env.store_at(f"{env.store.url}/{inside}"), store_at=lambda url: places.get(url) or env.store_at(url))
+    part.store.put("f", parquet(ROWS))
+    if is_hidden:
+        assert tahoe.Table(part.store.url, env=part).convert().version == 0
+    else:
+        with pytest.raises(UnsupportedOperationError, match="it is inside the Delta table"):
+            tahoe.Table(part.store.url, env=part).convert()
 
 
 def test_files_that_are_no_parquet_may_be_left_out_if_that_is_asked_for() -> None:

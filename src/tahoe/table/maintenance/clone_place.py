@@ -25,8 +25,8 @@ def check_place(target: TableReader, is_left_over: Callable[[str], bool]) -> Non
     """
     if target.log.is_file():
         raise PathIsFileError(table=target.url)
-    for folder in _folders_above(target.url):
-        if _has_table(target, folder):
+    for folder in folders_above(target.url):
+        if has_table(target, folder):
             raise CloneNestedError(table=target.url, relation="it is inside", other=folder)
     for info in target.env.store.walk():
         folders = info.key.split("/")[:-1]
@@ -37,13 +37,14 @@ def check_place(target: TableReader, is_left_over: Callable[[str], bool]) -> Non
             raise PathIsNotEmptyError(table=target.url)
 
 
-def _has_table(target: TableReader, folder: str) -> bool:
+def has_table(target: TableReader, folder: str) -> bool:
+    """Whether a folder of the same storage has a table."""
     with suppress(DeltaError, OSError):  # the user may have access to the table's folder only
         return Log(replace(target.env, store=target.env.store_at(folder))).exists()
     return False
 
 
-def _folders_above(url: str) -> Iterator[str]:
+def folders_above(url: str) -> Iterator[str]:
     """The urls of the folders above a folder, nearest first, up to its bucket; of a local one also those that its links lead into."""
     if url.startswith(f"{LOCAL_SCHEME}://"):
         place = normalise(os.path.realpath(local_path(url)))

@@ -21,24 +21,23 @@ from tahoe.errors import (
     PathIsFileError,
     UnreadableFooterError,
     UnsupportedOperationError,
-    VacuumPartitionError,
 )
 from tahoe.protocol.actions import Add, Metadata, Protocol
 from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.features import supports
 from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.merged_schema import Unmergeable, merged, with_partition_columns
-from tahoe.protocol.partition_folders import PartitionReader, partition_of
+from tahoe.protocol.partition_folders import PartitionReader, is_hidden, partition_of
 from tahoe.protocol.properties import STRING_PREFIX_LENGTH
 from tahoe.protocol.schema import Struct, as_nullable
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.commit.new_files import noted
 from tahoe.table.maintenance.adopt import Adoption, adopt
+from tahoe.table.maintenance.clone_place import folders_above, has_table
 from tahoe.table.maintenance.convert_footers import Examined, Examiner, FooterQuestion, in_threads
 from tahoe.table.maintenance.convert_sources import CatalogPartition, SourceFile, source_files
 from tahoe.table.maintenance.file_statistics import has_statistics
-from tahoe.table.maintenance.vacuum import check_not_partition
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.footers import indexed_columns
 from tahoe.table.writing.planning import new_table
@@ -158,14 +157,17 @@ def survey(table: TableReader, request: ConvertRequest, *, examiner: Examiner = 
 def _check_place(table: TableReader) -> None:
     if table.log.is_file():
         raise PathIsFileError(table=table.url)
-    try:
-        check_not_partition(table)
-    except VacuumPartitionError as error:
-        root = error.parameters["baseDeltaPath"]
-        detail = f"it is a partition of the Delta table {root}"
-        raise UnsupportedOperationError(
-            operation="Taking the folder for a Parquet table", table=table.url, detail=detail, remedy=f"Use the Delta table {root}."
-        ) from None
+    for root in folders_above(table.url):
+        is_below = table.url.startswith(f"{root}/")  # otherwise it is the place to which a link leads
+        if is_below and is_hidden(f"{table.url[len(root) + 1 :]}/file"):
+            continue  # a hidden folder never belongs to the table
+        if has_table(table, root):
+            raise UnsupportedOperationError(
+                operation="Taking the folder for a Parquet table",
+                table=table.url,
+                detail=f"it is inside the Delta table {root}",
+                remedy=f"Use the Delta table {root}, or move the folder.",
+            )
 
 
 def _listed(table: TableReader, request: ConvertRequest) -> list[SourceFile]:
