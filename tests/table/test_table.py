@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
 
 import pyarrow as pa
@@ -234,6 +235,37 @@ def test_text_of_a_limited_length(table):
     assert table.to_arrow().to_pylist() == [{"c": "a  ", "v": "b  "}, {"c": None, "v": None}]
     with pytest.raises(SchemaMismatchError, match=r"varchar\(3\)"):
         table.append(pa.table({"c": ["a"], "v": ["long"]}))
+
+
+CHAR_CONDITIONS = {
+    "c = 'a'": 2,
+    "'a  ' = c": 2,
+    "c = 'a    '": 2,
+    "c <=> 'a'": 2,
+    "c IN ('a', 'zzzz')": 2,
+    "c NOT IN ('a')": 1,
+    "c <> 'a'": 1,
+    "c BETWEEN 'a' AND 'b'": 2,
+    "c > 'a'": 1,
+    "c = 'abcd'": 0,
+    "c LIKE 'a'": 1,
+    "c LIKE 'a  '": 1,
+    "v = 'a '": 0,
+    "v = 'a'": 2,
+}
+
+
+@pytest.mark.parametrize("condition", CHAR_CONDITIONS)
+def test_a_char_is_compared_with_a_padded_text(table, condition):
+    """As in Spark, c = 'a' finds the stored 'a  '; and the 'a' of a writer that does not pad. VARCHAR and LIKE count every blank."""
+    fields = [Field(name=n, type=STRING, metadata={"__CHAR_VARCHAR_TYPE_STRING": f"{k}(3)"}) for n, k in (("c", "char"), ("v", "varchar"))]
+    create_table(table, WriteRequest(mode="append", schema=Struct(tuple(fields))))
+    table.append(pa.table({"c": ["a", None, "b"], "v": ["a", None, "b"]}))
+    foreign = io.BytesIO()
+    pq.write_table(pa.table({"c": ["a"], "v": ["a"]}), foreign)
+    table.env.store.put("foreign.parquet", foreign.getvalue())
+    put_commit(table.env, 2, [Add(path="foreign.parquet", size_bytes=foreign.tell(), modification_time_ms=1, data_change=True)])
+    assert table.count(condition) == CHAR_CONDITIONS[condition]
 
 
 def test_a_nan_is_not_hidden_by_bounds(table):

@@ -67,6 +67,13 @@ def text_type_refusal(before: str | None, after: str | None) -> TypeRefusal | No
     return TypeRefusal(error=ColumnTypeChangeError, detail=detail, remedy="Give a length that is not shorter, or use string.")
 
 
+def blank_padded(field: Field, text: str) -> str | None:
+    """A text padded with blanks, as Spark compares it with a CHAR(n) column; None for other columns, and if it is longer."""
+    declared, bare = str(field.metadata.get(TEXT_TYPE, "")), text.rstrip(" ")
+    length = _length(declared) if declared.startswith("char") else -1
+    return bare.ljust(length) if len(bare) <= length else None
+
+
 def _length(text_type: str) -> int:
     digits = text_type.partition("(")[2].rstrip(") ")
     return int(digits) if digits.isdigit() else 0

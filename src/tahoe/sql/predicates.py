@@ -18,6 +18,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from tahoe.protocol.column_type_changes import blank_padded
 from tahoe.protocol.expressions import references
 from tahoe.protocol.predicate import (
     And,
@@ -204,7 +205,7 @@ class _Reader(NodeReader):
 
     def among(self, column: Column, data_type: DataType, literals: Sequence[Value]) -> Predicate:
         values: list[Any] = []
-        for literal in literals:
+        for literal in (each for given in literals for each in self.as_compared(column, given)):
             placed = self.placed(literal, data_type, ".".join(column.path))
             if placed is None:
                 values.append(None)
@@ -269,8 +270,17 @@ class _Reader(NodeReader):
         column, data_type = self.column(node)
         return self.against(symbol, column, data_type, literal)
 
+    def as_compared(self, column: Column, literal: Value) -> tuple[Value, ...]:
+        """The texts that a literal equals in a CHAR column: padded, or as other writers have stored it; elsewhere the literal itself."""
+        fields = self.schema.resolve(column.path) if literal.kind == "text" else None
+        padded = None if fields is None else blank_padded(fields[-1], literal.value)
+        return (literal,) if padded is None else tuple(Value("text", text) for text in dict.fromkeys((padded, padded.rstrip(" "))))
+
     def against(self, symbol: Operator, column: Column, data_type: DataType, literal: Value) -> Predicate:
-        placed = self.placed(literal, data_type, ".".join(column.path))
+        padded, *others = self.as_compared(column, literal)
+        if others and symbol in ("=", "<=>"):
+            return Or(tuple(Comparison(symbol, column, PredicateLiteral(each.value)) for each in (padded, *others)))
+        placed = self.placed(padded, data_type, ".".join(column.path))
         if placed is None:
             return Comparison(symbol, column, PredicateLiteral(None))
         return compared_at(symbol, column, placed)
