@@ -12,12 +12,14 @@ class DeltaConcurrentModificationException(DeltaError):
         may_rerun: whether running the same command again, on the newest version, has the effect that the caller meant.
         is_of_columns: whether the winner changed names, order or types of columns.
         makes_table: whether this commit was to make the table, which did not exist when it was planned.
+        loses_files: whether files that were written for this commit may be gone, so that they must be written again.
         paths: the canonical paths of all files that both commits remove, if that is the conflict.
     """
 
     may_rerun: bool = False
     is_of_columns: bool = False
     makes_table: bool = False
+    loses_files: bool = False
     paths: frozenset[str] = frozenset()
 
     condition = "DELTA_CONCURRENT_MODIFICATION"

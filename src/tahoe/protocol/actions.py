@@ -178,6 +178,10 @@ class DomainMetadata(_Record, frozen=True, kw_only=True):
     removed: bool = _written(False)
 
 
+# The operation of the commit that a VACUUM makes before it deletes files.
+VACUUM_START = "VACUUM START"
+
+
 class CommitInfo(msgspec.Struct, frozen=True):
     """Protocol: "Commit Provenance Information": any JSON, of which tahoe reads a few fields. What is not an object has none."""
 
@@ -197,6 +201,15 @@ class CommitInfo(msgspec.Struct, frozen=True):
     @property
     def is_blind_append(self) -> bool:
         return self.fields.get("isBlindAppend") is True
+
+    @property
+    def vacuum_cutoff_ms(self) -> int | None:
+        """The time before which files were written that the VACUUM beginning here may delete; None if none begins, or it is unknown."""
+        time_ms, parameters = self.fields.get("timestamp"), self.fields.get("operationParameters")
+        if self.fields.get("operation") != VACUUM_START or not isinstance(parameters, dict) or not isinstance(time_ms, int):
+            return None
+        retention = str(parameters.get("specifiedRetentionMillis", parameters.get("defaultRetentionMillis")))
+        return time_ms - int(retention) if retention.isascii() and retention.isdigit() else None
 
 
 class Sidecar(_Record, frozen=True, kw_only=True, rename=_named(size_bytes="sizeInBytes")):

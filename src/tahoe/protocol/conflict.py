@@ -98,6 +98,7 @@ class Intent:
         minted: the identity columns whose high-water marks it raises by generating values.
         added: the files that it adds. They must have statistics of the clustering columns at commit time.
         records_changes: whether it writes change data files.
+        written_ms: when the first of its new files was written; None if it has none, or no VACUUM was first.
     """
 
     reads: Reads | None = None
@@ -113,6 +114,7 @@ class Intent:
     minted: tuple[str, ...] = ()
     added: tuple[Add, ...] = ()
     records_changes: bool = False
+    written_ms: int | None = None
     isolation: Isolation = Isolation.SERIALIZABLE
 
     @property
@@ -189,11 +191,17 @@ def find_conflict(
         deleted: the rows that a file's deletion vector deletes; requested only for files whose vector the winner changed and of which
             this transaction deletes or read rows.
     """
-    reasons = chain(_table_reasons(mine, winner), _file_reasons(mine, winner, canonical, deleted), _reason_of_all(mine))
+    reasons = chain(
+        _table_reasons(mine, winner),
+        _reasons_of_vacuum(mine, winner),
+        _file_reasons(mine, winner, canonical, deleted),
+        _reason_of_all(mine),
+    )
     found = next(reasons, None)
     if found is None:
         return None
     conflict = found.error(table=table, winner=str(winner), detail=found.detail)
+    conflict.loses_files = winner.info.vacuum_cutoff_ms is not None
     if found.change is not None:
         conflict.may_rerun = found.outcome is Outcome.AGAIN
         conflict.is_of_columns = found.change.is_of_columns
@@ -235,8 +243,17 @@ def _reasons_of_changes(mine: Intent, protocol: Protocol | None, metadata: Metad
         yield _reason_of(*found)
 
 
-def _reason_of(change: Change, outcome: Outcome) -> Reason:
-    error = ProtocolChangedException if change.is_of_protocol else MetadataChangedException
+def _reasons_of_vacuum(mine: Intent, winner: Winner) -> Iterator[Reason]:
+    """A VACUUM keeps the files that commits name, and deletes others if they are older than its cutoff: perhaps those of this write."""
+    cutoff_ms, written_ms = winner.info.vacuum_cutoff_ms, mine.written_ms
+    if cutoff_ms is not None and written_ms is not None and written_ms < cutoff_ms:
+        moment = moment_of(cutoff_ms).isoformat(timespec="milliseconds")
+        change = Change("vacuum", f"began to delete the files from before {moment} that no commit names")
+        yield _reason_of(change, change.rule.outcome, ConcurrentWriteException)
+
+
+def _reason_of(change: Change, outcome: Outcome, error: type[DeltaConcurrentModificationException] | None = None) -> Reason:
+    error = error or (ProtocolChangedException if change.is_of_protocol else MetadataChangedException)
     return Reason(error, f"it {change.text}, and {change.rule.why}", change, outcome)
 
 

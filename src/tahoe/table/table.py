@@ -190,7 +190,7 @@ class Table(TableRows, metaclass=OtherNames):
             dry_run: report what would be deleted, and delete nothing.
             inventory: what is in the folder, instead of listing it: `path`, `length`, `isDir` and `modificationTime` in milliseconds.
             retention_check: refuse a retention that is shorter than the table's.
-            log_history: record VACUUM START and VACUUM END in the history; None for no record on S3 and in memory.
+            log_history: record VACUUM START and VACUUM END in the history; None: not on S3, unless the retention is short.
             progress: called with the number of files that were dealt with, and the number of all.
 
         Returns:

@@ -221,8 +221,8 @@ class Transaction:
     def _rebased_onto(self, winner: Winner) -> Transaction:
         _check_not_recorded(self, winner)
         mine, settled = self._carried(winner)
-        intent = mine._whole_intent
-        intent = replace(intent, removed_paths=intent.removed_paths - settled)
+        intent, is_vacuum = mine._whole_intent, winner.info.vacuum_cutoff_ms is not None
+        intent = replace(intent, removed_paths=intent.removed_paths - settled, written_ms=_written_ms(mine) if is_vacuum else None)
         conflict = find_conflict(intent, winner, self.log.canonical, lambda file: deleted_rows(self.log, file), table=self.log.url)
         if isinstance(conflict, ConcurrentDeleteDeleteException):
             conflict.paths = frozenset(winner.files(self.log.canonical)) & intent.removed_paths
@@ -236,7 +236,7 @@ class Transaction:
             metadata=winner.metadata or self.metadata,
             carries=_still_carries(self, winner),
             actions=with_row_ids_of(mine.actions, winner.actions, self.log.canonical),
-            deletions=rebased(mine.deletions, winner.actions, self.log.canonical),
+            deletions=_written_again(mine) if is_vacuum else rebased(mine.deletions, winner.actions, self.log.canonical),
             row_id_high_water_mark=self.row_id_high_water_mark if domain is None else high_water_mark(domain),
         )
 
@@ -365,6 +365,19 @@ def _check_not_recorded(transaction: Transaction, winner: Winner) -> None:
                 f"it recorded version {action.version} of the application {action.app_id}; this write has version {mine[action.app_id]}"
             )
             raise WriteAlreadyRecordedError(table=transaction.log.url, winner=str(winner), detail=detail)
+
+
+def _written_again(mine: Transaction) -> dict[str, RowDeletion]:
+    """A copy of the row deletions, whose vectors are therefore written again: a VACUUM may delete those that no commit names yet."""
+    return dict(mine.deletions)
+
+
+def _written_ms(mine: Transaction) -> int | None:
+    """When the first file was written that only this commit will name; None if there is none."""
+    canonical, store = mine.log.canonical, mine.log.env.store
+    new = (a for a in mine.actions if isinstance(a, Add) and canonical(a.path) not in mine.intent.restated_paths)
+    changes = (store.head(canonical(a.path)) for a in mine.actions if isinstance(a, Cdc))
+    return min([*(a.modification_time_ms for a in new), *(0 if file is None else file.modified_ms for file in changes)], default=None)
 
 
 def _still_carries(mine: Transaction, winner: Winner) -> bool:

@@ -23,6 +23,7 @@ from tahoe.protocol.actions import Add, DeletionVectorDescriptor
 from tahoe.protocol.deletion_vector import ABSOLUTE, INLINE, RELATIVE, vector_file_path, vector_location, z85_encode
 from tahoe.protocol.file_paths import encode_path, encode_url, is_canonical, resolve_path
 from tahoe.storage.env import FileInfo
+from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.maintenance.adopt import entries_at
 from tahoe.table.maintenance.foreign_sources import NO_VERSION
 from tahoe.table.maintenance.named_files import keys_of, named_by_live
@@ -124,6 +125,7 @@ class DeepFiles(CloneFiles):
         self._target, self._progress = target, progress
         self._origins: dict[str, str] = {}
         self._made: set[str] = set()
+        self._made_at: int | None = None
 
     def _path(self, add: Add) -> str:
         url = resolve_path(add.path, self._source.url)
@@ -157,11 +159,14 @@ class DeepFiles(CloneFiles):
             FilesChangedError: a file outside of a Delta table was replaced.
             DeltaStorageError: a file cannot be copied. The copies that were made stay, for another attempt.
         """
+        is_vacuumed, self._made_at = self._is_vacuumed(newest), None if newest is None else newest.version
+        if is_vacuumed:
+            self._made.clear()
         known = self._made | _keys(newest)
         work = [copy for copy in self._copies(added) if copy.key not in known]
         if not work:
             return []
-        there = self._recent_copies()
+        there = {} if is_vacuumed else self._recent_copies()
         left = [copy for copy in work if copy.key not in there or copy.size_bytes not in (None, there[copy.key])]
         self._made.update(copy.key for copy in work if copy.key in there)
         threads = ThreadPoolExecutor(_COPIERS, thread_name_prefix="tahoe-clone")
@@ -173,6 +178,12 @@ class DeepFiles(CloneFiles):
         finally:
             threads.shutdown(cancel_futures=True)  # after an error or Ctrl-C no further copy begins
         return [copy.add for copy in left if copy.add is not None]
+
+    def _is_vacuumed(self, newest: Snapshot | None) -> bool:
+        """Whether a VACUUM of the target has begun since the last attempt: it may be deleting the copies."""
+        if newest is None or self._made_at is None:
+            return False
+        return vacuum_cutoff_ms(newest.log, self._made_at, newest.version) is not None
 
     def _copies(self, added: Iterable[Add]) -> list[_Copy]:
         found: dict[str, _Copy] = {}

@@ -1,6 +1,6 @@
 """Files that tags hold back from VACUUM: no version within the retention needs them, but a tagged version does.
 
-While VACUUM deletes files, it reads the tags of the newest version again and again, because a tag may be made meanwhile.
+While VACUUM deletes files, it looks at the newest version again and again, because tags and commits may be made meanwhile that need them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tahoe.protocol.log_files import Kind
 from tahoe.protocol.tags import Tag
 from tahoe.table.arrow.chunks import is_in, one_array
-from tahoe.table.maintenance.named_files import NamedFiles, keys_of, named_by_live
+from tahoe.table.maintenance.named_files import NamedFiles, keys_of, named_by_actions, named_by_live
+from tahoe.table.maintenance.retention import file_actions
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.tags import holding_tags, tagged_snapshot
 
@@ -114,3 +116,38 @@ class LateTags:
                     tag.version,
                     gone,
                 )
+
+
+@dataclass(kw_only=True)
+class LateCommits:
+    """Commits that are made while a VACUUM deletes files: a RESTORE brings back what was removed, and a slow writer commits old files.
+
+    Attributes:
+        version: the version up to which commits were respected.
+        dead: the keys of the files that it deletes.
+        spared: those of them that it does not delete, because late commits name them.
+    """
+
+    version: int
+    dead: pa.ChunkedArray
+    spared: set[str] = field(default_factory=set)
+
+    def look(self, newest: Snapshot, deleted: Sequence[str]) -> None:
+        """Look for commits that are new. If files that they name were deleted already, it is said.
+
+        Raises:
+            DeltaError: a commit cannot be read, so it is unknown what it needs.
+        """
+        commits = [file for file in newest.log.list_files(self.version + 1) if file.kind is Kind.COMMIT and file.version <= newest.version]
+        for file, actions in zip(commits, file_actions(newest.log, commits), strict=True):
+            named = self.dead.filter(keys_of([named_by_actions(actions)], newest.url).has(self.dead)).to_pylist()
+            self.spared.update(named)
+            if gone := len(set(named).intersection(deleted)):
+                _logger.warning(
+                    "%s: version %s was committed while VACUUM ran, and names %s files that were deleted before: queries of it may fail. "
+                    "Restore an earlier version, or remove the files with FSCK REPAIR TABLE",
+                    newest.url,
+                    file.version,
+                    gone,
+                )
+        self.version = max(self.version, newest.version)

@@ -253,6 +253,7 @@ def _written(job: _Job, units: _Units, spool: Spool) -> list[WrittenFile]:
     plan, env = job.plan, job.plan.table.env
     values = serialised(plan, {name: plain_value(value) for name, value in job.rewrite.files[0].partition.items()})
     files: list[WrittenFile] = []
+    before_ms = env.clock_ms()
 
     def write(number: int) -> None:
         found = units.of_file(number)
@@ -260,7 +261,7 @@ def _written(job: _Job, units: _Units, spool: Spool) -> list[WrittenFile]:
         for content in _contents(job, _row_groups(job, spool, found), with_nan):
             size = content.tell()
             content.seek(0)
-            file = WrittenFile(key=new_key(plan, values), size_bytes=size, modification_time_ms=0, partition_values=values)
+            file = WrittenFile(key=new_key(plan, values), size_bytes=size, modification_time_ms=before_ms, partition_values=values)
             files.append(file)
             env.store.put(file.key, content)
 
@@ -268,9 +269,9 @@ def _written(job: _Job, units: _Units, spool: Spool) -> list[WrittenFile]:
         with ThreadPoolExecutor(job.threads) as threads:
             for _ in threads.map(write, range(job.cube.files)):
                 pass
-        keys, now = [file.key for file in files], env.clock_ms()
+        keys = [file.key for file in files]
         found = read_statistics(env.store, keys, plan.metadata, plan.column_mapping_mode, clustering=plan.clustering_columns)
-        return [replace(file, modification_time_ms=now, statistics=found[file.key].json) for file in files]
+        return [replace(file, statistics=found[file.key].json) for file in files]
     except BaseException:
         env.discard(file.key for file in files)
         raise

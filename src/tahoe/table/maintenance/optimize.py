@@ -26,6 +26,7 @@ from tahoe.protocol.moved_rows import CopiedRows
 from tahoe.protocol.names import counted
 from tahoe.protocol.predicate import Predicate
 from tahoe.table.commit.draft import OperationInfo
+from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.maintenance.clustering import CubeBin, Order, OrderRequest, in_cubes_of, order_of, plan_cubes
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, bins_of, plan_bins, reasons
 from tahoe.table.maintenance.dropped_columns import has_dropped_columns
@@ -374,8 +375,9 @@ def _without_conflicts(
     newest = table.snapshot()
     if plan.snapshot is None or newest.version <= plan.snapshot.version or not _fits(plan, newest):
         return plan, []
-    again = _plan(table, newest, request)
-    return again, [entry for entry in _still_live(done, newest) if _is_measured(again, entry)]
+    again, cutoff_ms = _plan(table, newest, request), vacuum_cutoff_ms(newest.log, plan.snapshot.version, newest.version)
+    there = [entry for entry in done if cutoff_ms is None or all(file.modification_time_ms >= cutoff_ms for file in entry.written)]
+    return again, [entry for entry in _still_live(there, newest) if _is_measured(again, entry)]
 
 
 def _commit(plan: WritePlan, request: OptimizeRequest, order: Order | None, done: Sequence[_Done], loose: list[str]) -> int | None:

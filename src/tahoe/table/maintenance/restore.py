@@ -34,6 +34,7 @@ from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, high_water_mark_domain
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import OperationInfo
+from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.maintenance.adopt import (
     Adoption,
     FileDifference,
@@ -200,6 +201,7 @@ class _Restoration:
     moment_ms: int | None
     report: RestoreReport = field(init=False)
     _seen: set[Add] = field(default_factory=set, init=False)
+    _seen_at: int = field(default=-1, init=False)
 
     def plan(self, newest: Snapshot | None) -> Adoption:
         """The commit that makes the restored version out of the newest one. Nothing is committed if the error of `restore` is raised."""
@@ -211,7 +213,7 @@ class _Restoration:
         added = [add.replace(data_change=True) for add in entries_at(restored, difference.added)]
         removed = list(entries_at(newest, difference.removed))
         is_tracked = assigns_row_ids(protocol, metadata)
-        self._check_files(added)
+        self._check_files(added, newest)
         self.report = RestoreReport(
             table=self.table.url,
             version=None,
@@ -244,8 +246,11 @@ class _Restoration:
         check_partitions_in_files(restored, protocol, metadata, table=url, operation=RESTORE)
         return protocol, metadata
 
-    def _check_files(self, added: Sequence[Add]) -> None:
-        """Check that the files to add exist; after a conflict, only those that were not looked at before."""
+    def _check_files(self, added: Sequence[Add], newest: Snapshot) -> None:
+        """Check that the files to add exist; after a conflict, only those that were not looked at before, unless a VACUUM has begun."""
+        if self._seen and vacuum_cutoff_ms(newest.log, self._seen_at, newest.version) is not None:
+            self._seen.clear()
+        self._seen_at = newest.version
         new = [add for add in added if add not in self._seen]
         if self.request.ignore_missing_files or not new:
             return

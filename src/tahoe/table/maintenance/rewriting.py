@@ -107,16 +107,14 @@ def rewrite(work: Rewrite) -> Rewritten:
         if not size:
             return Rewritten(files=())
         out.seek(0)
-        key = new_key(plan, values)
+        key, before_ms = new_key(plan, values), env.clock_ms()
         env.store.put(key, out)
     try:
         statistics = read_statistics(env.store, [key], plan.metadata, plan.column_mapping_mode, clustering=plan.clustering_columns)
     except BaseException:
         env.discard([key])
         raise
-    file = WrittenFile(
-        key=key, size_bytes=size, modification_time_ms=env.clock_ms(), partition_values=values, statistics=statistics[key].json
-    )
+    file = WrittenFile(key=key, size_bytes=size, modification_time_ms=before_ms, partition_values=values, statistics=statistics[key].json)
     copied = (CopiedRows(path=f.path, vector=f.vector, count=count) for f, count in zip(work.files, counts, strict=True))
     return Rewritten(files=(file,), copied=tuple(copied))
 

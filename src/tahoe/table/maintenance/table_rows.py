@@ -231,7 +231,7 @@ class TableRows(TableLifecycle):
         plan_existing(self, replace(request, mode="append", casts=Casts.KEPT), snapshot)  # refuses what does not fit the table
 
         def run(_: int) -> int | None:
-            with self.transaction(txn=request.txn, user_metadata=request.user_metadata) as changes:
+            with staged.attempt(), self.transaction(txn=request.txn, user_metadata=request.user_metadata) as changes:
                 changes._replace(staged, request.schema, filter, merge_schema=request.merge_schema)
             return changes.version
 

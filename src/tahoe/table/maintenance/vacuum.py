@@ -30,6 +30,7 @@ from tahoe.errors import (
     VacuumRetentionNegativeError,
     VacuumRetentionTooShortError,
 )
+from tahoe.protocol.actions import VACUUM_START
 from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.features import check_writable
 from tahoe.protocol.log_files import LOG_FOLDER
@@ -43,7 +44,7 @@ from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.maintenance.dead_files import DeadFiles, Listing, Territory, dead_files, folders_above, listing_of, nested_tables
-from tahoe.table.maintenance.held_files import HeldFiles, LateTags, TagHold, held_files
+from tahoe.table.maintenance.held_files import HeldFiles, LateCommits, LateTags, TagHold, held_files
 from tahoe.table.maintenance.inventory import inventory_listing
 from tahoe.table.maintenance.lite import record_vacuumed_version, removed_files, vacuumed_version
 from tahoe.table.maintenance.named_files import with_keys
@@ -81,7 +82,8 @@ class VacuumRequest:
         dry_run: delete and record nothing.
         inventory: a list of what is in the folder, with the columns of `INVENTORY`, instead of listing it.
         retention_check: whether a retention below the table's is refused.
-        log_history: whether the history records VACUUM START and VACUUM END; None for the reference's choice by the url's scheme.
+        log_history: whether the history records VACUUM START and VACUUM END; None for the reference's choice by the url's scheme, and if
+            the retention is shorter than the table's.
         engine: the program that hosts tahoe, for the history.
         progress: called with the number of files that were dealt with, and the number of all.
     """
@@ -265,8 +267,9 @@ class _Run:
         self._check_again()
         self._record_start(dead, held)
         late = LateTags(known=set(self.tags), dead=dead.files)
+        commits = LateCommits(version=self.snapshot.version, dead=dead.files["key"])
         try:
-            failed = self._delete(dead, late)
+            failed = self._delete(dead, late, commits)
             deleted = [key for key in dead.files["key"].to_pylist() if key not in failed]
             emptied = folders_above(deleted, Territory()) if self.request.lite else dead.folders
             folders = tuple(self.table.env.store.remove_folders(emptied))
@@ -274,7 +277,8 @@ class _Run:
             with suppress(Exception):
                 self._record("VACUUM END", {"status": "FAILED"}, {})
             raise
-        report = replace(self._report(dead, held, folders, failed), failed={key: failed[key] for key in failed if key not in late.spared})
+        spared = late.spared | commits.spared
+        report = replace(self._report(dead, held, folders, failed), failed={key: failed[key] for key in failed if key not in spared})
         self._record_end(report, dead)
         if before is not None and self.request.inventory is None and not failed:
             self._record_version(before if held.oldest is None else min(before, held.oldest))
@@ -337,16 +341,18 @@ class _Run:
 
     # --- deleting
 
-    def _delete(self, dead: DeadFiles, late: LateTags) -> dict[str, str]:
-        """Delete the files; returns the errors of those that were not deleted, because of tags that were made meanwhile among them."""
+    def _delete(self, dead: DeadFiles, late: LateTags, commits: LateCommits) -> dict[str, str]:
+        """Delete the files; returns the errors of those that were not deleted, with those that tags or commits made meanwhile need."""
         store, url = self.table.env.store, self.table.url
         keys: list[str] = dead.files["key"].to_pylist()
         failed: dict[str, str] = {}
         with showing("VACUUM", told=self.request.progress) as told:
             for start in range(0, len(keys), BATCH_FILES):
-                late.look(self._newest(), self.table.env.clock_ms(), keys[:start])
-                batch = keys[start : start + BATCH_FILES]
+                newest, batch = self._newest(), keys[start : start + BATCH_FILES]
+                late.look(newest, self.table.env.clock_ms(), keys[:start])
+                commits.look(newest, keys[:start])
                 failed |= {key: "a tag that was made meanwhile holds it" for key in batch if key in late.spared}
+                failed |= {key: "a commit that was made meanwhile names it" for key in batch if key in commits.spared}
                 failed |= {key: str(error) for key, error in store.delete_many([key for key in batch if key not in failed]).items()}
                 done = min(start + BATCH_FILES, len(keys))
                 _logger.info("%s: VACUUM has dealt with %s of %s files", url, done, len(keys))
@@ -354,7 +360,9 @@ class _Run:
         kept = {_checksum_of(key) for key in failed}
         store.delete_many([key for key in dead.checksums if key not in kept])
         with suppress(DeltaError):  # the files are deleted, and the user needs the report
-            late.look(self.table.snapshot(), self.table.env.clock_ms(), [key for key in keys if key not in failed])
+            newest, deleted = self.table.snapshot(), [key for key in keys if key not in failed]
+            late.look(newest, self.table.env.clock_ms(), deleted)
+            commits.look(newest, deleted)
         for key, error in failed.items():
             _logger.warning("%s: VACUUM could not delete %s: %s", url, key, error)
         return failed
@@ -385,7 +393,7 @@ class _Run:
         size_bytes = pc.sum(dead.files["size_bytes"]).as_py() or 0
         metrics = {"numFilesToDelete": len(dead.files) + len(dead.folders), "sizeOfDataToDelete": size_bytes}
         by_tags = {"numFilesHeldByTags": len(held.files), "sizeOfDataHeldByTags": held.size_bytes} if held.holds else {}
-        self._record("VACUUM START", parameters, metrics | by_tags)
+        self._record(VACUUM_START, parameters, metrics | by_tags)
 
     def _record_end(self, report: VacuumReport, dead: DeadFiles) -> None:
         """Record the end. If that fails, the files are deleted all the same, and the user needs the report."""
@@ -406,7 +414,8 @@ class _Run:
 
     def _record(self, operation: str, parameters: Mapping[str, object], metrics: Mapping[str, int]) -> None:
         wanted = self.request.log_history
-        if not (split_url(self.table.url)[0] in _LOGGED_SCHEMES if wanted is None else wanted):
+        is_short = self.given_ms is not None and self.given_ms < self.of_table_ms  # writers learn from it that their files may be gone
+        if not (is_short or split_url(self.table.url)[0] in _LOGGED_SCHEMES if wanted is None else wanted):
             return
         snapshot = self._newest()
         draft = Draft(log=snapshot.log, base=snapshot, protocol=snapshot.protocol, metadata=snapshot.metadata)

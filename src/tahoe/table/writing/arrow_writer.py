@@ -5,7 +5,8 @@ Rows are completed and checked (`arrow_values`), and written as they come (`open
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
@@ -14,7 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._progress import showing
-from tahoe.errors import MetadataChangedException, NoColumnsError, ReplaceWhereMismatchError, UnsupportedDataTypeError
+from tahoe.errors import (
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    NoColumnsError,
+    ReplaceWhereMismatchError,
+    UnsupportedDataTypeError,
+)
 from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.properties import CONFLICT_RETRIES
@@ -22,6 +29,7 @@ from tahoe.protocol.schema import Struct, types_in, walk_fields
 from tahoe.table.arrow.row_stream import Rows
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.commit.rerun import run_again
+from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.reading.constraints import row_text
 from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.table_reader import TableReader
@@ -54,7 +62,8 @@ def write_arrow(table: TableReader, data: pa.Table | Rows, request: WriteRequest
 
     def attempt(retries: int) -> int | None:
         current = plan_existing(table, request, table.snapshot()) if retries else first
-        return commit_files(current, staged.files(current), staged.num_rows, staged.discard)
+        with staged.attempt():
+            return commit_files(current, staged.files(current), staged.num_rows, staged.discard)
 
     with StagedRows(data if isinstance(data, Rows) else Rows.of(data), must) as staged:
         return run_again(table.env, attempt, lambda: CONFLICT_RETRIES.get(first.metadata.configuration, table=first.url))
@@ -62,7 +71,7 @@ def write_arrow(table: TableReader, data: pa.Table | Rows, request: WriteRequest
 
 class StagedRows:
     """New rows as data files that wait for their commit. They are written once, for whatever number of attempts to commit them; and again
-    if the table's configuration has changed.
+    if the table's configuration has changed, or a VACUUM may have deleted them.
 
     As a context manager it deletes the files behind the last attempt, unless that attempt has or may have committed them. Otherwise a
     failed attempt deletes them.
@@ -72,7 +81,7 @@ class StagedRows:
         self._rows, self._must = rows, must
         self._plan: WritePlan | None = None
         self._files: list[WrittenFile] = []
-        self._is_kept = self._is_free = False
+        self._is_kept = self._is_free = self._is_lost = False
 
     def __enter__(self) -> Self:
         self._is_kept = True
@@ -87,6 +96,16 @@ class StagedRows:
     def num_rows(self) -> int:
         return self._rows.num_rows
 
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """An attempt to commit the files."""
+        try:
+            yield
+        except DeltaConcurrentModificationException as error:
+            self._is_lost = error.loses_files
+            error.may_rerun &= not error.loses_files or self._rows.are_in_memory
+            raise
+
     def files(self, plan: WritePlan) -> list[WrittenFile]:
         """The files, for an attempt to commit them by a plan.
 
@@ -96,8 +115,7 @@ class StagedRows:
                 the rows cannot be read again.
         """
         self._is_free = False
-        fits = self._plan is not None and (plan.protocol, plan.metadata) == (self._plan.protocol, self._plan.metadata)
-        if fits:
+        if self._plan is not None and not self._is_lost and self._fit(self._plan, plan):
             return self._files
         if self._plan is not None:
             delete_files(self._plan, self._files)
@@ -106,10 +124,19 @@ class StagedRows:
             self._plan = plan
             self._files = write_files(plan, self._rows, self._must)
         else:
-            winner = "the table has another schema or other properties by now"
-            detail = "the rows, a stream that can be read once, were written for those before"
+            winner = "the table has another schema or other properties by now, or a VACUUM has begun"
+            detail = "the rows, a stream that can be read once, were written before"
             raise MetadataChangedException(table=plan.url, winner=winner, detail=detail)
         return self._files
+
+    def _fit(self, old: WritePlan, plan: WritePlan) -> bool:
+        """Whether the files, which were written by an old plan, are there, and are right for a new one."""
+        if (plan.protocol, plan.metadata) != (old.protocol, old.metadata):
+            return False
+        if plan.snapshot is None or old.snapshot is None:
+            return plan.snapshot is old.snapshot
+        cutoff_ms = vacuum_cutoff_ms(plan.snapshot.log, old.snapshot.version, plan.snapshot.version)
+        return cutoff_ms is None or all(file.modification_time_ms >= cutoff_ms for file in self._files)
 
     def discard(self) -> None:
         """An attempt has certainly not committed the files."""

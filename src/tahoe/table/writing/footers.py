@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tahoe.errors import ConcurrentWriteException
 from tahoe.protocol.actions import Metadata
 from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.column_values import identity_columns
@@ -100,7 +101,7 @@ def _farthest(store: Store, key: str, footer: pq.FileMetaData, column: str, rise
     elif statistics.null_count.get((column,)) == footer.num_rows:
         return None
     else:
-        with store.open(key) as file:
+        with _opened(store, key) as file:
             values = pq.read_table(file, columns=[column]).column(0)
         found = (pc.max if rises else pc.min)(values).as_py()
     return None if found is None else int(found)
@@ -138,8 +139,23 @@ def columns_in_files(metadata: Metadata, mapping_mode: str) -> list[IndexedColum
 
 
 def _footer(store: Store, key: str) -> pq.FileMetaData:
-    with store.open(key) as file:
+    with _opened(store, key) as file:
         return pq.read_metadata(file)
+
+
+def _opened(store: Store, key: str) -> Any:
+    """A file that was just written.
+
+    Raises:
+        ConcurrentWriteException: it is gone.
+    """
+    try:
+        return store.open(key)
+    except FileNotFoundError as error:
+        detail = f"the file {key}, which was just written and which no commit names yet, is gone"
+        conflict = ConcurrentWriteException(table=store.url, winner="a VACUUM with a short retention, it seems", detail=detail)
+        conflict.may_rerun = conflict.loses_files = True
+        raise conflict from error
 
 
 def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType], positions: Mapping[Path, int] | None = None) -> Statistics:

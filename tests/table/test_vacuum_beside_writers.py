@@ -1,0 +1,190 @@
+"""VACUUM without a retention beside writers: no commit that was acknowledged names a file that is gone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import tahoe
+from tahoe.errors import ConcurrentWriteException, RestoreFilesMissingError
+from tahoe.protocol.actions import CommitInfo
+from tahoe.storage.env import Env
+from tahoe.storage.memory import MemoryStore
+from tests.table.between import Interleavings
+from tests.table.builders import memory_env
+
+ROWS = list(range(10))
+SOURCE = "memory://source"
+
+
+class World:
+    """A table of three versions, of which the first one needs a file that the others do not. Its clock moves with every look."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        self.done = False
+        self._now_ms = 1_700_000_000_000
+        env = replace(memory_env(), clock_ms=self._clock)
+        self.env = replace(env, store=MemoryStore(env.store.url, clock_ms=lambda: self._now_ms))
+        self.table().append(pa.table({"id": ROWS, "n": [0] * len(ROWS)}), properties=properties)
+        self.table().update({"n": "1"}, "id < 3")
+        self.table().append(pa.table({"id": [10], "n": [0]}))
+        source_of(self.env).append(pa.table({"id": [20], "n": [0]}))
+        self._now_ms += 10_000
+
+    def _clock(self) -> int:
+        self._now_ms += 1
+        return self._now_ms
+
+    def table(self, env: Env | None = None) -> tahoe.Table:
+        return tahoe.Table(self.env.store.url, env=env or self.env)
+
+    def rows(self) -> list[tuple[int, int]]:
+        columns = self.table().to_arrow().to_pydict()
+        return sorted(zip(columns["id"], columns["n"], strict=True))
+
+
+def source_of(env: Env) -> tahoe.Table:
+    return tahoe.Table(SOURCE, env=replace(env, store=env.store_at(SOURCE)))
+
+
+def vacuum(table: tahoe.Table, *, lite: bool = False) -> None:
+    table.vacuum(retention_hours=0, retention_check=False, lite=lite)
+
+
+def in_transaction(table: tahoe.Table) -> None:
+    with table.transaction() as changes:
+        changes.append(pa.table({"id": [11], "n": [7]}))
+        changes.delete("id = 4")
+
+
+def merge(table: tahoe.Table) -> None:
+    source = pa.table({"id": [1, 12], "n": [7, 7]})
+    table.merge(source, "id").when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+WRITES: dict[str, Callable[[tahoe.Table], object]] = {
+    "append": lambda table: table.append(pa.table({"id": [11], "n": [7]})),
+    "overwrite": lambda table: table.overwrite(pa.table({"id": [5], "n": [7]}), filter="id = 5"),
+    "delete": lambda table: table.delete("id = 5"),
+    "update": lambda table: table.update({"n": "7"}, "id = 5"),
+    "merge": merge,
+    "optimize": lambda table: table.optimize(),
+    "transaction": in_transaction,
+    "restore": lambda table: table.restore(0),
+    "clone": lambda table: source_of(table.env).clone(table.url, env=table.env, replace=True),
+}
+LAYOUTS: dict[str, dict[str, str]] = {
+    "copies": {},
+    "vectors": {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"},
+}
+MAY_LOSE = {"optimize": ConcurrentWriteException, "transaction": ConcurrentWriteException, "restore": RestoreFilesMissingError}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("write", WRITES)
+def test_a_vacuum_at_any_moment_of_a_write_leaves_a_table_that_can_be_read(write: str, layout: str) -> None:
+    """The files of a write are on the storage before a commit names them: a VACUUM that deletes them makes the write begin anew."""
+
+    def run(world: World, env: Env) -> None:
+        world.done = True
+        try:
+            WRITES[write](world.table(env))
+        except MAY_LOSE.get(write, ()):
+            world.done = False
+
+    alone = World(LAYOUTS[layout])
+    before = alone.rows()
+    WRITES[write](alone.table())
+    ended = set()
+    for world in Interleavings(lambda: World(LAYOUTS[layout]), lambda world: world.env).of(run, lambda world: vacuum(world.table())):
+        assert world.rows() == (alone.rows() if world.done else before)
+        ended.add(world.done)
+    assert True in ended
+
+
+@pytest.mark.parametrize("lite", [False, True], ids=["full", "lite"])
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_at_any_moment_of_a_vacuum_keeps_its_files(write: str, lite: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """RESTORE brings back files that VACUUM is about to delete. What comes between its last look and the deletion is told."""
+    caplog.set_level(logging.WARNING, "tahoe")
+
+    def act(world: World) -> None:
+        try:
+            WRITES[write](world.table())
+        except RestoreFilesMissingError:
+            assert write == "restore"
+
+    late = 0
+    interleavings = Interleavings(lambda: World({}), lambda world: world.env)
+    for world in interleavings.of(lambda world, env: vacuum(world.table(env), lite=lite), act):
+        told = any("was committed while VACUUM ran" in record.message for record in caplog.records)
+        caplog.clear()
+        late += told
+        if not told:
+            world.rows()
+    assert late <= (3 if write == "restore" else 0)
+
+
+def test_a_long_write_behind_a_vacuum_with_the_usual_retention_is_run_again_too() -> None:
+    """A write that took longer than the retention has lost its files as well."""
+    world = World({})
+    changes = world.table().transaction()
+    changes.append(pa.table({"id": [11], "n": [7]}))
+    world._now_ms += 8 * 24 * 3_600_000
+    world.table().vacuum(log_history=True)
+    with pytest.raises(ConcurrentWriteException, match=r"VACUUM START.* files from before .* that no commit names"):
+        changes.commit()
+    world.rows()
+
+
+def test_a_write_goes_on_behind_a_vacuum_that_keeps_its_files() -> None:
+    world = World({})
+    changes = world.table().transaction()
+    changes.append(pa.table({"id": [11], "n": [7]}))
+    world.table().vacuum(log_history=True)
+    changes.commit()
+    assert (11, 7) in world.rows()
+
+
+def test_rows_of_a_stream_that_can_be_read_once_are_not_written_again() -> None:
+    batch, written = pa.record_batch({"id": [11], "n": [7]}), list[bool]()
+
+    def run(world: World, env: Env) -> None:
+        try:
+            world.table(env).append(pa.RecordBatchReader.from_batches(batch.schema, iter([batch])))
+            written.append(True)
+        except ConcurrentWriteException:
+            written.append(False)
+
+    for done in Interleavings(lambda: World({}), lambda world: world.env).of(run, lambda world: vacuum(world.table())):
+        assert ((11, 7) in done.rows()) == written[-1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "cutoff_ms"),
+    [
+        ({"operation": "VACUUM START", "timestamp": 100, "operationParameters": {"specifiedRetentionMillis": "30"}}, 70),
+        ({"operation": "VACUUM START", "timestamp": 100, "operationParameters": {"defaultRetentionMillis": "40"}}, 60),
+        ({"operation": "VACUUM START", "timestamp": 100, "operationParameters": {"specifiedRetentionMillis": 0}}, 100),
+        ({"operation": "VACUUM START", "timestamp": 100, "operationParameters": {"specifiedRetentionMillis": "-1"}}, None),
+        ({"operation": "VACUUM START", "timestamp": 100, "operationParameters": {}}, None),
+        ({"operation": "VACUUM START", "timestamp": 100}, None),
+        ({"operation": "VACUUM START", "operationParameters": {"specifiedRetentionMillis": "30"}}, None),
+        ({"operation": "VACUUM END", "timestamp": 100, "operationParameters": {"defaultRetentionMillis": "40"}}, None),
+    ],
+)
+def test_the_commit_of_a_vacuum_tells_its_cutoff(fields: dict[str, object], cutoff_ms: int | None) -> None:
+    assert CommitInfo(fields).vacuum_cutoff_ms == cutoff_ms
+
+
+def test_a_short_retention_is_recorded_on_every_storage() -> None:
+    """Otherwise writers could not know that their files may be gone."""
+    world = World({})
+    world.table().vacuum()
+    assert "VACUUM START" not in [row["operation"] for row in world.table().history()]
+    vacuum(world.table())
+    assert "VACUUM START" in [row["operation"] for row in world.table().history()]
