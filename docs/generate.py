@@ -12,6 +12,7 @@ from typing import Any
 from tahoe import errors
 from tahoe.cli.commands import SUMMARIES, load_command
 from tahoe.errors import DeltaError
+from tahoe.protocol.clients import CLIENTS, Client
 from tahoe.protocol.features import FEATURES, Feature
 from tahoe.protocol.properties import PROPERTIES, FeatureProperty, Property
 from tahoe.spark.configuration.option_names import OPTIONS, Option, Place
@@ -27,6 +28,7 @@ def write_pages(folder: Path) -> None:
         "settings": _settings,
         "properties": _properties,
         "features": _features,
+        "clients": _clients,
         "command-line": _command_line,
     }
     for name, page in pages.items():
@@ -184,6 +186,32 @@ def _implied(feature: Feature) -> str:
         return ""
     reader = "" if feature.legacy_reader_version is None else f"reader version {feature.legacy_reader_version} and "
     return f" (implied by {reader}writer version {feature.legacy_writer_version})"
+
+
+# --- other programs
+
+
+def _clients() -> Iterator[str]:
+    yield "# Other programs\n"
+    yield "Which features keep which program from reading a table, and from writing it. A program that does not read a table does not"
+    yield "write it either. `tahoe clients PATH` compares them with a table; a writer version of the time before features counts as all"
+    yield "that it implies. `tahoe clients PATH --for polars --apply` drops the features that keep a program from reading it.\n"
+    yield _row("Name", "Program", "How it is known")
+    yield _row("---", "---", "---")
+    for client in CLIENTS:
+        yield _row(_code(client.name), client.label, client.source)
+    yield ""
+    yield _row("Feature", *(client.name for client in CLIENTS))
+    yield _row("---", *("---" for _ in CLIENTS))
+    for feature in FEATURES:
+        yield _row(_code(feature.name), *(_for_client(client, feature.name) for client in CLIENTS))
+    yield "\nDuckDB's extension, ClickHouse, Sail and Databricks are not listed: they were not tried, and no list of theirs is at hand."
+
+
+def _for_client(client: Client, feature: str) -> str:
+    if feature in client.misreads:
+        return "wrong values"
+    return "no" if feature in client.reads_not else "reads" if feature in client.writes_not else "yes"
 
 
 # --- the command line

@@ -16,6 +16,7 @@ import pytest
 
 from tahoe import errors
 from tahoe.errors import DeltaError, InvalidOptionError
+from tahoe.protocol.clients import CLIENTS
 from tahoe.protocol.cubes import CLOSED_BYTES
 from tahoe.protocol.features import FEATURES
 from tahoe.protocol.properties import PROPERTIES
@@ -49,6 +50,15 @@ NAMES = {
     "properties": [known.name for known in PROPERTIES],
     "features": [feature.name for feature in FEATURES],
 }
+
+
+def test_the_page_of_other_programs_has_each_feature_for_each_of_them(generate: ModuleType, tmp_path: Path) -> None:
+    generate.write_pages(tmp_path)
+    page = (tmp_path / "clients.md").read_text(encoding="utf-8")
+    rows = {name: said.split(" | ") for name, said in re.findall(r"^\| `([^`]+)` \| (.+) \|$", page, re.MULTILINE)}
+    assert rows.keys() == {*(client.name for client in CLIENTS), *(feature.name for feature in FEATURES)}
+    assert all(len(rows[feature.name]) == len(CLIENTS) for feature in FEATURES)
+    assert {cell for feature in FEATURES for cell in rows[feature.name]} == {"yes", "no", "reads", "wrong values"}
 
 
 @pytest.mark.parametrize("page", NAMES)

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
@@ -13,7 +14,8 @@ from typer.testing import CliRunner
 
 import tahoe
 from tahoe import cli
-from tahoe.protocol.clients import CLIENTS, Client
+from tahoe.protocol.clients import CLIENTS, CLIENTS_BY_NAME, Client
+from tahoe.protocol.features import FEATURES
 
 PROPERTIES = {
     "none": {},
@@ -55,20 +57,25 @@ def queried(folder: str) -> pa.Table:
     return pa.table(QueryBuilder().register("t", DeltaTable(folder)).execute("SELECT * FROM t").read_all())
 
 
-READS: dict[str, Callable[[str], Any]] = {"delta-rs": queried, "delta-rs-pyarrow": lambda folder: DeltaTable(folder).to_pyarrow_table()}
+READS: dict[str, Callable[[str], Any]] = {
+    "delta-rs": queried,
+    "delta-rs-pyarrow": lambda folder: DeltaTable(folder).to_pyarrow_table(),
+    "polars": lambda folder: pl.read_delta(folder).to_arrow(),
+}
+TRIED = [CLIENTS_BY_NAME[name] for name in READS]
 
 
 def outcome(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except Exception as error:
-        if not any(reason in str(error) for reason in ("not yet support", "nsupported table features")):
+        if not any(reason in str(error) for reason in ("not yet support", "nsupported table features", "which polars does not support")):
             raise
         return None
 
 
 @pytest.mark.parametrize("feature", PROPERTIES)
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize("client", TRIED, ids=lambda client: client.name)
 def test_a_client_reads_and_writes_what_the_table_of_clients_says(tmp_path, client: Client, feature: str) -> None:
     """The README's table and `tahoe clients` would promise what does not work, or warn of what does."""
     folder = str(tmp_path)
@@ -89,5 +96,62 @@ def test_the_command_names_the_features_and_the_statements(tmp_path) -> None:
     told = CliRunner().invoke(cli.app, ["clients", str(tmp_path)], catch_exceptions=False)
     assert told.exit_code == 0
     assert "no: deletionVectors" in told.output
-    assert "DROP FEATURE deletionVectors TRUNCATE HISTORY" in told.output
+    assert "DROP FEATURE deletionVectors" in told.output
     assert '"blocks_reading"' in CliRunner().invoke(cli.app, ["clients", str(tmp_path), "--json"], catch_exceptions=False).output
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(cli.app, ["clients", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("client", "feature"),
+    [
+        ("delta-rs", "vacuumProtocolCheck"),
+        ("delta-rs-pyarrow", "deletionVectors"),
+        ("delta-rs-pyarrow", "v2Checkpoint"),
+        ("polars", "v2Checkpoint"),
+        ("polars", "vacuumProtocolCheck"),
+    ],
+)
+def test_the_command_makes_a_table_readable_for_a_client(tmp_path, client: str, feature: str) -> None:
+    """It told what to drop, and left it to the reader."""
+    folder = str(tmp_path)
+    table = made(folder, feature)
+    assert outcome(lambda: READS[client](folder)) is None
+    told = run(folder, "--for", client)
+    assert f"DROP FEATURE {feature}" in told.output
+    assert feature in told.output
+    assert outcome(lambda: READS[client](folder)) is None
+    done = run(folder, "--for", client, "--apply")
+    assert done.exit_code == 0, done.output
+    assert f"dropped: {feature}" in done.output
+    assert set(READS[client](folder)["id"].to_pylist()) == set(range(10, 100))
+    assert table.count() == 90
+    assert "dropped" not in run(folder, "--for", client, "--apply").output  # there is nothing left to drop
+
+
+def test_a_feature_that_only_spark_can_drop_is_left_and_told(tmp_path) -> None:
+    folder = str(tmp_path)
+    made(folder, "columnMapping")
+    done = run(folder, "--for", "polars", "--apply")
+    assert done.exit_code == 2
+    assert "columnMapping" in done.output
+    assert tahoe.Table(folder).count() == 90
+
+
+def test_a_client_that_is_not_known_is_told_with_those_that_are(tmp_path) -> None:
+    made(str(tmp_path), "none")
+    for arguments, told in ((["--for", "polar"], "Did you mean polars?"), (["--apply"], "it needs the client")):
+        done = run(str(tmp_path), *arguments)
+        assert done.exit_code == 2
+        assert told in " ".join(done.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_a_client_has_features_of_the_protocol_and_a_source(client: Client) -> None:
+    readers = {feature.name for feature in FEATURES if feature.is_reader_feature}
+    assert client.reads_not <= readers
+    assert client.writes_not <= {feature.name for feature in FEATURES}
+    assert client.misreads <= client.reads_not
+    assert client.source.startswith("tried") == (client.name in READS or client.name == "delta-spark")

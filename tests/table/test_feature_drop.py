@@ -142,14 +142,17 @@ def test_what_cannot_be_dropped_is_told_before_anything_changes(feature, error, 
     assert table.version == version
 
 
-def test_a_table_that_is_partly_deleted_keeps_its_vectors_without_spark():
+def test_files_with_vectors_are_rewritten_without_spark():
+    """It was left to Spark, so that whoever has none could not make the table readable for others."""
     table = make(enableDeletionVectors="true")
     with table.transaction() as changes:
         changes.delete("id = 1")
-    version = table.version
-    with pytest.raises(FeatureInUseError, match="REORG"):
-        table.drop_feature("deletionVectors")
-    assert table.version == version
+    before = table.to_arrow().sort_by("id")
+    assert table.snapshot().has_deletion_vectors
+    table.drop_feature("deletionVectors")
+    assert not table.snapshot().has_deletion_vectors
+    assert "deletionVectors" not in (table.protocol.reader_features or ())
+    assert table.to_arrow().sort_by("id") == before
 
 
 def test_a_history_is_cut_off_once_it_is_old_enough():

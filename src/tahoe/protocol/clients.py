@@ -1,11 +1,14 @@
-"""Which other programs can read and write a table, by its features. Pure; `tests/table/test_clients.py` asks the programs themselves."""
+"""Which other programs can read and write a table, by its features. Pure.
+
+`tests/table/test_clients.py` asks those programs themselves that can be installed; of the others, `source` says who says so.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from tahoe.protocol.actions import Protocol
-from tahoe.protocol.features import supported_features
+from tahoe.protocol.features import FEATURES, supported_features
 
 # Features that delta-rs refuses to write, but reads: they are of writers only.
 _DELTA_RS_WRITES_NOT = frozenset(
@@ -26,11 +29,18 @@ _DELTA_RS_WRITES_NOT = frozenset(
 _DELTA_RS_READS_NOT = frozenset({"catalogManaged", "typeWidening", "vacuumProtocolCheck", "variantShredding"})
 
 
+_READERS = frozenset(feature.name for feature in FEATURES if feature.is_reader_feature)
+_ALL = frozenset(feature.name for feature in FEATURES)
+
+_TRIED = "tried, by tests/table/test_clients.py"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A program that reads Delta tables, of a version that was tried.
+    """A program that reads Delta tables, in one version.
 
     Attributes:
+        source: how it is known.
         reads_not: the features with which it refuses to read a table; it refuses to write these, too.
         writes_not: the features with which it refuses only to write.
         misreads: of `reads_not`, those with which it does not refuse, but returns wrong values.
@@ -38,6 +48,7 @@ class Client:
 
     name: str
     label: str
+    source: str
     reads_not: frozenset[str]
     writes_not: frozenset[str]
     misreads: frozenset[str] = frozenset()
@@ -52,14 +63,57 @@ CLIENTS = (
     Client(
         name="delta-rs",
         label="deltalake 1.6: QueryBuilder and write_deltalake",
+        source=_TRIED,
         reads_not=_DELTA_RS_READS_NOT,
         writes_not=_DELTA_RS_WRITES_NOT,
     ),
     Client(
         name="delta-rs-pyarrow",
         label="deltalake 1.6: to_pyarrow_table, to_pyarrow_dataset and to_pandas",
+        source=_TRIED,
         reads_not=_DELTA_RS_READS_NOT | {"columnMapping", "deletionVectors", "v2Checkpoint"},
         writes_not=_DELTA_RS_WRITES_NOT,
         misreads=frozenset({"columnMapping"}),  # nulls
     ),
+    Client(
+        name="polars",
+        label="Polars 2.1: read_delta and scan_delta, and write_delta, which is deltalake's",
+        source=_TRIED,
+        reads_not=_READERS - {"deletionVectors", "timestampNtz", "variantType"},
+        writes_not=_DELTA_RS_WRITES_NOT,
+    ),
+    Client(
+        name="delta-spark",
+        label="delta-spark 4.4, the reference",
+        source="tried, by tests/interop",
+        reads_not=frozenset(),
+        writes_not=frozenset(),
+    ),
+    Client(
+        name="delta-spark-3.3",
+        label="delta-spark 3.3, on Spark 3.5",
+        source="TableFeature.allSupportedFeaturesMap of its source, at the tag v3.3.2",
+        reads_not=frozenset({"catalogManaged", "variantShredding", "variantType"}),
+        writes_not=frozenset({"icebergCompatV3", "materializePartitionColumns"}),
+    ),
+    Client(
+        name="trino",
+        label="Trino's Delta Lake connector",
+        source="SUPPORTED_READER_FEATURES and SUPPORTED_WRITER_FEATURES of DeltaLakeTableFeatures in its source, at the commit 4695f88",
+        reads_not=_READERS
+        - {"columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck", "variantType"},
+        writes_not=_ALL
+        - {
+            "appendOnly",
+            "changeDataFeed",
+            "checkConstraints",
+            "columnMapping",
+            "deletionVectors",
+            "invariants",
+            "timestampNtz",
+            "vacuumProtocolCheck",
+        },
+    ),
 )
+
+CLIENTS_BY_NAME = {client.name: client for client in CLIENTS}

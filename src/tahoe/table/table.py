@@ -36,6 +36,7 @@ from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, op
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
 from tahoe.table.maintenance.table_rows import TableRows
 from tahoe.table.maintenance.vacuum import VacuumReport, VacuumRequest, vacuum
+from tahoe.table.maintenance.vector_removal import remove_vectors
 from tahoe.table.other_names import TABLE
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.report.report import TableReport, report
@@ -84,7 +85,8 @@ class Table(TableRows, metaclass=OtherNames):
     def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:
         """Remove a table feature from the protocol, and its traces from the table, so that clients without the feature can use the table.
 
-        Deletion vectors, column mapping and type widening require rewriting data files; use `DeltaTable.dropFeatureSupport` for them.
+        Files with deletion vectors are rewritten. Column mapping and type widening need Spark to rewrite files:
+        `DeltaTable.dropFeatureSupport`.
 
         >>> table.drop_feature("v2Checkpoint")
 
@@ -96,7 +98,7 @@ class Table(TableRows, metaclass=OtherNames):
             FeatureDropError: the feature is unknown or not supported by the table, or the table still needs it.
             FeatureDropWaitsError: the feature is no longer used, but the history cannot be truncated yet.
         """
-        drop_feature(self, feature, truncate_history=truncate_history)
+        drop_feature(self, feature, truncate_history=truncate_history, clear=lambda dropped: remove_vectors(self, dropped))
 
     # --- maintenance of the files
 
