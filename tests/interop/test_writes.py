@@ -438,6 +438,12 @@ MEANT: Sequence[Difference] = (
         ours="DELTA_MISSING_NOT_NULL_COLUMN_VALUE",
         way="MERGE",
     ),
+    Difference(
+        why="without Spark, a value that the column would change has one condition",
+        theirs="DELTA_METADATA_MISMATCH",
+        ours="DELTA_FAILED_TO_MERGE_FIELDS",
+        about="timestamp_ntz'2024-01-31 12:13:14.5' in DATE",
+    ),
     Difference(why="an internal error of the reference", theirs="INTERNAL_ERROR", ours=None, way="MERGE"),
     *(
         Difference(why="one condition for a type that Delta does not have", theirs=theirs, ours="DELTA_UNSUPPORTED_DATA_TYPES", about=about)
