@@ -218,3 +218,22 @@ def test_with_vectors_nothing_is_run_again_behind_a_compaction(spark, path, riva
     assert operations[:2] == [(statement.split(" ")[0], None), ("OPTIMIZE", None)]
     after = {row["id"]: row["_metadata.row_id"] for row in Table(path).to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()}
     assert after == {key: ids[key] for key in left}
+
+
+WRITES: dict[str, Callable[[SparkSession, str], object]] = {
+    "append": lambda spark, path: spark.sql("SELECT 9L AS id, 7L AS n").write.format("delta").mode("append").save(path),
+    "update": lambda spark, path: DeltaTable.forPath(spark, path).update("id = 1", {"n": "7L"}),
+    "delete": lambda spark, path: DeltaTable.forPath(spark, path).delete("id = 1"),
+}
+
+
+@pytest.mark.usefixtures("retries")
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_whose_files_a_vacuum_has_deleted_writes_them_again(
+    write: str, spark: SparkSession, counters: str, rivals: Callable[..., None]
+) -> None:
+    """No commit named the files that Spark had written when the VACUUM came."""
+    rivals([lambda: Table(counters).vacuum(retention_hours=0, retention_check=False)])
+    WRITES[write](spark, counters)
+    expected = {"append": {0: 0, 1: 10, 2: 20, 3: 30, 9: 7}, "update": {0: 0, 1: 7, 2: 20, 3: 30}, "delete": {0: 0, 2: 20, 3: 30}}
+    assert found(counters) == expected[write]
