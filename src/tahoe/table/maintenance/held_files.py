@@ -138,6 +138,8 @@ class LateCommits:
         Raises:
             DeltaError: a commit cannot be read, so it is unknown what it needs.
         """
+        if newest.version == self.version:
+            return
         commits = [file for file in newest.log.list_files(self.version + 1) if file.kind is Kind.COMMIT and file.version <= newest.version]
         for file, actions in zip(commits, file_actions(newest.log, commits), strict=True):
             named = self.dead.filter(keys_of([named_by_actions(actions)], newest.url).has(self.dead)).to_pylist()
