@@ -25,6 +25,7 @@ from tahoe.errors import (
     PathIsFileError,
     PathIsNotEmptyError,
     SchemaMismatchError,
+    TextTooLongError,
     UnsupportedDataTypeError,
     UnsupportedOperationError,
     WriteNotImplementedError,
@@ -233,7 +234,7 @@ def test_text_of_a_limited_length(table):
     create_table(table, WriteRequest(mode="append", schema=Struct(tuple(fields))))
     table.append(pa.table({"c": ["a", None], "v": ["b   ", None]}))
     assert table.to_arrow().to_pylist() == [{"c": "a  ", "v": "b  "}, {"c": None, "v": None}]
-    with pytest.raises(SchemaMismatchError, match=r"varchar\(3\)"):
+    with pytest.raises(TextTooLongError, match=r"varchar\(3\)"):
         table.append(pa.table({"c": ["a"], "v": ["long"]}))
 
 
