@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, TypeAlias
 
+import msgspec
+
 from tahoe.errors import DeltaStorageError
 
 _logger = logging.getLogger("tahoe")
@@ -28,8 +30,7 @@ Identity: TypeAlias = tuple[int, str]
 milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+class FileInfo(msgspec.Struct, frozen=True, gc=False):
     """A file in a listing.
 
     Attributes:
@@ -276,5 +277,4 @@ TEMPORARY_SUFFIX = ".tmp"
 
 def is_temporary(key: str) -> bool:
     """Whether a key is an unfinished write: `.<anything>.tmp`, the naming convention of tahoe and other writers."""
-    name = key.rpartition("/")[2]
-    return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
+    return key.endswith(TEMPORARY_SUFFIX) and key.rpartition("/")[2].startswith(".")

@@ -80,10 +80,10 @@ class LocalStore:
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
         after = byte_order(start_after)
         with self._translated("list", prefix):
-            named = ((byte_order(key), key, entry) for key, entry in self._entries(prefix) if not is_temporary(key))
-            entries = sorted((item for item in named if item[0] > after), key=itemgetter(0))
+            keyed = ((byte_order(key), key, entry) for key, entry in self._entries(prefix) if not is_temporary(key))
+            entries = sorted((item for item in keyed if item[0] > after), key=itemgetter(0))
             found = [_info(key, entry) for _, key, entry in entries]
-        return (info for info in found if info is not None)
+        return filter(None, found)
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:
         """Does not follow symbolic links to folders, which could form a cycle."""
@@ -272,7 +272,8 @@ def _info(key: str, entry: os.DirEntry[str]) -> FileInfo | None:
 
 
 def _from_status(key: str, status: os.stat_result) -> FileInfo:
-    return FileInfo(key, status.st_size, status.st_mtime_ns // 1_000_000, f"{status.st_ino:x}-{status.st_mtime_ns:x}")
+    changed_ns = status.st_mtime_ns
+    return FileInfo(key, status.st_size, changed_ns // 1_000_000, f"{status.st_ino:x}-{changed_ns:x}")
 
 
 def _is_file(status: os.stat_result) -> bool:

@@ -432,10 +432,14 @@ def _bounded(files: Iterator[tuple[str, pa.StructArray]], rows_max: int) -> Iter
 # --- tombstones
 
 
-def unexpired_tombstones(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
-    """The tombstones, as `TOMBSTONE` structs, of files removed after the cutoff and not added again. VACUUM needs them."""
+def unexpired_tombstones(snapshot: Snapshot, cutoff_ms: int, listed: Sequence[LogFile] | None = None) -> Iterator[pa.StructArray]:
+    """The tombstones, as `TOMBSTONE` structs, of files removed after the cutoff and not added again. VACUUM needs them.
+
+    Args:
+        listed: the whole log, if the caller has listed it.
+    """
     log = snapshot.log
-    checkpoint, commits = log.from_segment(snapshot.version, partial(_checkpoint_and_commits, log))
+    checkpoint, commits = log.from_segment(snapshot.version, partial(_checkpoint_and_commits, log), listed=listed)
     seen: set[FileKey] = set()
     newer: list[Remove] = []
     for actions in reversed(commits):

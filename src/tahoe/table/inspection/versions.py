@@ -25,7 +25,7 @@ from tahoe.table.inspection.inspection import TEXTS, TIME, Column, Inspection, f
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import file_keys, spelled
 from tahoe.table.log.loaders import load_all, load_pieces
-from tahoe.table.reading.history import history, parameter_text, timeline
+from tahoe.table.reading.history import Timeline, history, parameter_text, timeline
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 
 _VERSION = Column(name="version", type=pa.int64(), meaning="version of the table")
@@ -95,28 +95,30 @@ def _sizes(snapshot: Snapshot) -> dict[str, Any]:
     gone: CommitGoneError | None = None
     while True:
         try:
-            return _sizes_since(snapshot, _oldest(snapshot))
+            return _sizes_listed(snapshot, snapshot.log.list_files())
         except CommitGoneError as error:  # deleted by cleanup since the listing: there is a newer checkpoint
             if gone is not None and gone.parameters == error.parameters:
                 raise
             gone = error
 
 
-def _oldest(snapshot: Snapshot) -> Snapshot:
+def _oldest(snapshot: Snapshot, listed: Sequence[LogFile]) -> Snapshot:
     """The oldest version that can be read."""
-    readable = readable_versions(snapshot.log.list_files())
-    return load_snapshot(snapshot.log, snapshot.version if readable is None else min(readable[0], snapshot.version))
+    readable = readable_versions(listed)
+    version = snapshot.version if readable is None else min(readable[0], snapshot.version)
+    return load_snapshot(snapshot.log, version, listed=listed)
 
 
 # What is counted of each version: the files, their sizes, their rows, the files without a known number of rows, and the deleted rows.
 _FILES, _BYTES, _ROWS, _UNKNOWN, _DELETED = range(5)
 
 
-def _sizes_since(snapshot: Snapshot, base: Snapshot) -> dict[str, Any]:
-    log, versions = snapshot.log, range(base.version, snapshot.version + 1)
-    commits = [f for f in log.list_files(base.version) if f.kind is Kind.COMMIT and base.version < f.version <= snapshot.version]
+def _sizes_listed(snapshot: Snapshot, listed: Sequence[LogFile]) -> dict[str, Any]:
+    log, base = snapshot.log, _oldest(snapshot, listed)
+    versions = range(base.version, snapshot.version + 1)
+    commits = [f for f in listed if f.kind is Kind.COMMIT and base.version < f.version <= snapshot.version]
     events = pa.concat_tables([_EVENTS.empty_table(), *load_pieces(partial(_events, log), commits)])
-    times = _times(snapshot, versions)
+    times = _times(timeline(snapshot, listed), versions)
     named = _named(base, events.column("key"))
     change, added, removed = _changes(pa.concat_tables([named, events]), base.version, len(versions))
     total = change.cumsum(axis=0) + _counted(_listed(base)).sum(axis=0)
@@ -137,9 +139,8 @@ def _sizes_since(snapshot: Snapshot, base: Snapshot) -> dict[str, Any]:
     }
 
 
-def _times(snapshot: Snapshot, versions: range) -> pa.Array:
+def _times(line: Timeline, versions: range) -> pa.Array:
     """When each version was committed; null for one whose commit is gone and which only a checkpoint has."""
-    line = timeline(snapshot)
     positions = {commit.version: position for position, commit in enumerate(line.commits)}
     asked = [positions.get(version) for version in versions]
     return pa.array(load_all(lambda at: None if at is None else line.timestamp_ms(at), asked), TIME)

@@ -117,25 +117,35 @@ class Log:
         except FileNotFoundError:
             return None
 
-    def segment(self, version: int | None = None, *, unusable: Set[str] = frozenset()) -> Segment:
+    def segment(self, version: int | None = None, *, unusable: Set[str] = frozenset(), listed: Sequence[LogFile] | None = None) -> Segment:
         """The files that make up a version; the newest version if None.
 
         The listing starts at the version in `_last_checkpoint`. If this hint is missing or wrong, the whole log is listed.
+
+        Args:
+            listed: the whole log, if the caller has listed it.
 
         Raises:
             TableNotFoundError, NotADeltaTableError: there is no log here.
             VersionNotFoundError, MissingVersionError: the log does not have the version, or has lost a part of it.
         """
-        hint = None if unusable else self.last_checkpoint()
+        hint = None if unusable or listed is not None else self.last_checkpoint()
         if hint is not None and (version is None or version >= hint.version):
             with suppress(MissingVersionError, VersionNotFoundError):
                 return log_files.plan_segment(self.list_files(hint.version), version, table=self.url)
-        files = self.list_files()
+        files = self.list_files() if listed is None else listed
         if not any(_makes_a_table(file) for file in files):
             raise self._no_table()
         return log_files.plan_segment(files, version, table=self.url, unusable=unusable)
 
-    def from_segment(self, version: int | None, read: Callable[[Segment], Result], *, unusable: frozenset[str] = frozenset()) -> Result:
+    def from_segment(
+        self,
+        version: int | None,
+        read: Callable[[Segment], Result],
+        *,
+        unusable: frozenset[str] = frozenset(),
+        listed: Sequence[LogFile] | None = None,
+    ) -> Result:
         """Apply `read` to the segment of a version; the newest version if None.
 
         If `read` finds a broken checkpoint or compacted file, it is called again with a segment without that file. This costs time but
@@ -143,6 +153,7 @@ class Log:
 
         Args:
             unusable: the names of checkpoints and compacted files that are not used.
+            listed: the whole log, if the caller has listed it; listed again if a commit is gone.
 
         Raises:
             what `segment` and `read` raise.
@@ -151,7 +162,7 @@ class Log:
         gone: CommitGoneError | None = None
         while True:
             try:
-                segment = self.segment(version, unusable=unusable)
+                segment = self.segment(version, unusable=unusable, listed=listed)
             except (DeltaLogError, VersionNotFoundError) as error:
                 if broken is None:
                     raise
@@ -161,7 +172,7 @@ class Log:
             except CommitGoneError as error:  # deleted by cleanup since the listing: there is a newer checkpoint
                 if gone is not None and gone.parameters == error.parameters:
                     raise
-                gone = error
+                gone, listed = error, None
             except CorruptCheckpointError as error:
                 assert segment.checkpoint is not None
                 broken = broken or error

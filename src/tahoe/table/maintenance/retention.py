@@ -26,7 +26,7 @@ _VECTORS = "deletionVectors"
 _COMMITS_AT_ONCE = 1000
 
 
-def protected_files(newest: Snapshot, before: int | None, cutoff_ms: int) -> Keys:
+def protected_files(newest: Snapshot, files: Sequence[LogFile], before: int | None, cutoff_ms: int) -> Keys:
     """The files that VACUUM must keep whatever their age.
 
     - the live files of the newest version, and its tombstones from the cutoff on;
@@ -35,19 +35,19 @@ def protected_files(newest: Snapshot, before: int | None, cutoff_ms: int) -> Key
     - the change files of that version; and its deletion vectors, which a careless writer may have removed without naming them.
 
     Args:
+        files: the whole log, as it was listed after that version was read.
         before: the newest version that was committed at or before the cutoff; None if the log has none.
 
     Raises:
         DeltaLogError, DeletionVectorError: a version within the retention cannot be read, so it is unknown what it needs.
     """
-    return keys_of(_named(newest, before, cutoff_ms), newest.url)
+    return keys_of(_named(newest, files, before, cutoff_ms), newest.url)
 
 
-def _named(newest: Snapshot, before: int | None, cutoff_ms: int) -> Iterator[NamedFiles]:
+def _named(newest: Snapshot, files: Sequence[LogFile], before: int | None, cutoff_ms: int) -> Iterator[NamedFiles]:
     yield named_by_live(newest.live)
-    for removes in unexpired_tombstones(newest, cutoff_ms - 1):
+    for removes in unexpired_tombstones(newest, cutoff_ms - 1, files):
         yield named_by_tombstones(removes)
-    files = newest.log.list_files()
     readable = log_files.readable_versions(files)
     oldest = newest.version if readable is None else min(readable[0], newest.version)
     base = oldest if before is None else min(max(before, oldest), newest.version)
@@ -59,7 +59,7 @@ def _named(newest: Snapshot, before: int | None, cutoff_ms: int) -> Iterator[Nam
         yield named_by_actions(action for version, action in found if version != before or isinstance(action, Cdc))
         has_vectors = has_vectors or any(isinstance(a, (Add, Remove)) and a.deletion_vector is not None for _, a in found)
     if base < newest.version and has_vectors:
-        yield named_by_live(load_snapshot(newest.log, base).live)
+        yield named_by_live(load_snapshot(newest.log, base, listed=files).live)
 
 
 def file_actions(log: Log, files: Sequence[LogFile], *, may_be_gone_until: int = -1) -> Iterator[list[Action]]:

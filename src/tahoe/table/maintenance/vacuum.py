@@ -289,9 +289,10 @@ class _Run:
     def _found(self) -> tuple[int | None, DeadFiles, HeldFiles]:
         """The newest version before the cutoff, if the log has one, what no version since then needs, and what of it tags hold back."""
         listing, snapshot = self.listing, self.snapshot
-        before = version_before(snapshot, self.cutoff_ms)
+        log_files = snapshot.log.list_files()
+        before = version_before(snapshot, self.cutoff_ms, log_files)
         before = None if before is None else min(before, snapshot.version)
-        protected = protected_files(snapshot, before, self.cutoff_ms)
+        protected = protected_files(snapshot, log_files, before, self.cutoff_ms)
         territory = _territory(snapshot)
         if listing is None:
             files = removed_files(snapshot, before, protected, territory)

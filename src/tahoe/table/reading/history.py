@@ -22,7 +22,7 @@ from tahoe.protocol.moments import moment_of
 from tahoe.protocol.properties import IN_COMMIT_TIMESTAMPS_FROM_TIME as FROM_TIME
 from tahoe.protocol.properties import IN_COMMIT_TIMESTAMPS_FROM_VERSION as FROM_VERSION
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -99,18 +99,21 @@ def file_times(log: Log, version: int) -> dict[int, int]:
     return dict(zip((commit.version for commit in commits), _increasing(commits), strict=True))
 
 
-def timeline(snapshot: Snapshot) -> Timeline:
-    """The commits that the log has without a gap up to the newest, and from which version on they have in-commit timestamps."""
-    line, properties = _by_file_times(snapshot.log), snapshot.properties
+def timeline(snapshot: Snapshot, listed: Sequence[LogFile] | None = None) -> Timeline:
+    """The commits that the log has without a gap up to the newest, and from which version on they have in-commit timestamps.
+
+    Args:
+        listed: the whole log, if the caller has listed it.
+    """
+    line, properties = _by_file_times(snapshot.log, snapshot.log.list_files() if listed is None else listed), snapshot.properties
     if not in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata):
         return line
     from_version, since_ms = (entry.get(properties, table=snapshot.url) or 0 for entry in (FROM_VERSION, FROM_TIME))
     return replace(line, in_commit_from=from_version, in_commit_since_ms=since_ms)
 
 
-def _by_file_times(log: Log) -> Timeline:
+def _by_file_times(log: Log, files: Sequence[LogFile]) -> Timeline:
     """The commits that the log has without a gap up to the newest, as if none had an in-commit timestamp."""
-    files = log.list_files()
     commits = sorted((f for f in files if f.kind is log_files.Kind.COMMIT), key=lambda f: f.version)
     start = len(commits) - 1
     while start > 0 and commits[start - 1].version == commits[start].version - 1:
@@ -144,21 +147,22 @@ def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
     return _version_at(timeline(snapshot), timestamp_ms)
 
 
-def version_by_file_times(log: Log, timestamp_ms: int) -> int | None:
-    """What `version_at` returns if no version has in-commit timestamps, without loading a version; None if this cannot be told.
+def snapshot_by_file_times(log: Log, timestamp_ms: int) -> Snapshot | None:
+    """The version that `version_at` returns if none has in-commit timestamps, by one listing of the log; None if this cannot be told.
 
     The newest commit tells: in-commit timestamps are in every commit since they were enabled.
 
     Raises:
         TimestampOutOfRangeError: see `version_at`.
     """
-    line = _by_file_times(log)
+    listed = log.list_files()
+    line = _by_file_times(log, listed)
     if not line.commits:
         return None
     newest = line.commits[-1].version
     info = log.commit_info(newest)
     is_stamped = log.commit_file(newest) is None if info is None else info.in_commit_timestamp_ms is not None
-    return None if is_stamped else _version_at(line, timestamp_ms)
+    return None if is_stamped else load_snapshot(log, _version_at(line, timestamp_ms), listed=listed)
 
 
 def _version_at(line: Timeline, timestamp_ms: int) -> int:
@@ -172,9 +176,13 @@ def _version_at(line: Timeline, timestamp_ms: int) -> int:
     return line.commits[_position_at(line, first, timestamp_ms)].version
 
 
-def version_before(snapshot: Snapshot, timestamp_ms: int) -> int | None:
-    """The newest version that was committed at or before a time, if the log still has a commit of that time; None if it has not."""
-    line = timeline(snapshot)
+def version_before(snapshot: Snapshot, timestamp_ms: int, listed: Sequence[LogFile] | None = None) -> int | None:
+    """The newest version that was committed at or before a time, if the log still has a commit of that time; None if it has not.
+
+    Args:
+        listed: the whole log, if the caller has listed it.
+    """
+    line = timeline(snapshot, listed)
     if not line.commits or line.timestamp_ms(_considered(line, 0, timestamp_ms)[0]) > timestamp_ms:
         return None
     return line.commits[_position_at(line, 0, timestamp_ms)].version

@@ -175,7 +175,14 @@ class Snapshot(SnapshotState):
         return _checked(self.log, state, live, last.end_version, last, checkpoint)
 
 
-def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = True, unusable: frozenset[str] = frozenset()) -> Snapshot:
+def load_snapshot(
+    log: Log,
+    version: int | None = None,
+    *,
+    by_checksum: bool = True,
+    unusable: frozenset[str] = frozenset(),
+    listed: Sequence[LogFile] | None = None,
+) -> Snapshot:
     """Load a version from the log; the newest version if None.
 
     A broken checkpoint or compacted file is not used: this costs time but never correctness.
@@ -183,6 +190,7 @@ def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = T
     Args:
         by_checksum: allow a small version to be loaded from its version checksum instead of the log files before it.
         unusable: the names of checkpoints and compacted files that are not used.
+        listed: the whole log, if the caller has listed it.
 
     Raises:
         TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is no such table or version.
@@ -193,6 +201,7 @@ def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = T
         version,
         lambda segment: (_from_checksum(log, segment) if by_checksum else None) or _from_log_files(log, segment),
         unusable=unusable,
+        listed=listed,
     )
 
 

@@ -22,7 +22,7 @@ from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.reading.change_feed import AskedRange, plan_feed
 from tahoe.table.reading.filters import Filter
-from tahoe.table.reading.history import history, parse_timestamp, version_at, version_by_file_times
+from tahoe.table.reading.history import history, parse_timestamp, snapshot_by_file_times, version_at
 from tahoe.table.reading.notebook import html_or_reason
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
@@ -111,8 +111,9 @@ class TableReader:
             raise InvalidTimeTravelError(table=self.url, detail="both a version and a timestamp were given")
         if timestamp is not None:
             moment_ms = parse_timestamp(timestamp, table=self.url)
-            version = version_by_file_times(self.log, moment_ms) if self._newest is None else None
-            version = version_at(self._refreshed(), moment_ms) if version is None else version
+            if self._newest is None and (found := snapshot_by_file_times(self.log, moment_ms)):
+                return found
+            version = version_at(self._refreshed(), moment_ms)
         if version is None:
             return self._refreshed()
         if isinstance(version, str):
@@ -122,9 +123,8 @@ class TableReader:
 
     def _refreshed(self) -> Snapshot:
         known, self._newest = self._newest, None  # if the table no longer exists, forget its snapshot
-        newest = load_snapshot(self.log) if known is None else refresh(known)
-        self._newest = newest
-        return newest
+        self._newest = load_snapshot(self.log) if known is None else refresh(known)
+        return self._newest
 
     def forget(self) -> None:
         """Load the next snapshot from the log alone."""

@@ -79,8 +79,9 @@ def _compaction(snapshot: Snapshot) -> Compaction | str:
 def _unneeded(table: TableReader, snapshot: Snapshot) -> Unneeded | str:
     retention = DELETED_FILE_RETENTION.get(snapshot.properties, table=snapshot.url)
     tells = "VACUUM with DRY RUN tells what it would delete."
-    before = version_before(snapshot, table.env.clock_ms() - retention // timedelta(milliseconds=1))
-    commits = sum(commit.version > (-1 if before is None else before) for commit in timeline(snapshot).commits)
+    listed = snapshot.log.list_files()
+    before = version_before(snapshot, table.env.clock_ms() - retention // timedelta(milliseconds=1), listed)
+    commits = sum(commit.version > (-1 if before is None else before) for commit in timeline(snapshot, listed).commits)
     if commits > COMMITS_MAX:
         return f"The retention has {commits:,} commits, more than a report reads. {tells}"
     is_large = len(snapshot.live) > LISTED_FILES_MAX
