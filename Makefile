@@ -68,7 +68,7 @@ tools: java .venv-tools/installed .venv-4.1/installed .venv-4.2/installed ## run
 corpus: java .venv/installed ## test every query of the corpus under every setting (ten minutes)
 	TAHOE_CORPUS=all .venv/bin/python -m pytest tests/spark/test_corpus.py
 
-large: .venv/installed ## read and change more than 2 GiB in one array, one row group and one file (half an hour, 6 GB of memory, 6 GB of disk)
+large: .venv/installed ## read and change more than 2 GiB in one array, one row group and one file (half an hour, 9 GB of memory, 6 GB of disk)
 	TAHOE_LARGE=1 .venv/bin/python -m pytest tests/table/test_large_values.py -s
 
 explore: java .venv/installed ## explore every order of storage calls of two and three writers, over every scope (half an hour)
