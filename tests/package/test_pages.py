@@ -57,3 +57,18 @@ def test_a_page_ends_the_queries_that_it_starts(page: str) -> None:
     for number, block in enumerate(PAGES[page]):
         following = "".join(PAGES[page][number:])
         assert not is_endless(block) or ".stop()" in following or ".awaitTermination()" in following, block
+
+
+OPTIONAL = {  # what tahoe does not install, and how a page uses it
+    "pandas": re.compile(r"\bto_pandas\(|\btoPandas\(|import pandas"),
+    "polars": re.compile(r"\bto_polars\(|import polars"),
+    "duckdb": re.compile(r"import duckdb"),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_names_the_package_that_its_blocks_need(page: str) -> None:
+    """A bare environment has what tahoe depends on: a reader would meet an error of a missing package."""
+    text, code = (ROOT / page).read_text(encoding="utf-8"), "\n".join(PAGES[page])
+    missing = [name for name, use in OPTIONAL.items() if use.search(code) and not re.search(rf"pip install[^`\n]*\b{name}\b", text)]
+    assert missing == []
