@@ -268,8 +268,8 @@ ARGUMENTS = {"mergeSchema": "merge_schema", "overwriteSchema": "overwrite_schema
 METHODS: Mapping[str, str] = {"save append": "append", "save overwrite": "overwrite"}
 
 
-# What the reference has for data of another type. Here a number or a time may have another type, if the column keeps its value; a value that
-# it would change has one condition.
+# What the reference has for data of another type. Here a number or a time may have another type, if the column keeps its value; a value
+# that it would change has one condition.
 CHANGED = "DELTA_FAILED_TO_MERGE_FIELDS"
 OF_ANOTHER_TYPE = (
     "DELTA_FAILED_TO_MERGE_FIELDS",
