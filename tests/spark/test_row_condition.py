@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark 
 
 from tahoe import Table
 from tahoe.errors import ConcurrentAppendException
-from tahoe.spark.dml import rerun
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.dml.row_changes import RowChange, Target
 from tahoe.spark.dml.touched_rows import RowCondition, Search
 from tahoe.spark.jvm.gateway import Gateway
@@ -106,8 +106,8 @@ def test_rows_that_match_are_a_conflict_and_what_was_not_looked_at_is_said(
     spark: SparkSession, path: str, behind_a_rival: Callable[[Callable[[], object]], None]
 ) -> None:
     spark.range(200).selectExpr("id", "cast(id as string) name").coalesce(1).write.format("delta").save(path)
-    before = spark.conf.get(rerun.SETTING)
-    spark.conf.set(rerun.SETTING, "0")
+    before = spark.conf.get(setting_names.CONFLICT_RETRIES.name)
+    spark.conf.set(setting_names.CONFLICT_RETRIES.name, "0")
     try:
         behind_a_rival(lambda: spark.range(50, 51).selectExpr("id", "'new' name").write.format("delta").mode("append").save(path))
         with pytest.raises(ConcurrentAppendException, match="this write would have read some"):
@@ -116,4 +116,4 @@ def test_rows_that_match_are_a_conflict_and_what_was_not_looked_at_is_said(
         with pytest.raises(ConcurrentAppendException, match="could not be determined"):
             spark.sql(f"DELETE FROM delta.`{path}` WHERE id IN (SELECT 50)")
     finally:
-        spark.conf.set(rerun.SETTING, before)
+        spark.conf.set(setting_names.CONFLICT_RETRIES.name, before)
