@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -52,6 +53,25 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def _reader(request: pytest.FixtureRequest) -> None:
     if os.environ.get("TAHOE_NATIVE") and request.node.get_closest_marker("sparks_reader"):
         pytest.skip("looks at plans or figures of Spark's own engine, and plans run natively")
+
+
+@pytest.fixture
+def messages(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The messages that Python has sent to the JVM since the test began, each of which takes longer than most of Spark's work on it.
+
+    Those of Python's garbage collector, which say which objects it needs no more, are left out.
+    """
+    assert spark.sparkContext._gateway is not None
+    client, sent = spark.sparkContext._gateway._gateway_client, list[str]()
+    send = client.send_command
+
+    def counted(*command: Any, **how: Any) -> Any:
+        if not command[0].startswith("m\n"):
+            sent.append(command[0])
+        return send(*command, **how)
+
+    monkeypatch.setattr(client, "send_command", counted)
+    return sent
 
 
 @pytest.fixture

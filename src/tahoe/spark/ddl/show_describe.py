@@ -31,7 +31,7 @@ def properties(gateway: Gateway, target: JavaObject) -> JavaObject:
         target: a `delta.DefinedTable`.
     """
     snapshot = open_table(gateway.spark, target.url()).snapshot()
-    return gateway.java_map({**table_properties(snapshot), **reserved_properties(table_entry(gateway, target), snapshot)})
+    return gateway.text_map({**table_properties(snapshot), **reserved_properties(table_entry(gateway, target), snapshot)})
 
 
 def table_properties(snapshot: Snapshot) -> dict[str, str]:

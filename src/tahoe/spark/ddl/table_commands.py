@@ -18,6 +18,8 @@ from tahoe.spark.jvm.catalog_entries import analyze_columns, analyze_table, defi
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.time_travel import check_newest
+from tahoe.spark.reading.scan import message_of
+from tahoe.table.reading.facts import partitions_of
 from tahoe.table.table import Table
 from tahoe.table.writing import alter
 
@@ -114,13 +116,14 @@ def _alter_columns(gateway: Gateway, target: JavaObject, _: Table, plan: JavaObj
 
 
 def _show_partitions(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> JavaObject:
-    if not table.snapshot().partition_columns:
+    snapshot = table.snapshot()
+    if not snapshot.partition_columns:
         raise NotPartitionedError(table=table.url)
     spec = plan.pattern()
     names = list(gateway.items(spec.get().names().iterator())) if spec.isDefined() else []
     given = gateway.array(gateway.java_class("java.lang.String"), names)
-    # There may be a million rows: they stay in the JVM.
-    return target.partitions(given, spec.get().ident() if spec.isDefined() else None)
+    # There may be a million rows: they cross the gateway in one message.
+    return target.partitions(given, spec.get().ident() if spec.isDefined() else None, message_of(partitions_of(snapshot.scan())))
 
 
 def _show_create(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> JavaObject:

@@ -20,12 +20,12 @@ from tahoe.protocol.actions import Add
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
-from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import TRUE
 from tahoe.spark.dml.rerun import with_retries
 from tahoe.spark.dml.row_changes import IS_FOUND, PLACE, RowChange, Target, Touched, given_by_update, stored_columns
 from tahoe.spark.dml.set_clauses import Assignment, first_parts, new_values, resolved
 from tahoe.spark.dml.touched_rows import Search
+from tahoe.spark.jvm.plans import expressed, projected
 from tahoe.spark.reading.positions import Positions
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.write_inputs import reads_table
@@ -159,9 +159,9 @@ Values: TypeAlias = Mapping[tuple[str, ...], Column]
 
 def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
     """The rows with their new values and positions; with a change data feed, also their old values."""
-    columns = new_values(values, change.schema, change.schema, lambda name: F.col(quoted(name)))
-    old = [F.struct(*stored_columns(change.schema)).alias(_OLD)] if change.has_feed else []
-    return rows.select(*columns, *change.kept_by_update(), F.col(PLACE), *old)
+    columns = new_values(values, change.schema, change.schema, lambda name: name)
+    old = [F.expr(f"struct({', '.join(stored_columns(change.schema))})").alias(_OLD)] if change.has_feed else []
+    return projected(rows, [*columns, *change.kept_by_update(), PLACE, *old])
 
 
 def _found(change: RowChange, search: Search, planned: DataFrame, values: Values) -> tuple[Completed | None, Positions]:
@@ -192,9 +192,8 @@ def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
 def _write_updated(change: RowChange, updated: Completed, positions: Positions, touched: list[Touched]) -> int:
     """Write the updated rows and, without deletion vectors, copy the other rows of their files. Returns how many rows were copied."""
     if change.has_feed:
-        columns = stored_columns(change.schema)
         before = updated.frame.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
-        after = updated.frame.select(*columns, F.lit("update_postimage").alias(CHANGE_TYPE))
+        after = expressed(updated.frame, [*stored_columns(change.schema), f"'update_postimage' AS {CHANGE_TYPE}"])
         change.write_changes(before.unionAll(after))
     written = change.write(replace(updated, frame=updated.frame.drop(PLACE, _OLD)))
     if written.num_records != positions.count:

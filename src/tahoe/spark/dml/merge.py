@@ -29,6 +29,7 @@ from tahoe.spark.dml.rerun import with_retries
 from tahoe.spark.dml.row_changes import PLACE, RowChange, Touched, stored_columns
 from tahoe.spark.dml.touched_rows import predicate_read
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.plans import expressed
 from tahoe.spark.reading.positions import LISTED_ROWS_MAX, MATCHES, Positions, are_few, gathered, gathered_from
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.table.reading.read_set import RowsRead, Unevaluated
@@ -167,14 +168,14 @@ def _write(
         columns = stored_columns(change.plan.schema)
         new = _all([replace(part, frame=part.frame.withColumn(CHANGE_TYPE, F.lit(_CHANGE_TYPES[kind][1]))) for kind, part in written])
         old = [
-            analysed.old_rows(rows).select(*columns, F.lit(_CHANGE_TYPES[clause.kind][0]).alias(CHANGE_TYPE))
+            expressed(analysed.old_rows(rows), [*columns, f"'{_CHANGE_TYPES[clause.kind][0]}' AS {CHANGE_TYPE}"])
             for clause, rows in happened
             if clause.kind != "insert"
         ]
         if new is not None:
             rows = change.materialise(new.frame)  # a non-deterministic expression must not be evaluated twice
             change.write(replace(new, frame=rows.drop(CHANGE_TYPE)))
-            old.append(rows.select(*columns, CHANGE_TYPE))
+            old.append(expressed(rows, [*columns, CHANGE_TYPE]))
         change.write_changes(union(old))
     if copied:
         change.write_others(positions, copied)

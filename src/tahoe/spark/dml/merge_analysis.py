@@ -6,7 +6,7 @@ A source that might return different rows when it is read again is materialised 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -18,10 +18,23 @@ from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.spark.dml.join_keys import Keys, keys_of
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.row_changes import PLACE, RowChange, given_by_update
-from tahoe.spark.dml.set_clauses import column_not_found, completed, first_parts, new_values, resolved
+from tahoe.spark.dml.set_clauses import column_not_found, completed, first_parts, lacks_fields, new_values, resolved
 from tahoe.spark.dml.touched_rows import checked_condition
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.plans import analysed, attributes, equalities, estimated_bytes, never_changes, planned_again, references_above_join
+from tahoe.spark.jvm.plans import (
+    Attribute,
+    Named,
+    Value,
+    analysed,
+    attributes,
+    column_of,
+    equalities,
+    estimated_bytes,
+    never_changes,
+    planned_again,
+    projected,
+    references_above_join,
+)
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import assign, spark_type, without_void
 from tahoe.spark.writing.write_inputs import reads_table, source_schema
@@ -52,6 +65,7 @@ class AnalysedMerge:
         given = _stable(change, command.source)
         self._source_schema = source_schema(command.source, table=self.url, like=change.plan.schema)
         self._given, self._current = attributes(self._gateway, given), attributes(self._gateway, self.target)
+        self._current_by_name = {a.name: a for a in reversed(self._current)}
         inserts = self._clause_parameters(given, command.not_matched)
         self.source = given.withColumn(INSERT, self._action(command.not_matched)) if command.not_matched else given
         joined = self._joined(self.target)
@@ -89,7 +103,7 @@ class AnalysedMerge:
             parameters.append({**({"predicate": checked.text} if checked else {}), "actionType": clause.kind})
         return parameters
 
-    def _used_columns(self, joined: DataFrame) -> list[Column]:
+    def _used_columns(self, joined: DataFrame) -> list[Attribute]:
         """The columns of both sides that new rows are computed from; with a change data feed, also all columns of the target."""
         writing = [clause for clause in (*self.command.matched, *self.command.not_matched) if clause.kind != "delete"]
         frames = [self._assigned(clause, joined) for clause in writing]
@@ -99,7 +113,7 @@ class AnalysedMerge:
         used = {number for frame in frames for number in references_above_join(self._gateway, frame)}
         own = {PLACE, *self.change.kept_names}
         target = [a for a in self._current if a.name not in own and (a.number in used or self.change.has_feed)]
-        return [a.column for a in (*target, *(a for a in self._given if a.number in used))]
+        return [*target, *(a for a in self._given if a.number in used)]
 
     # --- the rows that clauses apply to
 
@@ -116,9 +130,9 @@ class AnalysedMerge:
         action = self._action(self.command.matched)
         if self.command.not_matched:
             action = F.when(F.col(PLACE).isNull(), F.col(INSERT)).otherwise(action)
-        beside = [F.col(name) for name in (PLACE, *self.change.kept_names)]
         joined = self._joined(self.keys.narrowed(self.target))
-        return joined.select(action.alias(ACTION), *beside, *self._used).where(F.col(ACTION).isNotNull())
+        columns: list[Value | Named] = [Named(ACTION, action), PLACE, *self.change.kept_names, *self._used]
+        return projected(joined, columns).where(F.col(ACTION).isNotNull())
 
     def left_alone(self) -> DataFrame | None:
         """The rows of the target that no source row matches and that a clause applies to; None without such clauses."""
@@ -166,7 +180,7 @@ class AnalysedMerge:
 
     def old_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of the target before the command, in the schema after the command."""
-        return self.change.as_they_are(rows.select(*new_values({}, self.change.plan.schema, self.change.schema, self._current_value)))
+        return self.change.as_they_are(projected(rows, new_values({}, self.change.plan.schema, self.change.schema, self._current_value)))
 
     def _assigned(self, clause: Clause, rows: DataFrame) -> DataFrame:
         """Apply the assignments of a clause to rows.
@@ -176,19 +190,20 @@ class AnalysedMerge:
         """
         change, values = self.change, self._values(clause)
         if clause.kind == "update":
-            return rows.select(*new_values(values, change.plan.schema, change.schema, self._current_value), *change.kept_by_update())
+            new = new_values(values, change.plan.schema, change.schema, self._current_value)
+            return projected(rows, [*new, *change.kept_by_update()])
         known = {a.number for a in attributes(self._gateway, rows)}
-        alone = rows.select(*[a.column for a in self._given if a.number in known])
-        return alone.select(*[value.alias(path[0]) for path, value in values.items()], *change.new_row())
+        alone = projected(rows, [a for a in self._given if a.number in known])
+        return projected(alone, [*(Named(path[0], value) for path, value in values.items()), *change.new_row()])
 
-    def _current_value(self, name: str) -> Column:
+    def _current_value(self, name: str) -> Value:
         """The current value of a column of the target; null for a column that schema evolution adds."""
-        known = next((a.column for a in self._current if a.name == name), None)
+        known = self._current_by_name.get(name)
         field = self.change.plan.schema.find(name)
         assert field is not None
         return F.lit(None).cast(spark_type(field.type)) if known is None else known
 
-    def _values(self, clause: Clause) -> dict[tuple[str, ...], Column]:
+    def _values(self, clause: Clause) -> Mapping[tuple[str, ...], Value]:
         """The values that a clause assigns, by column path."""
         schema = self.change.plan.schema
         if clause.assignments is not None:
@@ -200,8 +215,8 @@ class AnalysedMerge:
                 detail = f"INSERT assigns {'.'.join(inside)}, but a new row needs a value for the whole column {inside[0]}"
                 raise InvalidMergeError(table=self.url, detail=detail)
             return found
-        given = {a.name.lower(): a.column for a in self._given}
-        twice = next((a.name for a in self._given if given[a.name.lower()] is not a.column and schema.find(a.name)), None)
+        given = {a.name.lower(): a for a in self._given}
+        twice = next((a.name for a in self._given if given[a.name.lower()] is not a and schema.find(a.name)), None)
         if twice is not None:
             detail = f"the source has several columns named {twice}, so {clause.kind.upper()} * is ambiguous"
             raise InvalidMergeError(table=self.url, detail=detail)
@@ -220,12 +235,14 @@ class AnalysedMerge:
         taken = {f.name: given[f.name.lower()] for f in schema if f.name.lower() in given and f.name not in fixed}
         return {(name,): self._completed(name, value) if completes else value for name, value in taken.items()}
 
-    def _completed(self, name: str, value: Column) -> Column:
+    def _completed(self, name: str, value: Value) -> Value:
         """A column of the source. Struct fields that the source does not have keep the target's value."""
         given, wanted, own = self._source_schema.find(name), self.change.plan.schema.find(name), self.change.schema.find(name)
         assert given is not None
         assert wanted is not None
-        return value if own is None else completed(value, given.type, wanted.type, self._current_value(own.name))
+        if own is None or not lacks_fields(given.type, wanted.type):
+            return value
+        return completed(column_of(value), given.type, wanted.type, column_of(self._current_value(own.name)))
 
 
 def _stable(change: RowChange, source: DataFrame) -> DataFrame:

@@ -20,7 +20,7 @@ from tahoe.protocol.names import quoted
 from tahoe.spark.dml.row_changes import IS_FOUND, RowChange, Target, stored_columns
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.plans import dataset, java_column
+from tahoe.spark.jvm.plans import dataset, expressed, java_column
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.data_writer import rows_for_files, translating_failures
 from tahoe.spark.writing.store_assignment import retyped
@@ -127,9 +127,11 @@ def _replace(change: RowChange, search: Search, new: Completed, replaced: Mappin
         written = change.write(replace(new, frame=materialised))
         columns = stored_columns(plan.schema)
         marked = change.flagged(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
-        gone = change.as_they_are(marked.select(*stored_columns(change.schema)))
-        before = gone.select(*columns, F.lit("delete").alias(CHANGE_TYPE))
-        change.write_changes(before.unionAll(materialised.select(*columns, F.lit("insert").alias(CHANGE_TYPE))))
+        gone = change.as_they_are(expressed(marked, stored_columns(change.schema)))
+        before, after = (
+            expressed(rows, [*columns, f"'{kind}' AS {CHANGE_TYPE}"]) for rows, kind in ((gone, "delete"), (materialised, "insert"))
+        )
+        change.write_changes(before.unionAll(after))
     else:
         written = change.write(new)
     copied = change.write_others(positions, others)

@@ -30,11 +30,11 @@ from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.names import quoted
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
-from tahoe.protocol.schema import LONG, VOID, DataType, Field, Struct, types_in
+from tahoe.protocol.schema import LONG, VOID, Field, Struct, types_in
 from tahoe.spark.dml.job_steps import JobSteps
 from tahoe.spark.dml.row_checks import check_rows
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
-from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of, selected
+from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of, projected
 from tahoe.spark.jvm.table_cache import hold, recache, release
 from tahoe.spark.reading.positions import Positions, position, positioned_rows, with_flags
 from tahoe.spark.writing.column_rules import Completed
@@ -323,7 +323,7 @@ class RowChange:
     def write_again(self, rows: DataFrame) -> int:
         """Write rows of the table unchanged. Returns how many rows were written."""
         names = [*without_void(self.schema).names, *self.kept_names]
-        stored = self.as_they_are(selected(rows, names))
+        stored = self.as_they_are(projected(rows, names))
         return self.write(Completed(frame=stored), step="copy rows").num_records
 
     def as_they_are(self, rows: DataFrame) -> DataFrame:
@@ -334,7 +334,7 @@ class RowChange:
     def write_changes(self, rows: DataFrame) -> None:
         """Write change data files: the table's columns, and `_change_type`."""
         self._steps.begin("write the change data feed")
-        columns = selected(rows, (*without_void(self.plan.schema).names, CHANGE_TYPE))
+        columns = projected(rows, (*without_void(self.plan.schema).names, CHANGE_TYPE))
         written = write_changes(self.plan, self.options, columns, self.refusals)
         self._draft.on_discard(written.discard)
         self._draft.change_files += [
@@ -411,16 +411,16 @@ def _vector_metrics(touched: Sequence[Touched], prefix: str) -> dict[str, int]:
     }
 
 
-def stored_columns(schema: Struct) -> list[Column]:
-    """References to the columns of a schema as data files have them: without void columns, and without void fields of structs."""
-    return [_stored(F.col(quoted(field.name)), field.type).alias(field.name) for field in schema if field.type != VOID]
+def stored_columns(schema: Struct) -> list[str]:
+    """The columns of a schema as data files have them, as SQL with names: without void columns, and without void fields of structs."""
+    return [_stored(quoted(field.name), field) for field in schema if field.type != VOID]
 
 
-def _stored(column: Column, data_type: DataType) -> Column:
-    if not isinstance(data_type, Struct) or VOID not in types_in(data_type):
-        return column
-    fields = [_stored(column.getField(field.name), field.type).alias(field.name) for field in data_type if field.type != VOID]
-    return F.when(column.isNotNull(), F.struct(*fields))
+def _stored(value: str, field: Field) -> str:
+    if isinstance(field.type, Struct) and VOID in types_in(field.type):
+        fields = [_stored(f"{value}.{quoted(part.name)}", part) for part in field.type if part.type != VOID]
+        value = f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
+    return f"{value} AS {quoted(field.name)}"
 
 
 def given_by_update(change: RowChange, assigned: Iterable[tuple[str, ...]]) -> dict[str, Column | None]:

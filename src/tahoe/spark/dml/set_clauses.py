@@ -19,7 +19,7 @@ from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, Unsup
 from tahoe.protocol.evolution import unlike_fields
 from tahoe.protocol.schema import VOID, DataType, Field, Struct
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.plans import name_parts
+from tahoe.spark.jvm.plans import Named, Value, column_of, name_parts
 from tahoe.spark.writing.store_assignment import spark_type
 
 # An error shows at most this many names.
@@ -117,7 +117,7 @@ def column_not_found(
     return error(table=table, column=column, columns=", ".join([*names, *rest]))
 
 
-def new_values(values: Mapping[tuple[str, ...], Column], schema: Struct, own: Struct, current: Callable[[str], Column]) -> list[Column]:
+def new_values(values: Mapping[tuple[str, ...], Value], schema: Struct, own: Struct, current: Callable[[str], Value]) -> list[Named]:
     """One value per column of a schema: the assigned value, or else the current one.
 
     Args:
@@ -125,12 +125,19 @@ def new_values(values: Mapping[tuple[str, ...], Column], schema: Struct, own: St
         own: the schema of existing rows, which may have fewer fields than `schema`.
         current: `current(name)`: the current value of a column.
     """
-    return [_new_value(values, (field.name,), field, own.find(field.name), current(field.name)).alias(field.name) for field in schema]
+    inside = {path[0] for path in values if len(path) > 1}
+    found = []
+    for field in schema:
+        value = values[(field.name,)] if (field.name,) in values else current(field.name)
+        if field.name in inside:
+            value = _new_value(values, (field.name,), field, own.find(field.name), column_of(value))
+        found.append(Named(field.name, value))
+    return found
 
 
-def _new_value(values: Mapping[tuple[str, ...], Column], path: tuple[str, ...], field: Field, own: Field | None, current: Column) -> Column:
+def _new_value(values: Mapping[tuple[str, ...], Value], path: tuple[str, ...], field: Field, own: Field | None, current: Column) -> Column:
     if path in values:
-        return values[path]
+        return column_of(values[path])
     if not isinstance(field.type, Struct) or not any(other[: len(path)] == path for other in values):
         return current
     known = own.type if own is not None and isinstance(own.type, Struct) else Struct(())
@@ -142,12 +149,19 @@ def _new_value(values: Mapping[tuple[str, ...], Column], path: tuple[str, ...], 
     return F.struct(*inside)
 
 
+def lacks_fields(given: DataType, wanted: DataType) -> bool:
+    """Whether the fields of a struct differ from those of its column."""
+    return isinstance(given, Struct) and isinstance(wanted, Struct) and next(unlike_fields(given, wanted), None) is not None
+
+
 def completed(value: Column, given: DataType, wanted: DataType, current: Column) -> Column:
     """A value in which the struct fields that its type lacks have the row's current values. A null struct stays null, unless the row has a
     value for one of these fields.
     """
-    if not isinstance(given, Struct) or not isinstance(wanted, Struct) or next(unlike_fields(given, wanted), None) is None:
+    if not lacks_fields(given, wanted):
         return value
+    assert isinstance(given, Struct)
+    assert isinstance(wanted, Struct)
     inside, own = [], []
     for field in wanted:
         source = given.find(field.name)

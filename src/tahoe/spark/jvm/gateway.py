@@ -64,6 +64,9 @@ def engine_of(spark: SparkSession) -> str:
     return f"Apache-Spark/{spark.version}"
 
 
+_MAPPER = "com.fasterxml.jackson.databind.ObjectMapper"
+
+
 class Gateway:
     """A session's JVM, with the conversions that the Spark ring needs.
 
@@ -136,6 +139,10 @@ class Gateway:
             result.put(key, value)
         return result
 
+    def text_map(self, values: Mapping[str, str]) -> JavaObject:
+        """A Java `HashMap` of texts, in one call as JSON, however many they are."""
+        return self.java_class(_MAPPER)().readValue(json.dumps(values), self.load_class("java.util.HashMap"))
+
     def scala_map(self, values: Mapping[str, Any]) -> JavaObject:
         """A Scala immutable `Map`."""
         return self._python_utils.toScalaMap(self.java_map(values))
@@ -169,8 +176,7 @@ class Gateway:
 
     def texts(self, java_map: JavaObject) -> dict[str, str]:
         """A Java map of strings, in one call as JSON. Iteration would take two calls for each entry, and an exception at the end."""
-        mapper = self.java_class("com.fasterxml.jackson.databind.ObjectMapper")()
-        found: dict[str, str] = json.loads(mapper.writeValueAsString(java_map))
+        found: dict[str, str] = json.loads(self.java_class(_MAPPER)().writeValueAsString(java_map))
         return found
 
     def settings(self) -> dict[str, str]:

@@ -6,10 +6,11 @@ If a decision depends on several facts about a node, they are read at once into 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.protocol.names import quoted
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, class_names
@@ -25,12 +26,6 @@ def kind_of(node: JavaObject) -> str:
 def dataset(frame: DataFrame) -> JavaObject:
     """The `Dataset` beneath a DataFrame."""
     return frame._jdf
-
-
-def selected(frame: DataFrame, names: Iterable[str]) -> DataFrame:
-    """Columns of a DataFrame by their names, in one call: PySpark takes a dozen for each."""
-    gateway = Gateway.of(frame._jdf.sparkSession())
-    return DataFrame(gateway.java_class("delta.Rows").selected(frame._jdf, "\0".join(map(quoted, names))), gateway.spark)
 
 
 def frame_of(java_dataset: JavaObject, spark: SparkSession) -> DataFrame:
@@ -137,23 +132,77 @@ class Attribute:
 
     number: int
     name: str
-    column: Column
+    gateway: Gateway = field(repr=False, compare=False)
+    plan: JavaObject = field(repr=False, compare=False)
+    position: int = field(repr=False, compare=False)
+
+    @property
+    def column(self) -> Column:
+        """The column for an expression. To select many columns, give `projected` the attributes themselves."""
+        return self.gateway.column(self.plan.output().apply(self.position))
+
+
+Value: TypeAlias = str | Attribute | Column
+"""What a column has: the values of the column of this name, of that attribute, or of an expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A value under a name."""
+
+    name: str
+    value: Value
+
+
+def column_of(value: Value) -> Column:
+    match value:
+        case str():
+            return F.col(quoted(value))
+        case Attribute():
+            return value.column
+        case _:
+            return value
+
+
+def projected(frame: DataFrame, columns: Iterable[Value | Named]) -> DataFrame:
+    """Columns of a DataFrame, in one call: PySpark takes a dozen for each. Expressions must have a name."""
+    gateway, parts, computed = Gateway.of(frame._jdf.sparkSession()), list[str](), list[JavaObject]()
+    for column in columns:
+        value = column.value if isinstance(column, Named) else column
+        parts.append(f"={column.name}" if isinstance(column, Named) else "")
+        match value:
+            case str():
+                parts.append(f".{value}")
+            case Attribute():
+                parts.append(f"#{value.number}")
+            case _:
+                parts.append("")
+                computed.append(value._jc)
+    rows = gateway.java_class("delta.Rows").projected(frame._jdf, "\0".join(parts), gateway.list(computed))
+    return DataFrame(rows, gateway.spark)
+
+
+def expressed(frame: DataFrame, columns: Iterable[str]) -> DataFrame:
+    """Columns of a DataFrame as named SQL expressions, in one call."""
+    gateway = Gateway.of(frame._jdf.sparkSession())
+    return DataFrame(gateway.java_class("delta.Rows").expressed(frame._jdf, "\0".join(columns)), gateway.spark)
 
 
 def attributes(gateway: Gateway, frame: DataFrame) -> list[Attribute]:
     """The columns of a query."""
-    output = gateway.items(analysed(frame).output().iterator())
-    return [Attribute(int(a.exprId().id()), str(a.name()), gateway.column(a)) for a in output]
+    plan = analysed(frame)
+    found = _numbered(gateway.java_class("delta.Rows").columns(plan))
+    return [Attribute(number, name, gateway, plan, position) for position, (number, name) in enumerate(found)]
 
 
 def references_above_join(gateway: Gateway, frame: DataFrame) -> set[int]:
     """The numbers of the attributes that the nodes above a query's join reference."""
-    found: set[int] = set()
-    plan = analysed(frame)
-    while kind_of(plan) != "Join":
-        found |= {int(a.exprId().id()) for a in gateway.items(plan.references().iterator())}
-        plan = plan.children().apply(0)
-    return found
+    return {number for number, _ in _numbered(gateway.java_class("delta.Rows").referencesAboveJoin(analysed(frame)))}
+
+
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
+    parts = text.split("\0")
+    return zip(map(int, parts[:-1:2]), parts[1::2], strict=True)
 
 
 # --- conditions

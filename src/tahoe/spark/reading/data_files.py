@@ -47,7 +47,7 @@ def _format(gateway: Gateway, snapshot: Snapshot, hidden: Sequence[str]) -> Java
     mode = snapshot.column_mapping_mode
     described = json.dumps({"mode": mode, "schema": snapshot.schema.to_json()})
     paths = {} if mode == "id" else _filter_paths(snapshot.schema, mode)
-    return gateway.java_class("delta.Format")(described, mode == "id", gateway.java_map(paths), metadata_schema(hidden))
+    return gateway.java_class("delta.Format")(described, mode == "id", gateway.text_map(paths), metadata_schema(hidden))
 
 
 def _filter_paths(schema: Struct, mode: str) -> dict[str, str]:

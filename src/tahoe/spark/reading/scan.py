@@ -24,6 +24,7 @@ from tahoe.protocol.predicate import TRUE, And, Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import hadoop_url
+from tahoe.spark.jvm.plans import expressed
 from tahoe.spark.jvm.table_cache import Purpose, feed_of, given_with, held_snapshot, metadata_identity, opened, scan_of, snapshot_of
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.data_files import file_format, relation_format
@@ -209,7 +210,7 @@ class Reader:
     def rows(self, scan: Scan, branch: Branch, size_bytes: int, output: Output) -> DataFrame:
         """All rows of a part of the files, with the query's output columns."""
         rows = self.dataframe(scan, branch, size_bytes, output.scanned, partitions=output.partitions, data=output.data())
-        return rows.selectExpr(*output.named)
+        return expressed(rows, output.named)
 
     def dataframe(
         self, scan: Scan, branch: Branch, size_bytes: int, columns: Sequence[str], *, partitions: Sequence[str], data: Sequence[str]

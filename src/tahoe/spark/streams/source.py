@@ -326,7 +326,7 @@ def metrics(number: str, consumed: str | None) -> JavaObject:
     source = _sources[number]
     files, size = source.stream.outstanding(source.offset(consumed))
     found = {"numFilesOutstanding": files, "numBytesOutstanding": size, "latestVersion": source.stream.commits.newest}
-    return source.gateway.java_map({name: str(value) for name, value in found.items()})
+    return source.gateway.text_map({name: str(value) for name, value in found.items()})
 
 
 def stopped(number: str) -> None:

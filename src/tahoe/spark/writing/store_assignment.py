@@ -31,7 +31,7 @@ from tahoe.protocol.names import quoted
 from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Primitive, Struct, as_nullable
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.plans import java_column
+from tahoe.spark.jvm.plans import Value, java_column, projected
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.sql.predicates import columns_named
@@ -158,11 +158,12 @@ def _assigned(
 ) -> DataFrame:
     assigner = _Assigner(refusals, policy, Gateway(frame.sparkSession))
 
-    def at(name: str) -> Column:
-        return F.col(quoted(name))
+    def value(column: Field) -> Value:
+        source = given.find(column.name)
+        stays = source is not None and conforms(source, column) and declared_text(column) is None
+        return column.name if stays or column.name not in names else assigner.field(lambda name: F.col(quoted(name)), given, column, ())
 
-    columns = [assigner.field(at, given, column, ()) if column.name in names else at(column.name) for column in wanted]
-    return frame.select(*columns, *map(at, keep))
+    return projected(frame, [*map(value, wanted), *keep])
 
 
 class _Assigner:

@@ -91,6 +91,12 @@ class Facts:
         return pa.repeat(pa.scalar(True), self.scan.kept_files) if mask is None else mask
 
 
+def partitions_of(scan: Scan) -> pa.Table:
+    """The combinations of partition values of the files, each once, in the order in which the log has them first."""
+    names = scan.snapshot.partition_columns
+    return pa.table(scan.partition.flatten(), names).group_by(names, use_threads=False).aggregate([])
+
+
 def certainly(mask: pa.Array) -> pa.Array:
     return pc.fill_null(mask, False)
 

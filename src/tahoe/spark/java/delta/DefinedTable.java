@@ -1,5 +1,6 @@
 package delta;
 
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Map;
@@ -78,25 +79,34 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
     ArrayList found = new ArrayList();
     for (Iterator it = files().listFiles(nothing(), nothing()).iterator(); it.hasNext(); ) {
       InternalRow partition = ((PartitionDirectory) it.next()).values();
-      boolean matches = true;
-      for (int i = 0; i < names.length; i++) {
-        DataType type = schema.apply(names[i]).dataType();
-        Object wanted = values.get(i, type);
-        Object given = partition.get(schema.fieldIndex(names[i]), type);
-        matches &= wanted == null ? given == null : wanted.equals(given);
-      }
-      if (matches) found.add(partition);
+      if (matches(schema, partition, names, values)) found.add(partition);
     }
     return (InternalRow[]) found.toArray(new InternalRow[0]);
   }
 
-  /** The same partitions as external rows, for SHOW PARTITIONS in {@code table_commands}. */
-  public scala.collection.immutable.Seq partitions(String[] names, InternalRow values) {
-    Function1 converter = CatalystTypeConverters.createToScalaConverter(partitionSchema());
-    InternalRow[] found = listPartitionIdentifiers(names, values);
-    ArrayList rows = new ArrayList();
-    for (int i = 0; i < found.length; i++) rows.add(converter.apply(found[i]));
+  /** Those partitions of a message of {@code facts.partitions_of} as external rows, for SHOW PARTITIONS in {@code table_commands}. */
+  public scala.collection.immutable.Seq partitions(final String[] names, final InternalRow values, Object message) throws IOException {
+    final StructType schema = partitionSchema();
+    final Function1 converter = CatalystTypeConverters.createToScalaConverter(schema);
+    final ArrayList rows = new ArrayList();
+    Answered.each(message, new Answered.Each() {
+      public void row(InternalRow partition) {
+        if (matches(schema, partition, names, values)) rows.add(converter.apply(partition));
+      }
+    });
     return CollectionConverters.asScala(rows).toSeq();
+  }
+
+  private static boolean matches(StructType schema, InternalRow partition, String[] names, InternalRow values) {
+    boolean matches = true;
+    for (int i = 0; i < names.length; i++) {
+      DataType type = schema.apply(names[i]).dataType();
+      Object wanted = values.get(i, type);
+      int position = schema.fieldIndex(names[i]);
+      Object given = partition.isNullAt(position) ? null : partition.get(position, type);
+      matches &= wanted == null ? given == null : wanted.equals(given);
+    }
+    return matches;
   }
 
   private Files files() {

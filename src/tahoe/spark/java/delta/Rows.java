@@ -2,13 +2,19 @@ package delta;
 
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset$;
@@ -16,14 +22,14 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Function1;
+import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Builds DataFrames from many SQL expressions in one call, for {@code reading.scan}, {@code reading.deletion_vectors} and
- * {@code plans.selected}. It is Java because a call through py4j for each expression takes longer than Spark's work on it.
+ * Builds DataFrames from many columns in one call, for {@code reading.scan}, {@code reading.deletion_vectors} and {@code plans}. It is Java because a call through py4j for each column takes longer than Spark's work on it.
  */
 public class Rows {
   private Rows() { }
@@ -44,8 +50,64 @@ public class Rows {
   }
 
   /** Columns of rows. {@code columns} are SQL expressions, separated by NUL. */
-  public static Dataset selected(Dataset rows, String columns) throws ParseException {
+  public static Dataset expressed(Dataset rows, String columns) throws ParseException {
     return of(((org.apache.spark.sql.classic.Dataset) rows).sparkSession(), columns, plan(rows));
+  }
+
+  /**
+   * Columns of rows.
+   *
+   * @param columns for each column, {@code =} with a new name, or nothing to keep the name; and where it comes from: {@code .} with a name,
+   *     {@code #} with an expression id, or nothing for the next one of {@code computed}; all separated by NUL
+   */
+  public static Dataset projected(Dataset rows, String columns, List computed) {
+    SparkSession session = ((org.apache.spark.sql.classic.Dataset) rows).sparkSession();
+    HashMap attributes = new HashMap();
+    for (Iterator it = plan(rows).output().iterator(); it.hasNext(); ) {
+      Attribute attribute = (Attribute) it.next();
+      attributes.putIfAbsent(String.valueOf(attribute.exprId().id()), attribute);
+    }
+    java.util.Iterator next = computed.iterator();
+    String[] parts = columns.split("\u0000", -1);
+    ArrayList found = new ArrayList();
+    for (int i = 0; i + 1 < parts.length; i += 2) {
+      Expression value = source(parts[i + 1], attributes, session, next);
+      found.add(parts[i].isEmpty() ? value : named(value, parts[i].substring(1)));
+    }
+    return Dataset$.MODULE$.ofRows(session, new Project(CollectionConverters.asScala(found).toSeq(), plan(rows)));
+  }
+
+  private static Expression source(String text, HashMap attributes, SparkSession session, java.util.Iterator computed) {
+    if (text.isEmpty()) return session.expression((Column) computed.next());
+    String key = text.substring(1);
+    if (text.charAt(0) == '.') return new UnresolvedAttribute(CollectionConverters.asScala(Collections.singletonList(key)).toSeq());
+    Expression found = (Expression) attributes.get(key);
+    if (found == null) throw new IllegalArgumentException("The rows have no column with the id " + key);
+    return found;
+  }
+
+  private static Alias named(Expression value, String name) {
+    Seq none = CollectionConverters.asScala(new ArrayList()).toSeq();
+    return new Alias(value, name, NamedExpression$.MODULE$.newExprId(), none, Option.empty(), none);
+  }
+
+  /** The columns of a plan: expression id and name of each, all separated by NUL. */
+  public static String columns(LogicalPlan plan) { return text(plan.output().iterator()); }
+
+  /** The columns that the nodes above a join reference, as by {@code columns}. */
+  public static String referencesAboveJoin(LogicalPlan plan) {
+    StringBuilder found = new StringBuilder();
+    for (; !(plan instanceof Join); plan = (LogicalPlan) plan.children().apply(0)) found.append(text(plan.references().iterator()));
+    return found.toString();
+  }
+
+  private static String text(Iterator attributes) {
+    StringBuilder found = new StringBuilder();
+    while (attributes.hasNext()) {
+      Attribute attribute = (Attribute) attributes.next();
+      found.append(attribute.exprId().id()).append('\u0000').append(attribute.name()).append('\u0000');
+    }
+    return found.toString();
   }
 
   /** The attributes of a plan with the names, types and metadata of a schema. */
