@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import glob
 import os
+import platform
+import re
 from collections.abc import Mapping
 
 # The builds of Comet, by the version of Spark that they are for.
@@ -21,6 +23,12 @@ NATIVE_VARIABLE = "TAHOE_NATIVE_PROGRAM"
 # A limit, of which nothing is taken in advance. Each executor has it beside its heap.
 OFF_HEAP_BYTES = "4g"
 
+# With less, aggregations and sorts of a few columns fail for want of memory.
+OFF_HEAP_BYTES_MIN = 256 << 20
+
+# Of the libraries in the JAR.
+_PLATFORMS = {("Linux", machine) for machine in ("x86_64", "amd64", "aarch64", "arm64")}
+
 _JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 _CLASS_PATHS = ("spark.jars", "spark.driver.extraClassPath", "spark.executor.extraClassPath")
 
@@ -28,8 +36,12 @@ _PLUGIN = "org.apache.spark.CometPlugin"
 _EXPLAIN = "org.apache.comet.ExtendedExplainInfo"
 _SHUFFLE = "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager"
 
-# Settings of a session with which the rows of files that Spark itself must read, and rows of the driver, reach native operators above.
-CONVERSIONS = {"spark.comet.convert.parquet.enabled": "true", "spark.comet.exec.localTableScan.enabled": "true"}
+FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
+"""Spark's setting with which readers find the columns of files by field ids, where a schema has them."""
+
+# Settings of a session with which the rows of files that Spark itself must read, and rows of the driver, reach native operators above; and
+# with which files are read by field ids.
+SESSION_SETTINGS = {"spark.comet.convert.parquet.enabled": "true", "spark.comet.exec.localTableScan.enabled": "true", FIELD_IDS: "true"}
 
 _DEFAULTS = {
     "spark.shuffle.manager": _SHUFFLE,
@@ -37,33 +49,88 @@ _DEFAULTS = {
     "spark.memory.offHeap.size": OFF_HEAP_BYTES,
     "spark.comet.enabled": "true",
     "spark.comet.exec.enabled": "true",
-    **CONVERSIONS,
+    **SESSION_SETTINGS,
 }
 
 
-def obstacle(version: str, jar: str | None = None) -> str | None:
-    """Why plans of a version of Spark cannot run natively, as a sentence; None if nothing is known."""
+def obstacle(version: str, jar: str | None = None, settings: Mapping[str, str] | None = None, jars: str = "") -> str | None:
+    """Why plans of a version of Spark cannot run natively, as a sentence; None if nothing is known.
+
+    Args:
+        jar: the path of Comet's JAR; see `native_settings`.
+        settings: of the session.
+        jars: Spark's folder of JARs.
+    """
     jar = jar or os.environ.get(JAR_VARIABLE)
-    if _line(version) not in BUILDS:
-        return (
-            f"Comet has no build for Spark {version}, so plans run in Spark's own engine. To run them natively, install a PySpark that "
-            f"it has one for: pip install 'pyspark=={next(iter(BUILDS))}.*'"
-        )
-    if jar and not os.path.isfile(os.path.expanduser(jar)):
-        return (
-            f"Comet's JAR is not at {jar}, so plans run in Spark's own engine. Correct the path, or leave it out: then the JAR comes from "
-            f"Maven as {BUILDS[_line(version)]}."
-        )
+    settings = settings or {}
+    return _no_build(version) or _no_platform() or _no_jar(version, jar) or _other_jar(version, settings, jar, jars) or _no_memory(settings)
+
+
+def _no_build(version: str) -> str | None:
+    if _line(version) in BUILDS:
+        return None
+    return (
+        f"Comet has no build for Spark {version}, so plans run in Spark's own engine. To run them natively, install a PySpark that "
+        f"it has one for: pip install 'pyspark=={next(iter(BUILDS))}.*'"
+    )
+
+
+def _no_platform() -> str | None:
+    kind = platform.system(), platform.machine().lower()
+    if kind in _PLATFORMS:
+        return None
+    return (
+        f"Comet has no library for {' on '.join(kind)}, so plans run in Spark's own engine. It has libraries for Linux on x86-64 and ARM64."
+    )
+
+
+def _no_jar(version: str, jar: str | None) -> str | None:
+    if not jar or os.path.isfile(os.path.expanduser(jar)):
+        return None
+    return (
+        f"Comet's JAR is not at {jar}, so plans run in Spark's own engine. Correct the path, or leave it out: then the JAR comes from "
+        f"Maven as {BUILDS[_line(version)]}."
+    )
+
+
+def _other_jar(version: str, settings: Mapping[str, str], jar: str | None, jars: str) -> str | None:
+    """A JAR of Comet that says by its name that it is for another Spark."""
+    places = [jar or "", *(settings.get(name, "") for name in _JARS), *(glob.glob(os.path.join(jars, "comet-spark-*.jar")) if jars else ())]
+    for found in re.finditer(r"comet-spark-spark(\d+\.\d+)_", " ".join(places)):
+        if found[1] != _line(version):
+            return (
+                f"A JAR of Comet is for Spark {found[1]}, and this is Spark {version}, so plans run in Spark's own engine. Put "
+                f"{BUILDS[_line(version)]} in its place."
+            )
     return None
+
+
+def _no_memory(settings: Mapping[str, str]) -> str | None:
+    is_off = settings.get("spark.memory.offHeap.enabled", "true").lower() == "false"
+    size = _bytes(settings.get("spark.memory.offHeap.size", OFF_HEAP_BYTES))
+    if not is_off and (size is None or size >= OFF_HEAP_BYTES_MIN):
+        return None
+    found = "spark.memory.offHeap.enabled is false" if is_off else f"spark.memory.offHeap.size is {settings['spark.memory.offHeap.size']}"
+    return (
+        f"Comet works in memory outside of Java's heap, and {found}, so plans run in Spark's own engine. Set "
+        f"spark.memory.offHeap.enabled to true and spark.memory.offHeap.size to {OFF_HEAP_BYTES_MIN >> 20}m or more, such as "
+        f"{OFF_HEAP_BYTES}."
+    )
+
+
+def _bytes(text: str) -> int | None:
+    """A size in Spark's notation in bytes; None if it is none, which is Spark's error."""
+    found = re.fullmatch(r"(\d+)([kmgtp]?)b?", text.strip().lower())
+    return int(found[1]) << 10 * " kmgtp".index(found[2] or " ") if found else None
 
 
 def native_settings(settings: Mapping[str, str], version: str, jars: str, jar: str | None = None) -> dict[str, str]:
     """The settings that are to be added or changed, so that a session with `settings` runs plans natively.
 
-    What is set already stays; values are added to lists. Memory below Spark's own minimum is Spark's error.
+    What is set already stays; values are added to lists.
 
     Args:
-        version: of Spark; `obstacle` returns None for it.
+        version: of Spark; `obstacle` returns None for it and the settings.
         jars: Spark's folder of JARs. If it has Comet's JAR, no other is needed.
         jar: the path of Comet's JAR; None for the one of `JAR_VARIABLE`, else the one on Maven.
     """

@@ -61,6 +61,48 @@ def test_what_is_missing_is_one_sentence_and_a_remedy(tmp_path: Path) -> None:
     assert obstacle(VERSION, str(tmp_path / "comet.jar")) is None
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"spark.memory.offHeap.enabled": "false", "spark.memory.offHeap.size": "4g"},
+        *({"spark.memory.offHeap.size": size} for size in ("0", "100m", "255MB", "1048576", "200000k")),
+    ],
+    ids=str,
+)
+def test_memory_that_is_missing_or_too_small_is_said_before_any_work(settings: dict[str, str]) -> None:
+    """Otherwise the first query that aggregates or sorts fails, and does not say which setting to change."""
+    reason = obstacle(VERSION, None, settings) or ""
+    assert next(iter(settings.values())) in reason
+    assert "256m or more" in reason
+
+
+@pytest.mark.parametrize("size", ["256m", "1g", "268435456", "1tb", "a lot"])
+def test_memory_that_is_enough_or_for_spark_to_refuse(size: str) -> None:
+    assert obstacle(VERSION, None, {"spark.memory.offHeap.size": size}) is None
+
+
+def test_a_jar_for_another_spark_is_refused_wherever_it_is(tmp_path: Path) -> None:
+    other = "comet-spark-spark4.0_2.13-1.2.0.jar"
+    (tmp_path / other).touch()
+    (tmp_path / "jars").mkdir()
+    for reason in (
+        obstacle(VERSION, str(tmp_path / other)),
+        obstacle(VERSION, None, {}, str(tmp_path)),
+        obstacle(VERSION, None, {"spark.jars": f"/a.jar,/x/{other}"}),
+        obstacle(VERSION, None, {"spark.jars.packages": "org.apache.datafusion:comet-spark-spark3.5_2.13:1.2.0"}),
+    ):
+        assert "is for Spark" in (reason or "")
+        assert f"this is Spark {VERSION}" in (reason or "")
+    assert obstacle(VERSION, None, {"spark.jars.packages": BUILDS["4.1"]}, str(tmp_path / "jars")) is None
+
+
+@pytest.mark.parametrize("machine", [("Windows", "AMD64"), ("Linux", "ppc64le")])
+def test_a_platform_without_comets_library(machine: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: machine[0])
+    monkeypatch.setattr("platform.machine", lambda: machine[1])
+    assert f"no library for {machine[0]} on {machine[1].lower()}" in (obstacle(VERSION) or "")
+
+
 def test_spark_submit_gets_the_settings_as_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It starts the JVM itself, before any Python of the program runs."""
     (tmp_path / "bin").mkdir()

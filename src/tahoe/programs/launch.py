@@ -147,7 +147,7 @@ def _native_arguments(home: str, settings: Mapping[str, str]) -> list[str]:
     jars = os.path.join(home, "jars")
     (core, *_) = glob.glob(os.path.join(jars, "spark-core_*.jar")) or ["spark-core_unknown-0.jar"]
     version = os.path.basename(core).removesuffix(".jar").rpartition("-")[2]
-    reason = obstacle(version)
+    reason = obstacle(version, None, settings, jars)
     if reason is not None:
         print(f"warning: {reason}", file=sys.stderr)
         return []

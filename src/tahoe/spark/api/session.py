@@ -201,15 +201,19 @@ def settings_of_native(settings: Mapping[str, Any], native: bool | str = True) -
     Args:
         native: see `configure`.
     """
-    reason = obstacle(pyspark.__version__, _jar(native))
+    named = {name: str(value) for name, value in settings.items()}
+    jars = os.path.join(_find_spark_home(), "jars")
+    reason = obstacle(pyspark.__version__, _jar(native), named, jars)
     if reason is not None:
         warnings.warn(reason, stacklevel=3)
         return {}
-    named = {name: str(value) for name, value in settings.items()}
-    return native_settings(named, pyspark.__version__, os.path.join(_find_spark_home(), "jars"), _jar(native))
+    return native_settings(named, pyspark.__version__, jars, _jar(native))
 
 
 def warn_if_not_native(spark: SparkSession, native: bool | str = True) -> None:
     """Warn if Comet was wanted, nothing was known to stand against it, and it does not run."""
-    if obstacle(pyspark.__version__, _jar(native)) is None and not is_connect(spark) and not runs_natively(Gateway(spark)):
+    if is_connect(spark) or runs_natively(Gateway(spark)):
+        return
+    settings = dict(spark.sparkContext.getConf().getAll())
+    if obstacle(pyspark.__version__, _jar(native), settings, os.path.join(_find_spark_home(), "jars")) is None:
         warnings.warn(NOT_NATIVE, stacklevel=3)
