@@ -1,18 +1,23 @@
 """How fast are Delta tables in a session with Comet, beside Spark's own engine and beside Comet on Parquet files?
 
-Two sessions of the same Spark take turns, each in its own process: one with Comet, one without.
+Two sessions of the same Spark take turns, each in its own process: one with Comet, one without. `PARTS="shapes tpch"` selects some parts;
+TPC-DS (`PARTS=tpcds`) takes hours and runs only if it is selected. `QUERIES="q3 q14a"` selects queries of TPC-DS.
 """
 
 from __future__ import annotations
 
 import glob
+import os
 import shutil
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks import tpcds_data
 from benchmarks.beside_reference import Side, compared, turns
 from benchmarks.measure import CACHE, FOLDER, Comparison, lineitem, link_data_files, report, tpch
+from benchmarks.tpcds import LOADED
 from benchmarks.tpch_queries import QUERIES, TABLES
 
 SPARK = "stock Spark on Parquet"
@@ -42,7 +47,7 @@ def run() -> list[Comparison]:
     with _sessions() as (native, spark):
         native.ask("spark.read.parquet(source).write.format('delta').save(path)", source=lineitem(), path=str(folder / "lineitem"))
         link_data_files(folder / "lineitem", folder / "parquet")
-        found = [*_shapes(native, spark, folder), *_vectors(native, folder), _tpch(native, spark, folder), *_changes(native, folder)]
+        found = [comparison for part in PARTS for comparison in _PARTS[part](native, spark, folder)]
     shutil.rmtree(folder, ignore_errors=True)
     return found
 
@@ -67,7 +72,7 @@ def _shapes(native: Side, spark: Side, folder: Path) -> Iterator[Comparison]:
         yield compared(name, _in_turns(native, query.format(table), query.format(files)), 1.05, COMET)
 
 
-def _vectors(native: Side, folder: Path) -> Iterator[Comparison]:
+def _vectors(native: Side, _: Side, folder: Path) -> Iterator[Comparison]:
     """A hundred files, of which ten have a vector; one row in a hundred of the table is deleted."""
     plain, marked = folder / "hundred", folder / "vectors"
     native.ask(f"spark.read.parquet(source).repartitionByRange(100, 'l_orderkey').write.format('delta').save('{plain}')", source=lineitem())
@@ -83,36 +88,67 @@ def _vectors(native: Side, folder: Path) -> Iterator[Comparison]:
         )
 
 
-def _tpch(native: Side, spark: Side, folder: Path) -> Comparison:
+def _tpch(native: Side, spark: Side, folder: Path) -> Iterator[Comparison]:
     source = tpch(*TABLES)
     for table in TABLES:
         native.ask(f"spark.read.parquet('{source / table}').write.format('delta').save('{folder / 'tpch' / table}')")
         native.ask(f"spark.read.format('delta').load('{folder / 'tpch' / table}').createOrReplaceTempView('{table}')")
         spark.ask(f"spark.read.parquet('{source / table}').createOrReplaceTempView('{table}')")
-    totals = [[], []]
-    for query in QUERIES.values():
-        for total, times in zip(totals, turns((native, spark), lambda side, q=query: _rows(side, q)), strict=True):
-            total.append(times)
-    summed = [[sum(times) for times in zip(*total, strict=True)] for total in totals]
-    return compared("TPC-H, all 22 queries", summed, 0.5, SPARK)
+    yield from _together(native, spark, "TPC-H", QUERIES, 0.5)
 
 
-def _changes(native: Side, folder: Path) -> Iterator[Comparison]:
+def _tpcds(native: Side, spark: Side, _: Path) -> Iterator[Comparison]:
+    made = tpcds_data.make(lambda source, schema, by, path: native.ask(LOADED, source=source, schema=schema, by=by, path=path))
+    for side, kind in ((native, "delta"), (spark, "parquet")):
+        for table in tpcds_data.schemas():
+            side.ask(f"spark.read.format('{kind}').load('{made / kind / table}').createOrReplaceTempView('{table}')")
+    yield from _together(native, spark, "TPC-DS", tpcds_data.only(os.environ.get("QUERIES", "")), 0.65)
+
+
+def _together(native: Side, spark: Side, name: str, queries: Mapping[str | int, str], goal: float) -> Iterator[Comparison]:
+    """Queries on views that both sides have: their times in each round together, then each one's."""
+    found = []
+    for number, query in queries.items():
+        answers: dict[str, list[list[str]]] = {}
+        times = turns((native, spark), lambda side, q=query, a=answers: _answered(side, q, a))
+        if answers["native"] != answers["spark"]:
+            print(f"{name} {number}: the sides have other rows: {answers['native'][:3]} and {answers['spark'][:3]}")
+        print(name, number, *(f"{statistics.median(each):.2f}" for each in times), flush=True)
+        found.append(compared(f"{name} {number}", times, None, SPARK))
+    summed = [[sum(times) for times in zip(*(getattr(each, side) for each in found), strict=True)] for side in ("ours", "theirs")]
+    yield compared(f"{name}, all {len(found)} queries", summed, goal, SPARK)
+    yield from found
+
+
+def _answered(side: Side, query: str, answers: dict[str, list[list[str]]]) -> float:
+    seconds = _rows(side, query)
+    answers[side.name] = sorted(side.rows)
+    return seconds
+
+
+FILES = 1000
+
+
+def _changes(native: Side, _: Side, folder: Path) -> Iterator[Comparison]:
     """Commands, with Comet and with it switched off in the same session."""
-    path = folder / "changed"
+    path, small = folder / "changed", folder / "small"
+    native.ask(f"spark.read.parquet(source).repartition({FILES}).write.format('delta').save('{small}')", source=lineitem())
     merge = (
         "spark.sql('merge into delta.`{0}` t using (select * from delta.`{0}` where l_orderkey % 100 = 1) s on t.l_orderkey = s.l_orderkey "
         "and t.l_linenumber = s.l_linenumber when matched then update set l_quantity = s.l_quantity + 1').collect()"
     )
-    for name, code in {
-        "MERGE of 1 %": merge.format(path),
-        "ZORDER": f"spark.sql('optimize delta.`{path}` zorder by (l_partkey, l_shipdate)').collect()",
-    }.items():
+    for name, table, code in (
+        ("MERGE of 1 %", folder / "lineitem", merge.format(path)),
+        ("UPDATE of 1 %", folder / "lineitem", f"spark.sql('update delta.`{path}` set l_tax = 0 where l_orderkey % 100 = 1').collect()"),
+        ("DELETE of 1 %", folder / "lineitem", f"spark.sql('delete from delta.`{path}` where l_orderkey % 100 = 1').collect()"),
+        (f"OPTIMIZE of {FILES} files", small, f"spark.sql('optimize delta.`{path}`').collect()"),
+        ("ZORDER", folder / "lineitem", f"spark.sql('optimize delta.`{path}` zorder by (l_partkey, l_shipdate)').collect()"),
+    ):
         times: dict[bool, list[float]] = {True: [], False: []}
         for number in range(4):
             for is_on in (True, False) if number % 2 else (False, True):
                 shutil.rmtree(path, ignore_errors=True)
-                shutil.copytree(folder / "lineitem", path)
+                shutil.copytree(table, path)
                 native.ask("spark.conf.set('spark.comet.enabled', on)", on=str(is_on).lower())
                 seconds = native.ask(code)
                 if number:
@@ -134,6 +170,10 @@ def _in_turns(side: Side, ours: str, theirs: str) -> list[list[float]]:
             if number:
                 times[place].append(seconds)
     return times
+
+
+_PARTS = {"shapes": _shapes, "vectors": _vectors, "tpch": _tpch, "tpcds": _tpcds, "changes": _changes}
+PARTS = os.environ.get("PARTS", "shapes vectors tpch changes").split()
 
 
 if __name__ == "__main__":
