@@ -6,8 +6,9 @@ from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 
-from tahoe.native_settings import CONVERSIONS
+from tahoe.native_settings import SESSION_SETTINGS
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.table_cache import Recent
 
 # Comet's class that says for the settings of a session whether it is on, and whether its library could be loaded.
 EXTENSIONS = "org.apache.comet.CometSparkSessionExtensions"
@@ -15,8 +16,20 @@ EXTENSIONS = "org.apache.comet.CometSparkSessionExtensions"
 # Comet accepts no subclass of it, because it calls no method of a format.
 _FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 
+# More than any file has.
+_ALL_BYTES = 1 << 50
+
+# Opening a file costs as much as a partition may have, so that a second one does not fit.
+_WHOLE_FILES = {"spark.sql.files.maxPartitionBytes": str(_ALL_BYTES), "spark.sql.files.openCostInBytes": str(_ALL_BYTES)}
+_PARTITIONS_MAX = "spark.sql.files.maxPartitionNum"
+
+# How many sessions, with different settings, are kept for the next query.
+_KEPT_MAX = 4
+
 # Plugins and the class path of a context do not change.
 _has_comet: WeakKeyDictionary[SparkContext, bool] = WeakKeyDictionary()
+
+_whole_files: Recent[tuple[str, str, frozenset[tuple[str, str]]], JavaObject] = Recent(_KEPT_MAX)
 
 
 def runs_natively(gateway: Gateway) -> bool:
@@ -35,12 +48,25 @@ def native_format(gateway: Gateway) -> JavaObject:
     return gateway.java_class(_FORMAT)()
 
 
+def session_of_whole_files(gateway: Gateway) -> JavaObject:
+    """A copy of the session, for relations of which each file is one partition, whatever its size."""
+    key = gateway.spark.sparkContext.applicationId, gateway.session.sessionUUID(), frozenset(gateway.settings().items())
+    known = _whole_files.get(key)
+    if known is not None:
+        return known
+    copy = gateway.session.cloneSession()
+    for name, value in _WHOLE_FILES.items():
+        copy.conf().set(name, value)
+    copy.conf().unset(_PARTITIONS_MAX)
+    return _whole_files.put(key, copy)
+
+
 def prefer_native(gateway: Gateway) -> None:
     """Let rows that Spark itself must read reach native operators, in this session and in new ones, if no setting says otherwise."""
     if not runs_natively(gateway):
         return
     shared = gateway.session.sharedState().conf()
-    for name, value in CONVERSIONS.items():
+    for name, value in SESSION_SETTINGS.items():
         if gateway.spark.conf.get(name, None) is None:
             gateway.spark.conf.set(name, value)
             shared.set(name, value)

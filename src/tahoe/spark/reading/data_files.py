@@ -6,12 +6,16 @@ Protocol: "Column Mapping", "Void Type", "Consistency Between Table Metadata and
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from tahoe.native_settings import FIELD_IDS
 from tahoe.protocol.column_mapping import column_id, physical_name
+from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import BOOLEAN, VOID, Array, DataType, Field, Map, Struct, parse_schema, types_in, walk_fields
+from tahoe.spark.jvm.flags import is_true
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.native_engine import native_format
 from tahoe.spark.reading.metadata_columns import hidden_fields, metadata_schema
@@ -22,13 +26,13 @@ def file_format(gateway: Gateway, snapshot: Snapshot, *, is_native: bool = False
     """The file format of a scan; None for our own, if columns have the same names and types in the files as in the table.
 
     Args:
-        is_native: whether a native engine reads the files, if it can.
+        is_native: whether a native engine reads the files, if it can: those of `mapped_columns`, if columns have other names or types.
         fallback: why it does not, for EXPLAIN; empty in a session without one.
     """
-    if not is_plain(snapshot):
-        return _format(gateway, snapshot, ())
     if is_native:
         return native_format(gateway)
+    if not is_plain(snapshot):
+        return _format(gateway, snapshot, (), fallback)
     return gateway.java_class("delta.Parquet")(fallback) if fallback else None
 
 
@@ -40,14 +44,14 @@ def is_plain(snapshot: Snapshot) -> bool:
 def relation_format(gateway: Gateway, snapshot: Snapshot, *, positioned: bool = False) -> JavaObject | None:
     """The file format with which a query is analysed; it declares the fields of `_metadata`. Only our plans can read our own fields."""
     hidden = hidden_fields(snapshot.row_tracking, positioned=positioned)
-    return _format(gateway, snapshot, hidden) if hidden else file_format(gateway, snapshot)
+    return _format(gateway, snapshot, hidden, "") if hidden else file_format(gateway, snapshot)
 
 
-def _format(gateway: Gateway, snapshot: Snapshot, hidden: Sequence[str]) -> JavaObject:
+def _format(gateway: Gateway, snapshot: Snapshot, hidden: Sequence[str], fallback: str) -> JavaObject:
     mode = snapshot.column_mapping_mode
     described = json.dumps({"mode": mode, "schema": snapshot.schema.to_json()})
     paths = {} if mode == "id" else _filter_paths(snapshot.schema, mode)
-    return gateway.java_class("delta.Format")(described, mode == "id", gateway.text_map(paths), metadata_schema(hidden))
+    return gateway.java_class("delta.Format")(described, mode == "id", gateway.text_map(paths), metadata_schema(hidden), fallback)
 
 
 def _filter_paths(schema: Struct, mode: str) -> dict[str, str]:
@@ -62,6 +66,69 @@ def _filter_paths(schema: Struct, mode: str) -> dict[str, str]:
             names = [f.name if mode == "none" else physical_name(f) for f in fields]
             found["\0".join(path)] = "\0".join(names)
     return found
+
+
+# --- for a native engine, which asks nobody for names
+
+
+@dataclass(frozen=True, slots=True)
+class MappedColumns:
+    """Columns of data files, as a scan of its own reads them.
+
+    Attributes:
+        schema: their names in the scan, types and, in mode `id`, field ids, as a schema's JSON.
+        names: the table's names, in the same order.
+    """
+
+    schema: str
+    names: tuple[str, ...]
+
+    @property
+    def renamed(self) -> tuple[tuple[str, str], ...]:
+        """The columns with another name in the scan than in the table: pairs of these."""
+        return tuple((name, own) for name, own in self._pairs if name != own)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns by the table's names, as SQL over the scan."""
+        return [f"{quoted(name)} as {quoted(own)}" for name, own in self._pairs]
+
+    @property
+    def _pairs(self) -> list[tuple[str, str]]:
+        return [(field["name"], own) for field, own in zip(json.loads(self.schema)["fields"], self.names, strict=True)]
+
+
+def mapped_columns(gateway: Gateway, snapshot: Snapshot, partitions: str, required: str, names: Container[str]) -> MappedColumns | str:
+    """The columns of data files that a query uses, or why a native engine cannot read them.
+
+    Precondition: columns have other names or types in the files than in the table.
+
+    Args:
+        partitions: the partition columns, as a schema's JSON. They are not in the files and keep their names.
+        required: a part of the table's schema, as JSON.
+        names: the columns that the query uses.
+    """
+    mode = snapshot.column_mapping_mode
+    if mode == "id" and not is_true(gateway.spark.conf.get(FIELD_IDS, None)):
+        return f"columns have field ids in the files, and {FIELD_IDS} is off"
+    parted = {field["name"].lower() for field in json.loads(partitions)["fields"]}
+    used, mapped = [], []
+    for field in json.loads(required)["fields"]:
+        known = snapshot.schema.find(field["name"])
+        if known is None or field["name"] not in names or field["name"].lower() in parted:
+            continue
+        if VOID in types_in(known.type):
+            return f"column {known.name} has the type void, or a part of this type"
+        used.append(known.name)
+        mapped.append(_physical_field(field, known, "ids" if mode == "id" else mode))
+        if mode == "name" and mapped[-1]["type"] != field["type"]:
+            return f"fields inside of column {known.name} have other names in the files than in the table"
+        if mapped[-1]["name"].lower() in parted:
+            return f"column {known.name} has the name in the files that a partition column has in the table"
+    return MappedColumns(json.dumps({"type": "struct", "fields": mapped}), tuple(used))
+
+
+# --- for Spark's reader, which asks for the names in the files
 
 
 @lru_cache(maxsize=64)
@@ -86,7 +153,11 @@ _FIELD_ID = "parquet.field.id"
 
 
 def _physical_type(required: Any, known: DataType | None, mode: str) -> Any:
-    """The physical type as JSON. Parts that are not in the table's schema are generated by Spark and stay unchanged."""
+    """The physical type as JSON. Parts that are not in the table's schema are generated by Spark and stay unchanged.
+
+    Args:
+        mode: of column mapping; or `ids` for the table's names with field ids.
+    """
     match known:
         case Struct() if isinstance(required, dict):
             return {**required, "fields": [_physical_field(f, known.find(f["name"]), mode) for f in required["fields"]]}
@@ -104,8 +175,8 @@ def _physical_field(required: dict[str, Any], known: Field | None, mode: str) ->
     if known is None:
         return required
     translated = {**required, "type": _physical_type(required["type"], known.type, mode)}
-    if mode != "none":
+    if mode in ("name", "id"):
         translated["name"] = physical_name(known)
-    if mode == "id" and (number := column_id(known)) is not None:
+    if mode in ("id", "ids") and (number := column_id(known)) is not None:
         translated["metadata"] = {**required.get("metadata", {}), _FIELD_ID: number}
     return translated

@@ -54,6 +54,9 @@ BROADCAST_BYTES_MAX = 256 << 20
 # A native engine's join takes some 30 bytes for each key, in each executor.
 MARKS_MAX = 4_000_000
 
+# The optimizer compares plans with all of their rows, many times for each query. So many keys are one row.
+MARKS_OF_A_ROW = 1 << 13
+
 # The bits of a key for the row index; the others are for the number of the file.
 FILE_BITS = 36
 
@@ -93,8 +96,9 @@ def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *,
     named = output.named
     marks = _marks_of(reader, vectors) if reader.is_native else None
     if marks is not None:
-        is_marked = F.expr(f"shiftleft({FILE_NUMBER}, {FILE_BITS}) | {ROW}") == marks[KEY]
-        return rows.join(marks.hint("broadcast"), is_marked, "left_semi" if keeps else "left_anti").selectExpr(*named)
+        key = f"shiftleft({FILE_NUMBER}, {FILE_BITS}) | {ROW}"
+        found = reader.gateway.java_class("delta.Rows").byKeys(dataset(rows), key, dataset(marks), keeps, "\0".join(named))
+        return DataFrame(found, reader.gateway.spark)
     bitmaps = _bitmaps_of(reader, vectors)
     if bitmaps is None:
         is_alive = _loading_function(reader.snapshot.log, _for_workers(reader.snapshot.log, vectors))
@@ -269,7 +273,10 @@ def _marks_of(reader: Reader, vectors: Sequence[Marked]) -> DataFrame | None:
         return known
     loaded = load_all(lambda marked: load_deletion_vector(reader.snapshot.log, marked.vector, marked.url), vectors)
     keys = np.concatenate([(np.int64(number) << FILE_BITS) | rows for number, rows in enumerate(loaded)])
-    return _marks.put(key, local_rows(spark, pa.table({KEY: keys}), StructType([StructField(KEY, LongType(), False)])))
+    ends = np.append(np.arange(0, len(keys), MARKS_OF_A_ROW, dtype=np.int32), np.int32(len(keys)))
+    lists = pa.table({KEY: pa.ListArray.from_arrays(pa.array(ends), pa.array(keys))})
+    few = local_rows(spark, lists, StructType([StructField(KEY, ArrayType(LongType(), False), False)]))
+    return _marks.put(key, few.select(F.explode(KEY).alias(KEY)))
 
 
 # --- vectors that are too large to broadcast

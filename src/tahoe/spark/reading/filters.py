@@ -54,16 +54,25 @@ class _Constant:
 _Term: TypeAlias = "_Reference | _Constant | Predicate"
 
 
-def predicate_of(filters: str) -> Predicate:
-    """The conjunction of the filters in a JSON array."""
-    parts = tuple(_parse(nodes) for nodes in json.loads(filters))
+def predicate_of(filters: str, names: Mapping[str, str] | None = None) -> Predicate:
+    """The conjunction of the filters in a JSON array.
+
+    Args:
+        names: the table's names of columns that have another one in the filters.
+    """
+    parts = tuple(_parse([_renamed(node, names) for node in nodes] if names else nodes) for nodes in json.loads(filters))
     return TRUE if not parts else parts[0] if len(parts) == 1 else And(parts)
 
 
-def column_of(nodes: list[Mapping[str, Any]]) -> tuple[str, ...] | None:
-    """The column or struct field that an expression in JSON is; None for any other expression."""
-    term = _read(nodes)
+def column_of(nodes: list[Mapping[str, Any]], names: Mapping[str, str] | None = None) -> tuple[str, ...] | None:
+    """The column or struct field that an expression in JSON is; None for any other expression. `names`: see `predicate_of`."""
+    term = _read([_renamed(node, names) for node in nodes] if names else nodes)
     return term.path if isinstance(term, _Reference) else None
+
+
+def _renamed(node: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
+    """A node that refers to a column by the table's name."""
+    return {**node, "name": names[node["name"]]} if node["class"].endswith(".AttributeReference") and node["name"] in names else node
 
 
 def is_value(nodes: list[Mapping[str, Any]]) -> bool:

@@ -163,7 +163,7 @@ def _candidates(gateway: Gateway, key: Mapping[str, Any], number: int, side: Sid
         if not (passes([step_of(step) for step in told["steps"]]) and are_comparable(told["types"])):
             continue
         [column] = json.loads(told["column"]) or [None]
-        path = None if column is None else column_of(column)
+        path = None if column is None else column_of(column, dict(Selection.decode(told["selection"]).names))
         scan = None if path is None else _scan(gateway, told)
         if path is None or scan is None:
             continue

@@ -7,7 +7,7 @@ it is. Both calendars agree on what a table's statistics show to be later than t
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from tahoe.protocol.predicate import And, Column, Comparison, Literal, Or, Predicate
 from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, Struct, parse_schema, types_in
@@ -23,12 +23,15 @@ STANDARD_TIME = dt.datetime(1900, 1, 2, tzinfo=dt.UTC)
 _FIRST = {DATE: GREGORIAN, TIMESTAMP: STANDARD_TIME, TIMESTAMP_NTZ: STANDARD_TIME.replace(tzinfo=None)}
 
 
-def fallback(reader: Reader) -> str:
+def fallback(reader: Reader, names: Container[str]) -> str:
     """Why Spark's own reader must read the files of a query, for EXPLAIN; empty if a native engine reads the same rows.
 
     It does, if no row that the query may use has a date or time in which the calendars differ, as far as statistics show.
+
+    Args:
+        names: of the columns that the query uses.
     """
-    columns = list(_old_times(parse_schema(reader.data), ()))
+    columns = list(_old_times(Struct(tuple(field for field in parse_schema(reader.data) if field.name in names)), ()))
     old = tuple(column for column in columns if column is not None)
     if len(old) < len(columns):
         return "dates or times in arrays or maps may be of the hybrid calendar"

@@ -30,6 +30,7 @@ from tahoe.spark.jvm.table_cache import (
 from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading import answers, change_feed, limits
+from tahoe.spark.reading.data_files import is_plain, mapped_columns
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import Output, output_of
@@ -93,7 +94,7 @@ def plan(
     Args:
         version: the version that the query reads already, or -1.
         data: the relation's schema after column pruning, as JSON.
-        output: the relation's output columns, with `_metadata` if it is requested, as a schema's JSON.
+        output: the relation's columns that the query uses, with `_metadata` if it is requested, as a schema's JSON.
         filters: a JSON array of conditions that hold for every row that the query uses.
         limit: how many of these rows the query needs, and which, as `delta.Limit` describes it in JSON; empty for all of them.
         options: of the relation, if there is a limit.
@@ -101,7 +102,7 @@ def plan(
     Raises:
         SchemaChangedError: the newest version does not have the columns with which the query was analysed.
     """
-    reader = _reader(gateway, analysed, version, data, filters)
+    reader = _reader(gateway, analysed, version, data, output, filters)
     return _planned(_limited(reader, limit, options) if limit else reader, output)
 
 
@@ -126,7 +127,7 @@ def answer(
     Raises:
         SchemaChangedError: as for `plan`.
     """
-    reader = _reader(gateway, analysed, version, data, filters)
+    reader = _reader(gateway, analysed, version, data, output, filters)
     answered = gateway.java_class("delta.Answered")
     found = answers.answered(reader, asked) if answers.are_wanted(gateway, options) else None
     if found is None:
@@ -136,7 +137,7 @@ def answer(
     return answered(reader.snapshot.version, message_of(found.rows), *found.shape, found.label(reader.name), planned)
 
 
-def _reader(gateway: Gateway, analysed: Analysed, version: int, data: str, filters: str) -> Reader:
+def _reader(gateway: Gateway, analysed: Analysed, version: int, data: str, output: str, filters: str) -> Reader:
     """Creates the scans of the version that a query reads."""
     table = opened(gateway.spark, analysed.table)
     if analysed.within is not None:
@@ -150,8 +151,12 @@ def _reader(gateway: Gateway, analysed: Analysed, version: int, data: str, filte
     reader = Reader(gateway, analysed.table, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
     if not runs_natively(gateway):
         return reader
-    reason = fallback(reader)
-    return replace(reader, is_native=not reason, fallback=reason)
+    names = {column["name"] for column in output_of(output, None).columns}
+    mapped = None if is_plain(snapshot) else mapped_columns(gateway, snapshot, analysed.partitions, data, names)
+    if isinstance(mapped, str):
+        return replace(reader, fallback=mapped)
+    reason = fallback(reader, names)
+    return replace(reader, fallback=reason) if reason else replace(reader, is_native=True, mapped=mapped)
 
 
 def _planned(reader: Reader, output: str) -> JavaObject:
@@ -160,9 +165,9 @@ def _planned(reader: Reader, output: str) -> JavaObject:
     planned = reader.gateway.java_class("delta.Planned")
     wanted = _output(snapshot, output)
     reads_vectors = has_vectors(scan)
-    if not reads_vectors and not wanted.is_hidden:
-        label, form = label_of(reader.name, scan, "all"), reader.format_of()
-        return planned(snapshot.version, reader.identity, reader.selection("all"), scan.size_bytes, label, form, None, reader.is_native)
+    if not reads_vectors and not wanted.is_hidden and reader.mapped is None:
+        selection, label = reader.selection("all"), label_of(reader.name, scan, "all")
+        return planned(snapshot.version, reader.identity, selection, scan.size_bytes, label, reader.form, None, reader.is_native)
     if reads_vectors:
         is_marked = within is not None and holds_marked(within)
         rows = marked_rows(reader, scan, wanted) if is_marked else unmarked_rows(reader, scan, wanted)

@@ -52,7 +52,7 @@ class JoinFacts {
       Joins.Joined joined = (Joins.Joined) joins.get(i);
       Map join = new LinkedHashMap();
       join.put("type", type(joined.join));
-      join.put("deterministic", Boolean.valueOf(joined.join.deterministic()));
+      join.put("deterministic", Boolean.valueOf(isDeterministic(joined.join)));
       for (int side = 0; side < 2; side++) join.put(SIDES[side], side(joined, side));
       ArrayList keys = new ArrayList();
       for (int k = 0; k < joined.keys.size(); k++) keys.add(key((Joins.Key) joined.keys.get(k)));
@@ -103,7 +103,7 @@ class JoinFacts {
     ArrayList nodes = new ArrayList();
     nodes(joined.side(side), nodes);
     ArrayList functions = new ArrayList();
-    nodes.add(node("Project", joined.join.deterministic(), "", false, functions));  // of the keys
+    nodes.add(node("Project", isDeterministic(joined.join), "", false, functions));  // of the keys
     for (int i = 0; i < joined.keys.size(); i++) expression(((Joins.Key) joined.keys.get(i)).sides[side], functions, nodes);
     told.put("nodes", nodes);
     return told;
@@ -128,12 +128,26 @@ class JoinFacts {
     for (int i = 0; i < expressions.size(); i++) selects |= (isRead || plan instanceof Filter) && selects((Expression) expressions.get(i));
     ArrayList functions = new ArrayList();
     String source = plan instanceof LogicalRelation ? source((LogicalRelation) plan) : "";
-    nodes.add(node(isRead ? "Read" : plan.getClass().getSimpleName(), plan.deterministic(), source, selects, functions));
+    nodes.add(node(isRead ? "Read" : plan.getClass().getSimpleName(), areDeterministic(expressions), source, selects, functions));
     for (Iterator it = groups(plan).iterator(); it.hasNext(); )
       functions.add("Group " + ((Expression) it.next()).dataType().simpleString());
     for (int i = 0; i < expressions.size(); i++) expression((Expression) expressions.get(i), functions, nodes);
     if (isRead) return;
     for (Iterator it = plan.children().iterator(); it.hasNext(); ) nodes((LogicalPlan) it.next(), nodes);
+  }
+
+  /** Whether a plan has the same rows each time. Reads have, whatever their plans use: those that count rows read them in the same order. */
+  private boolean isDeterministic(LogicalPlan plan) {
+    boolean isRead = reads.containsKey(plan);
+    if (!areDeterministic(isRead ? inside(plan) : CollectionConverters.asJava(plan.expressions()))) return false;
+    if (isRead) return true;
+    for (Iterator it = plan.children().iterator(); it.hasNext(); ) if (!isDeterministic((LogicalPlan) it.next())) return false;
+    return true;
+  }
+
+  private static boolean areDeterministic(List expressions) {
+    for (int i = 0; i < expressions.size(); i++) if (!((Expression) expressions.get(i)).deterministic()) return false;
+    return true;
   }
 
   /** The conditions that the plan of a read applies itself: those of a table with deletion vectors. */
@@ -173,7 +187,7 @@ class JoinFacts {
   static Map step(LogicalPlan node, int child, Expression key) {
     Map step = new LinkedHashMap();
     step.put("name", node.getClass().getSimpleName());
-    step.put("deterministic", Boolean.valueOf(node.deterministic()));
+    step.put("deterministic", Boolean.valueOf(areDeterministic(CollectionConverters.asJava(node.expressions()))));
     step.put("join", node instanceof Join ? type((Join) node) : "");
     step.put("child", SIDES[Math.min(child, 1)]);
     Seq grouped = node instanceof Window ? ((Window) node).partitionSpec() : groups(node);

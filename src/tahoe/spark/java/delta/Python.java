@@ -28,7 +28,7 @@ public interface Python {
    * @param name the table's name in a catalog, or empty
    * @param version the version that the query already reads; -1 if there is none
    * @param data the relation's schema after pruning, as JSON
-   * @param output the relation's output columns, as a schema's JSON
+   * @param output the relation's columns that the query uses, as a schema's JSON
    * @param condition the filters on the relation, from {@link Files#json}
    * @param limit of the rows that the query needs, from {@link Limit#json}, or empty
    * @param options of the relation

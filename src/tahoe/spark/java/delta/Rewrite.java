@@ -22,6 +22,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.Option;
 import scala.collection.Iterator;
@@ -147,7 +148,7 @@ public class Rewrite extends Rule {
     checkOptions(relation.options(), files);
     Answered found = (Answered) Ask.answer(Ask.python.answer(
         session, files.key(), files.metadata(), files.partitionSchema().json(), name(leaf), Versions.seen(files),
-        CollectionConverters.asJava(relation.options()), relation.dataSchema().json(), leaf.schema().json(),
+        CollectionConverters.asJava(relation.options()), relation.dataSchema().json(), used(leaf, question.used()),
         Files.json(question.conditions()), question.json()));
     Versions.see(files, found.version());
     if (!found.answers()) return null;
@@ -166,10 +167,10 @@ public class Rewrite extends Rule {
     // Spark may have pruned the relation's nested fields, and added _metadata to its output
     Planned planned = (Planned) Ask.answer(files instanceof Changes
         ? Ask.python.changes(
-            session, files.key(), files.selection(), name(leaf), relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions))
+            session, files.key(), files.selection(), name(leaf), relation.dataSchema().json(), used(leaf, used), Files.json(conditions))
         : Ask.python.plan(
             session, files.key(), files.metadata(), files.partitionSchema().json(), name(leaf), files.within(), Versions.seen(files),
-            relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions), limit == null ? "" : limit.json(),
+            relation.dataSchema().json(), used(leaf, used), Files.json(conditions), limit == null ? "" : limit.json(),
             CollectionConverters.asJava(relation.options())));
     Versions.see(files, planned.version());
     return planned(leaf, planned, conditions, used, joins);
@@ -194,6 +195,16 @@ public class Rewrite extends Rule {
       (refers ? outside : inside).add(conditions.get(i));
     }
     return filtered(outside, joins.read(optimised(filtered(inside, rows(leaf, planned, used))), inside));
+  }
+
+  /** The schema of the columns that the query uses, as JSON; of all, if it uses none. */
+  private static String used(LogicalRelation leaf, AttributeSet used) {
+    StructType schema = new StructType();
+    for (Iterator columns = leaf.output().iterator(); columns.hasNext(); ) {
+      Attribute column = (Attribute) columns.next();
+      if (used.contains(column)) schema = schema.add(column.name(), column.dataType(), column.nullable(), column.metadata());
+    }
+    return (schema.isEmpty() ? leaf.schema() : schema).json();
   }
 
   /** The relation without unused generated columns: Spark would build the struct {@code _metadata} for each row, with all its fields. */

@@ -10,11 +10,18 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.plans.JoinType;
+import org.apache.spark.sql.catalyst.plans.LeftAnti$;
+import org.apache.spark.sql.catalyst.plans.LeftSemi$;
+import org.apache.spark.sql.catalyst.plans.logical.BROADCAST$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset$;
@@ -44,9 +51,16 @@ public class Rows {
     return Dataset$.MODULE$.ofRows((SparkSession) relation.sparkSession(), relation.leaf(true));
   }
 
-  /** The rows of a planned relation. {@code columns} are SQL expressions, separated by NUL. */
-  public static Dataset scanned(Relation relation, String columns) throws ParseException {
-    return of((SparkSession) relation.sparkSession(), columns, relation.scan());
+  /**
+   * The rows of a planned relation, for a session that need not be the relation's.
+   *
+   * @param first SQL expressions, separated by NUL, with other names or further columns for {@code columns}; they have their values for every
+   *     row that the scan reads, whatever uses them. Empty for the columns of the relation.
+   * @param columns SQL expressions, separated by NUL
+   */
+  public static Dataset scanned(SparkSession session, Relation relation, String first, String columns) throws ParseException {
+    LogicalPlan scan = relation.scan();
+    return of(session, columns, first.isEmpty() ? scan : new Project(parsed(session, first.split("\u0000")), scan));
   }
 
   /** Columns of rows. {@code columns} are SQL expressions, separated by NUL. */
@@ -138,11 +152,32 @@ public class Rows {
     return of(session, columns, new Filter(keep, plan(rows)));
   }
 
+  /**
+   * The rows whose key is among some keys, or is not. The keys are broadcast.
+   *
+   * @param key of a row, as SQL
+   * @param keys of one column
+   * @param among whether the rows with one of the keys are left, else those with none
+   * @param columns SQL expressions, separated by NUL
+   */
+  public static Dataset byKeys(Dataset rows, String key, Dataset keys, boolean among, String columns) throws ParseException {
+    SparkSession session = ((org.apache.spark.sql.classic.Dataset) rows).sparkSession();
+    LogicalPlan right = plan(keys);
+    Expression equal = new EqualTo(parsed(session, key), (Expression) right.output().head());
+    JoinHint hint = new JoinHint(Option.empty(), Option.apply(new HintInfo(Option.apply(BROADCAST$.MODULE$))));
+    JoinType type = among ? (JoinType) LeftSemi$.MODULE$ : (JoinType) LeftAnti$.MODULE$;
+    return of(session, columns, new Join(plan(rows), right, type, Option.apply(equal), hint));
+  }
+
   private static Dataset of(SparkSession session, String columns, LogicalPlan from) throws ParseException {
     String[] texts = columns.isEmpty() ? new String[0] : columns.split("\u0000");
+    return Dataset$.MODULE$.ofRows(session, new Project(parsed(session, texts), from));
+  }
+
+  private static Seq parsed(SparkSession session, String[] texts) throws ParseException {
     ArrayList expressions = new ArrayList();
     for (int i = 0; i < texts.length; i++) expressions.add(parsed(session, texts[i]));
-    return Dataset$.MODULE$.ofRows(session, new Project(CollectionConverters.asScala(expressions).toSeq(), from));
+    return CollectionConverters.asScala(expressions).toSeq();
   }
 
   private static Expression parsed(SparkSession session, String text) throws ParseException {

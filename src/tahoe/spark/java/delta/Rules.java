@@ -57,7 +57,7 @@ public class Rules {
     return false;
   }
 
-  /** Makes {@link Rewrite} the last of the session's user-provided optimizer rules. */
+  /** Makes {@link Rewrite} the last of the session's user-provided optimizer rules, and plans aggregations by {@link PartialAggregates}. */
   private static void optimise(SparkSession session) {
     ArrayList rules = new ArrayList();
     for (Iterator it = session.experimental().extraOptimizations().iterator(); it.hasNext(); ) {
@@ -66,6 +66,9 @@ public class Rules {
     }
     rules.add(new Rewrite(session));
     session.experimental().extraOptimizations_$eq(CollectionConverters.asScala(rules).toSeq());
+    Seq strategies = session.experimental().extraStrategies();
+    if (!has(strategies, PartialAggregates.class))
+      session.experimental().extraStrategies_$eq((Seq) strategies.appended(new PartialAggregates(session)));
   }
 
   /** Adds rules to a field of the analyzer by reflection: a session creates its analyzer once, and offers no other way. */
