@@ -15,7 +15,6 @@ from tahoe.native_settings import FIELD_IDS
 from tahoe.protocol.column_mapping import column_id, physical_name
 from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import BOOLEAN, VOID, Array, DataType, Field, Map, Struct, parse_schema, types_in, walk_fields
-from tahoe.spark.jvm.flags import is_true
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.native_engine import native_format
 from tahoe.spark.reading.metadata_columns import hidden_fields, metadata_schema
@@ -70,6 +69,9 @@ def _filter_paths(schema: Struct, mode: str) -> dict[str, str]:
 
 # --- for a native engine, which asks nobody for names
 
+# Spark's metadata key with the collations of a column, by its name and the paths in it.
+_COLLATIONS = "__COLLATIONS"
+
 
 @dataclass(frozen=True, slots=True)
 class MappedColumns:
@@ -109,7 +111,7 @@ def mapped_columns(gateway: Gateway, snapshot: Snapshot, partitions: str, requir
         names: the columns that the query uses.
     """
     mode = snapshot.column_mapping_mode
-    if mode == "id" and not is_true(gateway.spark.conf.get(FIELD_IDS, None)):
+    if mode == "id" and str(gateway.spark.conf.get(FIELD_IDS, "false")).lower() != "true":
         return f"columns have field ids in the files, and {FIELD_IDS} is off"
     parted = {field["name"].lower() for field in json.loads(partitions)["fields"]}
     used, mapped = [], []
@@ -119,6 +121,8 @@ def mapped_columns(gateway: Gateway, snapshot: Snapshot, partitions: str, requir
             continue
         if VOID in types_in(known.type):
             return f"column {known.name} has the type void, or a part of this type"
+        if mode == "name" and _COLLATIONS in json.dumps(field):
+            return f"column {known.name} has a collation, which a schema names by the column"
         used.append(known.name)
         mapped.append(_physical_field(field, known, "ids" if mode == "id" else mode))
         if mode == "name" and mapped[-1]["type"] != field["type"]:

@@ -118,6 +118,9 @@ public class MayHold extends Expression implements Serializable {
    */
   public Object writeReplace() { return Literal$.MODULE$.TrueLiteral(); }
 
+  /** Whatever the plan that finds the keys uses: it has the same keys each time. */
+  public boolean deterministic() { return true; }
+
   public boolean nullable() { return false; }
   public DataType dataType() { return BooleanType$.MODULE$; }
 

@@ -5,7 +5,9 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -315,6 +317,8 @@ public class Rewrite extends Rule {
       if (!isDefinedAt(node)) return otherwise.apply(node);
       LogicalPlan before = (LogicalPlan) ((PlanExpression) node).plan();
       LogicalPlan after = Rewrite.this.apply(before, inner || before instanceof Subquery);
+      // no scan takes such a filter, and a filter of rows cannot evaluate it
+      if (node instanceof DynamicPruningSubquery && after != before && !after.deterministic()) return Literal$.MODULE$.TrueLiteral();
       return after == before ? node : ((PlanExpression) node).withNewPlan(after);
     }
   }
