@@ -156,7 +156,12 @@ GROUPS: dict[str, Callable[[pa.Array], pa.Array]] = {
     "views": lambda texts: pa.concat_arrays([pa.array([text.as_py()], pa.string_view()) for text in texts]),  # Arrow casts less
     "lists": lambda texts: pa.LargeListArray.from_arrays(pa.array(range(len(texts) + 1), pa.int64()), texts),
     "structs": lambda texts: pa.StructArray.from_arrays([texts], ["t"]),
+    "maps": lambda texts: pa.MapArray.from_arrays(pa.array(range(len(texts) + 1), pa.int32()), pa.array(["k"] * len(texts)), texts),
 }
+
+
+def large_texts(count: int) -> pa.Array:
+    return pa.array([chr(97 + number % 26) * TEXT_BYTES for number in range(count)], pa.large_string())
 
 
 @pytest.mark.skipif("TAHOE_LARGE" not in os.environ, reason="needs 9 GB of memory and 6 GB of disk: make large")
@@ -165,9 +170,7 @@ GROUPS: dict[str, Callable[[pa.Array], pa.Array]] = {
 def test_more_than_two_gigabytes(kind: str, properties: dict[str, str], tmp_path: Path) -> None:
     """One array of a frame; then one file of several row groups, and one row group of another writer."""
     count = 230
-    texts = pa.array([chr(97 + number % 26) * TEXT_BYTES for number in range(count)], pa.large_string())
-    frame = pa.table({"id": pa.array(range(count), pa.int64()), "v": GROUPS[kind](texts)})
-    del texts
+    frame = pa.table({"id": pa.array(range(count), pa.int64()), "v": GROUPS[kind](large_texts(count))})
     table = tahoe.Table(tmp_path / "t")
     table.append(frame, properties=properties)
     one = tmp_path / "one"
@@ -187,6 +190,29 @@ def test_more_than_two_gigabytes(kind: str, properties: dict[str, str], tmp_path
         assert sum(batch.num_rows for batch in each.to_batches()) == count
         assert list(check(each.snapshot())) == []
         print(kind, each.url, before >> 10, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, "MB")
+
+
+@pytest.mark.skipif("TAHOE_LARGE" not in os.environ, reason="needs 9 GB of memory and 6 GB of disk: make large")
+def test_more_than_two_gigabytes_in_the_calls_that_take_or_give_all_rows(tmp_path: Path) -> None:
+    """A frame that replaces rows, the changes of all rows, a layout of all rows, copies, and a frame of pandas."""
+    count = 230
+    table = tahoe.Table(tmp_path / "t")
+    table.append(pa.table({"id": pa.array(range(count), pa.int64()), "v": large_texts(count)}), properties=FEED)
+    assert table.update({"v": "upper(v)"}).updated == count
+    feed = table.changes(start_version=0, columns=["id", "v", "_change_type"], filter="_change_type <> 'update_preimage'")
+    assert (feed.num_rows, feed.nbytes > 1 << 32) == (2 * count, True)
+    del feed
+    table.optimize(z_order_by=["id"])
+    table.clone(tmp_path / "clone")
+    table.overwrite(pa.table({"id": pa.array(range(count), pa.int64()), "v": large_texts(count)}))
+    assert table.overwrite(pa.table({"id": pa.array(range(count), pa.int64()), "v": large_texts(count)}), "id >= 0") is not None
+    assert table.count("v = upper(v)") == 0
+    for each, letter in ((table, "b"), (tahoe.Table(tmp_path / "clone"), "B")):
+        frame = each.to_pandas()
+        assert len(frame) == count
+        assert set(frame["v"].str.len()) == {TEXT_BYTES}
+        assert frame["v"][frame["id"] == 1].iloc[0][-1] == letter
+        del frame
 
 
 def test_the_batches_of_a_row_group_are_of_bounded_rows() -> None:

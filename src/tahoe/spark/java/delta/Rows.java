@@ -36,7 +36,8 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Builds DataFrames from many columns in one call, for {@code reading.scan}, {@code reading.deletion_vectors} and {@code plans}. It is Java because a call through py4j for each column takes longer than Spark's work on it.
+ * Builds DataFrames from many columns in one call, for {@code reading.scan}, {@code reading.deletion_vectors} and {@code plans}. It is Java
+ * because a call through py4j for each column takes longer than Spark's work on it.
  */
 public class Rows {
   private Rows() { }
