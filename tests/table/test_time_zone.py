@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.errors import CheckConstraintViolatedError
+from tahoe.errors import CheckConstraintViolatedError, FieldsNotMergedError
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.schema import DATE, INTEGER, TIMESTAMP, Field, Struct
 from tests.table.builders import memory_env, put_commit
@@ -82,10 +83,12 @@ def test_times_that_are_written_without_a_zone_are_in_the_same_zone(zone):
 @pytest.mark.parametrize(("zone", "day"), [("UTC", 31), ("America/New_York", 30), ("Asia/Tokyo", 31)])
 def test_the_day_of_an_instant_is_that_of_the_zone(zone, day):
     table = make(zone, ())
-    table.append(pa.table({"id": [1], "day": pa.array([MIDNIGHT], pa.timestamp("us", "Asia/Tokyo"))}))
+    table.append(pa.table({"id": [1], "day": pa.array([datetime(2026, 1, day, tzinfo=ZoneInfo(zone))], pa.timestamp("us", "Asia/Tokyo"))}))
     table.append(pa.table({"id": [2], "at": [MIDNIGHT]}))
     table.update({"day": "at"}, "id = 2")
     assert [each.day for each in table.to_arrow(filter="day IS NOT NULL")["day"].to_pylist()] == [day, day]
+    with pytest.raises(FieldsNotMergedError, match="would become"):
+        table.append(pa.table({"id": [3], "day": pa.array([MIDNIGHT + timedelta(hours=1)], pa.timestamp("us", "UTC"))}))
 
 
 def test_an_instant_stays_the_same_when_clocks_are_put_back():
