@@ -16,6 +16,8 @@ import pytest
 
 import tahoe
 from tahoe.errors import ColumnNotFoundError, DeltaError, ExpressionFailedError, InvalidArgumentError, InvalidPredicateError
+from tahoe.protocol.column_type_changes import TEXT_TYPE
+from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.sql.expressions import parse_expression
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.arrow.computation import compute
@@ -155,6 +157,14 @@ def test_conditions_and_values_are_those_of_the_model(seed: int) -> None:
         ("(i > 0) is true", [True, False, False]),
         ("i <=> null", [False, False, True]),
         ("bigint(i)", [7, -7, None]),
+        ("cast(digits as binary)", [b"12", b"\t+7 ", None]),  # it was trimmed as a number
+        ("cast(dec as boolean)", [True, True, None]),
+        ("cast(if(i > 0, ' Yes', 'f') as boolean)", [True, False, False]),
+        ("-null is null", [True] * 3),
+        ("concat('\u0130', s) ilike '__%'", [True, True, None]),  # in lower case a letter of one character has two
+        ("concat(s, '\\n') rlike 'y$'", [False, True, None]),  # as in Java, before the last end of a line
+        ("concat(s, '\\r') rlike 'y.'", [False, False, None]),
+        ("s rlike '[a-z&&[^b]]'", None),
     ],
 )
 def test_functions(text: str, expected: list[Any] | None) -> None:
@@ -163,6 +173,51 @@ def test_functions(text: str, expected: list[Any] | None) -> None:
             value(text)
     else:
         assert list(map(frozen, value(text))) == list(map(frozen, expected))
+
+
+@pytest.mark.parametrize(
+    ("text", "date", "timestamp"),
+    [
+        ("2024", "2024-01-01", "2024-01-01T00:00:00"),
+        ("\t2024-3\x01", "2024-03-01", "2024-03-01T00:00:00"),
+        ("2024-02-29 7", "2024-02-29", "2024-02-29T07:00:00"),
+        ("2024-02-29 12:00:00.", "2024-02-29", "2024-02-29T12:00:00"),
+        ("2024-02-29 12:00:00.123456789123", "2024-02-29", "2024-02-29T12:00:00.123456"),
+        ("2024-02-29 25:00", "2024-02-29", None),
+        ("2024-02-29T", "2024-02-29", None),
+        ("2024-02-29Z", None, None),
+        ("2024-02-29 12:", "2024-02-29", None),
+        ("2024-", None, None),
+        ("123", None, None),
+        ("\u00a02024", None, None),
+        ("\u0662\u0660\u0662\u0664", None, None),
+    ],
+)
+def test_texts_are_dates_and_timestamps_as_in_spark(text: str, date: str | None, timestamp: str | None) -> None:
+    """Parts that a text leaves out are the first ones, also beside a column; a text that is none is refused."""
+    table = tahoe.Table("/t", env=memory_env())
+    table.append(pa.table({"s": [text]}))
+    for kind, expected in (("date", date), ("timestamp", timestamp), ("timestamp_ntz", timestamp)):
+        if expected is None:
+            with pytest.raises(ExpressionFailedError):
+                table.count(f"cast(s as {kind}) is null")
+        else:
+            assert table.count(f"cast(s as {kind}) = '{expected}'") == 1, kind
+
+
+def test_a_constant_is_padded_for_a_char_column_wherever_it_is_compared() -> None:
+    """Inside of CASE, IF and functions it was compared without its blanks."""
+    table = tahoe.Table("/t", env=memory_env())
+    fields = (Field(name="c", type=STRING, metadata={TEXT_TYPE: "char(3)"}), Field(name="s", type=STRING))
+    table.create(Struct(fields))
+    table.append(pa.table({"c": ["a", "b", None], "s": ["a", "b", None]}))
+    for condition in (
+        "if(c = 'a', true, false)",
+        "case c when 'a' then true end",
+        "nullif(c, 'a') is null and c is not null",
+        "('a' = c) is true",
+    ):
+        assert table.to_arrow(["s"], condition)["s"].to_pylist() == ["a"], condition
 
 
 @pytest.mark.parametrize(
@@ -207,6 +262,19 @@ def test_local_times_are_those_of_the_zone() -> None:
     zone = dt.timezone(dt.timedelta(hours=2))
     assert value("hour(ts)", zone=zone) == [1, 1, None]
     assert value("cast(ts as date)", zone=zone) == [dt.date(2024, 3, 1)] * 2 + [None]
+
+
+def test_local_times_beside_moments_are_cast_to_moments() -> None:
+    """At a change of clocks 2:30 is 3:30, but the moment was compared as local time, in which it is later than 2:30."""
+    table = tahoe.Table("/t", env=memory_env(), time_zone="Europe/Berlin")
+    hours = [dt.datetime(2024, 3, 31, hour, 30) for hour in (1, 2, 3)]
+    for each in hours:
+        table.append(pa.table({"at": pa.array([each], pa.timestamp("us"))}))
+    assert sorted(table.to_arrow(filter="at = TIMESTAMP'2024-03-31 01:30:00Z'")["at"].to_pylist()) == hours[1:]
+    assert table.count("at < TIMESTAMP'2024-03-31 02:30:00'") == 1
+    assert table.count("at IN (TIMESTAMP'2024-03-31 02:30:00', NULL)") == 2
+    assert table.count([("at", "<", hours[1].replace(tzinfo=ZoneInfo("Europe/Berlin")))]) == 1
+    assert table.count("NOT (at = TIMESTAMP'2024-03-31 01:30:00Z')") == 1
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,13 @@ DAY_MICROS = 86_400_000_000
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _EARLY_CYCLE, _LATE_CYCLE = 400, 9200
 
-_DATE = re.compile(r"([+-]?\d{4,7})-(\d{1,2})-(\d{1,2})")
-_TIMESTAMP = re.compile(_DATE.pattern + r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?\s*([A-Za-z+-].*)?")
+# What Spark leaves out around a value in a text: blanks and control characters of ASCII.
+BLANKS = "".join(map(chr, [*range(33), 127]))
+
+# As in Spark's casts, a month or a day that is left out is the first one, and a date may have anything after a blank or a T.
+_DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
+_CLOCK = r"[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?\s*([A-Za-z+-].*)?)?"
+_TIMESTAMP = re.compile(rf"([+-]?\d{{4,6}})(?:-(\d{{1,2}})(?:-(\d{{1,2}})(?:{_CLOCK})?)?)?", re.ASCII)
 _ESCAPED_BYTES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2})+")
 
 
@@ -108,13 +113,28 @@ def parse_boolean(text: str) -> bool:
     return word == "true"
 
 
+def cast_boolean(text: str) -> bool:
+    """A boolean, as Spark casts it from a text: also `t`, `yes`, `y` and `1`, and their opposites.
+
+    Raises:
+        ValueError: any other text.
+    """
+    word = text.strip(BLANKS).lower()
+    if word not in _TRUE | _FALSE:
+        raise ValueError(text)
+    return word in _TRUE
+
+
+_TRUE, _FALSE = frozenset(("true", "t", "yes", "y", "1")), frozenset(("false", "f", "no", "n", "0"))
+
+
 def _refuse(text: str) -> Any:
     raise ValueError(text)
 
 
 def _number_text(text: str) -> str:
     """The text of a number, without spaces around it. Python also takes digits of other scripts, and underscores between digits."""
-    return text.strip() if text.isascii() and "_" not in text else _refuse(text)
+    return text.strip(BLANKS) if text.isascii() and "_" not in text else _refuse(text)
 
 
 def _integer_parser(bits: int) -> Callable[[str, tzinfo], int]:
@@ -186,16 +206,13 @@ def _binary_text(value: bytes, table: str) -> str:
 
 
 def parse_date(text: str) -> date | int:
-    """A date from `yyyy-MM-dd`, or its days since 1970 if Python's calendar does not include it.
+    """A date from `yyyy-MM-dd`, `yyyy-MM` or `yyyy`, or its days since 1970 if Python's calendar does not include it.
 
     Raises:
         ValueError: not a date.
     """
-    found = _DATE.fullmatch(text.strip())
-    if found is None:
-        # Spark casts the text of a timestamp to its date.
-        found = _TIMESTAMP.fullmatch(text.strip()) or _refuse(text)
-    return from_days(_days_since_epoch(int(found[1]), int(found[2]), int(found[3])))
+    found = _DATE.fullmatch(text.strip(BLANKS)) or _refuse(text)
+    return from_days(_days_since_epoch(*(int(part or 1) for part in found.groups())))
 
 
 def parse_timestamp(text: str, zone: tzinfo) -> datetime | int:
@@ -219,15 +236,16 @@ def parse_timestamp_ntz(text: str) -> datetime | int:
 
 def has_zone(text: str) -> bool:
     """Whether the text of a timestamp has a time zone, so that it is the same moment for all readers."""
-    found = _TIMESTAMP.fullmatch(text.strip())
+    found = _TIMESTAMP.fullmatch(text.strip(BLANKS))
     return found is not None and found[8] is not None
 
 
 def _local_micros(text: str) -> tuple[int, str | None]:
-    found = _TIMESTAMP.fullmatch(text.strip())
+    found = _TIMESTAMP.fullmatch(text.strip(BLANKS))
     if found is None:
         raise ValueError(text)
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    year, month, day = (int(part or 1) for part in found.groups()[:3])
+    hour, minute, second = (int(part or 0) for part in found.groups()[3:6])
     if hour > 23 or minute > 59 or second > 59:
         raise ValueError(text)
     micros = int((found[7] or "")[:6].ljust(6, "0"))

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from tahoe.protocol.column_type_changes import blank_padded
 from tahoe.protocol.expressions import Call, Expression, Reference, Value
 from tahoe.protocol.partitions import single_precision
 from tahoe.protocol.schema import (
@@ -36,7 +37,7 @@ from tahoe.protocol.schema import (
     Struct,
 )
 from tahoe.sql.coercion import DIGITS, INTEGERS, common_type, decimal_type, is_cast_here, is_number, literal_of, number_of
-from tahoe.sql.nodes import Node, NodeReader, cast_target, column_path, sql_of
+from tahoe.sql.nodes import Node, NodeReader, cast_target, sql_of
 
 # Functions with fixed types: the name, the types of the arguments, and that of the result.
 _FUNCTIONS: Mapping[type[Any], tuple[str, tuple[DataType, ...], DataType]] = {
@@ -114,11 +115,6 @@ class ExpressionReader(NodeReader):
         column, data_type = self.column(node)
         return Reference(column.path, data_type)
 
-    def dotted(self, node: Node) -> Expression:
-        if column_path(node) is None:
-            raise self.refuse(f"{sql_of(node)} cannot be computed without Spark")
-        return self.column_reference(node)
-
     def paren(self, node: Node) -> Expression:
         return self.expression(node.this)
 
@@ -140,7 +136,8 @@ class ExpressionReader(NodeReader):
         if isinstance(inner, Value) and inner.value is not None and is_number(inner.type):
             negated = inner.value.copy_negate() if isinstance(inner.value, PyDecimal) else -inner.value
             return replace(inner, value=negated)
-        return Call("negative", (self.numeric(inner, node),), inner.type)
+        value = self.numeric(inner, node)
+        return Call("negative", (value,), value.type)
 
     # --- types
 
@@ -215,6 +212,8 @@ class ExpressionReader(NodeReader):
         kind = self.common([left.type, right.type, BOOLEAN] if left.type == right.type == VOID else [left.type, right.type], node)
         if isinstance(kind, Struct | Array | Map):
             raise self.refuse(f"{sql_of(node)} compares values of type {kind}")
+        if kind == STRING:
+            left, right = _padded(left, right, self.schema), _padded(right, left, self.schema)
         return Call(symbol, (self.cast_to(left, kind, node), self.cast_to(right, kind, node)), BOOLEAN)
 
     def numeric(self, given: Expression, node: Node) -> Expression:
@@ -279,8 +278,10 @@ class ExpressionReader(NodeReader):
         if pattern is None or pattern.kind != "text":
             raise self.refuse(f"the pattern of LIKE must be a string literal, found {sql_of(node.expression)}")
         self.check_escapes(pattern.value, escape)
-        folds = isinstance(node, exp.ILike)
-        return Call("like", (self.of_type(node.this, STRING),), BOOLEAN, (pattern.value, escape, folds))
+        value, text = self.of_type(node.this, STRING), pattern.value
+        if isinstance(node, exp.ILike):  # Spark compares what both are in lower case
+            value, text = Call("lower", (value,), STRING), text.lower()
+        return Call("like", (value,), BOOLEAN, (text, escape))
 
     def escaped_like(self, node: Node) -> Expression:
         escape = self.literal(node.expression)
@@ -306,18 +307,15 @@ class ExpressionReader(NodeReader):
         pairs = [part for test, value in zip(tests, values, strict=False) for part in (self.condition(test), value)]
         return Call("case", (*pairs, values[-1]), kind)
 
-    def coalesce(self, node: Node) -> Expression:
-        arguments, kind = self.alike([node.this, *node.expressions], node)
-        return Call("coalesce", arguments, kind)
-
     def nullif(self, node: Node) -> Expression:
         value = self.expression(node.this)
         test = self.compared("=", value, self.expression(node.expression), node)
         return Call("case", (test, Value(None, value.type), value), value.type)
 
-    def extreme(self, node: Node) -> Expression:
+    def chosen(self, node: Node) -> Expression:
+        """COALESCE, GREATEST and LEAST."""
         arguments, kind = self.alike([node.this, *node.expressions], node)
-        return Call("greatest" if isinstance(node, exp.Greatest) else "least", arguments, kind)
+        return Call(type(node).__name__.lower(), arguments, kind)
 
     def concat(self, node: Node) -> Expression:
         parts = node.expressions if isinstance(node, exp.Concat) else [node.this, node.expression]
@@ -376,13 +374,22 @@ class ExpressionReader(NodeReader):
         raise self.refuse(f"the function {node.name} is not supported")
 
 
+def _padded(given: Expression, other: Expression, schema: Struct) -> Expression:
+    """A text as it is compared with a CHAR column: with blanks."""
+    if not isinstance(given, Value) or given.type != STRING or given.value is None or not isinstance(other, Reference):
+        return given
+    fields = schema.resolve(other.path)
+    text = None if fields is None else blank_padded(fields[-1], given.value)
+    return given if text is None else replace(given, value=text)
+
+
 _CASTS: Mapping[str, DataType] = {"bigint": LONG, "int": INTEGER, "double": DOUBLE, "string": STRING, "timestamp": TIMESTAMP}
 _TYPES: Mapping[str, DataType] = {"text": STRING, "boolean": BOOLEAN, "binary": Primitive("binary")}
 
 _READERS: Mapping[type[Any], Callable[[ExpressionReader, Node], Expression]] = {
     exp.Paren: ExpressionReader.paren,
     exp.Column: ExpressionReader.column_reference,
-    exp.Dot: ExpressionReader.dotted,
+    exp.Dot: ExpressionReader.column_reference,
     exp.Literal: ExpressionReader.constant,
     exp.RawString: ExpressionReader.constant,
     exp.HexString: ExpressionReader.constant,
@@ -401,10 +408,10 @@ _READERS: Mapping[type[Any], Callable[[ExpressionReader, Node], Expression]] = {
     exp.RegexpLike: ExpressionReader.rlike,
     exp.Case: ExpressionReader.case,
     exp.If: ExpressionReader.case,
-    exp.Coalesce: ExpressionReader.coalesce,
+    exp.Coalesce: ExpressionReader.chosen,
     exp.Nullif: ExpressionReader.nullif,
-    exp.Greatest: ExpressionReader.extreme,
-    exp.Least: ExpressionReader.extreme,
+    exp.Greatest: ExpressionReader.chosen,
+    exp.Least: ExpressionReader.chosen,
     exp.Concat: ExpressionReader.concat,
     exp.DPipe: ExpressionReader.concat,
     exp.Trim: ExpressionReader.trim,

@@ -7,6 +7,7 @@ by their exact values; timestamps without a time zone are in `zone`.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ from decimal import Decimal as PyDecimal
 from typing import Any, Literal, TypeAlias
 
 from tahoe.protocol.partitions import (
+    BLANKS,
     DAY_MICROS,
     INTEGER_BITS,
+    cast_boolean,
     from_days,
     from_local,
     from_micros,
-    parse_boolean,
     parse_date,
     parse_timestamp,
     parse_timestamp_ntz,
@@ -94,7 +96,7 @@ def place(literal: Value, data_type: DataType, zone: tzinfo) -> Placed | None:
     """The position of a literal; None if Spark would cast the column instead of the literal, or would refuse."""
     name = data_type.name if isinstance(data_type, Primitive) else ""
     if isinstance(data_type, Decimal) or name in INTEGER_BITS:
-        number = _number(literal)
+        number = _number(literal) if name == "" or literal.kind != "text" else _whole(literal.value)
         if number is None:
             return None
         outside = _beyond(number)
@@ -114,7 +116,7 @@ def _place_other(literal: Value, name: str, zone: tzinfo) -> Placed | None:
         case ("string", "text") | ("boolean", "boolean") | ("binary", "binary") | ("date", "date") | ("timestamp", "timestamp"):
             return Placed(value)
         case "boolean", "text":
-            return Placed(parse_boolean(value))
+            return Placed(cast_boolean(value))
         case "binary", "text":
             return Placed(value.encode())
         case "date", "text":
@@ -142,10 +144,20 @@ def _number(literal: Value) -> PyDecimal | float | None:
         case "text":
             if "_" in literal.value or not literal.value.isascii():  # Python's numbers may have these, Spark's not
                 raise ValueError(literal.value)
-            number = PyDecimal(literal.value.strip())
+            number = PyDecimal(literal.value.strip(BLANKS))
             return number if number.is_finite() else float(number)
         case _:
             return None
+
+
+def _whole(text: str) -> PyDecimal:
+    """The number that a text denotes beside integers: Spark casts it to a LONG."""
+    if not _WHOLE.fullmatch(text.strip(BLANKS)) or not -(1 << 63) <= int(text.strip(BLANKS)) < 1 << 63:
+        raise ValueError(text)
+    return PyDecimal(text.strip(BLANKS))
+
+
+_WHOLE = re.compile("[+-]?[0-9]+")
 
 
 def _beyond(number: PyDecimal | float) -> Placed | None:

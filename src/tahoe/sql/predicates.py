@@ -19,7 +19,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tahoe.protocol.column_type_changes import blank_padded
-from tahoe.protocol.expressions import references
+from tahoe.protocol.expressions import Call, Reference, references
+from tahoe.protocol.expressions import Value as Operand
 from tahoe.protocol.predicate import (
     And,
     Column,
@@ -36,7 +37,7 @@ from tahoe.protocol.predicate import (
     compare,
 )
 from tahoe.protocol.predicate import Literal as PredicateLiteral
-from tahoe.protocol.schema import BOOLEAN, STRING, DataType, Struct
+from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Struct
 from tahoe.sql.expressions import ExpressionReader
 from tahoe.sql.literals import Value, compared_at, false_unless_null
 from tahoe.sql.nodes import Dialect, Node, NodeReader, column_path, sql_of
@@ -204,6 +205,8 @@ class _Reader(NodeReader):
         return self.among(column, data_type, [self.required_literal(item) for item in node.expressions])
 
     def among(self, column: Column, data_type: DataType, literals: Sequence[Value]) -> Predicate:
+        if any(self.is_cast(data_type, each) for each in literals):
+            return Or(tuple(self.against("=", column, data_type, each) for each in literals))
         values: list[Any] = []
         for literal in (each for given in literals for each in self.as_compared(column, given)):
             placed = self.placed(literal, data_type, ".".join(column.path))
@@ -276,7 +279,15 @@ class _Reader(NodeReader):
         padded = None if fields is None else blank_padded(fields[-1], literal.value)
         return (literal,) if padded is None else tuple(Value("text", text) for text in dict.fromkeys((padded, padded.rstrip(" "))))
 
+    def is_cast(self, data_type: DataType, literal: Value) -> bool:
+        """Whether the column is cast to instants, as in Spark, where clocks that change leave no order between these and local times."""
+        return data_type == TIMESTAMP_NTZ and literal.kind == "timestamp" and self.zone.utcoffset(None) is None
+
     def against(self, symbol: Operator, column: Column, data_type: DataType, literal: Value) -> Predicate:
+        if self.is_cast(data_type, literal):
+            instant = Call("cast", (Reference(column.path, data_type),), TIMESTAMP, (self.zone,))
+            rule = Call(symbol, (instant, Operand(literal.value, TIMESTAMP)), BOOLEAN)
+            return Computed(rule, (column,), f"{'.'.join(column.path)} {symbol} {literal.value!r}")
         padded, *others = self.as_compared(column, literal)
         if others and symbol in ("=", "<=>"):
             return Or(tuple(Comparison(symbol, column, PredicateLiteral(each.value)) for each in (padded, *others)))

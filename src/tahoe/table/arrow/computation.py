@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
+from decimal import Decimal as PyDecimal
 from functools import reduce
 from typing import Any
 
@@ -17,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.protocol.expressions import Call, Expression, Reference, Value, references
-from tahoe.protocol.partitions import DAY_MICROS, parse_boolean, parse_date, parse_timestamp, parse_timestamp_ntz
-from tahoe.protocol.schema import BOOLEAN, DATE, DOUBLE, FLOAT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal
+from tahoe.protocol.partitions import BLANKS, DAY_MICROS, cast_boolean, parse_date, parse_timestamp, parse_timestamp_ntz
+from tahoe.protocol.schema import BINARY, BOOLEAN, DATE, DOUBLE, FLOAT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.decimals import DOUBLE_DIGITS, of_scale, rounded_decimal, wide
 from tahoe.table.arrow.types import arrow_type
@@ -179,8 +180,7 @@ def _rounded(call: Call, values: pa.Array) -> pa.Array:
 
 
 def _like(call: Call, values: pa.Array) -> pa.Array:
-    pattern, escape, folds = call.options
-    return pc.match_substring_regex(values, _regex_of(pattern, escape), ignore_case=folds)
+    return pc.match_substring_regex(values, _regex_of(*call.options))
 
 
 def _regex_of(pattern: str, escape: str) -> str:
@@ -192,6 +192,27 @@ def _regex_of(pattern: str, escape: str) -> str:
         else:
             parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
     return rf"(?s)\A{''.join(parts)}\z"
+
+
+# Java's regular expressions, as far as those of RE2 differ: each end of a line is one, and blanks have a vertical tab.
+_LINE_END = r"\n\r\x{85}\x{2028}\x{2029}"
+_END = rf"(?:(?:\r\n|[{_LINE_END}])?\z)"
+_OF_JAVA = {"$": _END, r"\Z": _END, ".": f"[^{_LINE_END}]", r"\s": r"[\t-\r ]", r"\S": r"[^\t-\r ]"}
+_TOKENS = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[$.]", re.DOTALL)
+_NESTED = re.compile(r"(?<!\\)\[\^?\]?(?:\\.|[^\]\\])*?(?:\[|&&)", re.DOTALL)
+_FLAGS = re.compile(r"\(\?[a-zA-Z-]*[msdx]")
+
+
+def _regex_of_java(pattern: str) -> str:
+    """The regular expression of an RLIKE pattern. Without flags, `$` is before the last end of a line, too."""
+    if _NESTED.search(pattern):
+        raise ValueError(f"{pattern} has a class of characters inside of another, which only Spark knows")
+
+    def changed(token: re.Match[str]) -> str:
+        text = token[0]
+        return text.replace(r"\s", r"\t-\r ") if text.startswith("[") else _OF_JAVA.get(text, text)
+
+    return pattern if _FLAGS.search(pattern) else _TOKENS.sub(changed, pattern)
 
 
 def _substring(call: Call, values: pa.Array) -> pa.Array:
@@ -259,7 +280,9 @@ def cast(values: pa.Array, kind: DataType, zone: tzinfo) -> pa.Array:
         return pa.array(parsed, wanted).take(encoded.indices)
     if isinstance(kind, Decimal) and not pa.types.is_temporal(given):
         return rounded_decimal(values, wanted)
-    if pa.types.is_string(given):
+    if kind == BOOLEAN and pa.types.is_decimal(given):
+        return pc.not_equal(values, pa.scalar(PyDecimal(0), given))
+    if pa.types.is_string(given) and kind != BINARY:
         return _number_of(values).cast(wanted)
     if pa.types.is_timestamp(given) or pa.types.is_date(given):
         return moment(values, kind, zone)
@@ -268,20 +291,16 @@ def cast(values: pa.Array, kind: DataType, zone: tzinfo) -> pa.Array:
     return values.cast(wanted, safe=kind not in (FLOAT, DOUBLE))
 
 
-# What Spark leaves out around a number in a text: blanks and control characters of ASCII.
-_BLANKS = "".join(map(chr, [*range(33), 127]))
-
-
 def _number_of(texts: pa.Array) -> pa.Array:
     """Texts that Arrow reads as Spark reads them: Arrow knows no plus sign before an integer, but hexadecimal numbers."""
-    trimmed = pc.utf8_trim(texts, _BLANKS)
+    trimmed = pc.utf8_trim(texts, BLANKS)
     if pc.any(pc.match_substring_regex(trimmed, "^[+-]?0[xX]")).as_py():
         raise pa.ArrowInvalid("a hexadecimal number in a text is no number")
     return pc.replace_substring_regex(trimmed, r"^\+([0-9.])", r"\1")
 
 
 _PARSERS: Mapping[DataType, Callable[[str, tzinfo], Any]] = {
-    BOOLEAN: lambda text, _: parse_boolean(text),
+    BOOLEAN: lambda text, _: cast_boolean(text),
     DATE: lambda text, _: parse_date(text),
     TIMESTAMP: parse_timestamp,
     TIMESTAMP_NTZ: lambda text, _: parse_timestamp_ntz(text),
@@ -373,7 +392,7 @@ _OTHER: Mapping[str, Callable[..., pa.Array]] = {
     "round": _rounded,
     "substring": _substring,
     "like": _like,
-    "rlike": lambda call, values: pc.match_substring_regex(values, call.options[0]),
+    "rlike": lambda call, values: pc.match_substring_regex(values, _regex_of_java(*call.options)),
     "year": _part(pc.year),
     "quarter": _part(pc.quarter),
     "month": _part(pc.month),
