@@ -86,6 +86,12 @@ def test_a_column_refuses_what_it_would_change(request: pytest.FixtureRequest, k
     assert table.version == 0
 
 
+def test_an_instant_outside_of_pythons_calendar_is_refused_with_its_number() -> None:
+    """The message about it ended in an OverflowError."""
+    with pytest.raises(FieldsNotMergedError, match="4611686018427387904"):
+        made("far", pa.date32()).append(pa.table({"c": pa.array([1 << 62], pa.timestamp("s"))}))
+
+
 def test_an_overwrite_is_told_how_to_replace_the_schema() -> None:
     table = made("told", pa.int64())
     with pytest.raises(FieldsNotMergedError, match=r"replace the table's schema: overwrite_schema=True"):

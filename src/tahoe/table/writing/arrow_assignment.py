@@ -181,8 +181,16 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
             is_changed = pc.and_not(is_changed, pc.is_nan(values))
         changed = values.filter(is_changed)
         if len(changed):
-            raise pa.ArrowInvalid(f"{changed[0]} would become {changed[:1].cast(wanted)[0]}")
+            raise pa.ArrowInvalid(f"{_shown(changed[0])} would become {_shown(changed[:1].cast(wanted)[0])}")
     return stored
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A value in a message: the number of its units since 1970, if Python's calendar does not include it."""
+    try:
+        return str(value)
+    except (OverflowError, ValueError):
+        return str(value.value)
 
 
 def _may_change(given: pa.DataType, wanted: pa.DataType) -> bool:
