@@ -151,7 +151,7 @@ def unfit_value(values: pa.Array, wanted: DataType, path: Sequence[str], *, zone
             return False
         return True
 
-    value = str(_first(values, lambda part: not fits(part)))[:_SHOWN_CHARACTERS]
+    value = _shown(_first(values, lambda part: not fits(part)))[:_SHOWN_CHARACTERS]
     kind = error_of_cast(delta_type(values.type, path, table=table), wanted, value, are_assigned=True)
     return kind(value=value, column=".".join(path), table=table, type=str(wanted))
 
