@@ -135,6 +135,7 @@ def test_files_are_skipped_before_their_vectors_are_loaded(spark, monkeypatch):
     load = deletion_vectors.load_deletion_vector
     monkeypatch.setattr(deletion_vectors, "load_deletion_vector", lambda *args: loaded.append(args) or load(*args))
     monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
+    monkeypatch.setattr(deletion_vectors, "_marks", deletion_vectors.Recent(1))
     assert spark.sql("select count(*) from t where part = 0").collect()[0][0] == 97
     assert len(loaded) == 1
 
