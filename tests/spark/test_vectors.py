@@ -122,6 +122,7 @@ def test_nested_columns_are_pruned(spark):
     assert "ReadSchema: struct<a:struct<y:bigint>" in executed(spark.sql("select a.y from t"))
 
 
+@pytest.mark.sparks_reader  # a native scan that counts its rows takes no condition
 def test_filters_reach_the_scan(spark):
     spark.conf.set("spark.sql.maxMetadataStringLength", "1000")
     plan = executed(spark.sql("select s from t where id > 150 and a.x < 180"))
