@@ -1,6 +1,6 @@
 """No number is assigned twice, whatever the order of two writers' storage calls: `tests/property/test_numbers_law.py` beside other writers.
 
-The writers run what users call. A file is added without its rows, because numbers depend only on how many there are.
+The writers run what users call. A file is added without its rows, because no number depends on them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tahoe.protocol.features import supported_features
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
-from tahoe.table.commit import draft, row_deletions
+from tahoe.table.commit import draft
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.log.delta_log import Log
 from tahoe.table.maintenance import clone, restore
@@ -37,8 +37,6 @@ from tests.table.builders import memory_env
 
 Operation = Callable[[tahoe.Table], object]
 
-ROWS = 2
-
 _names = itertools.count()
 
 ALL_PAIRS = os.environ.get("TAHOE_EXPLORE") == "all"
@@ -47,19 +45,13 @@ TRACKED, STAMPED = {"delta.enableRowTracking": "true"}, {"delta.enableInCommitTi
 MAPPED = {"delta.columnMapping.mode": "name"}
 
 
-@pytest.fixture(autouse=True)
-def footers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that are not there have footers that tell of their rows."""
-    monkeypatch.setattr(row_deletions, "stored_records", lambda *_: ROWS)
-
-
 def append(table: tahoe.Table, *, mints: bool = True) -> None:
     given = Struct(tuple(column for column in COLUMNS if column.name == "id"))
     plan = plan_write(table, WriteRequest(mode="append", schema=given))
     assert plan is not None
     minted = {name: each.next for name, each in column_values(plan.protocol, plan.schema).identity.items()} if mints else {}
     key = f"{table.env.new_id()}.parquet"
-    plan.commit([WrittenFile(key=key, size_bytes=1, modification_time_ms=1, statistics=f'{{"numRecords":{ROWS}}}', minted=minted)])
+    plan.commit([WrittenFile(key=key, size_bytes=1, modification_time_ms=1, statistics='{"numRecords":2}', minted=minted)])
 
 
 def put(properties: Mapping[str, str]) -> Operation:

@@ -134,3 +134,18 @@ def test_an_id_is_given_once_whatever_statistics_say(tmp_path, given, stats) -> 
     assert len(set(ids)) == 7, ids
     assert list(check_table(changed.log)) == []
     assert changed.count("id >= 0") == 7
+
+
+def test_a_file_that_is_gone_is_counted_by_its_statistics(tmp_path) -> None:
+    """RESTORE with ignore_missing_files into a tracked table was refused: the file has no footer, and no rows that need ids."""
+    table = tahoe.Table(tmp_path / "t")
+    table.append(pa.table({"id": [1, 2]}))
+    (gone,) = (tmp_path / "t").glob("*.parquet")
+    table.overwrite(pa.table({"id": [3]}))
+    with table.transaction() as changes:
+        changes.set_properties({"delta.enableRowTracking": "true"})
+    gone.unlink()
+    restored = tahoe.Table(tmp_path / "t")
+    restored.restore(0, ignore_missing_files=True)
+    (add,) = restored.snapshot().live.adds()
+    assert add.base_row_id is not None

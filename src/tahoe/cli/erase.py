@@ -46,8 +46,6 @@ def erase(
         table = open_table(path, option)
         if dry_run or not yes:
             plan = table.erase(where, search=search or (), dry_run=True)
-            if plan.held_by:
-                dry_run = True  # there is nothing to ask about, and nothing to do
             if dry_run:
                 _print_plan(plan, as_json=as_json)
                 return
@@ -60,7 +58,7 @@ def erase(
         print_json(_report_json(report))
     else:
         _print_report(report)
-    raise typer.Exit(0 if report.is_proven or report.held_by else 1)
+    raise typer.Exit(0 if report.is_proven else 1)
 
 
 def _tell(step: str) -> None:
@@ -71,25 +69,13 @@ def _print_plan(report: EraseReport, *, as_json: bool) -> None:
     if as_json:
         print_json(_report_json(report))
         return
-    if report.held_by:
-        _print_held(report)
-        return
     facts = {"rows to erase": f"{report.rows:,}", "versions that end": f"{report.oldest_version} to {report.version}"}
     print_facts({**facts, **_elsewhere(report)})
 
 
-def _print_held(report: EraseReport) -> None:
-    """Nothing was to be done: no row matches in what tags hold, either."""
-    tags = ", ".join(map(printable, report.held_by))
-    print_facts({"rows erased": "0: no row matches, neither in the newest version nor in those of tags", "tags": tags})
-    open_console().print("[bold]Nothing was changed. To clean the versions between those, drop the tags and erase again.[/]")
-
-
 def _print_report(report: EraseReport) -> None:
     search = report.search
-    if search is None:
-        _print_held(report)
-        return
+    assert search is not None  # no dry run
     facts = {
         "rows erased": f"{report.rows:,}",
         "files rewritten": f"{report.files_rewritten:,}",

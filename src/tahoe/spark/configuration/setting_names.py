@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from tahoe.errors import InvalidOptionError
+from tahoe.native_settings import FIELD_IDS
 from tahoe.protocol.partitions import parse_boolean
 from tahoe.protocol.properties import AUTO_COMPACT, parse_size
 from tahoe.table.maintenance.clustering import CHECK_SETTING
@@ -332,4 +333,5 @@ SETTINGS: tuple[Setting[Any], ...] = tuple(known for known in tuple(globals().va
 ANSI = _flag("spark.sql.ansi.enabled", "true", "casts refuse what does not fit")
 IGNORES_MISSING = _flag("spark.sql.files.ignoreMissingFiles", "false", "a scan leaves out files that are not there")
 IGNORES_CORRUPT = _flag("spark.sql.files.ignoreCorruptFiles", "false", "a scan leaves out files that cannot be read")
+READS_FIELD_IDS = _flag(FIELD_IDS, "false", "a scan finds columns by their field ids")
 PRUNES_BY_JOINS = _flag("spark.sql.optimizer.dynamicPartitionPruning.enabled", "true", "Spark plans a query for the keys of a join")

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tahoe.native_settings import FIELD_IDS
 from tahoe.protocol.column_mapping import column_id, physical_name
 from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import BOOLEAN, VOID, Array, DataType, Field, Map, Struct, parse_schema, types_in, walk_fields
+from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.native_engine import native_format
 from tahoe.spark.reading.metadata_columns import hidden_fields, metadata_schema
@@ -111,8 +111,8 @@ def mapped_columns(gateway: Gateway, snapshot: Snapshot, partitions: str, requir
         names: the columns that the query uses.
     """
     mode = snapshot.column_mapping_mode
-    if mode == "id" and str(gateway.spark.conf.get(FIELD_IDS, "false")).lower() != "true":
-        return f"columns have field ids in the files, and {FIELD_IDS} is off"
+    if mode == "id" and not setting_names.READS_FIELD_IDS.of(gateway.spark.conf):
+        return f"columns have field ids in the files, and {setting_names.READS_FIELD_IDS.name} is off"
     parted = {field["name"].lower() for field in json.loads(partitions)["fields"]}
     used, mapped = [], []
     for field in json.loads(required)["fields"]:

@@ -110,19 +110,22 @@ def with_counted_rows(log: Log, adds: Iterable[Add], version: int) -> list[Add]:
     """Entries of existing files with the numbers of rows in their footers, where this commit gives row ids to them.
 
     Another writer's statistics may tell fewer rows, and a row id would be given twice. Statistics that are wrong about the number of rows
-    are left out.
+    are left out. A file that is gone has no rows, so its statistics are as good.
 
     Raises:
-        DataFileMissingError, InvalidDataFileError: a footer cannot be read.
+        DataFileMissingError, InvalidDataFileError: a footer cannot be read, and statistics do not do.
     """
 
     def counted_rows(add: Add) -> Add:
-        if add.base_row_id is not None:
-            return add
-        total = stored_records(log, add, version)
+        try:
+            total = stored_records(log, add, version)
+        except DataFileMissingError:
+            total = num_records(log, add, version)
         return add if num_records_of(add.stats) == total else add.replace(stats=wide_bounds(None, total))
 
-    return list(in_turn(counted_rows, adds, _THREADS))
+    entries = list(adds)
+    counted = iter(in_turn(counted_rows, [add for add in entries if add.base_row_id is None], _THREADS))
+    return [next(counted) if add.base_row_id is None else add for add in entries]
 
 
 def stored_records(log: Log, file: Add, version: int) -> int:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tahoe.errors import CannotVacuumLiteError, ColumnNotFoundError, ErasureHeldByTagsError, ErasureIncompleteError, InvalidPredicateError
+from tahoe.errors import CannotVacuumLiteError, ErasureHeldByTagsError, ErasureIncompleteError
 from tahoe.protocol.features import check_known
 from tahoe.protocol.names import counted
 from tahoe.table.arrow.types import arrow_schema
@@ -82,7 +82,6 @@ class EraseReport:
         values: how many texts were searched for.
         values_left_out: how many texts of the erased rows were not: they are short, or other rows have them, or they are too many.
         search: the proof; its `traces` are places in which one of the texts still is. None of a dry run.
-        held_by: tags that hold versions, none of which has a row that matches, nor has the newest: nothing was to be done, or was done.
         elsewhere: folders outside of the table's with files that the table used: a shallow clone's source still has its rows.
     """
 
@@ -98,7 +97,6 @@ class EraseReport:
     values: int = 0
     values_left_out: int = 0
     search: Search | None = None
-    held_by: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
 
     @property
@@ -107,8 +105,6 @@ class EraseReport:
         return self.search is not None and not self.search.traces and not self.search.unread and self.values > 0
 
     def __repr__(self) -> str:
-        if self.held_by:
-            return f"EraseReport({self.table!r}, 0 rows match, also in the versions of tags: nothing to erase)"
         rows = counted(self.rows, "row")
         if self.search is None:
             return f"EraseReport({self.table!r}, {rows} would be erased)"
@@ -150,8 +146,6 @@ def erase(table: TableRows, request: EraseRequest) -> EraseReport:
         DeltaProtocolError: the table has a feature that tahoe does not know.
         DeltaError: a step failed. Run it again.
     """
-    if (nothing := _held_without_rows(table, request)) is not None:
-        return nothing
     before = _checked(table)
     texts = _texts_of(before, request.filter)
     report = _planned(before, request, texts)
@@ -197,21 +191,6 @@ def _planned(before: Snapshot, request: EraseRequest, texts: _Texts) -> EraseRep
         values_left_out=texts.left_out,
         elsewhere=_elsewhere(before),
     )
-
-
-def _held_without_rows(table: TableReader, request: EraseRequest) -> EraseReport | None:
-    """The report if tags hold versions, and no row matches in them or in the newest one; else None."""
-    newest = table.snapshot()
-    tags = holding_tags(newest, table.env.clock_ms())
-    rows = newest.count(request.filter) if tags else 0
-    try:
-        rows += sum(tagged_snapshot(newest, tag).count(request.filter) for tag in tags)
-    except (ColumnNotFoundError, InvalidPredicateError):  # a version with other columns
-        return None
-    if rows or not tags:
-        return None
-    names, version = tuple(tag.name for tag in tags), newest.version
-    return EraseReport(table=newest.url, is_dry_run=request.dry_run, version=version, rows=0, oldest_version=version, held_by=names)
 
 
 def _checked(table: TableReader) -> Snapshot:

@@ -7,19 +7,27 @@ import java.util.Iterator;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Gives the columns of a plan the expression ids that a query already uses for them. */
+/** Names expressions, and gives the columns of a plan the expression ids that a query already uses for them. */
 class Aliases {
   private Aliases() { }
 
-  static Alias of(Attribute column, Attribute as) {
+  static Alias of(Attribute column, Attribute as) { return of(column, as.name(), as.exprId()); }
+
+  /** An expression as a new column. */
+  static Alias named(Expression value, String name) { return of(value, name, NamedExpression$.MODULE$.newExprId()); }
+
+  private static Alias of(Expression value, String name, ExprId id) {
     Seq nothing = CollectionConverters.asScala(new ArrayList()).toSeq();
-    return new Alias(column, as.name(), as.exprId(), nothing, Option.empty(), nothing);
+    return new Alias(value, name, id, nothing, Option.empty(), nothing);
   }
 
   /** The columns of a plan by their names; of several with the same name, the first. */

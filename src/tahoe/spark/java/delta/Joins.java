@@ -275,7 +275,7 @@ class Joins {
     Seq keys = both[side];
     LogicalPlan query = plan;
     if (place < 0 || choice.keys.equals("own")) {
-      Alias named = new Alias(key, "key", NamedExpression$.MODULE$.newExprId(), none(), Option.empty(), none());
+      Alias named = Aliases.named(key, "key");
       keys = seq(Arrays.asList(new Object[] {named.toAttribute()}));
       LogicalPlan narrow = new Project(seq(Arrays.asList(new Object[] {named})), plan);
       Object distinct = Cases.built("org.apache.spark.sql.catalyst.plans.logical.Aggregate", Arrays.asList(new Object[] {keys, keys, narrow}));

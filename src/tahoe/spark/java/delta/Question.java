@@ -219,9 +219,9 @@ class Question {
   /** For rows that are read: the keys, and the value of each combined function for a single row. */
   private Seq parts(ArrayList keys, Answered found) {
     ArrayList parts = new ArrayList();
-    for (int i = 0; i < keys.size(); i++) parts.add(named((Expression) keys.get(i), ((Attribute) keys.get(i)).name()));
+    for (int i = 0; i < keys.size(); i++) parts.add(Aliases.named((Expression) keys.get(i), ((Attribute) keys.get(i)).name()));
     for (int i = 0; i < functions.size(); i++) {
-      if (found.combines(i)) parts.add(named(part((AggregateExpression) functions.get(i)), "partial " + i));
+      if (found.combines(i)) parts.add(Aliases.named(part((AggregateExpression) functions.get(i)), "partial " + i));
     }
     return seq(parts);
   }
@@ -240,11 +240,6 @@ class Question {
   }
 
   private static Literal number(long value) { return new Literal(Long.valueOf(value), LongType$.MODULE$); }
-
-  private static Alias named(Expression value, String name) {
-    Seq none = seq(new ArrayList());
-    return new Alias(value, name, NamedExpression$.MODULE$.newExprId(), none, Option.empty(), none);
-  }
 
   /** The output columns, with the results of functions in their place. */
   private Seq replaced(HashMap results) {

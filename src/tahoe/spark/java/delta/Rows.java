@@ -7,12 +7,10 @@ import java.util.List;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
-import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.catalyst.plans.LeftAnti$;
@@ -87,7 +85,7 @@ public class Rows {
     ArrayList found = new ArrayList();
     for (int i = 0; i + 1 < parts.length; i += 2) {
       Expression value = source(parts[i + 1], attributes, session, next);
-      found.add(parts[i].isEmpty() ? value : named(value, parts[i].substring(1)));
+      found.add(parts[i].isEmpty() ? value : Aliases.named(value, parts[i].substring(1)));
     }
     return Dataset$.MODULE$.ofRows(session, new Project(CollectionConverters.asScala(found).toSeq(), plan(rows)));
   }
@@ -99,11 +97,6 @@ public class Rows {
     Expression found = (Expression) attributes.get(key);
     if (found == null) throw new IllegalArgumentException("The rows have no column with the id " + key);
     return found;
-  }
-
-  private static Alias named(Expression value, String name) {
-    Seq none = CollectionConverters.asScala(new ArrayList()).toSeq();
-    return new Alias(value, name, NamedExpression$.MODULE$.newExprId(), none, Option.empty(), none);
   }
 
   /** The columns of a plan: expression id and name of each, all separated by NUL. */
