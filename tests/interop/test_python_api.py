@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 import inspect
+import zipfile
 from pathlib import Path
 
 import pytest
 
 import tahoe.exceptions
 import tahoe.tables
+from tahoe.errors import UnknownNameError
+from tahoe.protocol.clients import CLIENTS_BY_NAME
+from tahoe.protocol.features import FEATURES
+from tahoe.table.writing.merge_builder import MergeBuilder
 from tests.interop.reference import ROOT
 
 PACKAGE = ROOT / ".venv-reference" / "lib"
@@ -71,6 +76,51 @@ def test_what_is_a_class_method_there_is_one_here(name: str) -> None:
 def test_the_module_has_every_class() -> None:
     theirs = {node.name for node in source_of("tables").body if isinstance(node, ast.ClassDef)}
     assert theirs == set(tahoe.tables.__all__)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_table_without_spark_has_each_of_these_names_or_tells_ours(name: str) -> None:
+    """`tahoe.Table` has other names for many of them; a new one of the reference would end in Python's bare AttributeError."""
+    ours = {"DeltaTable": tahoe.Table, "DeltaMergeBuilder": MergeBuilder}.get(name)
+    if ours is None:  # there is no such object without Spark
+        return
+    for method in public_methods(name):
+        try:
+            getattr(ours, method)
+        except AttributeError as error:
+            missing = error
+        else:
+            continue
+        with pytest.raises(UnknownNameError, match="In tahoe: "):
+            getattr(object.__new__(ours), method)
+        assert name != "DeltaTable" or isinstance(missing, UnknownNameError)
+
+
+def test_the_package_gives_what_the_reference_does_or_is_told() -> None:
+    """`from delta import ...`, which becomes `from tahoe import ...`."""
+    imported = [node for node in source_of("__init__").body if isinstance(node, ast.ImportFrom)]
+    names = {alias.name for node in imported for alias in node.names}
+    assert {"DeltaTable", "configure_spark_with_delta_pip"} <= names
+    for name in names:
+        if hasattr(tahoe, name):
+            continue
+        with pytest.raises(UnknownNameError, match="In tahoe: "):
+            getattr(tahoe, name)
+
+
+def test_the_reference_supports_the_features_that_the_table_of_clients_says() -> None:
+    """By its classes, each of which has the name of its feature."""
+    jars = sorted((ROOT / ".cache/reference-jars").rglob("delta-spark_*.jar"))
+    if not jars:
+        pytest.skip("NOT RUN: the reference implementation is not installed: make interop")
+    with zipfile.ZipFile(jars[-1]) as jar:
+        classes = [jar.read(name) for name in jar.namelist() if name.startswith("org/apache/spark/sql/delta/") and "Feature" in name]
+    client = CLIENTS_BY_NAME["delta-spark"]
+    assert f"-{client.label.split()[1].strip(',')}." in jars[-1].name
+    for feature in FEATURES:
+        constant = b"\x01" + len(feature.name).to_bytes(2, "big") + feature.name.encode()
+        is_there = any(constant in each for each in classes)
+        assert is_there == (feature.name not in client.reads_not | client.writes_not), feature.name
 
 
 def test_every_exception_is_there_and_their_base_catches_them() -> None:

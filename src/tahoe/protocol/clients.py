@@ -85,21 +85,21 @@ CLIENTS = (
     Client(
         name="delta-spark",
         label="delta-spark 4.4, the reference",
-        source="tried, by tests/interop",
+        source="tried, by tests/interop; its source: TableFeature.allSupportedFeaturesMap, at the tag v4.4.0",
         reads_not=frozenset(),
         writes_not=frozenset(),
     ),
     Client(
         name="delta-spark-3.3",
         label="delta-spark 3.3, on Spark 3.5",
-        source="TableFeature.allSupportedFeaturesMap of its source, at the tag v3.3.2",
+        source="its source: TableFeature.allSupportedFeaturesMap, at the tags v3.3.2 and v3.3.3",
         reads_not=frozenset({"catalogManaged", "variantShredding", "variantType"}),
         writes_not=frozenset({"icebergCompatV3", "materializePartitionColumns"}),
     ),
     Client(
         name="trino",
         label="Trino's Delta Lake connector",
-        source="SUPPORTED_READER_FEATURES and SUPPORTED_WRITER_FEATURES of DeltaLakeTableFeatures in its source, at the commit 4695f88",
+        source="its source: SUPPORTED_READER_FEATURES and SUPPORTED_WRITER_FEATURES of DeltaLakeTableFeatures, at the commit 4695f88",
         reads_not=_READERS
         - {"columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck", "variantType"},
         writes_not=_ALL
@@ -113,6 +113,44 @@ CLIENTS = (
             "timestampNtz",
             "vacuumProtocolCheck",
         },
+    ),
+    Client(
+        name="duckdb",
+        label="DuckDB 1.5's delta extension: delta_scan and ATTACH of a path, and INSERT, which only appends",
+        source="its source: the extension at the commit 45c4087 takes delta-kernel-rs v0.21.0, whose table_features tell",
+        reads_not=frozenset({"catalogManaged", "variantShredding"}),
+        writes_not=frozenset(
+            {
+                "allowColumnDefaults",
+                "checkConstraints",
+                "checkpointProtection",
+                "generatedColumns",
+                "icebergCompatV1",
+                "icebergCompatV2",
+                "icebergCompatV3",
+                "identityColumns",
+                "typeWidening",
+            }
+        ),
+    ),
+    Client(
+        name="sail",
+        label="Sail 0.7",
+        source="its source: transaction/protocol.rs of sail-delta-lake, at the tag v0.7.0",
+        reads_not=frozenset({"catalogManaged", "vacuumProtocolCheck"}),
+        writes_not=frozenset(
+            {
+                "changeDataFeed",
+                "checkpointProtection",
+                "clustering",
+                "domainMetadata",
+                "icebergCompatV1",
+                "icebergCompatV2",
+                "icebergCompatV3",
+                "materializePartitionColumns",
+                "rowTracking",
+            }
+        ),
     ),
 )
 
