@@ -10,10 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from tahoe.errors import NativeEngineError, TextNotUtf8Error
-from tahoe.spark.reading import scan
+from tahoe.spark.reading import deletion_vectors, positions, scan
 from tests.spark.foreign import mark
 
 pytestmark = [
@@ -336,6 +337,34 @@ def test_positions_of_rows_that_a_command_changes(spark: SparkSession, path: str
             expected[n] = 0.5
     found = {row.id: row.f for row in spark.sql(f"select id, f from {table}").collect()}
     assert str(sorted(found.items())) == str(sorted(expected.items()))
+
+
+def test_many_positions_are_words_of_a_bitmap(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A native join copies what it finds, for each row: a whole bitmap costs more than all the rest of a command."""
+    monkeypatch.setattr(positions, "_COMPARED_MAX", 0)
+    spark.range(0, 140_000, 1, 2).selectExpr("id", "0 as state").write.format("delta").save(path)
+    table = f"delta.`{path}`"
+    spark.sql(f"delete from {table} where id % 3 = 0 or id between 64000 and 66000")
+    spark.sql(f"update {table} set state = 1 where id % 5 = 1")
+    found = {row.id: row.state for row in spark.sql(f"select * from {table}").collect()}
+    assert found == {n: int(n % 5 == 1) for n in range(140_000) if n % 3 and not 64_000 <= n <= 66_000}
+    flagged = positions.with_flags(spark.range(9), positions.Positions({0: BitMap64([2, 7])}, 2), "id", "is_found")
+    assert [row.id for row in flagged.where("is_found").collect()] == [2, 7]
+    assert "array" not in flagged._jdf.queryExecution().optimizedPlan().collectLeaves().apply(1).schema().simpleString()
+
+
+def test_more_deleted_rows_than_a_join_has_keys_for(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for start in (0, 100_000):
+        frame = spark.range(start, start + 100_000, 1, 1).write.format("delta").option("delta.enableDeletionVectors", "true")
+        frame.mode("append").save(path)
+    spark.sql(f"delete from delta.`{path}` where id % 7 = 0 or id between 65500 and 65600")
+    query = f"select count(*), sum(id), min(id) from (select id from delta.`{path}` where id > 3)"
+    expected = as_spark(spark, query)
+    for name in ("MARKS_MAX", "ARRAY_BYTES_MAX"):
+        monkeypatch.setattr(deletion_vectors, name, 0)
+    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
+    assert "CometBroadcastHashJoin" in explained(spark.sql(query))
+    assert rows(spark.sql(query)) == expected
 
 
 def test_names_that_are_odd_in_urls(spark: SparkSession, path: str) -> None:

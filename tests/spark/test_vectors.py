@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 import tahoe
 from tahoe.errors import DeletionVectorError, SessionNotEnabledError, TableReplacedError
 from tahoe.spark.jvm import table_cache
-from tahoe.spark.reading import deletion_vectors
+from tahoe.spark.reading import deletion_vectors, metadata_columns
 from tahoe.table.log import live_files
 from tests.spark.foreign import mark
 
@@ -269,7 +269,7 @@ def test_bitmaps_hold_exactly_the_rows():
 def test_an_array_has_as_many_words_for_each_file_and_a_last_one_that_marks_nothing(monkeypatch):
     marked = [np.array([3, 70_000]), np.array([], dtype=np.int64), np.array([64])]
     found = [deletion_vectors.bitmaps(rows) for rows in marked]
-    keys = np.concatenate([(number << 32) | chunks for number, (chunks, _) in enumerate(found)])
+    keys = np.concatenate([(number << metadata_columns.ROW_BITS - 16) | chunks for number, (chunks, _) in enumerate(found)])
     chunks = deletion_vectors.Chunks(keys, np.concatenate([words for _, words in found]).view(np.int64))
     lines = chunks.flat(len(marked))
     assert lines.shape == (3, 70_000 // 64 + 2)

@@ -4,7 +4,8 @@ The executors receive bitmaps of the marked rows; files without a vector are rea
 ways, by size:
 
 - Small bitmaps are one array with the same number of words for each file.
-- For larger ones, a row's key `file << 32 | row index >> 16` finds a bitmap of 65,536 bits; only bitmaps with a marked row are sent.
+- For larger ones, the number of a row's file and the upper bits of its index find a bitmap of 65,536 bits, or in a native engine
+  of 64; only bitmaps with a marked row are sent.
 - If the bitmaps are too large to broadcast, a Python function in the executors loads the vectors from storage.
 
 The first two ways run as generated code.
@@ -33,7 +34,7 @@ from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import Recent
-from tahoe.spark.reading.metadata_columns import Output
+from tahoe.spark.reading.metadata_columns import ROW_BITS, Output
 from tahoe.spark.reading.scan import FILE_NUMBER, Reader, marked_files, unmarked_files
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.log.delta_log import Log
@@ -44,6 +45,9 @@ from tahoe.table.reading.scan import Scan
 CHUNK_ROWS = 1 << 16
 CHUNK_BYTES = CHUNK_ROWS // 8
 CHUNK_WORDS = CHUNK_BYTES // 8
+_CHUNK_BITS = CHUNK_ROWS.bit_length() - 1
+_WORD_BITS = 6
+_FILE_SHIFT = ROW_BITS - _CHUNK_BITS
 
 # Every task of a scan receives the array again. A lookup in it takes about a third of the time of a lookup by key.
 ARRAY_BYTES_MAX = 16 << 20
@@ -56,9 +60,6 @@ MARKS_MAX = 4_000_000
 
 # The optimizer compares plans with all of their rows, many times for each query. So many keys are one row.
 MARKS_OF_A_ROW = 1 << 13
-
-# The bits of a key for the row index; the others are for the number of the file.
-FILE_BITS = 36
 
 # How many scans' bitmaps are kept for the next query.
 KEPT_MAX = 4
@@ -96,8 +97,7 @@ def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *,
     named = output.named
     marks = _marks_of(reader, vectors) if reader.is_native else None
     if marks is not None:
-        key = f"shiftleft({FILE_NUMBER}, {FILE_BITS}) | {ROW}"
-        found = reader.gateway.java_class("delta.Rows").byKeys(dataset(rows), key, dataset(marks), keeps, "\0".join(named))
+        found = reader.gateway.java_class("delta.Rows").byKeys(dataset(rows), _PLACE, dataset(marks), keeps, "\0".join(named))
         return DataFrame(found, reader.gateway.spark)
     bitmaps = _bitmaps_of(reader, vectors)
     if bitmaps is None:
@@ -110,13 +110,25 @@ def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *,
         condition = f"getbit(get({WORDS}, {place}), {_BIT}) = {wanted}"
         alive = reader.gateway.java_class("delta.Rows").where(dataset(rows), condition, WORDS, dataset(bitmaps.frame), "\0".join(named))
         return DataFrame(alive, reader.gateway.spark)
-    keyed = rows.withColumn(KEY, F.expr(f"shiftleft({FILE_NUMBER}, 32) | shiftright({ROW}, 16)"))
-    joined = keyed.join(bitmaps.frame.hint("broadcast"), KEY, "left")
-    word = f"{WORDS}[cast(shiftright({ROW}, 6) & {CHUNK_WORDS - 1} as int)]"
+    key, word = key_and_word(_PLACE, apart=reader.is_native)
+    joined = rows.withColumn(KEY, F.expr(key)).join(bitmaps.frame.hint("broadcast"), KEY, "left")
     beyond = "" if keeps else f"{WORDS} is null or "
     return joined.where(f"{beyond}getbit({word}, {_BIT}) = {wanted}").selectExpr(*named)
 
 
+def key_and_word(place: str, *, apart: bool) -> tuple[str, str]:
+    """The key that finds the words of a row in the `table` of some chunks, and the word for the row, as SQL.
+
+    Args:
+        place: of the row, as SQL: `file number << ROW_BITS | row index`.
+        apart: whether each word has a key of its own.
+    """
+    if apart:
+        return f"shiftright({place}, {_WORD_BITS})", WORDS
+    return f"shiftright({place}, {_CHUNK_BITS})", f"{WORDS}[cast(shiftright({place}, {_WORD_BITS}) & {CHUNK_WORDS - 1} as int)]"
+
+
+_PLACE = f"(shiftleft({FILE_NUMBER}, {ROW_BITS}) | {ROW})"
 _BIT = f"cast({ROW} & 63 as int)"
 
 
@@ -177,14 +189,15 @@ def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
     if flat is not None:
         table = pa.table({WORDS: pa.array([flat.reshape(-1)])})
         return _kept.put(key, Bitmaps(local_rows(spark, table, StructType([StructField(WORDS, words, False)])), flat.shape[1]))
-    schema = StructType([StructField(KEY, LongType(), False), StructField(WORDS, words, False)])
-    return _kept.put(key, Bitmaps(local_rows(spark, chunks.table(), schema), None))
+    schema = StructType([StructField(KEY, LongType(), False), StructField(WORDS, LongType() if reader.is_native else words, False)])
+    return _kept.put(key, Bitmaps(local_rows(spark, chunks.table(apart=reader.is_native), schema), None))
 
 
 def _identity(reader: Reader, vectors: Sequence[Marked]) -> tuple[Any, ...]:
     """What tells the vectors of a session's scans apart."""
     context, session = reader.gateway.spark.sparkContext.applicationId, reader.gateway.session.sessionUUID()
-    return context, session, reader.snapshot.url, reader.identity, tuple(marked.vector.unique_id for marked in vectors)
+    vectors_of = tuple(marked.vector.unique_id for marked in vectors)
+    return context, session, reader.is_native, reader.snapshot.url, reader.identity, vectors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +205,7 @@ class Chunks:
     """Bitmaps that each cover `CHUNK_ROWS` rows of a file and have at least one bit set.
 
     Attributes:
-        keys: which rows each bitmap covers. Of deletion vectors: `file << 32 | row index >> 16`, with files numbered as in the scan.
-            Of positions: `position >> 16`.
+        keys: which rows each bitmap covers: their `file number << ROW_BITS | row index`, without the lower 16 bits.
         words: an array of shape (bitmaps, `CHUNK_WORDS`).
     """
 
@@ -203,19 +215,28 @@ class Chunks:
     def flat(self, files: int) -> npt.NDArray[np.int64] | None:
         """The words as an array of shape (files, stride), whose last column is zero; None if it exceeds `ARRAY_BYTES_MAX`.
 
-        Precondition: the keys are those of deletion vectors.
+        Precondition: the files are numbered from zero.
         """
-        first = (self.keys & 0xFFFFFFFF) * CHUNK_WORDS
+        first = (self.keys & ((1 << _FILE_SHIFT) - 1)) * CHUNK_WORDS
         used = CHUNK_WORDS - np.argmax(self.words[:, ::-1] != 0, axis=1)
         stride = int(np.max(first + used, initial=0)) + 1
         if files * stride * 8 > ARRAY_BYTES_MAX:
             return None
         lines = np.zeros((files, stride), dtype=np.int64)
-        for file, start, count, words in zip(self.keys >> 32, first, used, self.words, strict=True):
+        for file, start, count, words in zip(self.keys >> _FILE_SHIFT, first, used, self.words, strict=True):
             lines[file, start : start + count] = words[:count]
         return lines
 
-    def table(self) -> pa.Table:
+    def table(self, *, apart: bool = False) -> pa.Table:
+        """The bitmaps with their keys.
+
+        Args:
+            apart: for each word with a bit set its own key, `key * CHUNK_WORDS + number of the word`. A native join copies what it
+                finds, for each row of the table; a bitmap would cost more than all the rest of a query.
+        """
+        if apart:
+            chunk, number = np.nonzero(self.words)
+            return pa.table({KEY: self.keys[chunk] * CHUNK_WORDS + number, WORDS: self.words[chunk, number]})
         offsets = np.arange(0, self.words.size + 1, CHUNK_WORDS, dtype=np.int32)
         return pa.table({KEY: self.keys, WORDS: pa.ListArray.from_arrays(pa.array(offsets), pa.array(self.words.reshape(-1)))})
 
@@ -243,7 +264,7 @@ def chunks_of(log: Log, vectors: Sequence[Marked], bytes_max: int | None = None)
             if count > chunks_max:
                 loaders.shutdown(cancel_futures=True)
                 return None
-            keys.append((np.int64(number) << 32) | chunks)
+            keys.append((np.int64(number) << _FILE_SHIFT) | chunks)
             words.append(bits)
     return Chunks(np.concatenate(keys), np.concatenate(words).view(np.int64))
 
@@ -272,7 +293,7 @@ def _marks_of(reader: Reader, vectors: Sequence[Marked]) -> DataFrame | None:
     if known is not None:
         return known
     loaded = load_all(lambda marked: load_deletion_vector(reader.snapshot.log, marked.vector, marked.url), vectors)
-    keys = np.concatenate([(np.int64(number) << FILE_BITS) | rows for number, rows in enumerate(loaded)])
+    keys = np.concatenate([(np.int64(number) << ROW_BITS) | rows for number, rows in enumerate(loaded)])
     ends = np.append(np.arange(0, len(keys), MARKS_OF_A_ROW, dtype=np.int32), np.int32(len(keys)))
     lists = pa.table({KEY: pa.ListArray.from_arrays(pa.array(ends), pa.array(keys))})
     few = local_rows(spark, lists, StructType([StructField(KEY, ArrayType(LongType(), False), False)]))

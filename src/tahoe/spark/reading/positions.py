@@ -23,8 +23,9 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from tahoe.protocol.stats import num_records_of
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.local_rows import local_rows
+from tahoe.spark.jvm.native_engine import runs_natively
 from tahoe.spark.jvm.table_cache import within_text
-from tahoe.spark.reading.deletion_vectors import BROADCAST_BYTES_MAX, CHUNK_ROWS, CHUNK_WORDS, KEY, WORDS, Chunks, bitmaps
+from tahoe.spark.reading.deletion_vectors import BROADCAST_BYTES_MAX, KEY, WORDS, Chunks, bitmaps, key_and_word
 from tahoe.spark.reading.metadata_columns import POSITION, ROW_BITS
 from tahoe.spark.reading.scan import relation_of
 from tahoe.table.log.deletion_vectors import row_indexes
@@ -33,8 +34,6 @@ from tahoe.table.reading.snapshot import Snapshot
 # The size of Spark's own bitmaps (`bitmap_construct_agg`), in bits: 1 << 15 = 32,768 rows.
 _STRETCH_BITS = 15
 _STRETCH = 1 << _STRETCH_BITS
-
-_CHUNK_BITS = CHUNK_ROWS.bit_length() - 1
 
 # Up to this many positions are collected as a list, of a table with at most this many files.
 LISTED_ROWS_MAX = 1 << 22
@@ -155,15 +154,14 @@ def with_flags(frame: DataFrame, positions: Positions, column: str, flag: str) -
         return frame.withColumn(
             flag, F.col(column).isin([(file << ROW_BITS) | index for file, indexes in positions.by_file.items() for index in indexes])
         )
-    table = _chunks(positions).table()
+    place, is_native = f"`{column}`", runs_natively(Gateway(frame.sparkSession))
+    key, word = key_and_word(place, apart=is_native)
+    table = _chunks(positions).table(apart=is_native)
     chunks = local_rows(frame.sparkSession, table)
     if table.nbytes <= BROADCAST_BYTES_MAX:
         chunks = chunks.hint("broadcast")
-    place = f"`{column}`"
-    word = f"{WORDS}[cast(shiftright({place}, 6) & {CHUNK_WORDS - 1} as int)]"
     is_marked = F.expr(f"{WORDS} is not null and getbit({word}, cast({place} & 63 as int)) = 1")
-    keyed = frame.withColumn(KEY, F.shiftright(F.col(column), _CHUNK_BITS))
-    return keyed.join(chunks, KEY, "left").withColumn(flag, is_marked).drop(KEY, WORDS)
+    return frame.withColumn(KEY, F.expr(key)).join(chunks, KEY, "left").withColumn(flag, is_marked).drop(KEY, WORDS)
 
 
 def _chunks(positions: Positions) -> Chunks:
