@@ -44,7 +44,7 @@ lint: java .venv/installed .cache/pyright/installed ## ruff, mypy, pyright on a 
 	.venv/bin/lint-imports
 	scripts/check-java-sources .venv
 
-bench: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .cache/tpcds-jars/installed .cache/comet-jars/installed .venv-4.1/installed .venv-4.2/installed ## run the benchmarks and keep the results in benchmarks/results (an hour; ONLY="scan load" selects some)
+bench: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .cache/reference-4.1-jars/installed .cache/tpcds-jars/installed .cache/comet-jars/installed .venv-4.1/installed .venv-4.2/installed ## run the benchmarks and keep the results in benchmarks/results (an hour; ONLY="scan load" selects some)
 	.venv/bin/python -m benchmarks.run $(ONLY)
 
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .venv/classes.jsa ## test against the reference implementation and on older Spark versions
@@ -120,6 +120,9 @@ java:
 # Download only the reference's own JARs. Spark has the other dependencies in versions of its own, and two versions of one library would clash.
 .cache/reference-jars/installed: requirements/reference.pom.xml scripts/fetch-jars
 	scripts/fetch-jars .cache/reference-jars requirements/reference.pom.xml -DexcludeGroupIds=org.apache.spark -DincludeGroupIds=io.delta,io.unitycatalog
+
+.cache/reference-4.1-jars/installed: requirements/reference-4.1.pom.xml scripts/fetch-jars
+	scripts/fetch-jars .cache/reference-4.1-jars requirements/reference-4.1.pom.xml -DexcludeGroupIds=org.apache.spark -DincludeGroupIds=io.delta,io.unitycatalog
 
 .cache/pyright/installed: Makefile
 	npm install --prefix $(@D) --no-audit --no-fund --loglevel=error pyright@1.1.414

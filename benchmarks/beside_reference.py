@@ -36,10 +36,10 @@ class Side:
     Args:
         name: of the session that it has, see `worker.session`.
         driver_memory: of its session, in Spark's notation.
-        jars: the folder of the reference's JARs, or Comet's JAR.
+        jars: folders of the reference's JARs, and Comet's JAR.
     """
 
-    def __init__(self, name: str, driver_memory: str = "4g", jars: Path = JARS) -> None:
+    def __init__(self, name: str, driver_memory: str = "4g", jars: Sequence[Path] = (JARS,)) -> None:
         self.name = name
         home = ENVIRONMENTS.get(name, OF_COMET)
         places = [ROOT] if name == "reference" else [ROOT / "src", ROOT]
@@ -49,7 +49,7 @@ class Side:
             "PYTHONPATH": os.pathsep.join(map(str, places)),
             "DRIVER_MEMORY": driver_memory,
         }
-        command = [str(home / "bin" / "python"), "-m", "benchmarks.worker", name, str(FOLDER), str(jars)]
+        command = [str(home / "bin" / "python"), "-m", "benchmarks.worker", name, str(FOLDER), ",".join(map(str, jars))]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
         self._answer()
 

@@ -1,17 +1,15 @@
-"""How fast are Delta tables in a session with Comet, beside Spark's own engine and beside Comet on Parquet files?
+"""How fast are Delta tables in a session with Comet, beside Spark's own engine, Comet on Parquet files, and the reference with Comet?
 
-Two sessions of the same Spark take turns, each in its own process: one with Comet, one without. `PARTS="shapes tpch"` selects some parts;
-TPC-DS (`PARTS=tpcds`) takes hours and runs only if it is selected. `QUERIES="q3 q14a"` selects queries of TPC-DS.
+Sessions of the same Spark take turns, each in its own process. `PARTS="shapes tpch"` selects some parts; TPC-DS (`PARTS=tpcds`) takes hours
+and runs only if it is selected. `QUERIES="q3 q14a"` selects queries of TPC-DS.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import statistics
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks import tpcds_data
@@ -22,7 +20,9 @@ from benchmarks.tpch_queries import QUERIES, TABLES
 
 SPARK = "stock Spark on Parquet"
 COMET = "Comet on Parquet"
+REFERENCE = "the reference with Comet"
 WITHOUT = "the same without Comet"
+OF_REFERENCE = CACHE / "reference-4.1-jars"
 
 # Each with its goal beside stock Spark on Parquet.
 SHAPES = {
@@ -44,23 +44,22 @@ def run() -> list[Comparison]:
     folder = FOLDER / "native"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    with _sessions() as (native, spark):
+    (comet,) = (CACHE / "comet-jars").glob("comet-spark-*.jar")
+    native = Side("native", jars=[comet])
+    try:
         native.ask("spark.read.parquet(source).write.format('delta').save(path)", source=lineitem(), path=str(folder / "lineitem"))
         link_data_files(folder / "lineitem", folder / "parquet")
-        found = [comparison for part in PARTS for comparison in _PARTS[part](native, spark, folder)]
+        found = []
+        for part in PARTS:
+            peer = Side("native-reference", jars=[OF_REFERENCE, comet]) if part == "reference" else Side("spark")
+            try:
+                found += _PARTS[part](native, peer, folder)
+            finally:
+                peer.stop()
+    finally:
+        native.stop()
     shutil.rmtree(folder, ignore_errors=True)
     return found
-
-
-@contextmanager
-def _sessions() -> Iterator[tuple[Side, Side]]:
-    (jar,) = glob.glob(str(CACHE / "comet-jars" / "comet-spark-*.jar"))
-    sides = Side("native", jars=Path(jar)), Side("spark")
-    try:
-        yield sides
-    finally:
-        for side in sides:
-            side.stop()
 
 
 def _shapes(native: Side, spark: Side, folder: Path) -> Iterator[Comparison]:
@@ -89,12 +88,25 @@ def _vectors(native: Side, _: Side, folder: Path) -> Iterator[Comparison]:
 
 
 def _tpch(native: Side, spark: Side, folder: Path) -> Iterator[Comparison]:
-    source = tpch(*TABLES)
+    _tables_of_tpch(native, folder)
     for table in TABLES:
-        native.ask(f"spark.read.parquet('{source / table}').write.format('delta').save('{folder / 'tpch' / table}')")
-        native.ask(f"spark.read.format('delta').load('{folder / 'tpch' / table}').createOrReplaceTempView('{table}')")
-        spark.ask(f"spark.read.parquet('{source / table}').createOrReplaceTempView('{table}')")
-    yield from _together(native, spark, "TPC-H", QUERIES, 0.5)
+        spark.ask(f"spark.read.parquet('{tpch(*TABLES) / table}').createOrReplaceTempView('{table}')")
+    yield from _together(native, spark, "TPC-H", QUERIES, 0.5, SPARK)
+
+
+def _tpch_beside_reference(native: Side, reference: Side, folder: Path) -> Iterator[Comparison]:
+    _tables_of_tpch(native, folder)
+    for table in TABLES:
+        reference.ask(f"spark.read.format('delta').load('{folder / 'tpch' / table}').createOrReplaceTempView('{table}')")
+    yield from _together(native, reference, "TPC-H", QUERIES, 0.4, REFERENCE)
+
+
+def _tables_of_tpch(native: Side, folder: Path) -> None:
+    for table in TABLES:
+        path = folder / "tpch" / table
+        if not path.exists():
+            native.ask(f"spark.read.parquet('{tpch(*TABLES) / table}').write.format('delta').save('{path}')")
+        native.ask(f"spark.read.format('delta').load('{path}').createOrReplaceTempView('{table}')")
 
 
 def _tpcds(native: Side, spark: Side, _: Path) -> Iterator[Comparison]:
@@ -102,21 +114,21 @@ def _tpcds(native: Side, spark: Side, _: Path) -> Iterator[Comparison]:
     for side, kind in ((native, "delta"), (spark, "parquet")):
         for table in tpcds_data.schemas():
             side.ask(f"spark.read.format('{kind}').load('{made / kind / table}').createOrReplaceTempView('{table}')")
-    yield from _together(native, spark, "TPC-DS", tpcds_data.only(os.environ.get("QUERIES", "")), 0.65)
+    yield from _together(native, spark, "TPC-DS", tpcds_data.only(os.environ.get("QUERIES", "")), 0.65, SPARK)
 
 
-def _together(native: Side, spark: Side, name: str, queries: Mapping[str | int, str], goal: float) -> Iterator[Comparison]:
+def _together(native: Side, peer: Side, name: str, queries: Mapping[str | int, str], goal: float, peer_name: str) -> Iterator[Comparison]:
     """Queries on views that both sides have: their times in each round together, then each one's."""
     found = []
     for number, query in queries.items():
         answers: dict[str, list[list[str]]] = {}
-        times = turns((native, spark), lambda side, q=query, a=answers: _answered(side, q, a))
-        if answers["native"] != answers["spark"]:
-            print(f"{name} {number}: the sides have other rows: {answers['native'][:3]} and {answers['spark'][:3]}")
+        times = turns((native, peer), lambda side, q=query, a=answers: _answered(side, q, a))
+        if answers[native.name] != answers[peer.name]:
+            print(f"{name} {number}: the sides have other rows: {answers[native.name][:3]} and {answers[peer.name][:3]}")
         print(name, number, *(f"{statistics.median(each):.2f}" for each in times), flush=True)
-        found.append(compared(f"{name} {number}", times, None, SPARK))
+        found.append(compared(f"{name} {number}", times, None, peer_name))
     summed = [[sum(times) for times in zip(*(getattr(each, side) for each in found), strict=True)] for side in ("ours", "theirs")]
-    yield compared(f"{name}, all {len(found)} queries", summed, goal, SPARK)
+    yield compared(f"{name}, all {len(found)} queries", summed, goal, peer_name)
     yield from found
 
 
@@ -172,8 +184,15 @@ def _in_turns(side: Side, ours: str, theirs: str) -> list[list[float]]:
     return times
 
 
-_PARTS = {"shapes": _shapes, "vectors": _vectors, "tpch": _tpch, "tpcds": _tpcds, "changes": _changes}
-PARTS = os.environ.get("PARTS", "shapes vectors tpch changes").split()
+_PARTS = {
+    "shapes": _shapes,
+    "vectors": _vectors,
+    "tpch": _tpch,
+    "reference": _tpch_beside_reference,
+    "tpcds": _tpcds,
+    "changes": _changes,
+}
+PARTS = os.environ.get("PARTS", "shapes vectors tpch reference changes").split()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,12 @@ from benchmarks.peak_memory import peak_megabytes_of_all
 
 
 def session(side: str, folder: str, jars: str) -> SparkSession:
-    """A session with the same settings on all sides. The reference also has its JARs, and a native session Comet's; `spark` has nothing."""
+    """A session with the same settings on all sides.
+
+    Args:
+        side: `tahoe`; `native`, which is tahoe with Comet; `reference`, also with Comet as `native-reference`; `spark` for Spark alone.
+        jars: what the session needs of JARs, separated by commas: folders of the reference's JARs, and Comet's JAR.
+    """
     settings = {
         "spark.driver.memory": os.environ.get("DRIVER_MEMORY", "4g"),
         "spark.sql.session.timeZone": "UTC",
@@ -31,15 +36,19 @@ def session(side: str, folder: str, jars: str) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
-    if side == "reference":
-        settings["spark.jars"] = ",".join(sorted(glob.glob(os.path.join(jars, "*.jar"))))
+    folders = [place for place in jars.split(",") if os.path.isdir(place)]
+    comet = next((place for place in jars.split(",") if os.path.isfile(place)), None)
+    if side in ("reference", "native-reference"):
+        settings["spark.jars"] = ",".join(sorted(jar for place in folders for jar in glob.glob(os.path.join(place, "*.jar"))))
         settings["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
         settings["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    if side == "native-reference":
+        settings |= import_module("tahoe.native_settings").native_settings(settings, import_module("pyspark").__version__, "", comet)
     builder = SparkSession.builder.master("local[*]").appName(f"benchmark {side}")
     for name, value in settings.items():
         builder = builder.config(name, value)
     if side == "native":
-        import_module("tahoe").configure(builder, native=jars)
+        import_module("tahoe").configure(builder, native=comet)
     spark = builder.getOrCreate()
     if side == "tahoe":
         import_module("tahoe").enable(spark)
@@ -51,7 +60,7 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever Spark prints must not be taken for an answer
     spark = session(side, folder, jars)
-    packages = {"tahoe": "tahoe", "native": "tahoe", "reference": "delta"}
+    packages = {"tahoe": "tahoe", "native": "tahoe", "reference": "delta"}  # delta is not where Comet is
     delta_table = import_module(packages[side]).DeltaTable if side in packages else None
     known = {
         "spark": spark,
