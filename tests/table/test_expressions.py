@@ -15,7 +15,14 @@ import pyarrow.compute as pc
 import pytest
 
 import tahoe
-from tahoe.errors import ColumnNotFoundError, DeltaError, ExpressionFailedError, InvalidArgumentError, InvalidPredicateError
+from tahoe.errors import (
+    ColumnNotFoundError,
+    DeltaError,
+    ExpressionFailedError,
+    InvalidArgumentError,
+    InvalidPredicateError,
+    NeedsSparkError,
+)
 from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.sql.expressions import parse_expression
@@ -27,6 +34,7 @@ from tests.dml.calls import ARROW_TYPES
 from tests.dml.expressions import TARGET, holds
 from tests.dml.generator import Generator, _Maker
 from tests.dml.model import frozen
+from tests.expression_faults import FAULTS, FAULTY
 from tests.table.builders import memory_env
 
 UTC = dt.UTC
@@ -360,3 +368,35 @@ def test_partitions_are_filtered_by_functions_too() -> None:
     table.append(pa.table({"n": [1, 2], "day": [dt.date(2024, 1, 1), dt.date(2025, 1, 1)]}), partition_by=["day"])
     assert table.to_arrow(["n"], "year(day) = 2025")["n"].to_pylist() == [2]
     assert table.to_arrow(["n"], pc.field("day") == dt.date(2025, 1, 1))["n"].to_pylist() == [2]
+
+
+def test_what_stands_behind_a_null_is_not_computed() -> None:
+    """As in Spark: a fault in rows that it does not look at failed the statement."""
+    table = tahoe.Table("/t", env=memory_env())
+    table.append(pa.table({"n": pa.array([None, 1], pa.int64()), "z": [0, 1], "s": ["x", "5"]}))
+    for text in ("n + 1 / z > 0", "n = cast(s as int) - 4", "(cast(s as int) - 4) % n = 0", "1 / z / n > 0", "n < 9 / z"):
+        assert table.count(text) == 1, text
+    for text in ("1 / z + n > 0", "n % (cast(s as int) - 4) = 0", "n is null and 1 / z > 0"):
+        with pytest.raises(ExpressionFailedError):
+            table.count(text)
+
+
+@pytest.mark.parametrize("text", FAULTS)
+def test_a_fault_has_the_condition_that_spark_has_for_it(text: str) -> None:
+    """Programs catch by it; `tests/spark/test_expressions.py` asks Spark."""
+    table = tahoe.Table("/t", env=memory_env())
+    table.append(FAULTY)
+    for compute_it in (lambda: table.count(f"({text}) is not null"), lambda: table.update({"s": f"cast(({text}) is null as string)"})):
+        with pytest.raises(ExpressionFailedError) as raised:
+            compute_it()
+        assert raised.value.condition == FAULTS[text]
+
+
+def test_what_only_spark_computes_is_no_invalid_predicate() -> None:
+    """It is valid SQL: 42601 told of a syntax error."""
+    table = tahoe.Table("/t", env=memory_env())
+    table.append(pa.table({"id": [1], "t": ["a"], "l": [[1]]}))
+    for refused in (lambda: table.update({"l": "array(id)"}), lambda: table.count("reverse(t) = 'a'"), lambda: table.delete("l = l")):
+        with pytest.raises(NeedsSparkError) as raised:
+            refused()
+        assert raised.value.sqlstate == "0A000"

@@ -38,8 +38,9 @@
     │   │   DependentFeatureError, FeatureInUseError, FeatureInHistoryError, FeatureDropWaitsError, NoHistoryToTruncateError,
     │   │   CheckpointProtectionKeptError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, QueryFailedError, ReplaceWhereMismatchError,
-    │   │   ExpressionFailedError; below the first
-    │   │   UnknownFeaturePropertyError, ManifestPropertyError
+    │   │   ExpressionFailedError; below the first UnknownFeaturePropertyError, ManifestPropertyError; below InvalidPredicateError
+    │   │   NeedsSparkError; below the last DivisionByZeroError, RemainderByZeroError, ResultOverflowError,
+    │   │   SmallResultOverflowError, DecimalResultOverflowError, CastResultOverflowError, UncastTextError
     │   ├── InvalidArgumentError          a method was called with an invalid argument
     │   ├── UnknownArgumentError          a method was called with an argument that it does not have
     │   ├── MissingArgumentError          a method was called without an argument that it needs

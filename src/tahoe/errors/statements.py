@@ -94,6 +94,17 @@ class InvalidPredicateError(DeltaAnalysisError):
     todo = "Write it in SQL over the table's columns; docs/reference/filters.md lists the operators and functions that work without Spark."
 
 
+class NeedsSparkError(InvalidPredicateError):
+    """An expression that may be right, but that only Spark computes."""
+
+    condition = "DELTA_UNSUPPORTED_EXPRESSION"
+    sqlstate = "0A000"
+    todo = (
+        "Run the statement in Spark, or write another expression; docs/reference/filters.md lists the operators and functions that work "
+        "without Spark."
+    )
+
+
 class ExpressionFailedError(DeltaAnalysisError):
     """An expression has no value for a row, as in Spark's ANSI mode."""
 
@@ -101,6 +112,50 @@ class ExpressionFailedError(DeltaAnalysisError):
     sqlstate = "22000"
     what = "{expression} cannot be computed for every row of {table}: {detail}."
     todo = "Leave out such rows with a condition, or use CASE WHEN. Nothing was changed."
+
+
+class DivisionByZeroError(ExpressionFailedError):
+    condition = "DIVIDE_BY_ZERO"
+    sqlstate = "22012"
+    pyspark_class = "ArithmeticException"
+
+
+class RemainderByZeroError(ExpressionFailedError):
+    condition = "REMAINDER_BY_ZERO"
+    sqlstate = "22012"
+    pyspark_class = "ArithmeticException"
+
+
+class ResultOverflowError(ExpressionFailedError):
+    condition = "ARITHMETIC_OVERFLOW"
+    sqlstate = "22003"
+    pyspark_class = "ArithmeticException"
+
+
+class SmallResultOverflowError(ExpressionFailedError):
+    """As `ResultOverflowError`, of TINYINT and SMALLINT."""
+
+    condition = "BINARY_ARITHMETIC_OVERFLOW"
+    sqlstate = "22003"
+    pyspark_class = "ArithmeticException"
+
+
+class DecimalResultOverflowError(ExpressionFailedError):
+    condition = "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"
+    sqlstate = "22003"
+    pyspark_class = "ArithmeticException"
+
+
+class CastResultOverflowError(ExpressionFailedError):
+    condition = "CAST_OVERFLOW"
+    sqlstate = "22003"
+    pyspark_class = "ArithmeticException"
+
+
+class UncastTextError(ExpressionFailedError):
+    condition = "CAST_INVALID_INPUT"
+    sqlstate = "22018"
+    pyspark_class = "SparkRuntimeException"
 
 
 class ArrowFailedError(DeltaError):

@@ -97,7 +97,7 @@ class ExpressionReader(NodeReader):
             if len(given) == len(types):
                 arguments = tuple(self.of_type(child, wanted) for child, wanted in zip(given, types, strict=True))
                 return Call(name, arguments, result, (self.zone,))
-        raise self.refuse(f"{sql_of(node)} cannot be computed without Spark")
+        raise self.need_spark(node)
 
     def condition(self, node: Node) -> Expression:
         """
@@ -155,7 +155,7 @@ class ExpressionReader(NodeReader):
         if isinstance(given.type, Struct | Array | Map) or isinstance(wanted, Struct | Array | Map):
             raise self.refuse(f"{sql_of(node)} has type {given.type}, and a value of type {wanted} is expected")
         if not is_cast_here(given.type, wanted):
-            raise self.refuse(f"{sql_of(node)} has type {given.type}, which only Spark casts to {wanted}, if at all")
+            raise self.need_spark(node, f"has type {given.type}, which only Spark casts to {wanted}, if at all")
         return Call("cast", (given,), wanted, (self.zone,))
 
     def converted(self, given: Value, wanted: DataType) -> Value | None:
@@ -180,7 +180,7 @@ class ExpressionReader(NodeReader):
             return Value(None, cast_target(target) or VOID)
         wanted = cast_target(target)
         if wanted is None or node.args.get("safe"):
-            raise self.refuse(f"{sql_of(node)} cannot be computed without Spark")
+            raise self.need_spark(node)
         return self.cast_to(inner, wanted, node)
 
     def to_date(self, node: Node) -> Expression:
@@ -211,7 +211,7 @@ class ExpressionReader(NodeReader):
     def compared(self, symbol: str, left: Expression, right: Expression, node: Node) -> Expression:
         kind = self.common([left.type, right.type, BOOLEAN] if left.type == right.type == VOID else [left.type, right.type], node)
         if isinstance(kind, Struct | Array | Map):
-            raise self.refuse(f"{sql_of(node)} compares values of type {kind}")
+            raise self.need_spark(node, f"compares values of type {kind}, which only Spark does")
         if kind == STRING:
             left, right = _padded(left, right, self.schema), _padded(right, left, self.schema)
         return Call(symbol, (self.cast_to(left, kind, node), self.cast_to(right, kind, node)), BOOLEAN)
@@ -244,9 +244,9 @@ class ExpressionReader(NodeReader):
             case "*":
                 digits, places = whole + other_whole + 1, scale + other_scale
             case _:
-                raise self.refuse(f"{sql_of(node)} divides decimals; cast them to DOUBLE")
+                raise self.need_spark(node, "divides decimals; cast them to DOUBLE")
         if digits + places > DECIMAL_PRECISION_MAX:
-            raise self.refuse(f"{sql_of(node)} has more than {DECIMAL_PRECISION_MAX} digits; cast its operands to DOUBLE")
+            raise self.need_spark(node, f"has more than {DECIMAL_PRECISION_MAX} digits; cast its operands to DOUBLE")
         return Call(symbol, tuple(each for each, _ in arguments), Decimal(digits + places, places))
 
     def as_decimal(self, given: Expression, node: Node) -> tuple[Expression, Decimal]:
@@ -286,7 +286,7 @@ class ExpressionReader(NodeReader):
     def escaped_like(self, node: Node) -> Expression:
         escape = self.literal(node.expression)
         if not isinstance(node.this, exp.Like | exp.ILike) or escape is None or escape.kind != "text" or len(escape.value) != 1:
-            raise self.refuse(f"{sql_of(node)} is not supported")
+            raise self.need_spark(node)
         found = self.like(node.this, escape.value)
         return Call("not", (found,), BOOLEAN) if node.this.args.get("negate") else found
 
@@ -323,7 +323,7 @@ class ExpressionReader(NodeReader):
 
     def trim(self, node: Node) -> Expression:
         if node.args.get("expression") is not None:
-            raise self.refuse(f"{sql_of(node)} cannot be computed without Spark")
+            raise self.need_spark(node)
         return Call(_TRIMS[str(node.args.get("position") or "")], (self.of_type(node.this, STRING),), STRING)
 
     def substring(self, node: Node) -> Expression:
@@ -346,14 +346,14 @@ class ExpressionReader(NodeReader):
         value, name = self.numeric(self.expression(node.this), node), type(node).__name__.lower()
         digits = 0 if node.args.get("decimals") is None else self.whole(node.args["decimals"])
         if isinstance(value.type, Decimal) or (name != "round" and digits) or (value.type in INTEGERS and digits < 0):
-            raise self.refuse(f"{sql_of(node)} cannot be computed without Spark; cast it to DOUBLE")
+            raise self.need_spark(node, "cannot be computed without Spark; cast it to DOUBLE")
         if value.type in INTEGERS:
             return value if name == "round" else self.cast_to(value, LONG, node)
         return Call(name, (self.cast_to(value, DOUBLE, node),), DOUBLE if name == "round" else LONG, (digits,))
 
     def date_add(self, node: Node) -> Expression:
         if str(node.args.get("unit") or "DAY").upper() != "DAY":
-            raise self.refuse(f"{sql_of(node)} cannot be computed without Spark")
+            raise self.need_spark(node)
         return Call("date_add", (self.of_type(node.this, DATE), self.of_type(node.expression, INTEGER)), DATE)
 
     def struct(self, node: Node) -> Expression:
@@ -371,7 +371,7 @@ class ExpressionReader(NodeReader):
             return found if name == "isnull" else Call("not", (found,), BOOLEAN)
         if name in _CASTS and len(arguments) == 1:
             return self.of_type(arguments[0], _CASTS[name])
-        raise self.refuse(f"the function {node.name} is not supported")
+        raise self.need_spark(node)
 
 
 def _padded(given: Expression, other: Expression, schema: Struct) -> Expression:

@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
-from tahoe.errors import ColumnNotFoundError, InvalidPredicateError
+from tahoe.errors import ColumnNotFoundError, InvalidPredicateError, NeedsSparkError
 from tahoe.protocol.partitions import from_micros, single_precision, to_micros
 from tahoe.protocol.predicate import Column
 from tahoe.protocol.schema import (
@@ -91,6 +91,10 @@ class NodeReader:
 
     def refuse(self, detail: str) -> InvalidPredicateError:
         return InvalidPredicateError(predicate=self.text, table=self.table, detail=detail)
+
+    def need_spark(self, node: Node, detail: str = "cannot be computed without Spark") -> NeedsSparkError:
+        """Refuse a part of the text that Spark may know."""
+        return NeedsSparkError(predicate=self.text, table=self.table, detail=f"{sql_of(node)} {detail}")
 
     def parse(self) -> Node:
         try:

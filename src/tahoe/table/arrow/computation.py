@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tahoe.errors import ExpressionFailedError
 from tahoe.protocol.expressions import Call, Expression, Reference, Value, references
 from tahoe.protocol.partitions import BLANKS, DAY_MICROS, cast_boolean, parse_date, parse_timestamp, parse_timestamp_ntz
-from tahoe.protocol.schema import BINARY, BOOLEAN, DATE, DOUBLE, FLOAT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal
+from tahoe.protocol.schema import BINARY, BOOLEAN, BYTE, DATE, DOUBLE, FLOAT, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.decimals import DOUBLE_DIGITS, of_scale, rounded_decimal, wide
 from tahoe.table.arrow.types import arrow_type
@@ -28,11 +29,28 @@ from tahoe.table.arrow.types import arrow_type
 IMPOSSIBLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, ArithmeticError, ValueError)
 
 
+class FaultyRowError(ValueError):
+    """A function has no value for a row. `condition` is Spark's."""
+
+    def __init__(self, detail: str, condition: str) -> None:
+        super().__init__(detail)
+        self.condition = condition
+
+
+_FAILURES: Mapping[str, type[ExpressionFailedError]] = {kind.condition: kind for kind in ExpressionFailedError.__subclasses__()}
+
+
+def expression_failed(error: Exception, *, table: str, expression: str) -> ExpressionFailedError:
+    """One of IMPOSSIBLE as an error that names the expression, with Spark's condition."""
+    kind = _FAILURES.get(error.condition, ExpressionFailedError) if isinstance(error, FaultyRowError) else ExpressionFailedError
+    return kind(table=table, expression=expression, detail=str(error))
+
+
 def compute(expression: Expression, rows: pa.Table) -> pa.Array:
     """The value of an expression for each row, of the Arrow type of its type.
 
     Raises:
-        one of IMPOSSIBLE: a value that Spark refuses too.
+        one of IMPOSSIBLE: a value that Spark refuses too; a `FaultyRowError` where Spark has a condition for it.
     """
     match expression:
         case Reference(path, kind):
@@ -42,9 +60,60 @@ def compute(expression: Expression, rows: pa.Table) -> pa.Array:
         case Call("and" | "or" | "case" | "coalesce"):
             return _LAZY[expression.function](expression, rows)
         case Call(name, arguments, kind):
-            values = [compute(each, rows) for each in arguments]
-            found = one_array(_PLAIN[name](*values) if name in _PLAIN else _OTHER[name](expression, *values))
-            return found if found.type.equals(arrow_type(kind)) else found.cast(arrow_type(kind))
+            values = _operands(expression, rows) if name in _STRICT else [compute(each, rows) for each in arguments]
+            try:
+                found = one_array(_PLAIN[name](*values) if name in _PLAIN else _OTHER[name](expression, *values))
+                return found if found.type.equals(arrow_type(kind)) else found.cast(arrow_type(kind))
+            except IMPOSSIBLE as error:
+                condition = _condition(expression, error)
+                if condition is None:
+                    raise
+                raise FaultyRowError(str(error), condition) from error
+
+
+_SMALL = (BYTE, SHORT)
+
+
+def _condition(call: Call, error: Exception) -> str | None:
+    """Spark's condition if a function has no value for a row; None if it has none."""
+    kinds = (call.type, *(argument.type for argument in call.arguments))
+    match call.function:
+        case "%":
+            return "REMAINDER_BY_ZERO"
+        case "/" | "div" if isinstance(error, ZeroDivisionError):
+            return "DIVIDE_BY_ZERO"
+        case "+" | "-" | "*" if isinstance(kinds[0], Decimal):
+            return "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"
+        case "+" | "-" | "*" if kinds[0] in _SMALL:
+            return "BINARY_ARITHMETIC_OVERFLOW"
+        case "+" | "-" | "*" | "div" | "negative" | "abs":
+            return "ARITHMETIC_OVERFLOW"
+        case "cast" if isinstance(kinds[0], Decimal) and (kinds[1] != STRING or isinstance(error, OverflowError)):
+            return "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"
+        case "cast":
+            return "CAST_INVALID_INPUT" if kinds[1] == STRING else "CAST_OVERFLOW"
+    return None
+
+
+# Functions that are null if one of two operands is. Spark computes the second one only for the rows in which the first is not null.
+_STRICT = frozenset(
+    {"+", "-", "*", "/", "div", "%", "=", "<>", "<", "<=", ">", ">=", "startswith", "endswith", "contains", "date_add", "datediff"}
+)
+_DIVISIONS = frozenset({"/", "div", "%"})  # the other way round: Spark looks at the divisor first
+
+
+def _operands(call: Call, rows: pa.Table) -> list[pa.Array]:
+    """The two operands; if the second one fails, only for the rows for which it counts."""
+    is_turned = call.function in _DIVISIONS
+    first, second = reversed(call.arguments) if is_turned else call.arguments
+    known = compute(first, rows)
+    try:
+        other = compute(second, rows)
+    except IMPOSSIBLE:
+        counts = known.is_valid()
+        _, values = _where(second, rows, counts)
+        other = _placed(pa.nulls(rows.num_rows, arrow_type(second.type)), counts, values)
+    return [other, known] if is_turned else [known, other]
 
 
 def column_values(rows: pa.Table, path: Sequence[str]) -> pa.ChunkedArray:

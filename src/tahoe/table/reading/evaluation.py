@@ -34,7 +34,7 @@ from tahoe.protocol.schema import BYTE, INTEGER, LONG, SHORT, DataType, Decimal
 from tahoe.sql.literals import Value as Number
 from tahoe.sql.literals import compared_at, place
 from tahoe.table.arrow.chunks import one_array
-from tahoe.table.arrow.computation import IMPOSSIBLE, column_values, compute
+from tahoe.table.arrow.computation import IMPOSSIBLE, column_values, compute, expression_failed
 from tahoe.table.arrow.conditions import condition_of_arrow
 
 
@@ -50,7 +50,7 @@ def evaluate(predicate: Predicate, rows: pa.Table, *, table: str = "the table") 
     try:
         return one_array(_evaluate(predicate, rows))
     except ExpressionFailedError as error:
-        raise ExpressionFailedError(**error.parameters | {"table": table}) from error.__cause__
+        raise type(error)(**error.parameters | {"table": table}) from error.__cause__
 
 
 def _evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
@@ -67,7 +67,7 @@ def _evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
             try:
                 return _part(predicate, table)
             except IMPOSSIBLE as error:
-                raise ExpressionFailedError(table="the table", expression=_shown(predicate), detail=str(error)) from error
+                raise expression_failed(error, table="the table", expression=_shown(predicate)) from error
 
 
 def _part(predicate: Comparison | IsNull | In | StartsWith | Computed, table: pa.Table) -> pa.Array:

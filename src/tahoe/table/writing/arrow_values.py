@@ -15,7 +15,6 @@ from tahoe._cached import cached_property
 from tahoe.errors import (
     CheckConstraintViolatedError,
     DeltaError,
-    ExpressionFailedError,
     GeneratedValueMismatchError,
     UnsupportedOperationError,
 )
@@ -27,7 +26,7 @@ from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import Field, Struct
 from tahoe.sql.expressions import parse_expression
 from tahoe.table.arrow.chunks import with_columns
-from tahoe.table.arrow.computation import IMPOSSIBLE, compute
+from tahoe.table.arrow.computation import IMPOSSIBLE, compute, expression_failed
 from tahoe.table.reading.constraints import check_rows
 from tahoe.table.writing.arrow_assignment import assign_arrow
 from tahoe.table.writing.casts import Casts
@@ -109,7 +108,7 @@ class NewRows:
         try:
             return compute(expression, rows)
         except IMPOSSIBLE as error:
-            raise ExpressionFailedError(table=self.plan.url, expression=text, detail=str(error)) from error
+            raise expression_failed(error, table=self.plan.url, expression=text) from error
 
     def _numbers(self, column: str, count: int) -> pa.Array:
         """The next values of an identity column."""

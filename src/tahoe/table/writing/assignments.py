@@ -32,7 +32,7 @@ from tahoe.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Fie
 from tahoe.sql.coercion import is_cast_here
 from tahoe.sql.expressions import parse_expression
 from tahoe.table.arrow.chunks import one_array, with_columns
-from tahoe.table.arrow.computation import IMPOSSIBLE, compute
+from tahoe.table.arrow.computation import IMPOSSIBLE, compute, expression_failed
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.writing.arrow_assignment import unfit_value
 
@@ -64,7 +64,7 @@ class Scope:
         try:
             return compute(expression, rows)
         except IMPOSSIBLE as error:
-            raise ExpressionFailedError(table=self.table, expression=text, detail=str(error)) from error
+            raise expression_failed(error, table=self.table, expression=text) from error
 
 
 @dataclass(frozen=True, slots=True)
