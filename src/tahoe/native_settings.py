@@ -9,7 +9,8 @@ import glob
 import os
 import platform
 import re
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
 
 # The builds of Comet, by the version of Spark that they are for.
 BUILDS = {"4.1": "org.apache.datafusion:comet-spark-spark4.1_2.13:1.2.0"}
@@ -29,12 +30,19 @@ OFF_HEAP_BYTES_MIN = 256 << 20
 # Of the libraries in the JAR.
 _PLATFORMS = {("Linux", machine) for machine in ("x86_64", "amd64", "aarch64", "arm64")}
 
-_JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+PACKAGES = "spark.jars.packages"
+"""Spark's setting with the JARs that come from Maven."""
+
+_JARS = ("spark.jars", PACKAGES, "spark.driver.extraClassPath")
 _CLASS_PATHS = ("spark.jars", "spark.driver.extraClassPath", "spark.executor.extraClassPath")
 
 _PLUGIN = "org.apache.spark.CometPlugin"
+_FOR_SPARK = re.compile(r"comet-spark-spark(\d+\.\d+)_")  # in a JAR's name, and in the names of its members
 _EXPLAIN = "org.apache.comet.ExtendedExplainInfo"
 _SHUFFLE = "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager"
+
+COMET_ENABLED = "spark.comet.enabled"
+"""Comet's setting with which a session runs plans natively, or does not."""
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 """Spark's setting with which readers find the columns of files by field ids, where a schema has them."""
@@ -47,7 +55,7 @@ _DEFAULTS = {
     "spark.shuffle.manager": _SHUFFLE,
     "spark.memory.offHeap.enabled": "true",
     "spark.memory.offHeap.size": OFF_HEAP_BYTES,
-    "spark.comet.enabled": "true",
+    COMET_ENABLED: "true",
     "spark.comet.exec.enabled": "true",
     **SESSION_SETTINGS,
 }
@@ -63,7 +71,23 @@ def obstacle(version: str, jar: str | None = None, settings: Mapping[str, str] |
     """
     jar = jar or os.environ.get(JAR_VARIABLE)
     settings = settings or {}
-    return _no_build(version) or _no_platform() or _no_jar(version, jar) or _other_jar(version, settings, jar, jars) or _no_memory(settings)
+    members = _members(jar) if jar else []
+    return (
+        _no_build(version)
+        or _no_platform()
+        or _no_jar(version, jar, members)
+        or _other_jar(version, settings, [jar or "", *members], jars)
+        or memory_obstacle(settings)
+    )
+
+
+def _members(jar: str) -> list[str]:
+    """The names of a JAR's members; none of a file that is no JAR or is not there."""
+    try:
+        with zipfile.ZipFile(os.path.expanduser(jar)) as archive:
+            return archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return []
 
 
 def _no_build(version: str) -> str | None:
@@ -84,19 +108,20 @@ def _no_platform() -> str | None:
     )
 
 
-def _no_jar(version: str, jar: str | None) -> str | None:
-    if not jar or os.path.isfile(os.path.expanduser(jar)):
+def _no_jar(version: str, jar: str | None, members: Sequence[str]) -> str | None:
+    if not jar or f"{_PLUGIN.replace('.', '/')}.class" in members:
         return None
+    where = f"The file {jar} is not Comet's JAR" if os.path.isfile(os.path.expanduser(jar)) else f"Comet's JAR is not at {jar}"
     return (
-        f"Comet's JAR is not at {jar}, so plans run in Spark's own engine. Correct the path, or leave it out: then the JAR comes from "
-        f"Maven as {BUILDS[_line(version)]}."
+        f"{where}, so plans run in Spark's own engine. Correct the path, or leave it out: then the JAR comes from Maven as "
+        f"{BUILDS[_line(version)]}."
     )
 
 
-def _other_jar(version: str, settings: Mapping[str, str], jar: str | None, jars: str) -> str | None:
-    """A JAR of Comet that says by its name that it is for another Spark."""
-    places = [jar or "", *(settings.get(name, "") for name in _JARS), *(glob.glob(os.path.join(jars, "comet-spark-*.jar")) if jars else ())]
-    for found in re.finditer(r"comet-spark-spark(\d+\.\d+)_", " ".join(places)):
+def _other_jar(version: str, settings: Mapping[str, str], names: Sequence[str], jars: str) -> str | None:
+    """A JAR of Comet that says by its name, or by the names of its members, that it is for another Spark."""
+    places = [*names, *(settings.get(name, "") for name in _JARS), *(glob.glob(os.path.join(jars, "comet-spark-*.jar")) if jars else ())]
+    for found in _FOR_SPARK.finditer(" ".join(places)):
         if found[1] != _line(version):
             return (
                 f"A JAR of Comet is for Spark {found[1]}, and this is Spark {version}, so plans run in Spark's own engine. Put "
@@ -105,7 +130,8 @@ def _other_jar(version: str, settings: Mapping[str, str], jar: str | None, jars:
     return None
 
 
-def _no_memory(settings: Mapping[str, str]) -> str | None:
+def memory_obstacle(settings: Mapping[str, str]) -> str | None:
+    """Why the memory of a session with these settings does not suffice, as a sentence; None if it does."""
     is_off = settings.get("spark.memory.offHeap.enabled", "true").lower() == "false"
     size = _bytes(settings.get("spark.memory.offHeap.size", OFF_HEAP_BYTES))
     if not is_off and (size is None or size >= OFF_HEAP_BYTES_MIN):
@@ -142,7 +168,7 @@ def native_settings(settings: Mapping[str, str], version: str, jars: str, jar: s
         for name in _CLASS_PATHS:
             changed |= _listed(settings, name, path, "," if name == "spark.jars" else os.pathsep)
     elif not any("comet-spark" in settings.get(name, "") for name in _JARS) and not glob.glob(os.path.join(jars, "comet-spark-*.jar")):
-        changed |= _listed(settings, "spark.jars.packages", BUILDS[_line(version)])
+        changed |= _listed(settings, PACKAGES, BUILDS[_line(version)])
     return changed
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
 
-from tahoe.native_settings import BUILDS, JAR_VARIABLE, native_settings, obstacle
+from tahoe.native_settings import BUILDS, JAR_VARIABLE, NATIVE_VARIABLE, PACKAGES, native_settings, obstacle
 from tahoe.programs.launch import command_of
+from tahoe.spark.api import programs, session
 
 VERSION = f"{next(iter(BUILDS))}.4"
 
@@ -57,8 +62,27 @@ def test_what_is_missing_is_one_sentence_and_a_remedy(tmp_path: Path) -> None:
     assert obstacle(VERSION) is None
     assert "no build for Spark 4.3.0" in (obstacle("4.3.0") or "")
     assert "is not at /nowhere.jar" in (obstacle(VERSION, "/nowhere.jar") or "")
-    (tmp_path / "comet.jar").touch()
-    assert obstacle(VERSION, str(tmp_path / "comet.jar")) is None
+    assert obstacle(VERSION, jar_of(tmp_path, "4.1")) is None
+
+
+def jar_of(folder: Path, line: str) -> str:
+    """A JAR with the members by which Comet is known, for a line of Spark that its name does not tell."""
+    path = folder / f"comet-{line}.jar"
+    with zipfile.ZipFile(path, "w") as jar:
+        jar.writestr("org/apache/spark/CometPlugin.class", b"")
+        jar.writestr(f"META-INF/maven/org.apache.datafusion/comet-spark-spark{line}_2.13/pom.properties", b"")
+    return str(path)
+
+
+def test_a_file_that_is_not_comets_jar(tmp_path: Path) -> None:
+    """With it, Spark would not start: its plugin is in no JAR."""
+    text, other = tmp_path / "text.jar", tmp_path / "other.jar"
+    text.write_text("not a JAR")
+    with zipfile.ZipFile(other, "w") as jar:
+        jar.writestr("a.class", b"")
+    for path in (text, other):
+        assert f"The file {path} is not Comet's JAR" in (obstacle(VERSION, str(path)) or "")
+    assert f"Comet's JAR is not at {tmp_path}" in (obstacle(VERSION, str(tmp_path)) or "")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +110,7 @@ def test_a_jar_for_another_spark_is_refused_wherever_it_is(tmp_path: Path) -> No
     (tmp_path / other).touch()
     (tmp_path / "jars").mkdir()
     for reason in (
-        obstacle(VERSION, str(tmp_path / other)),
+        obstacle(VERSION, jar_of(tmp_path, "4.0")),
         obstacle(VERSION, None, {}, str(tmp_path)),
         obstacle(VERSION, None, {"spark.jars": f"/a.jar,/x/{other}"}),
         obstacle(VERSION, None, {"spark.jars.packages": "org.apache.datafusion:comet-spark-spark3.5_2.13:1.2.0"}),
@@ -116,3 +140,40 @@ def test_spark_submit_gets_the_settings_as_arguments(tmp_path: Path, monkeypatch
     assert "spark.plugins=org.apache.spark.CometPlugin" in words
     assert words[-1] == "job.py"
     assert not [word for word in words if word.startswith("spark.memory.offHeap.size=") and word != "spark.memory.offHeap.size=1g"]
+
+
+class Started:
+    """Starts a JVM, unless the settings name a package that no repository has."""
+
+    def __init__(self) -> None:
+        self.settings: list[dict[str, str]] = []
+
+    def start(self, settings: dict[str, str]) -> str:
+        self.settings.append(dict(settings))
+        if PACKAGES in settings:
+            raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+        return "session"
+
+
+def test_a_builder_without_a_way_to_maven_makes_a_session_without_comet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise no session starts, and the user is told that the Java gateway has exited."""
+    started, builder = Started(), SparkSession.Builder()
+    monkeypatch.setattr(session, "settings_of_native", lambda *_: {PACKAGES: "a:b:1", "spark.plugins": "x"})
+    monkeypatch.setattr(session, "enable", lambda made: made)
+    builder._options = {"spark.app.name": "mine"}
+    builder.getOrCreate = lambda: started.start(builder._options)  # type: ignore[method-assign, assignment, return-value]
+    configured = session.configure(builder, native=True)
+    with pytest.warns(UserWarning, match="no way to Maven"):
+        assert configured.getOrCreate() == "session"
+    assert started.settings == [{"spark.app.name": "mine", PACKAGES: "a:b:1", "spark.plugins": "x"}, {"spark.app.name": "mine"}]
+
+
+def test_a_program_without_a_way_to_maven_runs_without_comet(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, conf = Started(), SparkConf(loadDefaults=False, _jvm=None)
+    monkeypatch.setenv(NATIVE_VARIABLE, "true")
+    monkeypatch.setattr(programs, "settings_of_native", lambda *_: {PACKAGES: "a:b:1"})
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    conf.set("spark.app.name", "mine")
+    with pytest.warns(UserWarning, match="no way to Maven"):
+        programs.initialize(lambda _, *given: started.start(dict(given[2].getAll())) and None, SparkContext, None, None, conf)
+    assert started.settings == [{"spark.app.name": "mine", PACKAGES: "a:b:1"}, {"spark.app.name": "mine"}]

@@ -8,19 +8,21 @@ from __future__ import annotations
 import os
 import shlex
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from tahoe.native_settings import NATIVE_VARIABLE
 from tahoe.reference_settings import defaults, overrides, submit_arguments_without_reference, submitted_settings, without_reference
 from tahoe.spark.api.connect_session import is_connect
-from tahoe.spark.api.session import enable, settings_of_native, warn_if_not_native
+from tahoe.spark.api.session import NO_MAVEN, enable, is_without_maven, settings_of_native, warn_if_not_native
 from tahoe.spark.jvm.gateway import Gateway
 
 _enabling = threading.RLock()
@@ -39,14 +41,22 @@ def initialize(
     """Instead of `SparkContext._ensure_initialized`, which starts the JVM with the settings of a SparkConf."""
     if conf is not None:
         _leave_out(conf)
+    before, added = dict(conf.getAll()) if conf is not None else {}, dict[str, str]()
     if conf is not None and _is_native() and cls._gateway is None and gateway is None:
-        for name, value in settings_of_native(_named(conf)).items():
-            conf.set(name, value)
+        added = settings_of_native(_named(conf))
+        conf.setAll(list(added.items()))
     if cls._gateway is None and gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        before = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-        if (arguments := _submit_arguments(before, conf)) != before:
+        words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+        if (arguments := _submit_arguments(words, conf)) != words:
             os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
-    original(cls, instance, gateway, conf)
+    try:
+        original(cls, instance, gateway, conf)
+    except PySparkRuntimeError as error:
+        if conf is None or conf._conf is None or not is_without_maven(error, added):
+            raise
+        conf._conf = before
+        original(cls, instance, gateway, conf)
+        warnings.warn(NO_MAVEN, stacklevel=2)
 
 
 def make_session(

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyspark
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from tahoe._notebook_errors import shorten_errors
-from tahoe.native_settings import native_settings, obstacle
+from tahoe.native_settings import JAR_VARIABLE, PACKAGES, native_settings, obstacle
 from tahoe.reference_settings import CATALOG_CLASS as REFERENCE_CATALOG_CLASS
 from tahoe.reference_settings import without_reference
 from tahoe.spark.api.connect_session import is_connect, is_served
@@ -150,6 +150,11 @@ NOT_NATIVE = (
     "Comet's library does not run on this platform: Spark's log tells more."
 )
 
+NO_MAVEN = (
+    "Spark does not start with Comet's JAR from Maven, and starts without, so plans run in Spark's own engine. If this machine has no way "
+    f"to Maven, put the JAR into Spark's folder of JARs, or its path into the environment variable {JAR_VARIABLE}."
+)
+
 
 def configure(
     spark_session_builder: SparkSession.Builder, extra_packages: list[str] | None = None, *, native: bool | str = False
@@ -179,16 +184,27 @@ def configure(
         spark_session_builder.config("spark.jars.packages", ",".join(extra_packages))
     make = spark_session_builder.getOrCreate
 
-    def get_or_create() -> SparkSession:
-        options = without_reference(spark_session_builder._options)
-        spark_session_builder._options = options | settings_of_native(options, native) if native else options
-        spark = enable(make())
-        if native:
-            warn_if_not_native(spark, native)
-        return spark
-
-    spark_session_builder.getOrCreate = get_or_create  # type: ignore[method-assign]
+    spark_session_builder.getOrCreate = lambda: _session(spark_session_builder, make, native)  # type: ignore[method-assign]
     return spark_session_builder
+
+
+def _session(builder: SparkSession.Builder, make: Callable[[], SparkSession], native: bool | str) -> SparkSession:
+    """The session of a builder, enabled. `make` is the builder's own `getOrCreate`."""
+    options = without_reference(builder._options)
+    added = settings_of_native(options, native) if native else {}
+    builder._options = options | added
+    try:
+        spark = enable(make())
+    except PySparkRuntimeError as error:
+        if not is_without_maven(error, added):
+            raise
+        builder._options = options
+        spark = enable(make())
+        warnings.warn(NO_MAVEN, stacklevel=3)
+        return spark
+    if native:
+        warn_if_not_native(spark, native)
+    return spark
 
 
 def _jar(native: bool | str) -> str | None:
@@ -205,9 +221,14 @@ def settings_of_native(settings: Mapping[str, Any], native: bool | str = True) -
     jars = os.path.join(_find_spark_home(), "jars")
     reason = obstacle(pyspark.__version__, _jar(native), named, jars)
     if reason is not None:
-        warnings.warn(reason, stacklevel=3)
+        warnings.warn(reason, stacklevel=4)
         return {}
     return native_settings(named, pyspark.__version__, jars, _jar(native))
+
+
+def is_without_maven(error: PySparkRuntimeError, added: Mapping[str, str]) -> bool:
+    """Whether Spark could not be started with the settings that were added for Comet, perhaps for want of its JAR."""
+    return PACKAGES in added and error.getCondition() == "JAVA_GATEWAY_EXITED"
 
 
 def warn_if_not_native(spark: SparkSession, native: bool | str = True) -> None:
@@ -216,4 +237,4 @@ def warn_if_not_native(spark: SparkSession, native: bool | str = True) -> None:
         return
     settings = dict(spark.sparkContext.getConf().getAll())
     if obstacle(pyspark.__version__, _jar(native), settings, os.path.join(_find_spark_home(), "jars")) is None:
-        warnings.warn(NOT_NATIVE, stacklevel=3)
+        warnings.warn(NOT_NATIVE, stacklevel=4)
