@@ -96,6 +96,8 @@ def test_years_that_python_does_not_have_are_kept_as_numbers():
         (float("nan"), DOUBLE, "NaN"),
         (float("inf"), FLOAT, "Infinity"),
         (PyDecimal("1E+2"), Decimal(10, 2), "100.00"),
+        (PyDecimal("-0.001"), Decimal(10, 2), "0.00"),
+        (PyDecimal("-0"), Decimal(38, 38), "0." + "0" * 38),
         (date(987, 1, 2), DATE, "0987-01-02"),
         (datetime(2024, 1, 1, 10, tzinfo=timezone(timedelta(hours=2))), TIMESTAMP, "2024-01-01T08:00:00.000000Z"),
         (datetime(2024, 1, 1, 10, 0, 0, 1200), TIMESTAMP_NTZ, "2024-01-01 10:00:00.0012"),

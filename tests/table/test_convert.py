@@ -325,6 +325,21 @@ def test_a_program_that_never_stops_writing_is_an_error() -> None:
     assert not table.exists()
 
 
+@pytest.mark.parametrize("change", ["deleted", "replaced"])
+def test_a_file_that_changes_while_it_is_examined_is_no_broken_file(change: str) -> None:
+    table, broken = folder({"a": ROWS, "b": b"half of a file"}), [parquet(ROWS) if change == "replaced" else b""]
+
+    def examiner(question: Any, wanted: Any) -> Any:
+        found = list(in_threads(question, wanted))
+        while broken:
+            data = broken.pop()
+            table.env.store.put("b", data) if data else table.env.store.delete("b")
+        return found
+
+    convert(table, ConvertRequest(), examiner=examiner)
+    assert keys(table) == ({"a", "b"} if change == "replaced" else {"a"})
+
+
 def test_of_two_conversions_at_once_one_wins() -> None:
     table = folder({"a": ROWS})
     other = tahoe.Table(table.url, env=table.env)

@@ -447,7 +447,7 @@ def test_a_run_that_fails_says_so_in_the_history(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(StorageUnavailableError):
         world.table.vacuum(log_history=True)
     end = world.table.history()[0]
-    assert (end["operation"], end["operationParameters"]) == ("VACUUM END", {"status": "FAILED"})
+    assert (end["operation"], end["operationParameters"]) == ("VACUUM END", {"status": "FAILED", "startVersion": "2"})
 
 
 def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

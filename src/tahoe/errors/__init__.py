@@ -5,8 +5,8 @@
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError; below the first
     │   │   TableNameNotFoundError, ReplacedTableMissingError, below the second NameOfAnotherKindError, PathIsFileError
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError, TableReplacedError; below the first
-    │   │   two RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError; RestoreRetentionError; below the third
-    │   │   TagNotFoundError
+    │   │   two RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError; RestoreRetentionError,
+    │   │   RestoreBesideVacuumError; below the third TagNotFoundError
     │   ├── InvalidTagNameError, TagExistsError, TagExpiryError, TagRetentionError, TagFilesMissingError,
     │   │   ErasureHeldByTagsError, ErasureIncompleteError
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,

@@ -143,6 +143,20 @@ class RestoreRetentionError(DeltaAnalysisError):
     )
 
 
+class RestoreBesideVacuumError(DeltaAnalysisError):
+    condition = "DELTA_RESTORE_BESIDE_VACUUM"
+    sqlstate = "55006"
+    what = (
+        "{table} was not restored to version {version}: by the log, the VACUUM that began at version {vacuumVersion} has not ended. It "
+        "keeps versions from {kept} on, and may be deleting files of earlier ones."
+    )
+    todo = (
+        "Restore again when the VACUUM has ended. If it was killed, disable the check: "
+        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration = false in Spark, retention_check=False in "
+        "Python, --no-retention-check on the command line. RESTORE then still verifies that the files exist."
+    )
+
+
 class RestoreFilesMissingError(DeltaError):
     condition = "DELTA_RESTORE_FILES_MISSING"
     sqlstate = "42K03"

@@ -178,8 +178,11 @@ class DomainMetadata(_Record, frozen=True, kw_only=True):
     removed: bool = _written(False)
 
 
-# The operation of the commit that a VACUUM makes before it deletes files.
-VACUUM_START = "VACUUM START"
+# The operations of the commits that a VACUUM makes before and after it deletes files.
+VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
+
+# The parameter by which our VACUUM END names the version of its VACUUM START.
+VACUUM_STARTED = "startVersion"
 
 
 class CommitInfo(msgspec.Struct, frozen=True):
@@ -199,6 +202,11 @@ class CommitInfo(msgspec.Struct, frozen=True):
         return value if isinstance(value, str) else None
 
     @property
+    def engine(self) -> str | None:
+        value = self.fields.get("engineInfo")
+        return value if isinstance(value, str) else None
+
+    @property
     def is_blind_append(self) -> bool:
         return self.fields.get("isBlindAppend") is True
 
@@ -210,6 +218,17 @@ class CommitInfo(msgspec.Struct, frozen=True):
             return None
         retention = str(parameters.get("specifiedRetentionMillis", parameters.get("defaultRetentionMillis")))
         return time_ms - int(retention) if retention.isascii() and retention.isdigit() else None
+
+    @property
+    def ends_vacuum(self) -> bool:
+        return self.fields.get("operation") == VACUUM_END
+
+    @property
+    def vacuum_started(self) -> int | None:
+        """The version at which the VACUUM began that ends here; None if none ends, or its writer does not tell."""
+        parameters = self.fields.get("operationParameters")
+        version = str(parameters.get(VACUUM_STARTED)) if self.ends_vacuum and isinstance(parameters, dict) else ""
+        return int(version) if version.isascii() and version.isdigit() else None
 
 
 class Sidecar(_Record, frozen=True, kw_only=True, rename=_named(size_bytes="sizeInBytes")):

@@ -162,7 +162,7 @@ def _quantized(value: PyDecimal, data_type: Decimal) -> PyDecimal:
     rounded = PyDecimal(value).quantize(PyDecimal(1).scaleb(-data_type.scale), context=context)
     if rounded.adjusted() >= data_type.precision - data_type.scale and rounded != 0:
         raise ValueError(f"{value} has more than {data_type.precision - data_type.scale} integer digits")
-    return rounded
+    return rounded or rounded.copy_abs()  # a decimal has no negative zero
 
 
 def single_precision(value: float) -> float:

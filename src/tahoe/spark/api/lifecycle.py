@@ -45,6 +45,7 @@ class DeltaTableLifecycle:
             RestoreVersionError: the log does not have the version.
             RestoreRetentionError: it is older than `delta.deletedFileRetentionDuration`, and
                 `spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration` is not false.
+            RestoreBesideVacuumError: a VACUUM is at work that may delete files of the version.
             RestoreFilesMissingError: files of the version are gone, and `spark.sql.files.ignoreMissingFiles` is not true.
         """
         _verify_version(version)

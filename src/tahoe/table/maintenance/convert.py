@@ -145,9 +145,14 @@ def survey(table: TableReader, request: ConvertRequest, *, examiner: Examiner = 
     work = _Conversion(table, request, examiner)
     files, changed = _listed(table, request), ""
     for _ in range(_LISTINGS_MAX):
-        adds = work.adds(files)
+        try:
+            adds, failure = work.adds(files), None
+        except UnreadableFooterError as error:  # perhaps of a file that another program deletes or replaces
+            adds, failure = [], error
         before, files = files, _listed(table, request)
         if files == before:
+            if failure is not None:
+                raise failure
             protocol, metadata = work.target
             return Survey(protocol=protocol, metadata=metadata, adds=adds, skipped=work.skipped(files))
         changed = min(file.key for file in {*before} ^ {*files})

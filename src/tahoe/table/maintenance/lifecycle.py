@@ -63,6 +63,7 @@ class TableLifecycle(TableReader):
             RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such a version.
             TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
             RestoreRetentionError: the version is too old, and no tag holds it.
+            RestoreBesideVacuumError: a VACUUM is at work that may delete files of the version.
             RestoreFilesMissingError: files of the version are gone.
             AppendOnlyTableError: the table is append-only, and files would be removed.
         """

@@ -3,6 +3,9 @@
 Protocol: "Action Reconciliation", "Row Tracking", "Identity Columns", "Domain Metadata". Files, deletion vectors, metadata and clustering
 columns are those of the earlier version. What must never go back stays: the protocol, the row ids and identity values that were assigned,
 the column ids that were used, the versions that applications have recorded, and the domains of users.
+
+A VACUUM looks at the newest version before it deletes files. A RESTORE that it does not see there comes after its VACUUM START, and so
+learns that the VACUUM is at work: what this one may delete is not brought back.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from datetime import UTC, date, datetime, timedelta
 from tahoe.errors import (
     InvalidTimeTravelError,
     MissingVersionError,
+    RestoreBesideVacuumError,
     RestoreFilesMissingError,
     RestoreRetentionError,
     RestoreTimestampTooEarlyError,
@@ -24,7 +28,7 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.protocol import clustering
-from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
+from tahoe.protocol.actions import Add, CommitInfo, DomainMetadata, Metadata, Protocol
 from tahoe.protocol.assigned_numbers import assigned_row_ids, with_identity_marks_of
 from tahoe.protocol.clustering import clustering_domain
 from tahoe.protocol.feature_upgrade import upgrade
@@ -34,7 +38,7 @@ from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, high_water_mark_domain
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import OperationInfo
-from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
+from tahoe.table.log.vacuum_starts import unended_vacuums, vacuum_cutoff_ms
 from tahoe.table.maintenance.adopt import (
     Adoption,
     FileDifference,
@@ -46,8 +50,8 @@ from tahoe.table.maintenance.adopt import (
 )
 from tahoe.table.maintenance.last_row_ids import with_last_row_ids
 from tahoe.table.maintenance.missing_files import missing_files, shown
-from tahoe.table.reading.history import newest_is_before, parse_timestamp, version_at
-from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.history import newest_is_before, parse_timestamp, version_at, version_before
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.reading.tags import holding_tags
 
@@ -63,7 +67,8 @@ class RestoreRequest:
     Attributes:
         version, timestamp: exactly one of them; a version may be the name of a tag; that at a timestamp is the newest one not after it.
         ignore_missing_files: restore also a version of which data files or deletion vectors are gone. Queries then fail at these files.
-        retention_check: refuse a version that is older than the retention of removed files, because VACUUM may be deleting its files.
+        retention_check: refuse a version that is older than the retention of removed files, or than the cutoff of a VACUUM that has not
+            ended, because VACUUM may be deleting its files.
         engine: the program that hosts tahoe, for the history.
     """
 
@@ -120,6 +125,7 @@ def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
         RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such a version.
         TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
         RestoreRetentionError: the version is older than the retention of removed files, and no tag holds it.
+        RestoreBesideVacuumError: a VACUUM is at work that may delete files of the version.
         RestoreFilesMissingError: files of the version are gone.
         AppendOnlyTableError: files would be removed from an append-only table.
         DeltaProtocolError: the table needs a writer feature that tahoe does not support.
@@ -202,6 +208,8 @@ class _Restoration:
     report: RestoreReport = field(init=False)
     _seen: set[Add] = field(default_factory=set, init=False)
     _seen_at: int = field(default=-1, init=False)
+    _vacuums: dict[int, CommitInfo] = field(default_factory=dict, init=False)
+    _vacuums_until: int = field(default=-1, init=False)
 
     def plan(self, newest: Snapshot | None) -> Adoption:
         """The commit that makes the restored version out of the newest one. Nothing is committed if the error of `restore` is raised."""
@@ -213,6 +221,8 @@ class _Restoration:
         added = [add.replace(data_change=True) for add in entries_at(restored, difference.added)]
         removed = list(entries_at(newest, difference.removed))
         is_tracked = assigns_row_ids(protocol, metadata)
+        if added and self.request.retention_check:
+            self._check_vacuums(newest)
         self._check_files(added, newest)
         self.report = RestoreReport(
             table=self.table.url,
@@ -245,6 +255,22 @@ class _Restoration:
         check_writable(protocol, metadata, table=url)
         check_partitions_in_files(restored, protocol, metadata, table=url, operation=RESTORE)
         return protocol, metadata
+
+    def _check_vacuums(self, newest: Snapshot) -> None:
+        """Refuse what a VACUUM that is at work may delete: it keeps the newest version before its cutoff, and all later ones."""
+        restored, since = self.restored.version, max(self._vacuums_until, self.restored.version)
+        self._vacuums = unended_vacuums(newest.log, since, newest.version, self._vacuums)
+        self._vacuums_until = newest.version
+        for began, info in self._vacuums.items():
+            assert info.vacuum_cutoff_ms is not None
+            kept = version_before(newest, info.vacuum_cutoff_ms)
+            if kept is not None and restored < kept and not self._was_tagged_at(began):
+                raise RestoreBesideVacuumError(table=newest.url, version=restored, vacuumVersion=began, kept=kept)
+
+    def _was_tagged_at(self, version: int) -> bool:
+        """Whether a tag of a version of the table holds the restored version."""
+        there = load_snapshot(self.restored.log, version)
+        return any(tag.version == self.restored.version for tag in holding_tags(there, there.log.env.clock_ms()))
 
     def _check_files(self, added: Sequence[Add], newest: Snapshot) -> None:
         """Check that the files to add exist; after a conflict, only those that were not looked at before, unless a VACUUM has begun."""

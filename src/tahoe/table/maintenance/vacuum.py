@@ -3,8 +3,8 @@
 The folder is listed before the newest version is read, so that a file that is committed meanwhile is known to be needed. Whether files may
 be deleted, and after which retention, is decided on the version before the listing and on the one after it. Tags are read after the cutoff
 was chosen, and again before each batch of files is deleted. So a tag that a run does not see is newer than its clock, and if the version of
-the tag was within the retention when it was made, its files are not deleted. Nothing else is locked or remembered: a run that is
-interrupted has deleted some of the files, and the next run deletes the others.
+the tag was within the retention when it was made, its files are not deleted. VACUUM START in the log tells writers and RESTORE which files
+may go. Nothing else is locked or remembered: a run that is interrupted has deleted some of the files, and the next run deletes the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tahoe.errors import (
     VacuumRetentionNegativeError,
     VacuumRetentionTooShortError,
 )
-from tahoe.protocol.actions import VACUUM_START
+from tahoe.protocol.actions import VACUUM_END, VACUUM_START, VACUUM_STARTED
 from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.features import check_writable
 from tahoe.protocol.log_files import LOG_FOLDER
@@ -265,7 +265,7 @@ class _Run:
     def run(self) -> VacuumReport:
         before, dead, held = self._found()
         self._check_again()
-        self._record_start(dead, held)
+        started = self._record_start(dead, held)
         late = LateTags(known=set(self.tags), dead=dead.files)
         commits = LateCommits(version=self.snapshot.version, dead=dead.files["key"])
         try:
@@ -275,11 +275,11 @@ class _Run:
             folders = tuple(self.table.env.store.remove_folders(emptied))
         except BaseException:
             with suppress(Exception):
-                self._record("VACUUM END", {"status": "FAILED"}, {})
+                self._record(VACUUM_END, {"status": "FAILED", VACUUM_STARTED: started}, {})
             raise
         spared = late.spared | commits.spared
         report = replace(self._report(dead, held, folders, failed), failed={key: failed[key] for key in failed if key not in spared})
-        self._record_end(report, dead)
+        self._record_end(report, dead, started)
         if before is not None and self.request.inventory is None and not failed:
             self._record_version(before if held.oldest is None else min(before, held.oldest))
         return report
@@ -388,19 +388,20 @@ class _Run:
 
     # --- the history
 
-    def _record_start(self, dead: DeadFiles, held: HeldFiles) -> None:
+    def _record_start(self, dead: DeadFiles, held: HeldFiles) -> int | None:
+        """Record the begin. From this version on, no RESTORE of tahoe brings back what this run deletes: see `restore`."""
         given = {} if self.given_ms is None else {"specifiedRetentionMillis": self.given_ms}
         parameters = {"retentionCheckEnabled": self.request.retention_check, "defaultRetentionMillis": self.of_table_ms, **given}
         size_bytes = pc.sum(dead.files["size_bytes"]).as_py() or 0
         metrics = {"numFilesToDelete": len(dead.files) + len(dead.folders), "sizeOfDataToDelete": size_bytes}
         by_tags = {"numFilesHeldByTags": len(held.files), "sizeOfDataHeldByTags": held.size_bytes} if held.holds else {}
-        self._record(VACUUM_START, parameters, metrics | by_tags)
+        return self._record(VACUUM_START, parameters, metrics | by_tags)
 
-    def _record_end(self, report: VacuumReport, dead: DeadFiles) -> None:
+    def _record_end(self, report: VacuumReport, dead: DeadFiles, started: int | None) -> None:
         """Record the end. If that fails, the files are deleted all the same, and the user needs the report."""
         metrics = {"numDeletedFiles": len(report.files) + len(report.folders), "numVacuumedDirectories": dead.folders_seen}
         try:
-            self._record("VACUUM END", {"status": "COMPLETED"}, metrics)
+            self._record(VACUUM_END, {"status": "COMPLETED", VACUUM_STARTED: started}, metrics)
         except DeltaError as error:
             _logger.warning("%s: VACUUM is complete, but its end could not be recorded in the history: %s", report.table, error)
 
@@ -413,14 +414,15 @@ class _Run:
         else:
             record_vacuumed_version(self.table.env.store, before if done is None else max(before, done))
 
-    def _record(self, operation: str, parameters: Mapping[str, object], metrics: Mapping[str, int]) -> None:
+    def _record(self, operation: str, parameters: Mapping[str, object], metrics: Mapping[str, int]) -> int | None:
+        """Commit the record; returns its version, or None if this run is not recorded."""
         wanted = self.request.log_history
         is_short = self.given_ms is not None and self.given_ms < self.of_table_ms  # writers learn from it that their files may be gone
         if not (is_short or split_url(self.table.url)[0] in _LOGGED_SCHEMES if wanted is None else wanted):
-            return
+            return None
         snapshot = self._newest()
         draft = Draft(log=snapshot.log, base=snapshot, protocol=snapshot.protocol, metadata=snapshot.metadata)
-        draft.commit(OperationInfo(operation=operation, parameters=parameters, metrics=metrics, engine=self.request.engine))
+        return draft.commit(OperationInfo(operation=operation, parameters=parameters, metrics=metrics, engine=self.request.engine))
 
 
 def _territory(snapshot: Snapshot) -> Territory:
