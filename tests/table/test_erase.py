@@ -12,6 +12,8 @@ import pytest
 
 import tahoe
 from tahoe.errors import AppendOnlyTableError, ErasureHeldByTagsError
+from tahoe.protocol.file_paths import encode_path
+from tahoe.protocol.partitions import ascii_folder, partition_folder
 from tahoe.storage import system_env
 from tahoe.storage.background import finish_background
 from tahoe.table.maintenance.traces import Trace, search_folder
@@ -218,6 +220,17 @@ def test_the_search_finds_texts_as_the_log_escapes_them(tmp_path, text):
     found = search_folder(table.env.store, {text: "text"})
     assert {trace.file.partition("/")[0] for trace in found.traces} >= {"_delta_log"}
     assert table.erase("text <> 'other'").is_proven
+
+
+@pytest.mark.parametrize("text", ["Zoë & Co. (Köln)", "a:b + c=d, 100%", "名前 [x] {y}^", "back\\slash ~ 'q'"])
+@pytest.mark.parametrize("folder", [partition_folder, ascii_folder])
+def test_the_search_finds_texts_in_names_of_folders_and_in_paths(tmp_path, text, folder):
+    """Folders escape some characters of a text, and others not."""
+    name = folder(["name"], {"name": text})
+    (tmp_path / name).mkdir()
+    (tmp_path / "log").write_text(encode_path(f"{name}/part-0"))
+    found = search_folder(system_env(str(tmp_path), None).store, {text: "name"})
+    assert {(trace.file, trace.place) for trace in found.traces} == {(name, "name of the folder"), ("log", "bytes")}
 
 
 def test_a_folder_that_stays_is_told_with_its_name(tmp_path):

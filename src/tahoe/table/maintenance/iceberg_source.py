@@ -25,6 +25,7 @@ from tahoe.errors import (
     CloneUnsupportedSourceError,
     DeltaError,
     PackageMissingError,
+    UnsupportedOperationError,
 )
 from tahoe.protocol.actions import Add, Metadata
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, MODE, column_id
@@ -80,8 +81,8 @@ class IcebergSource(ForeignSource):
         schema = delta_struct(json.loads(found.schema().model_dump_json()), table=self.name)
         check_unique_names(schema, table=self.name)
         entries = self._entries(found)
-        specs = {spec.spec_id: self._partitioned_by(spec, schema) for spec in found.partition_specs}
-        used = {specs[entry.data_file.spec_id] for entry in entries} or {specs[found.default_spec_id]}
+        numbers = {entry.data_file.spec_id for entry in entries} or {found.default_spec_id}
+        used = {self._partitioned_by(spec, schema) for spec in found.partition_specs if spec.spec_id in numbers}
         if len(used) > 1:
             self._refuse("its files are partitioned in different ways", "Rewrite its files by the newest partitioning in Iceberg first.")
         columns = next(iter(used))
@@ -256,10 +257,16 @@ class _Files:
             column = self.schema.find(name)
             assert column is not None  # `_partitioned_by` has found it
             if record[place] in ("", b""):
-                detail = f"a file has the partition value {name} = '', which is NULL in a Delta table"
-                self.source._refuse(detail, "Use CREATE TABLE ... AS SELECT without this partition column.")
-            found[name] = format_partition_value(_value(record[place], column.type), column.type, table=self.source.name)
+                self._refuse_value(name, "''", "NULL in a Delta table")
+            try:
+                found[name] = format_partition_value(_value(record[place], column.type), column.type, table=self.source.name)
+            except UnsupportedOperationError:  # bytes that are no text
+                self._refuse_value(name, f"X'{record[place].hex()}'", "not UTF-8, so the log of a Delta table cannot have it")
         return found
+
+    def _refuse_value(self, name: str, value: str, reason: str) -> NoReturn:
+        detail = f"a file has the partition value {name} = {value}, which is {reason}"
+        self.source._refuse(detail, "Use CREATE TABLE ... AS SELECT without this partition column.")
 
 
 def _value(value: Any, kind: DataType) -> Any:

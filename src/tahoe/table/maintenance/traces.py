@@ -21,7 +21,9 @@ import pyarrow.parquet as pq
 
 from tahoe._cached import cached_property
 from tahoe.errors import DeltaError
+from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.names import visible
+from tahoe.protocol.partitions import ascii_folder, partition_folder
 from tahoe.storage.env import Store
 from tahoe.table.arrow.parquet import UNREADABLE, in_turn
 
@@ -148,8 +150,10 @@ class Needles:
 
 
 def _forms(text: str) -> set[bytes]:
-    """A text as it is, as in JSON, as in JSON inside of JSON, and as in the name of a folder."""
+    """A text as it is, as in JSON, as in JSON inside of JSON, and as in the name of a folder and in its path in the log."""
     found = {text, quote(text, safe=" "), quote(text), quote(quote(text))}
+    for folder in (folders([""], {"": text}).removeprefix("=") for folders in (partition_folder, ascii_folder)):
+        found |= {folder, encode_path(folder)}
     for is_ascii in (False, True):
         once = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
         found |= {once, json.dumps(once, ensure_ascii=is_ascii)[1:-1]}
