@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +11,9 @@ import tahoe
 from tahoe.errors import BloomFilterColumnError, InvalidPropertyError, NoBloomFilterError
 from tahoe.protocol.bloom_filters import BloomFilter
 from tahoe.table.maintenance.optimize import FILTERS, REORG, OptimizeRequest, optimize
+from tahoe.table.verify.bloom_filters import xxh64
+from tahoe.table.verify.files import Depth, check_files
+from tahoe.table.verify.findings import Kind
 from tahoe.table.writing.alter import create_bloom_filters, drop_bloom_filters, set_properties
 from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
 from tahoe.table.writing.write_request import WriteRequest
@@ -130,3 +134,71 @@ def test_a_definition_does_not_conflict_with_a_write() -> None:
         create_bloom_filters(table, [BloomFilter(path=("id",))])
     assert plan.snapshot().properties[PROPERTY] == "id"
     assert len(plan.to_arrow()) == 200
+
+
+# --- check
+
+
+VALUES = pa.table(
+    {
+        "byte": pa.array([1, -128, None], pa.int8()),
+        "int": pa.array([1, -(2**31), None], pa.int32()),
+        "long": pa.array([2**63 - 1, 0, None], pa.int64()),
+        "day": pa.array([0, 20_000, None], pa.int32()).cast(pa.date32()),
+        "at": pa.array([0, 1_700_000_000_000_001, None], pa.timestamp("us", "UTC")),
+        "local": pa.array([0, -1, None], pa.timestamp("us")),
+        "raw": pa.array([b"", b"\x00\xff" * 40, None]),
+        "text": ["é" * 33, "a", None],
+        "s": [{"x": "y"}, {"x": None}, None],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b"", 0xEF46DB3751D8E999),
+        (b"a", 0xD24EC4F1A98C6E5B),
+        (b"abc", 0x44BC2CF5AD770999),
+        (b"Nobody inspects the spammish repetition", 0xFBCEA83C8A378BF1),
+    ],
+)
+def test_the_hash_of_a_text(text: bytes, value: int) -> None:
+    assert xxh64(np.frombuffer(text, np.uint8).reshape(1, -1)).tolist() == [value]
+
+
+def with_filters() -> tuple[tahoe.Table, str, pq.FileMetaData]:
+    names = ", ".join("s.x" if name == "s" else name for name in VALUES.schema.names)
+    table = tahoe.Table("memory://t", env=memory_env())
+    table.append(VALUES, properties={PROPERTY: names})
+    path = table.files()["path"][0].as_py()
+    return table, path, pq.ParquetFile(table.env.store.open(path)).metadata
+
+
+def broken(table: tahoe.Table, depth: Depth) -> list[str]:
+    return [found.detail for found in check_files(table.snapshot(), depth) if found.kind is Kind.BROKEN_BLOOM_FILTER]
+
+
+def test_check_finds_nothing_wrong_with_filters_as_they_are_written() -> None:
+    table, _, footer = with_filters()
+    assert all(footer.row_group(0).column(n).bloom_filter_offset for n in range(footer.num_columns))
+    assert broken(table, Depth.ROWS) == []
+
+
+def test_check_names_a_filter_that_hides_values_or_cannot_be_read() -> None:
+    """A reader that trusts a damaged filter finds no row."""
+    table, path, footer = with_filters()
+    data = table.env.store.get(path)
+    for number in range(footer.num_columns):
+        chunk = footer.row_group(0).column(number)
+        start, end = chunk.bloom_filter_offset, chunk.bloom_filter_offset + chunk.bloom_filter_length
+        head = data.index(b"\x1c\x1c\x00\x00\x00", start) + 5
+        table.env.store.put(path, data[:head] + bytes(end - head) + data[end:])
+        count = 1 if chunk.path_in_schema == "s.x" else 2
+        assert broken(table, Depth.CONTENTS) == []
+        detail = f"the Bloom filter of column {chunk.path_in_schema} in row group 0 lacks {count} of the column's values"
+        assert [text.partition(", so")[0] for text in broken(table, Depth.ROWS)] == [detail]
+        table.env.store.put(path, data[:start] + b"\xff" + data[start + 1 :])
+        assert broken(table, Depth.CONTENTS) == [f"the Bloom filter of column {chunk.path_in_schema} in row group 0 has no valid header"]
+        table.env.store.put(path, data[: start + 1] + bytes([data[start + 1] ^ 2]) + data[start + 2 :])
+        assert "which is not its size" in broken(table, Depth.CONTENTS)[0]

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import tahoe
 from tahoe.errors import ChangesNotRecordedError, StreamSchemaChangedError, StreamTrailingCommitError, UnsupportedOperationError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, Metadata, Remove, remove_of
 from tahoe.protocol.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
+from tahoe.protocol.column_changes import ColumnChange
 from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.schema import LONG, STRING, Field, Struct
 from tahoe.protocol.stream_offset import BASE, StreamOffset
@@ -329,6 +331,33 @@ def test_an_added_column_needs_the_query_to_be_started_again() -> None:
     with pytest.raises(StreamSchemaChangedError, match=r"version 2 .*name.*same checkpoint"):
         stream_of(log, 1).next_end(after, Limit())
     assert stream_of(log).next_end(after, Limit()).version == 3
+
+
+def test_a_restore_that_undoes_a_widening_is_read_with_the_wider_type_until_the_query_starts_again() -> None:
+    """The rows on both sides are LONG for a query that was started before. One that begins at the RESTORE reads INT, and cannot read the
+    rows that it removes.
+    """
+    table = tahoe.Table("memory://narrowed", env=memory_env())
+    table.create(pa.schema([("n", pa.int32())]), properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"})
+    with table.transaction() as changes:
+        changes.alter_columns([ColumnChange(path=("n",), type=LONG)])
+    table.append(pa.table({"n": [1 << 40]}))
+    wide = table.snapshot()
+    table.restore(0)
+    table.append(pa.table({"n": pa.array([7], pa.int32())}))
+    begin = StreamOffset(table_id=wide.metadata.id, version=2)
+    found = rows(FeedStream(wide, StreamStart()), begin)
+    assert found.schema.field("n").type == pa.int64()
+    assert list(zip(found["n"].to_pylist(), found[CHANGE_TYPE].to_pylist(), strict=True)) == [
+        (1 << 40, "insert"),
+        (1 << 40, "delete"),
+        (7, "insert"),
+    ]
+    narrow = table.snapshot()
+    for version in (2, 3):
+        with pytest.raises(StreamSchemaChangedError, match=r"version 2 .*column n is long, and .* as integer.*new checkpoint"):
+            rows(FeedStream(narrow, StreamStart()), replace(begin, version=version))
+    assert rows(FeedStream(narrow, StreamStart()), replace(begin, version=4))["n"].to_pylist() == [7]
 
 
 def test_a_batch_is_not_read_if_the_log_ends_before_it() -> None:

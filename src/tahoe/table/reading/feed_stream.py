@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tahoe.errors import DeltaError
+from tahoe.errors import DeltaError, MissingVersionError, VersionNotFoundError
 from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, Metadata, Protocol, Remove
 from tahoe.protocol.change_feed import Whole, changed_files, changed_nothing
 from tahoe.protocol.stream_offset import BASE, StreamOffset
@@ -130,6 +130,8 @@ class FeedStream(Stream[FeedCommit]):
         """Also check that changes are recorded where the stream begins. `changed` checks later versions."""
         if not self._is_checked:
             self._check_recorded(min(after.version, self._newest.version), is_initial=after.is_initial)
+            if not after.is_initial:
+                self._check_removed(after.version)
         super()._check_start(after, end)
 
     def _check_recorded(self, version: int, *, is_initial: bool) -> None:
@@ -142,6 +144,18 @@ class FeedStream(Stream[FeedCommit]):
                 raise
             return
         check_recorded(here.protocol, here.metadata.configuration, version, (version, newest.version), table=here.url)
+
+    def _check_removed(self, version: int) -> None:
+        """Check that rows which the first commit removes can be read, although it may be a RESTORE that changes their types. Before later
+        commits, the schema of the version before is known to fit.
+        """
+        log = self._newest.log
+        try:
+            actions = log.read_version(version)
+            if version and any(isinstance(a, Metadata) for a in actions) and any(isinstance(a, Remove) and a.data_change for a in actions):
+                self.schema.check_removed(version - 1, load_snapshot(log, version - 1).metadata)
+        except (VersionNotFoundError, MissingVersionError):  # it is not there yet, or the log begins here
+            return
 
     # --- where a batch ends
 

@@ -15,7 +15,7 @@ from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import declared_mode
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.stream_offset import AFTER_SCHEMA_CHANGE, SCHEMA_CHANGE, StreamOffset
-from tahoe.protocol.stream_schema import Obstacle, Remedy, SchemaRules, obstacle
+from tahoe.protocol.stream_schema import Obstacle, Remedy, SchemaRules, first_retyped, obstacle
 from tahoe.table.reading.schema_tracking import SchemaTracker
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 
@@ -129,6 +129,18 @@ class StreamSchema:
         found = obstacle(read.metadata, metadata, self._rules, is_older=is_older, widens=self._widens, is_start=is_start)
         if found is not None:
             raise self._error(version, metadata, found)
+
+    def check_removed(self, version: int, metadata: Metadata) -> None:
+        """Whether a feed that begins behind a version can read the rows of that version which the next commit removes. A RESTORE may
+        remove rows of a wider type.
+
+        Raises:
+            StreamSchemaChangedError: it cannot.
+        """
+        retyped = None if self.is_tracked else first_retyped(metadata.schema, self._snapshot.schema, self._rules)
+        if retyped is not None:
+            changed = f"{retyped}, and version {version + 1} removes such rows"
+            raise self._error(version, metadata, Obstacle(Remedy.NEW_CHECKPOINT, changed))
 
     def _check_table(self, metadata: Metadata | None) -> None:
         known = self._snapshot.metadata.id

@@ -49,6 +49,7 @@ from tahoe.table.maintenance.file_statistics import has_statistics, measure_foot
 from tahoe.table.reading.rows import DataFile, conform, matcher
 from tahoe.table.reading.scan import resolve_urls, typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.verify.bloom_filters import broken_filters
 from tahoe.table.verify.findings import Finding, Kind, finding, of_error
 from tahoe.table.verify.statistics import comparable_columns, footer_contradictions, impossible_statistics, row_contradictions
 from tahoe.table.writing.footers import IndexedColumn, columns_in_files, footer_statistics
@@ -75,7 +76,7 @@ class Depth(IntEnum):
     """How much of the files is read; each depth includes those before it.
 
     PRESENCE: whether they exist, and their sizes. CONTENTS: every footer and every deletion vector. ROWS: the rows of every file that has
-    statistics.
+    statistics or Bloom filters.
     """
 
     PRESENCE = 1
@@ -314,6 +315,8 @@ class _Presence:
 class _Examination(_Presence):
     """Compares a file with what the log says of it. Thread-safe."""
 
+    _reads_rows = False
+
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
         self._physical = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
@@ -335,7 +338,8 @@ class _Examination(_Presence):
                 load_deletion_vector(self._snapshot.log, file.vector, file.path, rows=footer.num_rows)
             except (DeletionVectorError, UnsupportedStorageError) as error:  # without its live rows, its statistics cannot be checked
                 return [*found, of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error)]
-        return [*found, *self._statistics(file, footer)]
+        filters = broken_filters(store, key, footer, file.info.size_bytes, reads_rows=self._reads_rows)
+        return [*found, *self._statistics(file, footer), *(self._finding(Kind.BROKEN_BLOOM_FILTER, file, detail) for detail in filters)]
 
     def _wrong_columns(self, footer: pq.FileMetaData) -> str | None:
         """The columns that have another type than the table's, as words; None if there are none. Only Spark reads shredded variants."""
@@ -385,7 +389,9 @@ class _Examination(_Presence):
 
 
 class _ExaminationOfRows(_Examination):
-    """Compares all statistics of a file with its rows, unless its footer confirms them. Thread-safe."""
+    """Compares all statistics of a file with its rows, unless its footer confirms them, and its Bloom filters. Thread-safe."""
+
+    _reads_rows = True
 
     def _contradictions(self, file: _File, footer: pq.FileMetaData, claimed: Statistics) -> Iterator[Finding]:
         columns = [c for c in self._stored_columns() if has_statistics(c) and not has_collation(c.field)]

@@ -40,6 +40,7 @@ class Kind(Enum):
     UNREADABLE_DATA_FILE = "unreadable-data-file"
     WRONG_STATISTICS = "wrong-statistics"
     UNCHECKED_STATISTICS = "unchecked-statistics"
+    BROKEN_BLOOM_FILTER = "broken-bloom-filter"
     WRONG_PARTITION_VALUE = "wrong-partition-value"
     BAD_DELETION_VECTOR = "bad-deletion-vector"
     ORPHAN_TEMPORARY_FILE = "orphan-temporary-file"
@@ -92,6 +93,10 @@ _RULES: Mapping[Kind, tuple[Severity, str]] = {
     Kind.UNREADABLE_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
     Kind.WRONG_STATISTICS: (Severity.ERROR, "Queries may be answered wrongly. Compute its statistics again: tahoe repair --statistics."),
     Kind.UNCHECKED_STATISTICS: (Severity.WARNING, "Only Spark can read the file, so its statistics were compared with its footer alone."),
+    Kind.BROKEN_BLOOM_FILTER: (
+        Severity.ERROR,
+        "Spark leaves out rows of the file that are there. Rewrite it: UPDATE t SET c = c WHERE _metadata.file_path = '...'.",
+    ),
     Kind.WRONG_PARTITION_VALUE: (Severity.ERROR, "Rewrite the rows of its files, and remove the files."),
     Kind.BAD_DELETION_VECTOR: (Severity.ERROR, "Restore the vector's file from a backup, or read an earlier version."),
     Kind.ORPHAN_TEMPORARY_FILE: (Severity.WARNING, "A writer was interrupted. Nothing refers to the file, so it can be deleted."),
