@@ -17,6 +17,7 @@ import tahoe
 from tahoe.errors import (
     ConversionColumnMappingError,
     ConversionWithoutStatisticsError,
+    DeltaConcurrentModificationException,
     DeltaError,
     DuplicateColumnsError,
     EmptyFolderError,
@@ -37,6 +38,7 @@ from tahoe.table.maintenance.convert import ConvertRequest, convert
 from tahoe.table.maintenance.convert_footers import in_threads
 from tahoe.table.maintenance.convert_sources import CatalogPartition
 from tahoe.table.verify.check import check_table
+from tests.table.between import Interleavings
 from tests.table.builders import memory_env
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", None, "c"]})
@@ -351,6 +353,22 @@ def test_of_two_conversions_at_once_one_wins() -> None:
 
     assert convert(table, ConvertRequest(), examiner=examiner).version is None
     assert (table.version, keys(table)) == (0, {"a"})
+
+
+@pytest.mark.parametrize("inside", [[], ["a"]], ids=["empty folder", "files"])
+def test_a_conversion_at_any_moment_of_a_write_that_makes_the_table_loses_no_file(inside: list[str]) -> None:
+    """The conversion may take the files of the write before it is committed. The loser must not delete them."""
+
+    def run(table: tahoe.Table, env: Env) -> None:
+        with suppress(DeltaConcurrentModificationException):
+            tahoe.Table(table.url, env=env).overwrite(ROWS)
+
+    def act(table: tahoe.Table) -> None:
+        with suppress(EmptyFolderError):
+            tahoe.Table(table.url, env=table.env).convert()
+
+    for table in Interleavings(lambda: folder(dict.fromkeys(inside, ROWS)), lambda table: table.env).of(run, act):
+        assert tahoe.Table(table.url, env=table.env).to_arrow().num_rows in (len(ROWS), len(ROWS) * 2)
 
 
 @pytest.mark.parametrize("effect", [Effect.RAISE_BEFORE, Effect.RAISE_AFTER])

@@ -181,6 +181,9 @@ class DomainMetadata(_Record, frozen=True, kw_only=True):
 # The operations of the commits that a VACUUM makes before and after it deletes files.
 VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
 
+# The operation of the commit that makes a table of Parquet files that are there.
+CONVERT = "CONVERT"
+
 # The parameter by which our VACUUM END names the version of its VACUUM START.
 VACUUM_STARTED = "startVersion"
 

@@ -22,6 +22,7 @@ from tahoe.errors import (
     OperationNotAllowedError,
     PartitionSchemaOfCatalogError,
 )
+from tahoe.protocol.actions import CONVERT
 from tahoe.protocol.partition_folders import Partition
 from tahoe.protocol.partitions import HIVE_NULL, partition_folder
 from tahoe.protocol.schema import Struct
@@ -42,7 +43,7 @@ from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.layout.workers import in_workers, is_local
 from tahoe.spark.writing.write_options import parse_options
-from tahoe.table.maintenance.convert import CONVERT, ConvertReport, ConvertRequest, convert
+from tahoe.table.maintenance.convert import ConvertReport, ConvertRequest, convert
 from tahoe.table.maintenance.convert_footers import Examined, FooterQuestion, examined, in_batches, in_threads
 from tahoe.table.maintenance.convert_sources import CatalogPartition
 from tahoe.table.table import Table

@@ -222,6 +222,8 @@ class Draft:
         """Delete the files written for this draft, unless it may be committed. Files that cannot be deleted stay, unreferenced."""
         while self._discards and not self.may_be_put:
             try:
+                if self.base is None and self.log.was_converted():
+                    return  # its files may belong to the table all the same
                 self._discards.pop()()
             except Exception as error:
                 _logger.warning("%s: cannot delete files, so they are left behind; no version refers to them: %s", self.log.url, error)

@@ -27,7 +27,7 @@ from tahoe.errors import (
 )
 from tahoe.errors.root import cause_text
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, CommitInfo, decode_commit
+from tahoe.protocol.actions import CONVERT, Action, CommitInfo, decode_commit
 from tahoe.protocol.file_paths import canonical_key, resolve_path
 from tahoe.protocol.last_checkpoint import LastCheckpoint, parse_last_checkpoint
 from tahoe.protocol.log_files import LogFile, Segment
@@ -270,6 +270,11 @@ class Log:
         except FileNotFoundError:
             return None
         return next((a for a in self._actions(version, data) if isinstance(a, CommitInfo)), None)
+
+    def was_converted(self) -> bool:
+        """Whether CONVERT TO DELTA has made the table, of all files in the folder: also of those that another writer had in hand."""
+        info = self.commit_info(0)
+        return info is not None and info.fields.get("operation") == CONVERT
 
     def _actions(self, version: int, data: bytes) -> Iterator[Action]:
         return decode_commit(data, table=self.url, file=log_files.commit_name(version))

@@ -22,7 +22,7 @@ from tahoe.errors import (
     UnreadableFooterError,
     UnsupportedOperationError,
 )
-from tahoe.protocol.actions import Add, Metadata, Protocol
+from tahoe.protocol.actions import CONVERT, Add, Metadata, Protocol
 from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.features import supports
 from tahoe.protocol.file_paths import encode_path
@@ -44,8 +44,6 @@ from tahoe.table.writing.planning import new_table
 from tahoe.table.writing.write_request import WriteRequest
 
 _logger = logging.getLogger("tahoe")
-
-CONVERT = "CONVERT"
 
 # How often the files are listed, if another program changes them meanwhile.
 _LISTINGS_MAX = 5

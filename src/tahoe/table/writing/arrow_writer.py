@@ -251,4 +251,6 @@ def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int, disca
 
 
 def delete_files(plan: WritePlan, files: Sequence[WrittenFile]) -> None:
-    plan.table.env.discard(file.key for file in files)
+    """Delete files that are not committed, unless a CONVERT TO DELTA has taken them for those of the table meanwhile."""
+    if plan.snapshot is not None or not plan.table.log.was_converted():
+        plan.table.env.discard(file.key for file in files)
