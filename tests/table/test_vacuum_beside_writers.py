@@ -12,7 +12,13 @@ import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.errors import ConcurrentWriteException, RestoreBesideVacuumError, RestoreFilesMissingError
+from tahoe.errors import (
+    ConcurrentWriteException,
+    RestoreBesideVacuumError,
+    RestoreFilesMissingError,
+    TagBesideVacuumError,
+    TagFilesMissingError,
+)
 from tahoe.protocol.actions import CommitInfo
 from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore
@@ -170,6 +176,48 @@ def test_a_restore_at_any_moment_beside_a_vacuum_that_is_about_to_delete_loses_n
     for world in Interleavings(lambda: World({}), lambda world: world.env).of(run, lambda world: paused.append(paused_vacuum(world))):
         world.env.store.delete_many(paused[-1].dead)
         assert world.rows() == ([(id, 0) for id in ROWS] if world.done else before)
+        ended.add(world.done)
+    assert ended == {True, False}
+
+
+def tag(world: World, env: Env) -> None:
+    world.done = True
+    try:
+        world.table(env).tag("first", 0)
+    except (TagBesideVacuumError, TagFilesMissingError):
+        world.done = False
+
+
+def check_tag(world: World) -> None:
+    assert [found.version for found in world.table().tags()] == [0] * world.done
+    if world.done:
+        assert world.table().to_arrow(version="first").num_rows == len(ROWS)
+
+
+@pytest.mark.parametrize("lite", [False, True], ids=["full", "lite"])
+def test_a_tag_at_any_moment_of_a_vacuum_holds_its_version_or_is_refused(lite: bool) -> None:
+    """Also without a retention."""
+    interleavings, ended = Interleavings(lambda: World({}), lambda world: world.env), set()
+    for world in interleavings.of(lambda world, env: vacuum(world.table(env), lite=lite), lambda world: tag(world, world.env)):
+        check_tag(world)
+        ended.add(world.done)
+    assert ended == {True, False}
+
+
+@pytest.mark.parametrize("is_paused", [False, True], ids=["whole", "paused"])
+def test_a_tag_at_any_moment_beside_a_vacuum_holds_its_version_or_is_refused(is_paused: bool) -> None:
+    """The tag may have looked at its files before the VACUUM began, which may go on behind it."""
+    paused, ended = list[_Paused](), set()
+
+    def act(world: World) -> None:
+        if is_paused:
+            paused.append(paused_vacuum(world))
+        else:
+            vacuum(world.table())
+
+    for world in Interleavings(lambda: World({}), lambda world: world.env).of(tag, act):
+        world.env.store.delete_many(paused[-1].dead if paused else [])
+        check_tag(world)
         ended.add(world.done)
     assert ended == {True, False}
 

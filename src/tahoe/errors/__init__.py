@@ -7,7 +7,7 @@
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError, TableReplacedError; below the first
     │   │   two RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError; RestoreRetentionError,
     │   │   RestoreBesideVacuumError; below the third TagNotFoundError
-    │   ├── InvalidTagNameError, TagExistsError, TagExpiryError, TagRetentionError, TagFilesMissingError,
+    │   ├── InvalidTagNameError, TagExistsError, TagExpiryError, TagRetentionError, TagBesideVacuumError, TagFilesMissingError,
     │   │   ErasureHeldByTagsError, ErasureIncompleteError
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
     │   │   InvalidChangeRangeError, ChangesNotRecordedError,

@@ -54,6 +54,20 @@ class TagRetentionError(DeltaAnalysisError):
     )
 
 
+class TagBesideVacuumError(DeltaAnalysisError):
+    condition = "DELTA_TAG_BESIDE_VACUUM"
+    sqlstate = "55006"
+    what = (
+        "Version {version} of {table} was not tagged: by the log, the VACUUM that began at version {vacuumVersion} has not ended. It keeps "
+        "versions from {kept} on, and may be deleting files of earlier ones."
+    )
+    todo = (
+        "Tag it when the VACUUM has ended. If it was killed, disable the check: retention_check=False in Python, --no-retention-check on "
+        "the command line, spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration = false in Spark. tahoe still "
+        "verifies that the files exist."
+    )
+
+
 class TagFilesMissingError(DeltaAnalysisError):
     condition = "DELTA_TAG_FILES_MISSING"
     sqlstate = "42K03"

@@ -197,7 +197,7 @@ class TableLifecycle(TableReader):
             InvalidTagNameError, TagExpiryError: the name or the expiry cannot be used.
             TagExistsError: the name is taken.
             VersionNotFoundError, TimestampOutOfRangeError, TagNotFoundError: there is no such version.
-            TagRetentionError, TagFilesMissingError: the version has expired, or its files are gone.
+            TagRetentionError, TagFilesMissingError, TagBesideVacuumError: it has expired, its files are gone, or a VACUUM may delete them.
         """
         request = TagRequest(
             name=name,

@@ -3,9 +3,6 @@
 Protocol: "Action Reconciliation", "Row Tracking", "Identity Columns", "Domain Metadata". Files, deletion vectors, metadata and clustering
 columns are those of the earlier version. What must never go back stays: the protocol, the row ids and identity values that were assigned,
 the column ids that were used, the versions that applications have recorded, and the domains of users.
-
-A VACUUM looks at the newest version before it deletes files. A RESTORE that it does not see there comes after its VACUUM START, and so
-learns that the VACUUM is at work: what this one may delete is not brought back.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.protocol import clustering
-from tahoe.protocol.actions import Add, CommitInfo, DomainMetadata, Metadata, Protocol
+from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
 from tahoe.protocol.assigned_numbers import assigned_row_ids, with_identity_marks_of
 from tahoe.protocol.clustering import clustering_domain
 from tahoe.protocol.feature_upgrade import upgrade
@@ -38,7 +35,7 @@ from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, high_water_mark_domain
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import OperationInfo
-from tahoe.table.log.vacuum_starts import unended_vacuums, vacuum_cutoff_ms
+from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.maintenance.adopt import (
     Adoption,
     FileDifference,
@@ -50,8 +47,9 @@ from tahoe.table.maintenance.adopt import (
 )
 from tahoe.table.maintenance.last_row_ids import with_last_row_ids
 from tahoe.table.maintenance.missing_files import missing_files, shown
-from tahoe.table.reading.history import newest_is_before, parse_timestamp, version_at, version_before
-from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.maintenance.vacuums_at_work import VacuumsAtWork
+from tahoe.table.reading.history import newest_is_before, parse_timestamp, version_at
+from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.reading.tags import holding_tags
 
@@ -208,8 +206,10 @@ class _Restoration:
     report: RestoreReport = field(init=False)
     _seen: set[Add] = field(default_factory=set, init=False)
     _seen_at: int = field(default=-1, init=False)
-    _vacuums: dict[int, CommitInfo] = field(default_factory=dict, init=False)
-    _vacuums_until: int = field(default=-1, init=False)
+    _vacuums: VacuumsAtWork = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._vacuums = VacuumsAtWork(version=self.restored.version)
 
     def plan(self, newest: Snapshot | None) -> Adoption:
         """The commit that makes the restored version out of the newest one. Nothing is committed if the error of `restore` is raised."""
@@ -257,20 +257,10 @@ class _Restoration:
         return protocol, metadata
 
     def _check_vacuums(self, newest: Snapshot) -> None:
-        """Refuse what a VACUUM that is at work may delete: it keeps the newest version before its cutoff, and all later ones."""
-        restored, since = self.restored.version, max(self._vacuums_until, self.restored.version)
-        self._vacuums = unended_vacuums(newest.log, since, newest.version, self._vacuums)
-        self._vacuums_until = newest.version
-        for began, info in self._vacuums.items():
-            assert info.vacuum_cutoff_ms is not None
-            kept = version_before(newest, info.vacuum_cutoff_ms)
-            if kept is not None and restored < kept and not self._was_tagged_at(began):
-                raise RestoreBesideVacuumError(table=newest.url, version=restored, vacuumVersion=began, kept=kept)
-
-    def _was_tagged_at(self, version: int) -> bool:
-        """Whether a tag of a version of the table holds the restored version."""
-        there = load_snapshot(self.restored.log, version)
-        return any(tag.version == self.restored.version for tag in holding_tags(there, there.log.env.clock_ms()))
+        vacuum = self._vacuums.deleting(newest)
+        if vacuum is not None:
+            version = self.restored.version
+            raise RestoreBesideVacuumError(table=newest.url, version=version, vacuumVersion=vacuum.began, kept=vacuum.kept)
 
     def _check_files(self, added: Sequence[Add], newest: Snapshot) -> None:
         """Check that the files to add exist; after a conflict, only those that were not looked at before, unless a VACUUM has begun."""

@@ -18,6 +18,7 @@ from tahoe.errors import (
     InvalidArgumentError,
     InvalidTimeTravelError,
     MissingVersionError,
+    TagBesideVacuumError,
     TagExistsError,
     TagExpiryError,
     TagFilesMissingError,
@@ -33,8 +34,10 @@ from tahoe.protocol.properties import DELETED_FILE_RETENTION, LOG_RETENTION
 from tahoe.protocol.tags import FEATURE, PREFIX, Tag, check_tag_name, tag_of, tags_of
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
+from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.maintenance.adopt import planned_anew
 from tahoe.table.maintenance.missing_files import missing_since, shown
+from tahoe.table.maintenance.vacuums_at_work import VacuumsAtWork
 from tahoe.table.reading.history import parse_timestamp, version_before
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.table_reader import TableReader
@@ -90,6 +93,7 @@ def create_tag(table: TableReader, request: TagRequest) -> TagReport:
         TagExistsError: the name is taken.
         VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError: the log does not have the version.
         TagRetentionError: the version has expired, and no other tag holds it.
+        TagBesideVacuumError: a VACUUM is at work that may delete files of the version.
         TagFilesMissingError: files of the version are gone.
         DeltaProtocolError: the table needs a writer feature that tahoe does not support.
         MetadataChangedException: the table was replaced meanwhile.
@@ -153,6 +157,10 @@ class _Tagging:
     before: DomainMetadata | None = None
     added: tuple[str, ...] = ()
     _has_files: bool = field(default=False, init=False)
+    _vacuums: VacuumsAtWork = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._vacuums = VacuumsAtWork(version=self.tagged.version)
 
     def plan(self, newest: Snapshot | None) -> Callable[[], int]:
         """The commit that adds the tag to the newest version."""
@@ -163,6 +171,7 @@ class _Tagging:
         if self.before is not None and not self.request.replace:
             raise TagExistsError(table=newest.url, tag=self.tag.name, version=tag_of(self.before).version)
         self._check_retention(newest, newest.version)
+        self._check_vacuums(newest)
         if not self._has_files:
             self._check_files(newest)
             self._has_files = True
@@ -193,6 +202,13 @@ class _Tagging:
         tags = tags_of({name: domain for name, domain in domains.items() if domain is not None})
         return kept is None or version >= min(kept, latest) or any(tag.version == version and tag.holds(now_ms) for tag in tags)
 
+    def _check_vacuums(self, newest: Snapshot, committed: int | None = None) -> None:
+        """Refuse a version of which a VACUUM may be deleting files, that began before the tag was committed and need not know it."""
+        vacuum = self._vacuums.deleting(newest, committed) if self.request.retention_check else None
+        if vacuum is not None:
+            version = self.tag.version
+            raise TagBesideVacuumError(table=newest.url, version=version, vacuumVersion=vacuum.began, kept=vacuum.kept)
+
     def _check_files(self, newest: Snapshot) -> None:
         missing = missing_since(self.tagged, newest)
         if missing:
@@ -202,15 +218,17 @@ class _Tagging:
         """After the commit: check that the version can still be read, and that it had not expired before. If not, take the tag back.
 
         Raises:
-            TagRetentionError, TagFilesMissingError, VersionNotFoundError, MissingVersionError: it cannot be held.
+            TagRetentionError, TagBesideVacuumError, TagFilesMissingError, VersionNotFoundError, MissingVersionError: it cannot be held.
         """
         try:
             newest = self.table.snapshot()
             load_snapshot(newest.log, self.tag.version, by_checksum=False)
             self._check_retention(newest, committed - 1)
-            if not self._is_kept(newest, committed - 1):
+            self._check_vacuums(newest, committed)
+            has_ended = vacuum_cutoff_ms(newest.log, self.first.version, committed) is not None
+            if has_ended or not self._is_kept(newest, committed - 1):
                 self._check_files(newest)
-        except (TagRetentionError, TagFilesMissingError, VersionNotFoundError, MissingVersionError):
+        except (TagRetentionError, TagBesideVacuumError, TagFilesMissingError, VersionNotFoundError, MissingVersionError):
             self._take_back()
             raise
         except DeltaError as error:
