@@ -432,14 +432,17 @@ def _bounded(files: Iterator[tuple[str, pa.StructArray]], rows_max: int) -> Iter
 # --- tombstones
 
 
-def unexpired_tombstones(snapshot: Snapshot, cutoff_ms: int, listed: Sequence[LogFile] | None = None) -> Iterator[pa.StructArray]:
+def unexpired_tombstones(
+    snapshot: Snapshot, cutoff_ms: int, listed: Sequence[LogFile] | None = None, *, until: int | None = None
+) -> Iterator[pa.StructArray]:
     """The tombstones, as `TOMBSTONE` structs, of files removed after the cutoff and not added again. VACUUM needs them.
 
     Args:
         listed: the whole log, if the caller has listed it.
+        until: commits after this version are not read, for a caller who knows the files that they name.
     """
     log = snapshot.log
-    checkpoint, commits = log.from_segment(snapshot.version, partial(_checkpoint_and_commits, log), listed=listed)
+    checkpoint, commits = log.from_segment(snapshot.version, partial(_checkpoint_and_commits, log, until=until), listed=listed)
     seen: set[FileKey] = set()
     newer: list[Remove] = []
     for actions in reversed(commits):
@@ -457,11 +460,12 @@ def unexpired_tombstones(snapshot: Snapshot, cutoff_ms: int, listed: Sequence[Lo
                 yield one_array(kept.column("remove"))
 
 
-def _checkpoint_and_commits(log: Log, segment: Segment) -> tuple[Checkpoint | None, list[list[Action]]]:
-    """The checkpoint of a version, which is verified to be readable, and the commits after it, oldest first."""
+def _checkpoint_and_commits(log: Log, segment: Segment, *, until: int | None = None) -> tuple[Checkpoint | None, list[list[Action]]]:
+    """The checkpoint of a version, which is verified to be readable, and the commits after it, oldest first; see `unexpired_tombstones`."""
     if segment.checkpoint is not None:
         read_checkpoint(log, segment.checkpoint)
-    return segment.checkpoint, [log.read(file) for file in segment.deltas]
+    deltas = [f for f in segment.deltas if until is None or f.version <= until or f.kind is Kind.COMPACTED]
+    return segment.checkpoint, [log.read(file) for file in deltas]
 
 
 def _later(removes: pa.StructArray, cutoff_ms: int) -> Iterator[pa.StructArray]:

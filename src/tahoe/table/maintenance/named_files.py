@@ -48,8 +48,8 @@ def named_by_tombstones(removes: pa.StructArray) -> NamedFiles:
 
 def named_by_actions(actions: Iterable[Action]) -> NamedFiles:
     """What the adds, removes and change files of commits name. Names that are not valid text name no file that can be read."""
-    files = [action for action in actions if isinstance(action, Add | Remove | Cdc) and is_text(action.path)]
-    vectors = [file.deletion_vector for file in files if isinstance(file, Add | Remove) and file.deletion_vector is not None]
+    files = [action for action in actions if isinstance(action, (Add, Remove, Cdc)) and is_text(action.path)]
+    vectors = [file.deletion_vector for file in files if isinstance(file, (Add, Remove)) and file.deletion_vector is not None]
     stored = [vector_text(vector) for vector in vectors if vector.storage_type != INLINE and is_text(vector.path_or_inline)]
     return NamedFiles(
         paths=pa.chunked_array([pa.array([file.path for file in files], pa.string())]),

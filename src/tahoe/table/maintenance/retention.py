@@ -46,7 +46,8 @@ def protected_files(newest: Snapshot, files: Sequence[LogFile], before: int | No
 
 def _named(newest: Snapshot, files: Sequence[LogFile], before: int | None, cutoff_ms: int) -> Iterator[NamedFiles]:
     yield named_by_live(newest.live)
-    for removes in unexpired_tombstones(newest, cutoff_ms - 1, files):
+    # the commits that are read below name what they have removed
+    for removes in unexpired_tombstones(newest, cutoff_ms - 1, files, until=-1 if before is None else before):
         yield named_by_tombstones(removes)
     readable = log_files.readable_versions(files)
     oldest = newest.version if readable is None else min(readable[0], newest.version)
