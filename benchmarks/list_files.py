@@ -10,12 +10,16 @@ from __future__ import annotations
 from benchmarks.measure import Comparison, report
 from benchmarks.million_files import FILES, figures
 
-SIDES = {"files": ["list_with_tahoe", "files"], "statistics": ["list_with_tahoe", "statistics"], "delta_rs": ["open_with_delta_rs"]}
+SIDES = {
+    "files": ["list_with_tahoe", "files"],
+    "statistics": ["list_with_tahoe", "statistics"],
+    "delta_rs": ["open_with_delta_rs", "nested"],
+}
 QUESTIONS = {"files": f"list {FILES:,} files", "statistics": f"list {FILES:,} files with the statistics of all columns"}
 PEER = "delta-rs, get_add_actions"
 WHAT = (
     "Listing a million files: tahoe does Table(path).files(), and for all columns also inspect.statistics(); "
-    "delta-rs does DeltaTable(path), then get_add_actions(flatten=True)"
+    "delta-rs does DeltaTable(path), then get_add_actions()"
 )
 
 

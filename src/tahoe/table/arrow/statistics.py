@@ -185,6 +185,8 @@ def _leading_counts(texts: pa.StringArray) -> pa.Int64Array:
     for _ in range(_DIGITS_MAX):
         digits = data[position] - ord("0")  # unsigned, so that other characters are large numbers
         is_digit = digits < 10
+        if not is_digit.any():
+            break
         numbers = np.where(is_digit, 10 * numbers + digits, numbers)
         position += is_digit
     is_number = (position > first) & np.isin(data[position], [ord(","), ord("}")])

@@ -69,6 +69,9 @@ SCHEMA = pa.schema([(name, kind) for name, (kind, _, _) in COLUMNS.items()])
 # The number of files in a batch, if all columns of the files are read.
 BATCH_ROWS = 25_000
 
+# The same, if only the beginnings of statistics are looked at: the memory of a batch is used again by the next one.
+COUNTED_ROWS = 10_000
+
 # A path with an escape, or an absolute path, can be spelled in several ways.
 AMBIGUOUS = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|%|(^|/)\.\.?(/|$)|//"
 
@@ -300,7 +303,7 @@ class CheckpointPart(Part):
         parsed = read_parsed_counts(self._columns)
         if parsed is not None:
             return self._live(parsed)
-        return joined_columns(self._map_texts(record_counts), pa.int64())
+        return joined_columns(self._map_texts(record_counts, COUNTED_ROWS), pa.int64())
 
     def _read_statistics(self, request: StatisticsRequest) -> pa.Table:
         self._known_rows()
@@ -335,7 +338,7 @@ class CheckpointPart(Part):
             start += len(batch)
             yield texts_of_parsed(_selected(pa.chunked_array([pc.struct_field(batch, STATS_PARSED)]), inside), schema)
 
-    def _map_texts(self, parse: Callable[[pa.ChunkedArray], Answer]) -> list[Answer]:
+    def _map_texts(self, parse: Callable[[pa.ChunkedArray], Answer], batch_rows: int = BATCH_ROWS) -> list[Answer]:
         """Parse the JSON statistics batch by batch without keeping the texts, which are the bulk of a checkpoint."""
         rows = np.asarray(self._known_rows())
         if not self._columns.has(("add", "stats")):
@@ -345,7 +348,7 @@ class CheckpointPart(Part):
             inside = _within(rows, start, start + len(texts))
             return parse(_selected(cast_column(texts, pa.string()), inside))
 
-        return self._columns.map_batches(("add", "stats"), parse_batch, BATCH_ROWS)
+        return self._columns.map_batches(("add", "stats"), parse_batch, batch_rows)
 
     def head(self, rows: int, fields: Sequence[str]) -> pa.Table:
         """The first files, as `batches` has them, with some fields of `add`, by dotted path; the other columns are null."""
