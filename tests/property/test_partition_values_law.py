@@ -114,3 +114,19 @@ def test_answers_are_those_of_the_rows(kind, data):
         assert (sum(group["0"] for group in alike), sum(group["1"] for group in alike)) == (len(same), len(known))
         assert not ends or (row["2"], row["3"]) == ((known[0], known[-1]) if known else (None, None))
     assert sum(found.rows["0"].to_pylist()) == len(values), "a group is missing"
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@given(data=st.data())
+def test_each_value_counts_once(kind, data):
+    """Values whose texts differ, such as `1` and `01`, are one value; null is none."""
+    scan, condition, rows = data.draw(tables(kind))
+    question = Question((Aggregate("count_distinct", (("q",),)),), condition=condition)
+    if measures_of(question, scan) is None:
+        assert kind == "double"
+        return
+    found = answer(question, scan)
+    left = set(found.left.column("path").to_pylist())
+    known = sorted((v for path, inside in rows.items() if path not in left for v in inside if v is not None), key=cmp_to_key(order))
+    different = sum(number == 0 or not are_equal(known[number - 1], value) for number, value in enumerate(known))
+    assert found.rows.to_pylist() == [{"0": different}]

@@ -43,11 +43,11 @@ class Aggregate:
     """`function(columns) FILTER (WHERE condition)`.
 
     Attributes:
-        columns: by their logical paths. A count is the number of rows in which none of them is null; COUNT(*) has no columns. The minimum
-            and the maximum have one.
+        columns: by their logical paths. A count is the number of rows in which none of them is null; COUNT(*) has no columns. The other
+            functions have one. The number of different values is known only of partition columns, and parts of it cannot be combined.
     """
 
-    function: Literal["count", "min", "max"]
+    function: Literal["count", "min", "max", "count_distinct"]
     columns: tuple[tuple[str, ...], ...] = ()
     condition: Predicate = TRUE
 
@@ -85,9 +85,8 @@ class BoundOf:
 
 @dataclass(frozen=True, slots=True)
 class PartitionOf:
-    """The value of a partition column, which is its minimum and its maximum."""
+    """The value of a partition column, which is its minimum and its maximum, and the only one that a file has."""
 
-    statistic: BoundName
     name: str
 
 
@@ -113,8 +112,8 @@ def measure_of(aggregate: Aggregate, schema: Struct, partition_columns: Collecti
         return CountOf(tuple(_path(schema, found, mode) for found in columns), tuple(found[0].name for found in of_partitions))
     (found,) = fields
     if of_partitions:
-        return PartitionOf(aggregate.function, found[0].name) if is_plain(found[0]) else None
-    return _bound_of(aggregate.function, _path(schema, found, mode), found[-1].type)
+        return PartitionOf(found[0].name) if is_plain(found[0]) else None
+    return None if aggregate.function == "count_distinct" else _bound_of(aggregate.function, _path(schema, found, mode), found[-1].type)
 
 
 def _path(schema: Struct, fields: tuple[Field, ...], mode: str) -> Path:

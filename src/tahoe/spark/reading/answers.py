@@ -31,7 +31,7 @@ _LENIENT = {"ignoreMissingFiles": setting_names.IGNORES_MISSING, "ignoreCorruptF
 # Functions of Spark's whose result does not depend on how often a value occurs.
 _REPEATABLE = frozenset({"Min", "Max"})
 
-_COMBINED: Mapping[str, Literal["count", "min", "max"]] = {"Count": "count", "Min": "min", "Max": "max"}
+_COMBINED: Mapping[str, Literal["count", "min", "max", "count_distinct"]] = {"Count": "count", "Min": "min", "Max": "max"}
 
 
 def are_wanted(gateway: Gateway, options: Mapping[str, str]) -> bool:
@@ -87,7 +87,15 @@ class Answered:
 
 def answered(reader: Reader, asked: str) -> Answered | None:
     """Answer an aggregation from the log; None if it does not decide any part of it."""
-    understood = _understood(json.loads(asked), reader.predicate, reader.snapshot)
+    query = json.loads(asked)
+    found = _answered(reader, query, counts_distinct=True)
+    if found is None and any(function["distinct"] for function in query["functions"]):
+        found = _answered(reader, query, counts_distinct=False)  # Spark counts the values of the log with those of files that are read
+    return found
+
+
+def _answered(reader: Reader, query: Mapping[str, Any], *, counts_distinct: bool) -> Answered | None:
+    understood = _understood(query, reader.predicate, reader.snapshot, counts_distinct=counts_distinct)
     if understood is None:
         return None
     scan = scan_of(reader.snapshot, reader.predicate)
@@ -95,10 +103,11 @@ def answered(reader: Reader, asked: str) -> Answered | None:
         found = answer(understood.question, scan)
     except OverflowError:  # so much text that a scan is not slower
         return None
-    if scan.kept_files and found.left.kept_files == scan.kept_files:
+    left = found.left.kept_files
+    if left and (left == scan.kept_files or understood.is_indivisible):
         return None
-    files, is_whole = scan.kept_files - found.left.kept_files, understood.is_final and not found.left.kept_files
-    return Answered(understood.question, understood.combined, is_whole, found.rows, found.left, files)
+    is_whole = understood.is_final and not left
+    return Answered(understood.question, understood.combined, is_whole, found.rows, found.left, scan.kept_files - left)
 
 
 # --- what Spark asks
@@ -106,17 +115,25 @@ def answered(reader: Reader, asked: str) -> Answered | None:
 
 @dataclass(frozen=True, slots=True)
 class _Understood:
-    """`is_final`: the answer for all files is the query's result."""
+    """`is_final`: the answer for all files is the query's result. `is_indivisible`: an answer for some files only is of no use."""
 
     question: Question
     combined: tuple[bool, ...]
     is_final: bool
 
+    @property
+    def is_indivisible(self) -> bool:
+        return any(aggregate.function == "count_distinct" for aggregate in self.question.aggregates)
 
-def _understood(asked: Mapping[str, Any], condition: Predicate, snapshot: Snapshot) -> _Understood | None:
-    """What to ask the log; None if it cannot answer."""
+
+def _understood(asked: Mapping[str, Any], condition: Predicate, snapshot: Snapshot, *, counts_distinct: bool) -> _Understood | None:
+    """What to ask the log; None if it cannot answer.
+
+    Args:
+        counts_distinct: the log counts different values of partition columns, if all it is asked for is its to give.
+    """
     functions, groups = asked["functions"], asked["groups"]
-    aggregates = _combinable(functions, snapshot, is_grouped=bool(groups))
+    aggregates = _combinable(functions, snapshot, is_grouped=bool(groups), counts_distinct=counts_distinct)
     others = [function for function, aggregate in zip(functions, aggregates, strict=True) if aggregate is None]
     named = [list(_names(part, snapshot)) for part in (*groups, *others)]
     if not all(map(_is_repeatable, others)) or not all(names and None not in names for names in named):
@@ -129,21 +146,25 @@ def _understood(asked: Mapping[str, Any], condition: Predicate, snapshot: Snapsh
     return _Understood(Question(known, keys, condition), tuple(aggregate is not None for aggregate in aggregates), is_final)
 
 
-def _combinable(functions: Sequence[Mapping[str, Any]], snapshot: Snapshot, *, is_grouped: bool) -> list[Aggregate | None]:
+def _combinable(
+    functions: Sequence[Mapping[str, Any]], snapshot: Snapshot, *, is_grouped: bool, counts_distinct: bool
+) -> list[Aggregate | None]:
     """The aggregates that the log can give, None for others. Rows by partition values leave those of partition columns to Spark."""
-    found = [_aggregate(function, snapshot) for function in functions]
+    found = [_aggregate(function, snapshot, counts_distinct=counts_distinct) for function in functions]
     if is_grouped or None in found:
         return [None if aggregate is None or _is_of_partition(aggregate, snapshot) else aggregate for aggregate in found]
     return found
 
 
-def _aggregate(function: Mapping[str, Any], snapshot: Snapshot) -> Aggregate | None:
+def _aggregate(function: Mapping[str, Any], snapshot: Snapshot, *, counts_distinct: bool) -> Aggregate | None:
     kind = _COMBINED.get(function["name"])
-    if kind is None or (kind == "count" and function["distinct"]):
+    if kind == "count" and function["distinct"]:
+        kind = "count_distinct" if counts_distinct else None
+    if kind is None:
         return None
     arguments = [nodes for nodes in function["arguments"] if not (kind == "count" and is_value(nodes))]
     columns = [column for nodes in arguments if (column := column_of(nodes)) is not None]
-    if len(columns) < len(arguments):
+    if len(columns) < len(arguments) or (kind == "count_distinct" and len(columns) != 1):
         return None
     aggregate = Aggregate(kind, tuple(columns), predicate_of(json.dumps(function["condition"])))
     return None if _measure(aggregate, snapshot) is None else aggregate

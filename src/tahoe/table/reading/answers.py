@@ -43,7 +43,7 @@ def measures_of(question: Question, scan: Scan) -> tuple[Measure, ...] | None:
 
 
 def answer(question: Question, scan: Scan) -> Answer:
-    """Answer a question as far as statistics and partition values decide it.
+    """Answer a question as far as statistics and partition values decide it. Questions with keys have no `count_distinct`.
 
     Args:
         scan: the files that may have a row for which the question's condition is true.
@@ -114,7 +114,7 @@ def _measured(facts: Facts, measure: Measure) -> _Value:
             return _Value(counts.is_valid(), counts)
         case BoundOf():
             return _bounded(facts, measure)
-        case PartitionOf(_, name):
+        case PartitionOf(name):
             values = facts.partition(name)
             return _Value(facts.live.is_valid(), pc.if_else(facts.is_empty, pa.scalar(None, values.type), values))
 
@@ -181,4 +181,6 @@ def _single(aggregate: Aggregate, values: pa.Array) -> pa.Array:
     """The value over all files, as an array."""
     if aggregate.function == "count":
         return pa.array([pc.sum(values, min_count=0)], pa.int64())
+    if aggregate.function == "count_distinct":
+        return pa.array([pc.count_distinct(values)], pa.int64())
     return pa.array([pc.min_max(values)[aggregate.function]], values.type)
