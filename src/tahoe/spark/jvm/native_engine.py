@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 
-from tahoe.native_settings import SESSION_SETTINGS
+from tahoe.native_settings import COMET_ENABLED, SESSION_SETTINGS, memory_obstacle
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.table_cache import Recent
 
@@ -16,20 +17,17 @@ EXTENSIONS = "org.apache.comet.CometSparkSessionExtensions"
 # Comet accepts no subclass of it, because it calls no method of a format.
 _FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 
-# More than any file has.
-_ALL_BYTES = 1 << 50
-
-# Opening a file costs as much as a partition may have, so that a second one does not fit.
-_WHOLE_FILES = {"spark.sql.files.maxPartitionBytes": str(_ALL_BYTES), "spark.sql.files.openCostInBytes": str(_ALL_BYTES)}
+# Tasks read as many bytes as they may, and opening a file costs nothing.
+_PACKED = {"spark.sql.files.openCostInBytes": "0", "spark.sql.files.minPartitionNum": "1"}
 _PARTITIONS_MAX = "spark.sql.files.maxPartitionNum"
 
 # How many sessions, with different settings, are kept for the next query.
-_KEPT_MAX = 4
+_KEPT_MAX = 8
 
 # Plugins and the class path of a context do not change.
 _has_comet: WeakKeyDictionary[SparkContext, bool] = WeakKeyDictionary()
 
-_whole_files: Recent[tuple[str, str, frozenset[tuple[str, str]]], JavaObject] = Recent(_KEPT_MAX)
+_of_tasks: Recent[tuple[str, str, frozenset[tuple[str, str]], int], JavaObject] = Recent(_KEPT_MAX)
 
 
 def runs_natively(gateway: Gateway) -> bool:
@@ -48,25 +46,37 @@ def native_format(gateway: Gateway) -> JavaObject:
     return gateway.java_class(_FORMAT)()
 
 
-def session_of_whole_files(gateway: Gateway) -> JavaObject:
-    """A copy of the session, for relations of which each file is one partition, whatever its size."""
-    key = gateway.spark.sparkContext.applicationId, gateway.session.sessionUUID(), frozenset(gateway.settings().items())
-    known = _whole_files.get(key)
+def session_of_tasks(gateway: Gateway, bytes_max: int) -> JavaObject:
+    """A copy of the session, for relations whose tasks read so many bytes of files each, whatever their number. No file may be larger."""
+    key = gateway.spark.sparkContext.applicationId, gateway.session.sessionUUID(), frozenset(gateway.settings().items()), bytes_max
+    known = _of_tasks.get(key)
     if known is not None:
         return known
     copy = gateway.session.cloneSession()
-    for name, value in _WHOLE_FILES.items():
+    for name, value in (*_PACKED.items(), ("spark.sql.files.maxPartitionBytes", str(bytes_max))):
         copy.conf().set(name, value)
     copy.conf().unset(_PARTITIONS_MAX)
-    return _whole_files.put(key, copy)
+    return _of_tasks.put(key, copy)
 
 
 def prefer_native(gateway: Gateway) -> None:
-    """Let rows that Spark itself must read reach native operators, in this session and in new ones, if no setting says otherwise."""
+    """Let rows that Spark itself must read reach native operators, in this session and in new ones, if no setting says otherwise.
+
+    If the memory of a session that has Comet by other means does not suffice, Comet is switched off in both, and a warning tells why.
+    """
     if not runs_natively(gateway):
         return
-    shared = gateway.session.sharedState().conf()
+    reason = memory_obstacle(dict(gateway.spark.sparkContext.getConf().getAll()))
+    if reason is not None:
+        warnings.warn(reason, stacklevel=3)
+        _set(gateway, COMET_ENABLED, "false")
+        return
     for name, value in SESSION_SETTINGS.items():
         if gateway.spark.conf.get(name, None) is None:
-            gateway.spark.conf.set(name, value)
-            shared.set(name, value)
+            _set(gateway, name, value)
+
+
+def _set(gateway: Gateway, name: str, value: str) -> None:
+    """Set a setting in the session and in those that will be created from its context."""
+    gateway.spark.conf.set(name, value)
+    gateway.session.sharedState().conf().set(name, value)

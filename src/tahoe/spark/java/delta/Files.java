@@ -54,6 +54,9 @@ public class Files implements FileIndex {
   /** The hidden partition column {@code scan.PLACE}. */
   static final String PLACE = "__tahoe_place";
 
+  /** The hidden partition column {@code counted_rows.START}. */
+  private static final String START = "__tahoe_start";
+
   private final String key;
   private final String table;
   private final String metadata;
@@ -113,6 +116,9 @@ public class Files implements FileIndex {
   }
 
   boolean hasPlaces() { return Arrays.asList(partitions.fieldNames()).contains(PLACE); }
+
+  /** Whether the rows of each task are counted. */
+  boolean areCounted() { return Arrays.asList(partitions.fieldNames()).contains(START); }
 
   /** Whether a plan or a subquery in it reads a table, given by url, without time travel. No writer can change a past version. */
   public static boolean areRead(LogicalPlan plan, String table) {
