@@ -29,7 +29,7 @@ from tahoe.errors import (
     VacuumRetentionTooShortError,
 )
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import Add, DeletionVectorDescriptor, Protocol, Remove
+from tahoe.protocol.actions import Add, CommitInfo, DeletionVectorDescriptor, Protocol, Remove, encode_commit
 from tahoe.protocol.deletion_vector import ABSOLUTE
 from tahoe.protocol.log_files import LAST_VACUUM_INFO
 from tahoe.storage.env import Tree
@@ -236,6 +236,27 @@ def test_a_version_that_was_replaced_by_a_slow_writer_stays() -> None:
     assert world.table.snapshot(0).to_arrow().to_pylist() == [{"id": 1}]
     world.wait(24)
     assert len(world.table.vacuum(24, retention_check=False).files) == 1
+
+
+def test_a_file_that_only_a_compacted_file_says_is_removed_stays() -> None:
+    """The commits that it replaces are gone, and a checkpoint takes the place of the commit that added the file."""
+    world = Clock()
+    world.table.append(pa.table({"id": [1]}))
+    world.table.create_checkpoint()
+    world.wait(24)
+    replace_rows(world.table, 2)
+    world.table.append(pa.table({"id": [3]}))
+    actions = [action for version in (1, 2) for action in world.table.log.read_version(version) if not isinstance(action, CommitInfo)]
+    compacted = f"{log_files.LOG_FOLDER}/{log_files.compacted_name(1, 2)}"
+    world.store.put(compacted, log_files.KEEPS_TOMBSTONES + encode_commit(actions))
+    world.table.append(pa.table({"id": [4]}))
+    for version in (0, 1, 2):
+        world.store.delete(log_files.commit_key(version))
+    world.wait(24 * 7 - 1)
+    assert world.table.vacuum().files == ()
+    assert world.table.snapshot(0).to_arrow().to_pylist() == [{"id": 1}]
+    world.wait(24)
+    assert len(world.table.vacuum().files) == 1
 
 
 def test_files_that_are_not_committed_yet_stay(world: Clock) -> None:
