@@ -5,20 +5,20 @@ timed on both. The two sides are CPU seconds of this process, the least of some 
 times as much. Only ratios of calls that take longer than `TOLD_FROM_S` are told: the others are noise.
 
 `DIMENSIONS=versions,files` and `CALLS=open,rows` choose some of them, `SMALLER=10` makes all tables so many times smaller. Everything runs
-without Spark.
+without Spark; `growth_spark.py` asks the same through Spark.
 """
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,7 @@ def make_table(folder: Path, shape: Shape) -> None:
 
     def add(number: int) -> Add:
         path, first, data = f"part-{number:08}.parquet", _OTHER_IDS if number else 0, folder / f"{'other' if number else 'first'}.parquet"
-        os.link(data, folder / path)
+        link(data, folder / path)
         size_bytes = data.stat().st_size
         values = {"part": f"p{number % shape.partitions}"} if shape.partitions else {}
         bounds = {"minValues": {"id": first}, "maxValues": {"id": first + shape.rows - 1}}
@@ -179,7 +179,17 @@ def _link(source: str, target: str) -> None:
     if source.endswith(".json"):
         shutil.copy2(source, target)
     else:
+        link(source, target)
+
+
+def link(source: str | Path, target: str | Path) -> None:
+    """Link a data file; copy it where it has as many names as the file system allows: 65,000 on ext4."""
+    try:
         os.link(source, target)
+    except OSError as error:
+        if error.errno != errno.EMLINK:
+            raise
+        shutil.copy2(source, target)
 
 
 # --- calls
@@ -262,20 +272,25 @@ def chosen(names: Mapping[str, Any], variable: str) -> list[str]:
     return list(names) if asked is None else [name for name in names if name in asked.split(",")]
 
 
-def run() -> list[Comparison]:
-    home = FOLDER / "growth"
+Measure = Callable[[str, Path, Shape], list[float]]
+
+
+def compared(home: Path, dimensions: Mapping[str, int], calls: Sequence[str], measure: Measure) -> list[Comparison]:
+    """The measurements of calls on tables of n and 4n in each dimension, with a goal.
+
+    Args:
+        measure: of a call by its name, on a table: one number per run, of which the least counts.
+    """
     shutil.rmtree(home, ignore_errors=True)
-    calls = {**READS, **WRITES}
     found = []
-    for dimension in chosen(DIMENSIONS, "DIMENSIONS"):
-        size = max(DIMENSIONS[dimension] // SMALLER, 1)
+    for dimension in chosen(dimensions, "DIMENSIONS"):
+        size = max(dimensions[dimension] // SMALLER, 1)
         shapes = [replace(Shape(), **{dimension: count}) for count in (size, GROWTH * size)]
         tables = [home / f"{dimension}-{number}" for number in range(len(shapes))]
         for table, shape in zip(tables, shapes, strict=True):
             make_table(table, shape)
-        for name in chosen(calls, "CALLS"):
-            timed = partial(seconds, calls[name], changes=name in WRITES)
-            small, large = ([min(timed(table, shape))] for table, shape in zip(tables, shapes, strict=True))
+        for name in calls:
+            small, large = ([min(measure(name, table, shape))] for table, shape in zip(tables, shapes, strict=True))
             asked = Comparison(
                 question=f"{dimension}: {name}",
                 peer=f"{size:,} instead of {GROWTH * size:,}",
@@ -287,6 +302,15 @@ def run() -> list[Comparison]:
             found += [asked] if large[0] >= TOLD_FROM_S else []
         shutil.rmtree(home, ignore_errors=True)
     return found
+
+
+def run() -> list[Comparison]:
+    calls = {**READS, **WRITES}
+
+    def measured(name: str, table: Path, shape: Shape) -> list[float]:
+        return seconds(calls[name], table, shape, changes=name in WRITES)
+
+    return compared(FOLDER / "growth", DIMENSIONS, chosen(calls, "CALLS"), measured)
 
 
 if __name__ == "__main__":

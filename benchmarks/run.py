@@ -48,6 +48,7 @@ QUESTIONS = (
     "limits",
     "connect",
     "growth",
+    "growth_spark",
 )
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")
