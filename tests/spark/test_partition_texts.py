@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
 
 import tahoe
 
@@ -56,6 +59,62 @@ def test_every_writer_keeps_texts(spark: SparkSession, tmp_path: Path, texts: li
     spark.sql(f"DELETE FROM delta.`{path}` WHERE p <=> '{NULL_FOLDER}' OR p = '{NULL_FOLDER}_'")
     assert tahoe.Table(path).count("p IS NULL") == 2
     assert NULL_FOLDER not in values(path)
+
+
+# Names of 255 bytes, and others that normal forms and code pages would change.
+LONG = ["x" * 253, "%" * 84, "\u00e9" * 42, "e\u0301", "\u00e9", "\u2028", "\ufeff", "\U0001f600" * 20]
+
+
+def run(frame: DataFrame, target: str, by: str = "p", **options: str) -> None:
+    writer = frame.writeStream.format("delta").options(checkpointLocation=f"{target}-checkpoint", **options).partitionBy(by)
+    writer.trigger(availableNow=True).start(target).awaitTermination()
+
+
+def test_streams_keep_texts(spark: SparkSession, tmp_path: Path) -> None:
+    """As the source, as the sink, with the change data feed, in complete mode, and where the batches are filtered."""
+    source, path = str(tmp_path / "source"), str(tmp_path)
+    data = pa.table({"id": range(len(VALUES + LONG)), "p": [*VALUES, *LONG]})
+    tahoe.Table(source).append(data, partition_by=["p"], properties={"delta.enableChangeDataFeed": "true"})
+    expected, stream = values(source), spark.readStream.format("delta")
+    run(stream.load(source), f"{path}/copy")
+    assert values(f"{path}/copy") == expected
+    run(stream.option("readChangeFeed", "true").load(source).select("id", "p"), f"{path}/feed")
+    assert values(f"{path}/feed") == expected
+    counted = spark.readStream.format("delta").load(source).groupBy("p").count()
+    counted.writeStream.format("delta").outputMode("complete").partitionBy("p").option("checkpointLocation", f"{path}/c").trigger(
+        availableNow=True
+    ).start(f"{path}/complete").awaitTermination()
+    assert values(f"{path}/complete") == expected
+    for number, text in enumerate([NULL_FOLDER, "e\u0301", "\n\t\x01\x7f", "x" * 253]):
+        run(spark.readStream.format("delta").load(source).where(col("p") == text), f"{path}/{number}")
+        assert values(f"{path}/{number}") == [text]
+    run(spark.readStream.format("delta").load(source).where("p IS NULL"), f"{path}/null")
+    assert values(f"{path}/null") == [None]
+
+
+def test_a_stream_does_not_lose_a_text_that_no_folder_can_have(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's writer names folders after values, so the batch ends with an error, and no row is written."""
+    source, target = str(tmp_path / "source"), str(tmp_path / "target")
+    tahoe.Table(source).append(pa.table({"id": [1, 2], "p": ["a", "x" * 300]}))
+    with pytest.raises(StreamingQueryException):
+        run(spark.readStream.format("delta").load(source), target)
+    assert not tahoe.Table(target).exists() or tahoe.Table(target).count() == 0
+
+
+def test_convert_reads_texts_as_spark_does(spark: SparkSession, tmp_path: Path) -> None:
+    """From the folders that Spark's own writer makes."""
+    folder, frame = str(tmp_path / "t"), spark.createDataFrame(list(enumerate([*VALUES, *LONG])), "id int, p string")
+    frame.write.partitionBy("p").parquet(folder)
+    spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+    try:
+        expected = sorted((row.id, row.p) for row in spark.read.parquet(folder).collect())
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionColumnTypeInference.enabled")
+    spark.sql(f"CONVERT TO DELTA parquet.`{folder}` PARTITIONED BY (p STRING)")
+    rows = sorted((row["id"], row["p"]) for row in tahoe.Table(folder).to_arrow().to_pylist())
+    assert rows == expected
+    values(folder)
+    assert [text for (_, text), given in zip(rows, [*VALUES, *LONG], strict=True) if text != given] == [None] * 1  # NULL_FOLDER
 
 
 def test_the_folder_of_a_binary_is_not_that_of_null(spark: SparkSession, path: str) -> None:

@@ -158,6 +158,8 @@ def test_conditions_and_values_are_those_of_the_model(seed: int) -> None:
         ("greatest(i, n, null)", [7, 2, 2]),
         ("least(d, 3)", [2.5, 3.0, 3.0]),
         ("greatest(d, 3)", [3.0, float("nan"), 3.0]),
+        ("greatest(i, '3')", None),
+        ("least(null, s, d)", None),
         ("st.a", [1, None, None]),
         ("named_struct('x', i, 'y', s).x", None),
         ("i in (n + 5, 1)", [True, False, None]),
@@ -226,6 +228,8 @@ def test_a_constant_is_padded_for_a_char_column_wherever_it_is_compared() -> Non
         "('a' = c) is true",
     ):
         assert table.to_arrow(["s"], condition)["s"].to_pylist() == ["a"], condition
+    lists = {"c in ('a', 'a  ')": 1, "c in ('a', upper('x'))": 1, "c in ('a', s)": 0, "'a' in (c)": 0, "'a' in (c, s)": 1}
+    assert {condition: table.count(condition) for condition in lists} == lists, "Spark pads no constant beside columns"
 
 
 @pytest.mark.parametrize(

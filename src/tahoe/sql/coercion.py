@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal as PyDecimal
 from typing import Any
 
-from tahoe.protocol.expressions import Value
+from tahoe.protocol.expressions import Expression, Value
 from tahoe.protocol.partitions import INTEGER_BITS
 from tahoe.protocol.schema import (
     BOOLEAN,
@@ -63,6 +63,30 @@ def _wider(one: DataType, other: DataType) -> DataType | None:
         decimal, kind = (one, other) if isinstance(one, Decimal) else (other, one)
         return common_type(decimal, Decimal(DIGITS[kind], 0)) if kind in INTEGERS else DOUBLE
     return DOUBLE
+
+
+def folded_comparison(symbol: str, left: Expression, right: Expression) -> bool | None:
+    """What Spark makes of the comparison of an integer with a decimal constant that no LONG reaches: true or false, also where the integer
+    is NULL. None for every other comparison, which it computes.
+    """
+    if symbol not in _TURNED:
+        return None
+    if isinstance(left, Value):
+        symbol, left, right = _TURNED[symbol], right, left
+    if left.type not in INTEGERS or not isinstance(right, Value) or not isinstance(right.type, Decimal) or right.value is None:
+        return None
+    if right.value > _LONG_MAX:
+        return symbol in ("<", "<=")
+    return symbol in (">", ">=") if right.value < -_LONG_MAX - 1 else None
+
+
+def is_beyond_long(number: PyDecimal | float) -> bool:
+    """Whether a number may be such a constant."""
+    return isinstance(number, PyDecimal) and number.is_finite() and _LONG_MAX < number.copy_abs() < 10**DECIMAL_PRECISION_MAX
+
+
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_LONG_MAX = (1 << 63) - 1
 
 
 def is_cast_here(given: DataType, wanted: DataType) -> bool:

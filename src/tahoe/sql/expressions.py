@@ -5,7 +5,7 @@ Types, and the casts between them, are those of Spark 4 in ANSI mode. What canno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from decimal import Decimal as PyDecimal
@@ -15,7 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from tahoe.protocol.column_type_changes import blank_padded
-from tahoe.protocol.expressions import Call, Expression, Reference, Value
+from tahoe.protocol.expressions import Call, Expression, Reference, Value, references
 from tahoe.protocol.partitions import single_precision
 from tahoe.protocol.schema import (
     BOOLEAN,
@@ -36,7 +36,17 @@ from tahoe.protocol.schema import (
     Primitive,
     Struct,
 )
-from tahoe.sql.coercion import DIGITS, INTEGERS, common_type, decimal_type, is_cast_here, is_number, literal_of, number_of
+from tahoe.sql.coercion import (
+    DIGITS,
+    INTEGERS,
+    common_type,
+    decimal_type,
+    folded_comparison,
+    is_cast_here,
+    is_number,
+    literal_of,
+    number_of,
+)
 from tahoe.sql.nodes import Node, NodeReader, cast_target, sql_of
 
 # Functions with fixed types: the name, the types of the arguments, and that of the result.
@@ -88,7 +98,7 @@ class ExpressionReader(NodeReader):
         if kind in _READERS:
             return _READERS[kind](self, node)
         if kind in _COMPARISONS:
-            return self.compared(_COMPARISONS[kind], self.expression(node.this), self.expression(node.expression), node)
+            return self.ordered(_COMPARISONS[kind], node.this, node.expression, node)
         if kind in _ARITHMETIC:
             return self.arithmetic(_ARITHMETIC[kind], node)
         if kind in _FUNCTIONS:
@@ -208,11 +218,16 @@ class ExpressionReader(NodeReader):
 
     # --- operators
 
-    def compared(self, symbol: str, left: Expression, right: Expression, node: Node) -> Expression:
+    def ordered(self, symbol: str, left: Node, right: Node, node: Node) -> Expression:
+        one, other = self.expression(left), self.expression(right)
+        folded = folded_comparison(symbol, one, other) if is_number_literal(left) or is_number_literal(right) else None
+        return self.compared(symbol, one, other, node) if folded is None else Value(folded, BOOLEAN)
+
+    def compared(self, symbol: str, left: Expression, right: Expression, node: Node, *, pads: bool = True) -> Expression:
         kind = self.common([left.type, right.type, BOOLEAN] if left.type == right.type == VOID else [left.type, right.type], node)
         if isinstance(kind, Struct | Array | Map):
             raise self.need_spark(node, f"compares values of type {kind}, which only Spark does")
-        if kind == STRING:
+        if kind == STRING and pads:
             left, right = _padded(left, right, self.schema), _padded(right, left, self.schema)
         return Call(symbol, (self.cast_to(left, kind, node), self.cast_to(right, kind, node)), BOOLEAN)
 
@@ -237,17 +252,12 @@ class ExpressionReader(NodeReader):
     def decimal(self, symbol: str, left: Expression, right: Expression, node: Node) -> Expression:
         """Arithmetic of decimals, whose result has enough digits."""
         arguments = tuple(self.as_decimal(each, node) for each in (left, right))
-        (whole, scale), (other_whole, other_scale) = [(kind.precision - kind.scale, kind.scale) for _, kind in arguments]
-        match symbol:
-            case "+" | "-":
-                digits, places = max(whole, other_whole) + 1, max(scale, other_scale)
-            case "*":
-                digits, places = whole + other_whole + 1, scale + other_scale
-            case _:
-                raise self.need_spark(node, "divides decimals; cast them to DOUBLE")
-        if digits + places > DECIMAL_PRECISION_MAX:
+        digits = _digits(symbol, *(kind for _, kind in arguments))
+        if digits is None:
+            raise self.need_spark(node, "divides decimals; cast them to DOUBLE")
+        if sum(digits) > DECIMAL_PRECISION_MAX:
             raise self.need_spark(node, f"has more than {DECIMAL_PRECISION_MAX} digits; cast its operands to DOUBLE")
-        return Call(symbol, tuple(each for each, _ in arguments), Decimal(digits + places, places))
+        return Call(symbol, tuple(each for each, _ in arguments), Decimal(sum(digits), digits[1]))
 
     def as_decimal(self, given: Expression, node: Node) -> tuple[Expression, Decimal]:
         if isinstance(given.type, Decimal):
@@ -264,14 +274,16 @@ class ExpressionReader(NodeReader):
         return self.compared("<=>", self.condition(node.this), self.condition(node.expression), node)
 
     def between(self, node: Node) -> Expression:
-        value, low, high = (self.expression(each) for each in (node.this, node.args["low"], node.args["high"]))
-        return Call("and", (self.compared(">=", value, low, node), self.compared("<=", value, high, node)), BOOLEAN)
+        bounds = ((">=", node.args["low"]), ("<=", node.args["high"]))
+        return Call("and", tuple(self.ordered(symbol, node.this, bound, node) for symbol, bound in bounds), BOOLEAN)
 
     def membership(self, node: Node) -> Expression:
         if not node.expressions or any(node.args.get(key) for key in ("query", "unnest", "field")):
             raise self.refuse(f"after IN, expected a list of values, found {sql_of(node)}")
         (value, *among), _ = self.alike([node.this, *node.expressions], node)
-        return reduce(lambda found, each: Call("or", (found, each), BOOLEAN), (self.compared("=", value, each, node) for each in among))
+        pads = isinstance(value, Reference) and not any(True for each in among for _ in references(each))  # as Spark does
+        tests = (self.compared("=", value, each, node, pads=pads) for each in among)
+        return reduce(lambda found, each: Call("or", (found, each), BOOLEAN), tests)
 
     def like(self, node: Node, escape: str = "\\") -> Expression:
         pattern = self.literal(node.expression)
@@ -313,8 +325,10 @@ class ExpressionReader(NodeReader):
         return Call("case", (test, Value(None, value.type), value), value.type)
 
     def chosen(self, node: Node) -> Expression:
-        """COALESCE, GREATEST and LEAST."""
+        """COALESCE, GREATEST and LEAST. Spark compares a text only with texts."""
         arguments, kind = self.alike([node.this, *node.expressions], node)
+        if not isinstance(node, exp.Coalesce) and _mixes_texts(self.expression(each).type for each in (node.this, *node.expressions)):
+            raise self.refuse(f"{sql_of(node)} compares texts with other values; cast them to one type")
         return Call(type(node).__name__.lower(), arguments, kind)
 
     def concat(self, node: Node) -> Expression:
@@ -372,6 +386,26 @@ class ExpressionReader(NodeReader):
         if name in _CASTS and len(arguments) == 1:
             return self.of_type(arguments[0], _CASTS[name])
         raise self.need_spark(node)
+
+
+def _digits(symbol: str, one: Decimal, other: Decimal) -> tuple[int, int] | None:
+    """How many digits the result of an operator has before and after the point; None if that depends on more than the types."""
+    whole, other_whole = (kind.precision - kind.scale for kind in (one, other))
+    if symbol in ("+", "-"):
+        return max(whole, other_whole) + 1, max(one.scale, other.scale)
+    return (whole + other_whole + 1, one.scale + other.scale) if symbol == "*" else None
+
+
+def _mixes_texts(types: Iterable[DataType]) -> bool:
+    kinds = {*types} - {VOID}
+    return STRING in kinds and len(kinds) > 1
+
+
+def is_number_literal(node: Node) -> bool:
+    """Whether a number stands there as such, also below zero, and not as the result of a cast. For sqlglot, 1BD is a text that is cast."""
+    given = node.this if isinstance(node, exp.Neg) else node
+    is_decimal = isinstance(given, exp.Cast) and given.args["to"].this.name in ("BIGDECIMAL", "DECIMAL")
+    return isinstance(given, exp.Literal) or (is_decimal and isinstance(given.this, exp.Literal) and bool(given.this.is_string))
 
 
 def _padded(given: Expression, other: Expression, schema: Struct) -> Expression:

@@ -38,7 +38,8 @@ from tahoe.protocol.predicate import (
 )
 from tahoe.protocol.predicate import Literal as PredicateLiteral
 from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Struct
-from tahoe.sql.expressions import ExpressionReader
+from tahoe.sql.coercion import folded_comparison, is_beyond_long
+from tahoe.sql.expressions import ExpressionReader, is_number_literal
 from tahoe.sql.literals import Value, compared_at, false_unless_null
 from tahoe.sql.nodes import Dialect, Node, NodeReader, column_path, sql_of
 
@@ -141,9 +142,13 @@ class _Reader(NodeReader):
             return self.comparison(_OPERATORS[type(node)], node.this, node.expression, node)
         return self.computed(node)
 
+    @property
+    def expressions(self) -> ExpressionReader:
+        return ExpressionReader(text=self.text, schema=self.schema, table=self.table, zone=self.zone)
+
     def computed(self, node: Node) -> Predicate:
         """A condition that statistics do not decide."""
-        rule = ExpressionReader(text=self.text, schema=self.schema, table=self.table, zone=self.zone).condition(node)
+        rule = self.expressions.condition(node)
         columns = dict.fromkeys(Column(each.path) for each in references(rule))
         return Computed(rule, tuple(columns), sql_of(node))
 
@@ -258,11 +263,18 @@ class _Reader(NodeReader):
         left_value, right_value = self.literal(left), self.literal(right)
         if left_value is not None and right_value is not None:
             return self.of_literals(symbol, left_value, right_value, f"{sql_of(left)} {symbol} {sql_of(right)}")
-        if left_value is not None and column_path(right) is not None:
+        if (left_value is None or column_path(right) is None) and (right_value is None or column_path(left) is None):
+            return self.computed(node)
+        literal = right_value if left_value is None else left_value
+        assert literal is not None
+        is_bare = is_number_literal(left if left_value is not None else right)
+        if literal.kind == "number" and is_bare and is_beyond_long(literal.value):
+            folded = folded_comparison(symbol, self.expressions.expression(left), self.expressions.expression(right))
+            if folded is not None:
+                return Constant(folded)
+        if left_value is not None:
             return self.with_literal(_TURNED[symbol], right, left_value)
-        if right_value is not None and column_path(left) is not None:
-            return self.with_literal(symbol, left, right_value)
-        return self.computed(node)
+        return self.with_literal(symbol, left, literal)
 
     def of_literals(self, symbol: Operator, left: Value, right: Value, text: str) -> Predicate:
         if left.kind != right.kind and "null" not in (left.kind, right.kind):
