@@ -17,7 +17,7 @@ from tahoe.protocol.schema import INTEGER, LONG, Field, Struct
 from tahoe.table.commit.new_files import NewFiles
 from tahoe.table.maintenance import auto_compaction
 from tahoe.table.maintenance.auto_compaction import AutoCompaction, compact_after, compacts_itself, small_files
-from tahoe.table.maintenance.optimize import in_threads
+from tahoe.table.maintenance.optimize import rewritten_in_threads
 from tahoe.table.reading.snapshot import load_snapshot
 from tests.table.builders import METADATA, PROTOCOL, add, memory_env, put_commit
 
@@ -191,7 +191,7 @@ def test_the_loser_of_two_compactions_drops_its_bins_quietly(caplog: pytest.LogC
     )
 
     def after_another(plan: Any, bins: Any) -> Any:
-        written = list(in_threads(plan, bins))
+        written = list(rewritten_in_threads(plan, bins))
         tahoe.Table("memory://t", env=table.env).optimize()
         return written
 

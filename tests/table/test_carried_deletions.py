@@ -16,7 +16,7 @@ from tahoe.errors import ConcurrentDeleteDeleteException
 from tahoe.protocol.actions import Add, CommitInfo, Remove, remove_of
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings
-from tahoe.table.maintenance.optimize import REORG, OptimizeReport, OptimizeRequest, in_threads, optimize
+from tahoe.table.maintenance.optimize import REORG, OptimizeReport, OptimizeRequest, optimize, rewritten_in_threads
 from tahoe.table.maintenance.rewriting import Rewritten
 from tahoe.table.verify.check import check_table
 from tahoe.table.writing.write_plan import WritePlan
@@ -47,7 +47,7 @@ def beside(table: tahoe.Table, rival: Callable[[], object], **request: Any) -> O
     waiting = [rival]
 
     def rewriter(plan: WritePlan, bins: Sequence[Bin]) -> list[Rewritten | BaseException]:
-        done = list(in_threads(plan, bins))
+        done = list(rewritten_in_threads(plan, bins))
         waiting.pop()()
         return done
 

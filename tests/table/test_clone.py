@@ -236,12 +236,11 @@ def test_a_second_clone_takes_only_what_has_changed(tmp_path: Path, shallow: boo
     assert (report.removed_files, report.copied_files) == (0, 0)
 
 
-def test_a_deep_clone_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deep_clone_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     source = made(tmp_path, VECTORS, partitioned=True)
     for number in range(10, 20):
         source.append(numbers(number))
     left = 5
-    monkeypatch.setattr(clone_files, "_COPIERS", 1)
 
     def stop(done: int, _: int) -> None:
         if done == left:

@@ -15,7 +15,7 @@ from tahoe.protocol.actions import Add, DeletionVectorDescriptor, DomainMetadata
 from tahoe.protocol.clustering import DOMAIN, columns_without_statistics
 from tahoe.protocol.deletion_vector import RELATIVE
 from tahoe.table.maintenance.compaction import Bin
-from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, in_threads, optimize
+from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize, rewritten_in_threads
 from tahoe.table.maintenance.rewriting import Rewritten
 from tahoe.table.writing.write_plan import WritePlan
 from tests.table.builders import memory_env, put_commit
@@ -46,7 +46,7 @@ def lacking(table: tahoe.Table) -> list[str]:
 
 def optimize_beside_clustering(table: tahoe.Table, column: str) -> OptimizeReport:
     def rewriter(plan: WritePlan, bins: Sequence[Bin]) -> list[Rewritten | BaseException]:
-        done = list(in_threads(plan, bins))
+        done = list(rewritten_in_threads(plan, bins))
         cluster(table, column)
         return done
 

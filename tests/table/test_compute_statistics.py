@@ -18,7 +18,7 @@ from tahoe.protocol.actions import Action, Add, Protocol, Remove
 from tahoe.protocol.schema import LONG, STRING, Field, Struct
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.maintenance import statistics as command
-from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, in_threads
+from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads
 from tahoe.table.verify.check import check_table
 from tests.table.builders import METADATA, add, make_log, memory_env, put_commit
 from tests.table.damage import lives, rewrite, with_statistics
@@ -242,7 +242,7 @@ def beside(table: tahoe.Table, rival: Callable[[], object]) -> AnalyzeReport:
     """Run ANALYZE, with a rival that commits once the rows were measured."""
 
     def measurer(work: Any) -> Any:
-        yield from list(in_threads(work))
+        yield from list(measured_in_threads(work))
         rival()
 
     return compute_statistics(again(table), AnalyzeRequest(), measurer=measurer)

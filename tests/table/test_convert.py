@@ -35,7 +35,7 @@ from tahoe.protocol.schema import INTEGER, LONG, STRING, TIMESTAMP, Field, Struc
 from tahoe.storage.env import Env
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
 from tahoe.table.maintenance.convert import ConvertRequest, convert
-from tahoe.table.maintenance.convert_footers import in_threads
+from tahoe.table.maintenance.convert_footers import examined_in_threads
 from tahoe.table.maintenance.convert_sources import CatalogPartition
 from tahoe.table.verify.check import check_table
 from tests.table.between import Interleavings
@@ -309,7 +309,7 @@ def test_files_that_are_added_meanwhile_belong_to_the_table() -> None:
     def examiner(question: Any, wanted: Any) -> Any:
         for key in list(late):
             table.env.store.put(key, parquet(ROWS))
-        return in_threads(question, wanted)
+        return examined_in_threads(question, wanted)
 
     convert(table, ConvertRequest(), examiner=examiner)
     assert keys(table) == {"a", "b", "c"}
@@ -320,7 +320,7 @@ def test_a_program_that_never_stops_writing_is_an_error() -> None:
 
     def examiner(question: Any, wanted: Any) -> Any:
         table.env.store.put(f"f{next(numbers)}", parquet(ROWS))
-        return in_threads(question, wanted)
+        return examined_in_threads(question, wanted)
 
     with pytest.raises(FilesChangedError, match="another program"):
         convert(table, ConvertRequest(), examiner=examiner)
@@ -349,7 +349,7 @@ def test_of_two_conversions_at_once_one_wins() -> None:
     def examiner(question: Any, wanted: Any) -> Any:
         if not other.exists():
             other.convert()
-        return in_threads(question, wanted)
+        return examined_in_threads(question, wanted)
 
     assert convert(table, ConvertRequest(), examiner=examiner).version is None
     assert (table.version, keys(table)) == (0, {"a"})

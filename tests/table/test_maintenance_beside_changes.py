@@ -15,7 +15,7 @@ import tahoe
 from tahoe.errors import AppendOnlyTableError, MetadataChangedException, UnsupportedWriterFeatureError
 from tahoe.protocol.actions import encode_commit
 from tahoe.table.maintenance.optimize import OptimizeRequest, optimize
-from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, in_threads
+from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads
 from tahoe.table.reading.scan import Scan
 from tahoe.table.verify.check import check_table
 from tests.table.builders import memory_env, put_commit
@@ -50,7 +50,7 @@ def analyze_beside(table: tahoe.Table, rival: Callable[[], object]) -> AnalyzeRe
     """ANALYZE, with a rival that acts once the rows were measured."""
 
     def measurer(work: Sequence[object]) -> list[object]:
-        done = list(in_threads(work))  # type: ignore[arg-type]
+        done = list(measured_in_threads(work))  # type: ignore[arg-type]
         rival()
         return done
 

@@ -18,7 +18,7 @@ from tahoe.table.arrow import row_stream
 from tahoe.table.maintenance import optimize as command
 from tahoe.table.maintenance import rewriting
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
-from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, in_threads
+from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, rewritten_in_threads
 from tahoe.table.maintenance.rewriting import Rewritten
 from tahoe.table.verify.check import check_table
 from tahoe.table.writing.write_plan import WritePlan
@@ -199,7 +199,7 @@ def beside(table: tahoe.Table, rival: Callable[[], object], **settings: Any) -> 
     """Run OPTIMIZE, with a rival that commits after the bins were rewritten."""
 
     def rewriter(plan: WritePlan, bins: Sequence[Bin]) -> list[Rewritten | BaseException]:
-        done = list(in_threads(plan, bins))
+        done = list(rewritten_in_threads(plan, bins))
         rival()
         return done
 

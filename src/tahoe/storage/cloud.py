@@ -14,7 +14,6 @@ import errno
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -43,10 +42,11 @@ from tahoe.errors import (
     StorageUnavailableError,
 )
 from tahoe.storage.cloud_options import client_environment, cloud_config, credentials_missing, foreign_endpoint
-from tahoe.storage.env import PARALLEL_REQUESTS, FileInfo, FileReplacedError, Store, Tree, byte_order, copy_through, is_temporary, tree_of
+from tahoe.storage.env import FileInfo, FileReplacedError, Store, Tree, byte_order, copy_through, is_temporary, tree_of
 from tahoe.storage.locations import join, split_url
 from tahoe.storage.probe import check_creates_once
 from tahoe.storage.ranges import RangeFile
+from tahoe.storage.threads import in_threads
 
 # Hadoop's schemes and obstore's names for them.
 _OBSTORE_SCHEMES: Mapping[str, str] = {"s3a": "s3", "s3n": "s3"}
@@ -221,8 +221,7 @@ class CloudStore:
 
     def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
         batches = [keys[start : start + _DELETE_BATCH] for start in range(0, len(keys), _DELETE_BATCH)]
-        with ThreadPoolExecutor(PARALLEL_REQUESTS) as deleters:
-            return {key: error for failed in deleters.map(self._delete_batch, batches) for key, error in failed.items()}
+        return {key: error for failed in in_threads(self._delete_batch, batches) for key, error in failed.items()}
 
     def remove_folders(self, keys: Iterable[str]) -> list[str]:  # noqa: ARG002  there are none
         return []

@@ -22,9 +22,6 @@ from tahoe.errors import DeltaStorageError
 
 _logger = logging.getLogger("tahoe")
 
-# The number of requests at once, where many folders are listed or many files are deleted: nearly all of their time is waiting.
-PARALLEL_REQUESTS = 8
-
 Identity: TypeAlias = tuple[int, str]
 """The size of a file in bytes, and its ETag; without one, its modification time. S3 returns that time sometimes in seconds, sometimes in
 milliseconds."""

@@ -16,7 +16,6 @@ import shutil
 import stat
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import itemgetter
@@ -24,7 +23,6 @@ from typing import BinaryIO
 
 from tahoe.errors import AtomicCreateUnsupportedError, DeltaStorageError, StorageRefusedError, StorageUnavailableError
 from tahoe.storage.env import (
-    PARALLEL_REQUESTS,
     TEMPORARY_SUFFIX,
     FileInfo,
     FileReplacedError,
@@ -36,6 +34,7 @@ from tahoe.storage.env import (
     is_temporary,
 )
 from tahoe.storage.locations import LOCAL_SCHEME, local_path, split_url
+from tahoe.storage.threads import in_pieces, in_threads
 
 # The errors of `link` on file systems without hard links. EPERM may also mean that links are not permitted.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
@@ -100,9 +99,9 @@ class LocalStore:
     def tree(self) -> Tree:
         """Does not follow symbolic links to folders."""
         found, level = Tree(), [""]
-        with self._translated("list", ""), ThreadPoolExecutor(PARALLEL_REQUESTS) as listers:
+        with self._translated("list", ""):
             while level:
-                parts = list(listers.map(self._branches, level))
+                parts = list(in_threads(self._branches, level))
                 level = [folder for part in parts for folder in part.folders]
                 for part in parts:
                     found.extend(part)
@@ -154,10 +153,7 @@ class LocalStore:
                 _sync_folder(os.path.dirname(path))
 
     def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
-        size = -(-len(keys) // PARALLEL_REQUESTS) or 1
-        with ThreadPoolExecutor(PARALLEL_REQUESTS) as deleters:
-            parts = deleters.map(self._unlink, [keys[start : start + size] for start in range(0, len(keys), size)])
-            return {key: error for failed in parts for key, error in failed.items()}
+        return {key: error for failed in in_pieces(self._unlink, keys) for key, error in failed.items()}
 
     def remove_folders(self, keys: Iterable[str]) -> list[str]:
         return [key for key in deepest_first(keys) if _remove_if_empty(self._path(key))]

@@ -44,7 +44,7 @@ from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.layout.workers import in_workers, is_local
 from tahoe.spark.writing.write_options import parse_options
 from tahoe.table.maintenance.convert import ConvertReport, ConvertRequest, convert
-from tahoe.table.maintenance.convert_footers import Examined, FooterQuestion, examined, in_batches, in_threads
+from tahoe.table.maintenance.convert_footers import Examined, FooterQuestion, examined, examined_in_threads, in_batches
 from tahoe.table.maintenance.convert_sources import CatalogPartition
 from tahoe.table.table import Table
 
@@ -228,6 +228,6 @@ def request_of_session(gateway: Gateway, table: Table, *, statistics: bool = Tru
 def examined_in(spark: SparkSession, question: FooterQuestion, keys: Sequence[str]) -> Iterable[Examined | BaseException]:
     """Examine files where it is fastest: in threads of the driver, or many files on a cluster in Python workers."""
     if len(keys) <= DRIVER_FILES_MAX or is_local(spark) or isinstance(question.store, HadoopStore):
-        return in_threads(question, keys)
+        return examined_in_threads(question, keys)
     found = in_workers(spark, partial(examined, question), in_batches(keys), table=question.store.url)
-    return in_threads(question, keys) if found is None else itertools.chain.from_iterable(found)
+    return examined_in_threads(question, keys) if found is None else itertools.chain.from_iterable(found)

@@ -14,7 +14,6 @@ import errno
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +22,6 @@ from typing import BinaryIO, cast
 from tahoe.errors import AtomicCreateUnsupportedError, DeltaStorageError, NoGatewayError, StorageRefusedError, StorageUnavailableError
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, class_names, java_error, running_class
 from tahoe.storage.env import (
-    PARALLEL_REQUESTS,
     TEMPORARY_SUFFIX,
     FileInfo,
     FileReplacedError,
@@ -36,6 +34,7 @@ from tahoe.storage.env import (
 )
 from tahoe.storage.locations import KNOWN_SCHEMES, LOCAL_SCHEME, join, normalise, scheme_of, spelled, split_url
 from tahoe.storage.ranges import RangeFile
+from tahoe.storage.threads import in_pieces
 
 # Data goes to the JVM in pieces of this size, because both processes hold several copies of a piece.
 _PIECE_BYTES = 1 << 20
@@ -182,10 +181,7 @@ class HadoopStore:
             self._storage().delete(self._path(key))
 
     def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
-        size = -(-len(keys) // PARALLEL_REQUESTS) or 1
-        with ThreadPoolExecutor(PARALLEL_REQUESTS) as deleters:
-            parts = deleters.map(self._delete_batch, [keys[start : start + size] for start in range(0, len(keys), size)])
-            return {key: error for failed in parts for key, error in failed.items()}
+        return {key: error for failed in in_pieces(self._delete_batch, keys) for key, error in failed.items()}
 
     def remove_folders(self, keys: Iterable[str]) -> list[str]:
         ordered = deepest_first(keys)

@@ -6,11 +6,8 @@ Protocol: "Deletion Vectors", "Column Mapping", "Type Widening". The table's row
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeAlias
-
-import numpy as np
 
 from tahoe.errors import DeltaError, FeatureInUseError
 from tahoe.protocol.actions import Add, Metadata
@@ -24,6 +21,7 @@ from tahoe.protocol.type_widening import TYPE_CHANGES, recorded_changes
 from tahoe.spark.dml.row_changes import RowChange, Target
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.layout.optimize import Optimize, purge
+from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.maintenance.optimize import REORG
@@ -32,9 +30,6 @@ from tahoe.table.writing import feature_drop
 from tahoe.table.writing.planning import check_schema, plan_existing
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_request import WriteRequest
-
-# Footers are small; reading them mostly waits for the storage.
-_THREADS_MAX = 16
 
 
 def drop_feature(target: Target, feature: str, *, truncate_history: bool) -> None:
@@ -104,9 +99,7 @@ def _of_other_types(snapshot: Snapshot, columns: set[str]) -> list[int]:
             return True
         return any((field := found.find(name)) is not None and field.type != wanted for name, wanted in physical.items())
 
-    with ThreadPoolExecutor(_THREADS_MAX) as threads:
-        others = list(threads.map(is_other, snapshot.live.adds()))
-    return [int(number) for number in np.flatnonzero(others)]
+    return [number for number, other in enumerate(in_threads(is_other, snapshot.live.adds())) if other]
 
 
 def _write_again(target: Target, snapshot: Snapshot, metadata: Metadata, numbers: Sequence[int], operation: str) -> None:

@@ -37,9 +37,9 @@ from tahoe.table.maintenance.optimize import (
     OptimizeReport,
     OptimizeRequest,
     Rewriter,
-    in_threads,
     optimize,
     result_or_error,
+    rewritten_in_threads,
     summary,
 )
 from tahoe.table.maintenance.rewriting import Rewritten, rewrite_of
@@ -193,7 +193,7 @@ class _Rewriter:
         if any(isinstance(found, CubeBin) for found in bins):
             rewritten = lay_out_in_threads(plan, bins) if is_near else (self._by_spark(plan, found) for found in bins)
         else:
-            rewritten = in_threads(plan, bins) if is_near else self._in_workers(plan, bins)
+            rewritten = rewritten_in_threads(plan, bins) if is_near else self._in_workers(plan, bins)
         for found, result in zip(bins, rewritten, strict=True):
             yield self._by_spark(plan, found) if isinstance(result, UnsupportedOperationError | ModuleNotFoundError) else result
 

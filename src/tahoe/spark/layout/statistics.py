@@ -17,7 +17,7 @@ from tahoe.spark.layout.optimize import DRIVER_BYTES_MAX
 from tahoe.spark.layout.workers import in_workers, is_local
 from tahoe.spark.writing.write_inputs import write_options
 from tahoe.table.maintenance.file_statistics import Measurement
-from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, in_threads, measured_or_error
+from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads, measured_or_error
 
 
 def analyze(target: Target) -> AnalyzeReport:
@@ -39,4 +39,4 @@ class _Measurer:
         found = None
         if not here and size_bytes > DRIVER_BYTES_MAX:
             found = in_workers(self.target.spark, measured_or_error, work, table=self.target.table.url)
-        return in_threads(work) if found is None else found
+        return measured_in_threads(work) if found is None else found

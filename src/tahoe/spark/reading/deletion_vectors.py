@@ -16,7 +16,6 @@ Protocol: "Deletion Vectors".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,9 +35,9 @@ from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import Recent
 from tahoe.spark.reading.metadata_columns import ROW_BITS, Output
 from tahoe.spark.reading.scan import FILE_NUMBER, Reader, marked_files, unmarked_files
+from tahoe.storage.threads import in_threads, load_all
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.loaders import LOADERS, load_all
 from tahoe.table.reading.scan import Scan
 
 # The number of rows of one file that a bitmap covers.
@@ -256,16 +255,13 @@ def chunks_of(log: Log, vectors: Sequence[Marked], bytes_max: int | None = None)
     keys: list[npt.NDArray[np.int64]] = []
     words: list[npt.NDArray[np.uint64]] = []
     count = 0
-    with ThreadPoolExecutor(LOADERS) as loaders:
-        loaded = loaders.map(lambda marked: load_deletion_vector(log, marked.vector, marked.url), vectors)
-        for number, rows in enumerate(loaded):
-            chunks, bits = bitmaps(rows)
-            count += len(chunks)
-            if count > chunks_max:
-                loaders.shutdown(cancel_futures=True)
-                return None
-            keys.append((np.int64(number) << _FILE_SHIFT) | chunks)
-            words.append(bits)
+    for number, rows in enumerate(in_threads(lambda marked: load_deletion_vector(log, marked.vector, marked.url), vectors)):
+        chunks, bits = bitmaps(rows)
+        count += len(chunks)
+        if count > chunks_max:
+            return None
+        keys.append((np.int64(number) << _FILE_SHIFT) | chunks)
+        words.append(bits)
     return Chunks(np.concatenate(keys), np.concatenate(words).view(np.int64))
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +15,7 @@ import pyarrow.parquet as pq
 from tahoe._cached import cached_property
 from tahoe.protocol.log_files import LOG_FOLDER
 from tahoe.storage.env import FileInfo, FileReplacedError, Store
+from tahoe.storage.threads import CORES, in_threads, on_all_cores
 
 LOCAL_SCHEME = "file://"
 
@@ -65,39 +63,6 @@ def _mapped(store: Store, key: str, known: FileInfo | None) -> pa.MemoryMappedFi
         source.close()
         raise FileReplacedError(errno.ESTALE, "the file was replaced", key)
     return source
-
-
-_inside = threading.local()
-
-
-def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The results in order, computed on all cores, because Arrow releases the GIL. Nested calls run sequentially."""
-    todo = list(items)
-    if len(todo) < 2 or getattr(_inside, "pool", False):
-        return [work(item) for item in todo]
-    with ThreadPoolExecutor(os.cpu_count(), initializer=_enter_pool) as pool:
-        return list(pool.map(work, todo))
-
-
-def in_turn(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
-    """The results in order, computed in threads while the next items are read; only a few items are in memory at a time.
-
-    Args:
-        threads: as many as there are cores if None.
-    """
-    workers = threads or os.cpu_count() or 1
-    waiting = deque[Future[Result]]()
-    with ThreadPoolExecutor(workers, initializer=_enter_pool) as pool:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > 2 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
-def _enter_pool() -> None:
-    _inside.pool = True
 
 
 class NestedColumns:
@@ -174,12 +139,12 @@ class NestedColumns:
             return [_inside_of(table.column(path[0]), path) if there else None for path, there in zip(paths, found, strict=True)]
         pieces = self._pieces()
         tasks = [(piece, path) for path, there in zip(paths, found, strict=True) if there for piece in pieces]
-        chunks = iter(in_parallel(self._read_one, tasks))
+        chunks = iter(on_all_cores(self._read_one, tasks))
         return [_chunked([next(chunks) for _ in pieces]) if there else None for there in found]
 
     def _pieces(self) -> list[tuple[int, ...]]:
         """The row groups in pieces for all cores: opening a file costs as much as reading a small row group."""
-        size = -(-len(self.groups) // (_PIECES_PER_CORE * (os.cpu_count() or 1)))
+        size = -(-len(self.groups) // (_PIECES_PER_CORE * CORES))
         return [self.groups[start : start + size] for start in range(0, len(self.groups), size)]
 
     def batches(self, parent: str, names: Sequence[str], rows: int) -> Iterator[pa.StructArray]:
@@ -221,10 +186,11 @@ class NestedColumns:
             return []
         starts = (np.cumsum(self.group_rows) - self.group_rows).tolist()
         groups = list(zip(self.groups, starts, strict=True))
-        if len(groups) >= (os.cpu_count() or 1) or self.num_rows <= rows:  # every core reads row groups of its own
-            found = in_parallel(lambda group: [work(*batch) for batch in self._batches(path, rows, *group)], groups)
+        if len(groups) >= CORES or self.num_rows <= rows:  # every core reads row groups of its own
+            found = on_all_cores(lambda group: [work(*batch) for batch in self._batches(path, rows, *group)], groups)
             return [result for results in found for result in results]
-        return list(in_turn(lambda batch: work(*batch), (batch for group in groups for batch in self._batches(path, rows, *group))))
+        batches = (batch for group in groups for batch in self._batches(path, rows, *group))
+        return list(in_threads(lambda batch: work(*batch), batches, CORES))
 
     def _batches(self, path: tuple[str, ...], rows: int, group: int, start: int) -> Iterator[tuple[int, pa.ChunkedArray]]:
         """One field of a row group in batches, each with the position of its first row."""

@@ -22,8 +22,9 @@ from tahoe.protocol.json_text import load_json
 from tahoe.protocol.partitions import from_days, from_micros
 from tahoe.protocol.schema import DataType, Decimal, Primitive, Struct
 from tahoe.protocol.stats import Statistics, encode_statistics
+from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.chunks import one_array, taken_table, text_bytes
-from tahoe.table.arrow.parquet import NestedColumns, child, in_parallel
+from tahoe.table.arrow.parquet import NestedColumns, child
 from tahoe.table.arrow.possible_statistics import possible_bounds, possible_counts, possible_nulls
 from tahoe.table.arrow.types import arrow_type
 
@@ -140,7 +141,7 @@ def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.T
     slices = [chunk.slice(start, _SLICE_ROWS) for chunk in texts.chunks for start in range(0, len(chunk), _SLICE_ROWS)]
     if not slices:
         return no_statistics(0, request)
-    return pa.concat_tables(in_parallel(lambda texts: _possible(_parse_slice(texts, request), request, from_json=True), slices))
+    return pa.concat_tables(on_all_cores(lambda texts: _possible(_parse_slice(texts, request), request, from_json=True), slices))
 
 
 def _possible(table: pa.Table, request: StatisticsRequest, *, from_json: bool) -> pa.Table:

@@ -16,7 +16,8 @@ from tahoe.protocol.actions import Action, Add, DeletionVectorDescriptor, Remove
 from tahoe.protocol.conflict import RowIndexes
 from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.stats import num_records_of, wide_bounds
-from tahoe.table.arrow.parquet import UNREADABLE, in_turn
+from tahoe.storage.threads import in_threads
+from tahoe.table.arrow.parquet import UNREADABLE
 from tahoe.table.log.deletion_vectors import deleted_rows_of, write_vectors
 from tahoe.table.log.delta_log import Log
 
@@ -86,7 +87,7 @@ def counted(log: Log, deletions: Sequence[RowDeletion], deleted: Sequence[int], 
 
     found = list(deletions)
     unsure = [place for place, each in enumerate(zip(found, deleted, strict=True)) if is_unsure(*each)]
-    totals = in_turn(lambda place: stored_records(log, found[place].file, version), unsure) if unsure else ()
+    totals = in_threads(lambda place: stored_records(log, found[place].file, version), unsure)
     for place, total in zip(unsure, totals, strict=True):
         found[place] = replace(found[place], total=total)
     return found
@@ -100,10 +101,6 @@ def num_records(log: Log, file: Add, version: int) -> int:
     """
     known = num_records_of(file.stats)
     return stored_records(log, file, version) if known is None else known
-
-
-# Requests for footers take long in the storage and little here.
-_THREADS = 16
 
 
 def with_counted_rows(log: Log, adds: Iterable[Add], version: int) -> list[Add]:
@@ -124,7 +121,7 @@ def with_counted_rows(log: Log, adds: Iterable[Add], version: int) -> list[Add]:
         return add if num_records_of(add.stats) == total else add.replace(stats=wide_bounds(None, total))
 
     entries = list(adds)
-    counted = iter(in_turn(counted_rows, [add for add in entries if add.base_row_id is None], _THREADS))
+    counted = iter(in_threads(counted_rows, [add for add in entries if add.base_row_id is None]))
     return [next(counted) if add.base_row_id is None else add for add in entries]
 
 

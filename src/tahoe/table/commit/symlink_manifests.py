@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -31,7 +30,8 @@ from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.partitions import HIVE_NULL, partition_folder, timestamp_in_folder
 from tahoe.protocol.properties import SYMLINK_MANIFESTS
 from tahoe.protocol.schema import TIMESTAMP
-from tahoe.storage.env import PARALLEL_REQUESTS, Store, deepest_first
+from tahoe.storage.env import Store, deepest_first
+from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.parquet import LOCAL_SCHEME
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
@@ -300,13 +300,8 @@ def _put(store: Store, contents: Mapping[str, bytes]) -> None:
             store.delete(f"{key.removesuffix(_NAME)}.{_NAME}.crc")
         store.put(key, content)
 
-    if len(contents) < 2:
-        for entry in contents.items():
-            put(entry)
-        return
-    with ThreadPoolExecutor(PARALLEL_REQUESTS, thread_name_prefix="tahoe-manifests") as threads:
-        for _ in threads.map(put, contents.items()):
-            pass
+    for _ in in_threads(put, contents.items()):
+        pass
 
 
 def _delete(snapshot: Snapshot, keys: Set[str], *, written: int) -> ManifestReport:

@@ -6,12 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tahoe.errors import DataFileMissingError, InvalidDataFileError
-from tahoe.table.arrow.parquet import in_turn, open_parquet
+from tahoe.storage.threads import in_threads
+from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.inspection.inspection import Column, Inspection
 from tahoe.table.reading.snapshot import Snapshot
-
-# Footers are small, so most of the time is spent waiting for the storage.
-_THREADS = 16
 
 _COLUMNS = (
     Column(name="path", type=pa.string(), meaning="data file, as in the log"),
@@ -29,7 +27,7 @@ def _row_groups(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
     schema = pa.schema([(column.name, column.type) for column in _COLUMNS])
     files = snapshot.files(columns=["path", "url"])
     named = ((path.as_py(), url.as_py()) for path, url in zip(files.column("path"), files.column("url"), strict=True))
-    found = pa.concat_tables([schema.empty_table(), *in_turn(lambda file: _of_file(snapshot, *file, schema), named, _THREADS)])
+    found = pa.concat_tables([schema.empty_table(), *in_threads(lambda file: _of_file(snapshot, *file, schema), named)])
     return dict(zip(found.column_names, found.columns, strict=True))
 
 

@@ -19,12 +19,12 @@ from tahoe.errors import CommitGoneError
 from tahoe.protocol.actions import Add, Remove
 from tahoe.protocol.log_files import Kind, LogFile, readable_versions
 from tahoe.protocol.replay import file_key
+from tahoe.storage.threads import in_pieces, load_all
 from tahoe.table.arrow.chunks import is_in, taken
 from tahoe.table.arrow.statistics import record_counts
 from tahoe.table.inspection.inspection import TEXTS, TIME, Column, Inspection, from_rows
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import file_keys, spelled
-from tahoe.table.log.loaders import load_all, load_pieces
 from tahoe.table.reading.history import Timeline, history, parameter_text, timeline
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 
@@ -117,7 +117,7 @@ def _sizes_listed(snapshot: Snapshot, listed: Sequence[LogFile]) -> dict[str, An
     log, base = snapshot.log, _oldest(snapshot, listed)
     versions = range(base.version, snapshot.version + 1)
     commits = [f for f in listed if f.kind is Kind.COMMIT and base.version < f.version <= snapshot.version]
-    events = pa.concat_tables([_EVENTS.empty_table(), *load_pieces(partial(_events, log), commits)])
+    events = pa.concat_tables([_EVENTS.empty_table(), *in_pieces(partial(_events, log), commits)])
     times = _times(timeline(snapshot, listed), versions)
     named = _named(base, events.column("key"))
     change, added, removed = _changes(pa.concat_tables([named, events]), base.version, len(versions))

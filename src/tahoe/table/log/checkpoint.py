@@ -31,8 +31,9 @@ from tahoe.protocol.file_paths import canonical_key, decode_path
 from tahoe.protocol.log_files import Checkpoint
 from tahoe.protocol.replay import check_reconciled
 from tahoe.storage.env import Store
+from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.chunks import one_array
-from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns, in_parallel
+from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns
 from tahoe.table.log.commit_fingerprint import TAG, CommitFingerprint, has_commit, parse_fingerprint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_parts import BATCH_ROWS, DELETION_VECTOR, TEXT_MAP, CheckpointPart, MemoryPart, Part, cast_column
@@ -92,7 +93,7 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) ->
     sidecars = [sidecar_key(a) for a in actions if isinstance(a, Sidecar)]
     if len(set(sidecars)) != len(sidecars):
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail="it lists a sidecar more than once")
-    opened = in_parallel if len(sidecars) >= _IN_PARALLEL_MIN else map
+    opened = on_all_cores if len(sidecars) >= _IN_PARALLEL_MIN else map
     parts.extend(opened(lambda key: _open_part(NestedColumns(store, key)), sidecars))
     if (twice := _named_twice(parts)) is not None:
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=f"it has {twice} more than once")

@@ -25,8 +25,8 @@ from tahoe.protocol.deletion_vector import (
     vector_file_path,
     vector_location,
 )
+from tahoe.storage.threads import load_all
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.loaders import load_all
 
 # A smaller vector is stored inline in the log, which saves a file, and a request for each reader.
 INLINE_BYTES_MAX = 256

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError
 from tahoe.protocol.schema import Struct
-from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, NestedColumns, in_parallel
+from tahoe.storage.threads import on_all_cores
+from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, NestedColumns
 from tahoe.table.arrow.row_group_bounds import LeafBounds, leaf_bounds, null_counts
 from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.log.file_parts import BATCH_ROWS, DELETION_VECTOR, CheckpointPart, MemoryPart, Part, joined_columns
@@ -122,7 +123,7 @@ class GroupedPart(Part):
             return np.zeros(0, np.int64)
         if "whole" in self.__dict__:
             return np.setdiff1d(np.arange(file.files.sum()), self._places(), assume_unique=True)
-        found = in_parallel(
+        found = on_all_cores(
             lambda group: file.fresh(group).positions_of(superseded) + file.starts[group], np.flatnonzero(file.files).tolist()
         )
         return np.concatenate([np.zeros(0, np.int64), *found])
@@ -181,7 +182,7 @@ class GroupedPart(Part):
         if "whole" in self.__dict__ or not self.has("deletionVector"):
             return self.whole.vectors()
         marked = np.flatnonzero(self.file.nulls("deletionVector", "storageType") != self.file.files)
-        found = in_parallel(lambda group: self._without(self.file.fresh(group)).vectors(), marked.tolist())
+        found = on_all_cores(lambda group: self._without(self.file.fresh(group)).vectors(), marked.tolist())
         return joined_columns(found, DELETION_VECTOR)
 
     def lacks_texts(self) -> bool:
@@ -193,7 +194,7 @@ class GroupedPart(Part):
 
     def check(self) -> None:
         groups = range(len(self.file.files))
-        in_parallel(lambda group: self.file.fresh(group).load(("path", "size_bytes", "deletion_vector")), groups)
+        on_all_cores(lambda group: self.file.fresh(group).load(("path", "size_bytes", "deletion_vector")), groups)
 
     def first_path(self) -> str | None:
         paths = (self.group(group).first_path() for group in np.flatnonzero(self.file.files).tolist())

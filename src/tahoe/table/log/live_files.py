@@ -24,8 +24,8 @@ from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol.actions import Action, Add, Remove, decode_deletion_vector
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.schema import Struct
+from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.chunks import joined_table, reordered, reordered_table
-from tahoe.table.arrow.parquet import in_parallel
 from tahoe.table.arrow.row_group_bounds import LeafBounds, joined_bounds
 from tahoe.table.arrow.statistics import STATS_PARSED, StatisticsRequest, no_statistics
 from tahoe.table.log.file_parts import COLUMNS, DELETION_VECTOR, GONE, SCHEMA, MemoryPart, Part, joined_columns
@@ -293,7 +293,7 @@ class LiveFiles:
                 continue
             wanted = np.flatnonzero(groups[start : start + len(part.file.files)])
             start += len(part.file.files)
-            parts.extend(in_parallel(part.group, wanted.tolist()))
+            parts.extend(on_all_cores(part.group, wanted.tolist()))
             places.extend((number, int(group)) for group in wanted)
         return Narrowed(self, whole.parts, parts, places)
 
@@ -307,7 +307,7 @@ class LiveFiles:
         for part in self.parts:
             if isinstance(part, GroupedPart):
                 wanted = parsed if part.has(STATS_PARSED) else fields
-                yield from in_parallel(partial(part.head, share=share, fields=wanted), np.flatnonzero(part.file.files).tolist())
+                yield from on_all_cores(partial(part.head, share=share, fields=wanted), np.flatnonzero(part.file.files).tolist())
             else:
                 every = max(1, round(1 / share))
                 yield from (batch.take(np.arange(0, len(batch), every)) for batch in part.batches())

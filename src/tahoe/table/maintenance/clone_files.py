@@ -11,7 +11,6 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -23,15 +22,13 @@ from tahoe.protocol.actions import Add, DeletionVectorDescriptor
 from tahoe.protocol.deletion_vector import ABSOLUTE, INLINE, RELATIVE, vector_file_path, vector_location, z85_encode
 from tahoe.protocol.file_paths import encode_path, encode_url, is_canonical, resolve_path
 from tahoe.storage.env import FileInfo
+from tahoe.storage.threads import in_threads
 from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.maintenance.adopt import entries_at
 from tahoe.table.maintenance.foreign_sources import NO_VERSION
 from tahoe.table.maintenance.named_files import keys_of, named_by_live
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
-
-# A copy takes long in the storage and little here.
-_COPIERS = 16
 
 # An older copy of an interrupted attempt is made again, because VACUUM may be about to delete it.
 _COPY_AGE_MS_MAX = 24 * 3_600_000
@@ -169,14 +166,10 @@ class DeepFiles(CloneFiles):
         there = {} if is_vacuumed else self._recent_copies()
         left = [copy for copy in work if copy.key not in there or copy.size_bytes not in (None, there[copy.key])]
         self._made.update(copy.key for copy in work if copy.key in there)
-        threads = ThreadPoolExecutor(_COPIERS, thread_name_prefix="tahoe-clone")
-        try:
-            with showing("CLONE", told=self._progress) as told:
-                for done, copy in enumerate(threads.map(self._copied, left), start=1):
-                    self._made.add(copy.key)
-                    told(done, len(left))
-        finally:
-            threads.shutdown(cancel_futures=True)  # after an error or Ctrl-C no further copy begins
+        with showing("CLONE", told=self._progress) as told:
+            for done, copy in enumerate(in_threads(self._copied, left), start=1):
+                self._made.add(copy.key)
+                told(done, len(left))
         return [copy.add for copy in left if copy.add is not None]
 
     def _is_vacuumed(self, newest: Snapshot | None) -> bool:

@@ -35,7 +35,7 @@ from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.commit.new_files import noted
 from tahoe.table.maintenance.adopt import Adoption, adopt
 from tahoe.table.maintenance.clone_place import folders_above, has_table
-from tahoe.table.maintenance.convert_footers import Examined, Examiner, FooterQuestion, in_threads
+from tahoe.table.maintenance.convert_footers import Examined, Examiner, FooterQuestion, examined_in_threads
 from tahoe.table.maintenance.convert_sources import CatalogPartition, SourceFile, source_files
 from tahoe.table.maintenance.file_statistics import has_statistics
 from tahoe.table.reading.table_reader import TableReader
@@ -114,7 +114,7 @@ class Survey:
     skipped: Mapping[str, str]
 
 
-def convert(table: TableReader, request: ConvertRequest, *, examiner: Examiner = in_threads) -> ConvertReport:
+def convert(table: TableReader, request: ConvertRequest, *, examiner: Examiner = examined_in_threads) -> ConvertReport:
     """Make a folder of Parquet files a Delta table. If there is a Delta table already, nothing is done.
 
     Args:
@@ -129,7 +129,7 @@ def convert(table: TableReader, request: ConvertRequest, *, examiner: Examiner =
     return _commit(table, request, survey(table, request, examiner=examiner))
 
 
-def survey(table: TableReader, request: ConvertRequest, *, examiner: Examiner = in_threads) -> Survey:
+def survey(table: TableReader, request: ConvertRequest, *, examiner: Examiner = examined_in_threads) -> Survey:
     """Examine a folder of Parquet files. Nothing is changed.
 
     Raises:

@@ -6,7 +6,6 @@ Protocol: "Per-file Statistics". What a footer does not tell for certain is left
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,13 +16,11 @@ from tahoe.errors import DeltaError, UnreadableFooterError
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.stats import encode_statistics
 from tahoe.storage.env import Store
+from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.parquet import UNREADABLE, open_parquet
 from tahoe.table.arrow.parquet_schema import SPARK_SCHEMA, schema_of_footer
 from tahoe.table.maintenance.file_statistics import FooterLayout, exact_statistics, footer_layout
 from tahoe.table.writing.footers import IndexedColumn
-
-# Footers are small, so most of the time is spent waiting for the storage.
-_THREADS = 16
 
 # The keys under which writers keep their own schema in a footer.
 _SCHEMAS = (SPARK_SCHEMA, b"ARROW:schema")
@@ -59,12 +56,12 @@ Examiner: TypeAlias = Callable[[FooterQuestion, Sequence[str]], Iterable[Examine
 """Examines files by their keys. Returns the result or the error of each, in order."""
 
 
-def in_threads(question: FooterQuestion, keys: Sequence[str]) -> Iterator[Examined | BaseException]:
+def examined_in_threads(question: FooterQuestion, keys: Sequence[str]) -> Iterator[Examined | BaseException]:
     """Examine files in threads of this process."""
     known: list[_Kind] = []
     done = 0
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tahoe-footers") as threads, showing("CONVERT", "footers") as told:
-        for found in threads.map(lambda some: [_examined(question, key, known) for key in some], in_batches(keys)):
+    with showing("CONVERT", "footers") as told:
+        for found in in_threads(lambda some: [_examined(question, key, known) for key in some], in_batches(keys)):
             done += len(found)
             told(done, len(keys))
             yield from found

@@ -7,7 +7,6 @@ Which columns a file has is in its footer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +16,12 @@ import pyarrow.parquet as pq
 from tahoe.errors import DataFileMissingError, InvalidDataFileError
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, column_id, physical_schema
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, walk_fields
+from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.file_columns import FIELD_ID
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.reading.rows import DataFile, data_files
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot_state import SnapshotState
-
-# Footers are small, so most of the time is spent waiting for the storage.
-_THREADS = 16
 
 
 def has_dropped_columns(scan: Scan) -> npt.NDArray[np.bool_]:
@@ -60,9 +57,7 @@ def of_footers(scan: Scan, test: Callable[[pq.ParquetFile], bool]) -> npt.NDArra
     Raises:
         DataFileMissingError, InvalidDataFileError: a file is not what the log says.
     """
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tahoe-footers") as threads:
-        found = threads.map(lambda file: _tested(scan.snapshot, file, test), data_files(scan))
-        return np.fromiter(found, bool, scan.kept_files)
+    return np.fromiter(in_threads(lambda file: _tested(scan.snapshot, file, test), data_files(scan)), bool, scan.kept_files)
 
 
 def _tested(snapshot: SnapshotState, file: DataFile, test: Callable[[pq.ParquetFile], bool]) -> bool:

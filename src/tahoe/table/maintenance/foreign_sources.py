@@ -14,7 +14,7 @@ from tahoe.protocol.actions import Add, Metadata, Protocol
 from tahoe.table.log.file_parts import MemoryPart
 from tahoe.table.log.live_files import LiveFiles, to_table
 from tahoe.table.maintenance.convert import ConvertRequest, survey
-from tahoe.table.maintenance.convert_footers import Examiner, in_threads
+from tahoe.table.maintenance.convert_footers import Examiner, examined_in_threads
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 
@@ -88,7 +88,7 @@ class ParquetSource(ForeignSource):
     """
 
     request: ConvertRequest
-    examiner: Examiner = in_threads
+    examiner: Examiner = examined_in_threads
 
     def snapshot(self) -> Snapshot:
         """Raises: also those of `tahoe.table.maintenance.convert.survey`."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from io import BytesIO
@@ -37,6 +36,7 @@ from tahoe.protocol.properties import STRING_PREFIX_LENGTH
 from tahoe.protocol.schema import BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Map, Struct, check_unique_names
 from tahoe.protocol.stats import encode_statistics
 from tahoe.storage.locations import normalise
+from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.file_columns import FIELD_ID
 from tahoe.table.arrow.parquet import UNREADABLE, open_parquet
 from tahoe.table.arrow.types import arrow_type
@@ -49,9 +49,6 @@ from tahoe.table.writing.footers import IndexedColumn, indexed_columns
 
 _METADATA = "metadata"
 _METADATA_FILE = re.compile(r"v?(?P<number>\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
-
-# Footers are small, so most of the time is spent waiting for the storage.
-_THREADS = 16
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -210,8 +207,7 @@ class _Files:
         Raises:
             CloneFilesMissingError, CloneIncompatibleSourceError
         """
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="tahoe-footers") as threads:
-            found = list(threads.map(self._add, files))
+        found = list(in_threads(self._add, files))
         missing = [file.file_path for file, add in zip(files, found, strict=True) if add is None]
         if missing:
             shown = ", ".join(missing[:3])

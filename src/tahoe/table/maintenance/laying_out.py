@@ -7,11 +7,9 @@ sorted and written in order. What is in memory at once does not depend on the si
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, pairwise
 from threading import Lock
@@ -22,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tahoe.protocol.names import unused_name
+from tahoe.storage.threads import CORES, in_threads
 from tahoe.table.arrow.chunks import joined_table, reordered_table
 from tahoe.table.arrow.layout import SAMPLE_ROWS_PER_LEAF, Assigner, Layout, plan_layout, row_order
 from tahoe.table.arrow.row_stream import groups
@@ -33,7 +32,6 @@ from tahoe.table.maintenance.compaction import Bin
 from tahoe.table.maintenance.rewriting import (
     Rewrite,
     Rewritten,
-    ahead,
     fields_to_write,
     live_rows,
     may_be_nan,
@@ -101,18 +99,16 @@ class _Units:
 
 def lay_out_in_threads(plan: WritePlan, bins: Sequence[Bin]) -> Iterator[Rewritten | BaseException]:
     """Lay out cubes in threads of this process; the threads share small cubes, and work together on few large ones."""
-    processors = os.cpu_count() or 1
-    at_once = max(1, min(processors, len(bins)))
+    at_once = max(1, min(CORES, len(bins)))
 
     def lay_out(found: Bin) -> Rewritten | BaseException:
         assert isinstance(found, CubeBin)
         try:
-            return _lay_out(_Job(rewrite=rewrite_of(plan, found.numbers), cube=found, threads=max(1, processors // at_once)), at_once)
+            return _lay_out(_Job(rewrite=rewrite_of(plan, found.numbers), cube=found, threads=max(1, CORES // at_once)), at_once)
         except Exception as error:
             return error
 
-    with ThreadPoolExecutor(at_once, thread_name_prefix="tahoe-optimize") as threads:
-        yield from threads.map(lay_out, bins)
+    return in_threads(lay_out, bins, at_once)
 
 
 @temporary_disk_named()
@@ -231,9 +227,8 @@ def _distribute(job: _Job, units: _Units, batches: Iterable[_Batch], spool: Spoo
                 units.with_nan.setdefault(unit, set()).update(columns)
         spool.add(rows.append_column(unused_name(PART, rows.column_names), pa.array(parts)), starts)
 
-    with ThreadPoolExecutor(job.threads) as threads:
-        for _ in ahead(threads, put, batches, job.threads):
-            pass
+    for _ in in_threads(put, batches, job.threads, ahead=job.threads):
+        pass
 
 
 def _with_nan(plan: WritePlan, rows: pa.Table, starts: Sequence[int]) -> dict[int, set[str]]:
@@ -266,9 +261,8 @@ def _written(job: _Job, units: _Units, spool: Spool) -> list[WrittenFile]:
             env.store.put(file.key, content)
 
     try:
-        with ThreadPoolExecutor(job.threads) as threads:
-            for _ in threads.map(write, range(job.cube.files)):
-                pass
+        for _ in in_threads(write, range(job.cube.files), job.threads):
+            pass
         keys = [file.key for file in files]
         found = read_statistics(env.store, keys, plan.metadata, plan.column_mapping_mode, clustering=plan.clustering_columns)
         return [replace(file, statistics=found[file.key].json) for file in files]
@@ -288,8 +282,7 @@ def _row_groups(job: _Job, spool: Spool, units: range) -> Iterator[pa.Table]:
         parts, rows = np.asarray(rows.column(last)), joined_table([rows.remove_column(last)])
         return stored_rows(job.rewrite, reordered_table(rows, row_order(job.keys(rows), parts)))
 
-    with ThreadPoolExecutor(1) as thread:
-        yield from (rows for rows in ahead(thread, ordered, units, 1) if rows is not None)
+    return (rows for rows in in_threads(ordered, units, 1, ahead=1) if rows is not None)
 
 
 def _contents(job: _Job, row_groups: Iterable[pa.Table], with_nan: set[str]) -> Iterator[BinaryIO]:

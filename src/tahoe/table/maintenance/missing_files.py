@@ -6,11 +6,11 @@ Protocol: "Add File and Remove File", "Deletion Vectors". Few files are looked a
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from tahoe.protocol.actions import Add
 from tahoe.protocol.deletion_vector import vector_location
 from tahoe.protocol.file_paths import resolve_path
+from tahoe.storage.threads import in_threads
 from tahoe.table.log.delta_log import Log
 from tahoe.table.maintenance.adopt import entries_at, file_difference
 from tahoe.table.reading.snapshot import Snapshot
@@ -20,9 +20,6 @@ _LOOKS_MAX = 1000
 
 # An error names this many files.
 _NAMED_MAX = 100
-
-# A look is one small request.
-_LOOKERS = 16
 
 
 def missing_files(log: Log, entries: Sequence[Add]) -> list[str]:
@@ -64,9 +61,8 @@ def missing_urls(log: Log, urls: Collection[str]) -> list[str]:
         listed = set(log.env.store.tree().keys)
         # a listing may not show a file that exists behind a link to a folder, so what it lacks is looked at
         asked = [url for url in asked if not url.startswith(home) or url.removeprefix(home) not in listed]
-    with ThreadPoolExecutor(_LOOKERS, thread_name_prefix="tahoe-files") as threads:
-        exists = threads.map(lambda url: _exists(log, url), asked)
-        return [url for url, is_there in zip(asked, exists, strict=True) if not is_there]
+    exists = in_threads(lambda url: _exists(log, url), asked)
+    return [url for url, is_there in zip(asked, exists, strict=True) if not is_there]
 
 
 def _exists(log: Log, url: str) -> bool:

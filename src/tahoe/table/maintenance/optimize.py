@@ -6,9 +6,7 @@ well (`commit/carried_deletions`). Where that is not possible, the bin is droppe
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -25,6 +23,7 @@ from tahoe.protocol.features import keeps_partitions_in_files
 from tahoe.protocol.moved_rows import CopiedRows
 from tahoe.protocol.names import counted
 from tahoe.protocol.predicate import Predicate
+from tahoe.storage.threads import CORES, in_threads
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.maintenance.clustering import CubeBin, Order, OrderRequest, in_cubes_of, order_of, plan_cubes
@@ -224,7 +223,7 @@ def optimize(
     if dry_run:
         return replace(_as_planned(report, snapshot, bins, request.settings), ended_ms=table.env.clock_ms())
     with showing(request.operation, told=progress, is_ours=rewriter is None) as told:
-        chosen = _telling(rewriter or (in_threads if order is None else lay_out_in_threads), bins, told)
+        chosen = _telling(rewriter or (rewritten_in_threads if order is None else lay_out_in_threads), bins, told)
         for batch in _batches(bins, request.settings.batch_bytes):
             done, failure = _rewritten(plan, batch, chosen)
             report = _committed(table, plan, request, done, report)
@@ -328,11 +327,9 @@ def _rewritten(plan: WritePlan, bins: Sequence[Bin], rewriter: Rewriter) -> tupl
     return done, failure
 
 
-def in_threads(plan: WritePlan, bins: Sequence[Bin]) -> Iterator[Rewritten | BaseException]:
+def rewritten_in_threads(plan: WritePlan, bins: Sequence[Bin]) -> Iterator[Rewritten | BaseException]:
     """Rewrite bins in threads of this process. Arrow uses all cores."""
-    work = [rewrite_of(plan, found.numbers) for found in bins]
-    with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="tahoe-optimize") as threads:
-        yield from threads.map(result_or_error, work)
+    return in_threads(result_or_error, (rewrite_of(plan, found.numbers) for found in bins), CORES)
 
 
 def result_or_error(work: Rewrite) -> Rewritten | BaseException:

@@ -14,9 +14,9 @@ from tahoe.errors import CommitGoneError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, Cdc, Remove
 from tahoe.protocol.log_files import Kind, LogFile
+from tahoe.storage.threads import load_all
 from tahoe.table.commit.checkpoint_writer import unexpired_tombstones
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.loaders import load_all
 from tahoe.table.maintenance.named_files import Keys, NamedFiles, keys_of, named_by_actions, named_by_live, named_by_tombstones
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 

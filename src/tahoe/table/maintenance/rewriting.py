@@ -8,9 +8,7 @@ the files.
 from __future__ import annotations
 
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -20,6 +18,7 @@ import pyarrow.parquet as pq
 from tahoe.protocol.moved_rows import CopiedRows
 from tahoe.protocol.predicate import is_nan
 from tahoe.protocol.schema import DOUBLE, FLOAT, VOID, Field, types_in
+from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.row_stream import groups
 from tahoe.table.arrow.temporary import temporary_disk_named
@@ -156,34 +155,16 @@ def live_rows(
         counts: the number of rows of each file is added to it.
     """
     counts = [0] * len(work.files) if counts is None else counts
-    with ThreadPoolExecutor(_READERS) as readers:
 
-        def read(place: int) -> Iterable[pa.Table]:
-            pieces = live_pieces(work.snapshot, work.files[place], fields)
-            return pieces if work.sizes[place] > _READ_AHEAD_BYTES_MAX else list(pieces)
+    def read(place: int) -> Iterable[pa.Table]:
+        pieces = live_pieces(work.snapshot, work.files[place], fields)
+        return pieces if work.sizes[place] > _READ_AHEAD_BYTES_MAX else list(pieces)
 
-        for place, pieces in enumerate(ahead(readers, read, range(len(work.files)), ahead_files)):
-            for piece in pieces:
-                counts[place] += piece.num_rows
-                if piece.num_rows:
-                    yield piece
-
-
-def ahead(
-    pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], most: int = _READ_AHEAD_FILES
-) -> Iterator[Result]:
-    """The results in order; at most so many are computed ahead of time."""
-    waiting: deque[Future[Result]] = deque()
-    try:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > most:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        for future in waiting:
-            future.cancel()
+    for place, pieces in enumerate(in_threads(read, range(len(work.files)), _READERS, ahead_files)):
+        for piece in pieces:
+            counts[place] += piece.num_rows
+            if piece.num_rows:
+                yield piece
 
 
 # --- NaN

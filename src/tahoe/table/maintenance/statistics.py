@@ -8,9 +8,7 @@ out, and the others are committed.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
@@ -31,6 +29,7 @@ from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.properties import STRING_PREFIX_LENGTH
 from tahoe.protocol.stats import Statistics, encode_statistics, has_bounds
+from tahoe.storage.threads import CORES, in_threads
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.commit.continuity import check_same_table
@@ -52,9 +51,6 @@ COMPUTE_STATS = "COMPUTE STATS"
 
 # The files of one commit. Their entries, as text, take some megabytes.
 FILES_PER_COMMIT_MAX = 10_000
-
-# Footers are small, so most of the time is spent waiting for the storage.
-_FOOTER_THREADS = 16
 
 # The statistics of this many columns are in memory at a time, for all files.
 _COLUMNS_AT_ONCE = 8
@@ -138,7 +134,7 @@ def compute_statistics(
     report = AnalyzeReport(files_considered=scan.kept_files, files_examined=len(numbers))
     for start in range(0, len(numbers), FILES_PER_COMMIT_MAX):
         batch = Scan(snapshot, None, pa.array(numbers[start : start + FILES_PER_COMMIT_MAX], pa.uint64()))
-        found, unread, failure = _measured(batch, columns, request, measurer or in_threads)
+        found, unread, failure = _measured(batch, columns, request, measurer or measured_in_threads)
         report = _committed(table, snapshot, request, found, replace(report, unread={**report.unread, **unread}))
         if failure is not None:
             raise failure
@@ -169,7 +165,7 @@ def with_statistics(snapshot: Snapshot, adds: Sequence[Add]) -> list[Add]:
     """Entries that are about to be committed, with the statistics of their live rows; as they are if the file cannot be read."""
     there = replace(snapshot, live=LiveFiles([MemoryPart(to_table(adds))]))
     columns = [c for c in _columns(snapshot) if has_statistics(c)]
-    measured, unread, failure = _measured(there.everything, columns, AnalyzeRequest(), in_threads)
+    measured, unread, failure = _measured(there.everything, columns, AnalyzeRequest(), measured_in_threads)
     for reason in [*unread.values(), *([] if failure is None else [str(failure)])]:
         _logger.warning("%s: statistics could not be computed: %s", snapshot.url, reason)
     found = {entry.before.path: entry.after.stats for entry in measured}
@@ -238,9 +234,8 @@ def _measured(
     snapshot = scan.snapshot
     assert isinstance(snapshot, Snapshot)
     bare = snapshot.without_files()
-    with ThreadPoolExecutor(_FOOTER_THREADS, thread_name_prefix="tahoe-footers") as threads:
-        sizes = scan.column("size_bytes").to_pylist()
-        footers = list(threads.map(lambda file, size: _or_error(measure_footer, bare, file, size, columns), data_files(scan), sizes))
+    sized = zip(data_files(scan), scan.column("size_bytes").to_pylist(), strict=True)
+    footers = list(in_threads(lambda given: _or_error(measure_footer, bare, *given, columns), sized))
     results: list[Statistics | BaseException] = [found if isinstance(found, BaseException) else found.found for found in footers]
     work = {number: found for number, found in enumerate(footers) if isinstance(found, Measurement) and found.needs_rows}
     if work and not request.absent_only:
@@ -268,10 +263,9 @@ def _sorted_out(
     return restated, unread, failure
 
 
-def in_threads(work: Sequence[Measurement]) -> Iterator[Statistics | BaseException]:
+def measured_in_threads(work: Sequence[Measurement]) -> Iterator[Statistics | BaseException]:
     """Measure rows in threads of this process. Each holds one row group at a time."""
-    with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="tahoe-statistics") as threads:
-        yield from threads.map(measured_or_error, work)
+    return in_threads(measured_or_error, work, CORES)
 
 
 def measured_or_error(work: Measurement) -> Statistics | BaseException:

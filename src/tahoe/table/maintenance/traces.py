@@ -25,7 +25,8 @@ from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.names import visible
 from tahoe.protocol.partitions import ascii_folder, partition_folder
 from tahoe.storage.env import Store
-from tahoe.table.arrow.parquet import UNREADABLE, in_turn
+from tahoe.storage.threads import CORES, in_threads
+from tahoe.table.arrow.parquet import UNREADABLE
 
 # Writers cut texts to so many characters in statistics.
 BEGINNING_CHARACTERS = 32
@@ -82,7 +83,7 @@ def search_folder(store: Store, values: Mapping[str, str]) -> Search:
         for folder in sorted(tree.folders):
             origins = sorted(needles.within(_names(folder.rpartition("/")[2])))
             traces += [Trace(file=visible(folder), place="name of the folder", value_of=origin) for origin in origins]
-    for key, found in in_turn(lambda key: (key, _searched(store, key, needles)), tree.keys):
+    for key, found in in_threads(lambda key: (key, _searched(store, key, needles)), tree.keys, CORES):
         if isinstance(found, str):
             unread[key] = found
         else:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -38,6 +37,7 @@ from tahoe.protocol.names import counted
 from tahoe.protocol.properties import DELETED_FILE_RETENTION
 from tahoe.protocol.tags import Tag
 from tahoe.storage.locations import split_url
+from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.chunks import is_in
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
@@ -58,9 +58,6 @@ _logger = logging.getLogger("tahoe")
 
 # The number of files between two reports of progress.
 BATCH_FILES = 8000
-
-# Each waits for one request at a time.
-_LISTERS = 16
 
 # The schemes on which the reference records VACUUM in the history by default.
 _LOGGED_SCHEMES = frozenset({"wasbs", "wasbss", "abfs", "abfss", "adl", "gs", "file", "hdfs"})
@@ -317,9 +314,8 @@ class _Run:
         def is_table(folder: str) -> bool:
             return any(True for _ in store.list_from(f"{folder}/{LOG_FOLDER}"))
 
-        with ThreadPoolExecutor(_LISTERS) as listers:
-            tables = (folder for folder, found in zip(folders, listers.map(is_table, folders), strict=True) if found)
-            return replace(territory, tables=territory.tables.union(tables))
+        tables = (folder for folder, found in zip(folders, in_threads(is_table, folders), strict=True) if found)
+        return replace(territory, tables=territory.tables.union(tables))
 
     def _newest(self) -> Snapshot:
         """The newest version, if this run may write to it.

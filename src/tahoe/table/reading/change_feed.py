@@ -46,11 +46,11 @@ from tahoe.protocol.moments import moment_of
 from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import TIMESTAMP, Struct
+from tahoe.storage.threads import load_all
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.arrow.types import arrow_schema
 from tahoe.table.log.deletion_vectors import load_bitmap
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.loaders import load_all
 from tahoe.table.reading.feed_columns import FeedColumns
 from tahoe.table.reading.file_tables import table_of
 from tahoe.table.reading.filters import Filter, predicate_of

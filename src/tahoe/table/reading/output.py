@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import PackageMissingError
-from tahoe.table.arrow.parquet import in_turn
+from tahoe.storage.threads import CORES, in_threads
 from tahoe.table.reading.rows import Files, data_files, file_reader, no_columns, row_pieces, rows_schema
 
 if TYPE_CHECKING:  # optional packages
@@ -58,7 +58,7 @@ def count_rows(scan: Files) -> int:
     if scan.predicate is None and not scan.num_records.null_count:
         return int(pc.sum(scan.num_records).as_py() or 0) - int(pc.sum(scan.deleted_records).as_py() or 0)
     read = file_reader(scan, [], by_group=True)
-    return sum(in_turn(lambda file: sum(piece.num_rows for piece in read(file)), data_files(scan)))
+    return sum(in_threads(lambda file: sum(piece.num_rows for piece in read(file)), data_files(scan), CORES))
 
 
 def pandas_frame(rows: pa.Table, *, table: str) -> pd.DataFrame:

@@ -25,9 +25,10 @@ from tahoe.protocol.names import unused_name
 from tahoe.protocol.predicate import Predicate, columns_of
 from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.canonical import canonical_table
 from tahoe.table.arrow.file_columns import FileColumns, check_is_read_as, julian_column
-from tahoe.table.arrow.parquet import in_parallel, open_parquet
+from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.row_stream import parts
 from tahoe.table.arrow.types import arrow_field, arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
@@ -76,7 +77,7 @@ def read_rows(scan: Files, columns: Sequence[str] | None = None, *, marked: bool
     """
     is_filtered = scan.predicate is not None  # of a file that is read at once, all rows are in memory before they are filtered
     schema, read = rows_schema(scan, columns), file_reader(scan, columns, marked=marked, by_group=is_filtered)
-    pieces = [piece for of_file in in_parallel(lambda file: list(read(file)), data_files(scan)) for piece in of_file]
+    pieces = [piece for of_file in on_all_cores(lambda file: list(read(file)), data_files(scan)) for piece in of_file]
     return pa.concat_tables([schema.empty_table(), *pieces]) if schema.names else no_columns(sum(piece.num_rows for piece in pieces))
 
 

@@ -10,9 +10,7 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -28,8 +26,8 @@ from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, Metadata, Proto
 from tahoe.protocol.features import check_readable
 from tahoe.protocol.log_files import Kind, LogFile
 from tahoe.protocol.stream_offset import StreamOffset
+from tahoe.storage.threads import REQUESTS, in_threads
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.loaders import LOADERS
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream_schema import StreamSchema
 
@@ -119,15 +117,11 @@ class StreamCommits(Generic[Commit]):
             DeltaLogError, DeltaProtocolError: a commit breaks the protocol, or needs a reader feature that tahoe does not support.
         """
         self.barrier = None
-        files = self._listed(version)
-        with ThreadPoolExecutor(LOADERS) as loaders:
-            remaining = iter(files)
-            while found := list(islice(remaining, 4 * LOADERS if len(files) > LOADERS else LOADERS)):
-                for file, commit in zip(found, loaders.map(self._read, found), strict=True):
-                    if file.version in self._changing and not is_planned:
-                        self.barrier = file.version
-                        return
-                    yield self._keep(file, commit)
+        for file, commit in in_threads(lambda file: (file, self._read(file)), self._listed(version), ahead=4 * REQUESTS):
+            if file.version in self._changing and not is_planned:
+                self.barrier = file.version
+                return
+            yield self._keep(file, commit)
 
     def _listed(self, version: int) -> list[LogFile]:
         """The commit files from a version on, without a gap."""

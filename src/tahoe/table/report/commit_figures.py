@@ -14,8 +14,8 @@ from tahoe.errors import CommitGoneError, VersionNotFoundError
 from tahoe.protocol import log_files
 from tahoe.protocol.log_files import LogFile
 from tahoe.protocol.version_checksum import parse_version_checksum
+from tahoe.storage.threads import load_all
 from tahoe.table.inspection.versions import SIZES
-from tahoe.table.log.loaders import load_all
 from tahoe.table.reading.history import Timeline, timeline
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.report.figures import Commits, Period, VersionSize

@@ -7,7 +7,6 @@ that exists, one is removed only if both delete the same rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Literal, TypeAlias
@@ -20,6 +19,7 @@ from tahoe.errors.root import cause_text
 from tahoe.protocol.actions import Add
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.storage.env import is_temporary
+from tahoe.storage.threads import in_threads
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log.deletion_vectors import deleted_rows_of
@@ -40,8 +40,6 @@ UnreadableVectors: TypeAlias = Literal["report", "restore_rows", "remove_files"]
 
 # The removes of one commit. As text they take some megabytes.
 _ENTRIES_PER_COMMIT_MAX = 20_000
-
-_LOOKERS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +233,5 @@ def _still_live(newest: Snapshot, changes: Sequence[Change]) -> list[tuple[Add, 
     paths = pa.array(sorted({path for path, _ in by_key}), pa.string())
     there = Scan(newest, None, pc.indices_nonzero(pc.is_in(canonical_paths(newest.live.column("path"), log), value_set=paths)))
     live = [(entry, by_key[key]) for entry in there.adds() if (key := file_key(entry, log.canonical)) in by_key]
-    with ThreadPoolExecutor(_LOOKERS, thread_name_prefix="tahoe-repair") as threads:
-        is_back = list(threads.map(lambda found: found[1].is_gone and log.has_file(found[0].path), live))
+    is_back = list(in_threads(lambda found: found[1].is_gone and log.has_file(found[0].path), live))
     return [found for found, back in zip(live, is_back, strict=True) if not back]

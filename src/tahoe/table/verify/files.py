@@ -7,9 +7,7 @@ vector is read.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -39,6 +37,7 @@ from tahoe.protocol.row_tracking import DOMAIN, FEATURE, enabled_row_tracking, h
 from tahoe.protocol.skipping import has_collation
 from tahoe.protocol.stats import Statistics, claimed_statistics
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
+from tahoe.storage.threads import REQUESTS, in_threads
 from tahoe.table.arrow.canonical import canonical_schema
 from tahoe.table.arrow.chunks import one_array, sorted_table
 from tahoe.table.arrow.file_columns import FileColumns
@@ -56,9 +55,6 @@ from tahoe.table.writing.footers import IndexedColumn, columns_in_files, footer_
 
 # A younger temporary file may belong to a writer that is still running.
 TEMPORARY_AGE_MS = 3_600_000
-
-# Footers are small, so most of the time is spent waiting for the storage.
-_THREADS = 16
 
 # Files that are examined or wait for the caller, per thread.
 _AHEAD = 4
@@ -92,7 +88,7 @@ def check_files(snapshot: Snapshot, depth: Depth = Depth.CONTENTS) -> Iterator[F
         yield from _check_row_ids(snapshot)
     if depth >= Depth.CONTENTS:
         yield from _check_counts(snapshot)
-    threads = _THREADS if depth < Depth.ROWS else _THREADS_FOR_ROWS
+    threads = REQUESTS if depth < Depth.ROWS else _THREADS_FOR_ROWS
     for findings in _in_order(_EXAMINERS[depth](snapshot), _found_files(snapshot), threads):
         yield from findings
 
@@ -111,18 +107,7 @@ class _File:
 
 def _in_order(work: Callable[[_File], list[Finding]], items: Iterable[_File | Finding], threads: int) -> Iterator[list[Finding]]:
     """The results of `work` in the order of the items, with a few items in progress at a time. A finding is its own result."""
-    waiting: deque[Future[list[Finding]] | list[Finding]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        for item in items:
-            waiting.append([item] if isinstance(item, Finding) else pool.submit(work, item))
-            if len(waiting) > _AHEAD * threads:
-                yield _result(waiting.popleft())
-        while waiting:
-            yield _result(waiting.popleft())
-
-
-def _result(found: Future[list[Finding]] | list[Finding]) -> list[Finding]:
-    return found.result() if isinstance(found, Future) else found
+    return in_threads(lambda item: [item] if isinstance(item, Finding) else work(item), items, threads, _AHEAD * threads)
 
 
 # --- checks of the log alone

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any, TypeAlias
@@ -28,6 +27,7 @@ from tahoe.protocol.properties import STRING_PREFIX_LENGTH
 from tahoe.protocol.schema import DATE, LONG, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, DataType, Field
 from tahoe.protocol.stats import Statistics, encode_statistics, has_bounds, statistics_columns
 from tahoe.storage.env import Store
+from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.file_columns import julian_before
 
 Path: TypeAlias = tuple[str, ...]
@@ -35,9 +35,6 @@ Path: TypeAlias = tuple[str, ...]
 # In footers of this writer, NaN is the largest value: a column whose bounds are numbers has no NaN. Before 1.10, which Spark has since
 # version 2.4, it left NaN out of the bounds, as other writers do.
 _WRITER_THAT_BOUNDS_NAN = re.compile(r"parquet-mr version (?:1\.[1-9]\d|[2-9])")
-
-# Footers are small, so most of the time is spent waiting for the storage.
-_THREADS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +83,8 @@ def read_statistics(
             minted={name: value for name, value in found.items() if value is not None},
         )
 
-    if len(keys) < 2 or known:  # common for small commits: starting threads would take longer than reading
-        return {key: read(key) for key in keys}
-    with ThreadPoolExecutor(max_workers=min(_THREADS_MAX, len(keys))) as threads:
-        return dict(zip(keys, threads.map(read, keys), strict=True))
+    found = map(read, keys) if known else in_threads(read, keys)
+    return dict(zip(keys, found, strict=True))
 
 
 def _farthest(store: Store, key: str, footer: pq.FileMetaData, column: str, rises: bool) -> int | None:
