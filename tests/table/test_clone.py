@@ -33,7 +33,6 @@ from tahoe.protocol.schema import LONG, Field
 from tahoe.storage.env import Watch
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log import deletion_vectors
-from tahoe.table.maintenance import clone_files
 from tahoe.table.verify.check import check_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -332,7 +332,7 @@ def test_a_file_that_changes_while_it_is_examined_is_no_broken_file(change: str)
     table, broken = folder({"a": ROWS, "b": b"half of a file"}), [parquet(ROWS) if change == "replaced" else b""]
 
     def examiner(question: Any, wanted: Any) -> Any:
-        found = list(in_threads(question, wanted))
+        found = list(examined_in_threads(question, wanted))
         while broken:
             data = broken.pop()
             table.env.store.put("b", data) if data else table.env.store.delete("b")

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from tahoe.errors import MissingVersionError
 from tahoe.protocol.actions import CommitInfo
+from tahoe.storage.threads import load_all
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.loaders import load_all
 
 # If a commit is gone, it may have been that of a VACUUM of any cutoff.
 _ANY_TIME_MS = (1 << 63) - 1
