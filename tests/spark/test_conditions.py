@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from tahoe import DeltaTable
 from tests.conditions import ASSIGNED, WRITTEN, Written, table
+from tests.expression_faults import FAULTS, FAULTY
 from tests.sample import part
 
 
@@ -46,3 +47,8 @@ def test_assignments_are_refused_by_update_and_merge(spark: SparkSession, path: 
     assert condition(lambda: made.update(set=dict(assigned))) == expected.split(", ")[0]
     merge = made.alias("t").merge(spark.range(1).toDF("k").alias("s"), "true").whenMatchedUpdate(set=dict(assigned))
     assert condition(merge.execute) == expected.split(", ")[-1]
+
+
+@pytest.mark.parametrize("text", FAULTS)
+def test_a_fault_in_a_row_has_the_condition_that_it_has_without_spark(spark: SparkSession, text: str) -> None:
+    assert condition(spark.createDataFrame(FAULTY).selectExpr(text).collect) == FAULTS[text]

@@ -32,7 +32,7 @@ from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import expressed
 from tahoe.spark.reading.positions import LISTED_ROWS_MAX, MATCHES, Positions, are_few, gathered, gathered_from
 from tahoe.spark.writing.column_rules import Completed
-from tahoe.table.reading.read_set import RowsRead, Unevaluated
+from tahoe.table.reading.read_set import RowsRead
 
 # How many keys an error shows.
 _SHOWN_KEYS_MAX = 3
@@ -206,8 +206,7 @@ def _commit(
     """Commit the MERGE. Returns False if another writer has already committed the same command (the same `txn`)."""
     change = analysed.change
     narrower = (lambda: TRUE) if analysed.command.not_matched_by_source else analysed.keys.predicate
-    condition = None if analysed.command.not_matched_by_source else Unevaluated()
-    reads: Reads = RowsRead(change.snapshot, predicate, analysed.condition, narrower, condition)
+    reads: Reads = RowsRead(change.snapshot, predicate, analysed.condition, narrower, analysed.row_condition())
     if analysed.reads_target:
         reads = EVERYTHING
     return change.commit(MERGE, analysed.parameters, _metrics(analysed, merged, counts, repeated, times), reads) is not None

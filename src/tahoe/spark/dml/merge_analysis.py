@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
@@ -18,8 +19,9 @@ from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.spark.dml.join_keys import Keys, keys_of
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.row_changes import PLACE, RowChange, given_by_update
+from tahoe.spark.dml.row_conditions import AnyCondition, RowCondition, condition_of_filter, condition_of_matches
 from tahoe.spark.dml.set_clauses import column_not_found, completed, first_parts, lacks_fields, new_values, resolved
-from tahoe.spark.dml.touched_rows import checked_condition
+from tahoe.spark.dml.touched_rows import at_one_moment, checked_condition
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import (
     Attribute,
@@ -28,9 +30,11 @@ from tahoe.spark.jvm.plans import (
     analysed,
     attributes,
     column_of,
+    condition_of,
     equalities,
     estimated_bytes,
     never_changes,
+    pinned,
     planned_again,
     projected,
     references_above_join,
@@ -38,6 +42,7 @@ from tahoe.spark.jvm.plans import (
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import assign, spark_type, without_void
 from tahoe.spark.writing.write_inputs import reads_table, source_schema
+from tahoe.table.reading.read_set import Condition
 
 # Columns that the command adds to those of target and source: the number of the clause that applies to a row.
 ACTION = "__tahoe_action"
@@ -59,9 +64,9 @@ class AnalysedMerge:
     """
 
     def __init__(self, command: Merge, change: RowChange) -> None:
-        self.command, self.change, self.url = command, change, change.snapshot.url
-        self._gateway = Gateway(change.spark)
+        self.change, self.url, self._gateway = change, change.snapshot.url, Gateway(change.spark)
         self.target = change.rows()
+        self.command = replace(command, not_matched_by_source=tuple(map(self._at_one_moment, command.not_matched_by_source)))
         given = _stable(change, command.source)
         self._source_schema = source_schema(command.source, table=self.url, like=change.plan.schema)
         self._given, self._current = attributes(self._gateway, given), attributes(self._gateway, self.target)
@@ -70,14 +75,18 @@ class AnalysedMerge:
         self.source = given.withColumn(INSERT, self._action(command.not_matched)) if command.not_matched else given
         joined = self._joined(self.target)
         condition = checked_condition(self._gateway, joined, "Join", self.url)
-        self.condition = condition.text
+        self.condition, self._on = condition.text, condition.expression
+        fixed = at_one_moment(self._gateway, joined)
+        if fixed is not None:
+            self._on = condition_of(fixed, "Join")
+            self.command = replace(self.command, condition=self._gateway.column(self._on))
         self.parameters = {
             "predicate": json.dumps([condition.text]),
             "matchedPredicates": json.dumps(self._clause_parameters(joined, command.matched)),
             "notMatchedPredicates": json.dumps(inserts),
             "notMatchedBySourcePredicates": json.dumps(self._clause_parameters(self.target, command.not_matched_by_source)),
         }
-        keys = keys_of(equalities(self._gateway, condition.expression, self.target, self.source))
+        keys = keys_of(equalities(self._gateway, self._on, self.target, self.source))
         self.keys = Keys(keys, self.source, change.snapshot.live.size_bytes)
         self.reads_target = reads_table(command.source, command.target.table)
         self._used = self._used_columns(joined)
@@ -86,6 +95,11 @@ class AnalysedMerge:
                 frame = self._assigned(clause, self.target)
                 change.check(frame)
                 self.read_in([frame])
+
+    def _at_one_moment(self, clause: Clause) -> Clause:
+        """A clause on rows of the target whose condition has the same result each time: several queries evaluate it."""
+        fixed = None if clause.condition is None else at_one_moment(self._gateway, self.target.where(clause.condition))
+        return clause if fixed is None else replace(clause, condition=self._gateway.column(condition_of(fixed, "Filter")))
 
     def read_in(self, frames: Sequence[DataFrame]) -> None:
         """Set `reads_target` if one of the queries also reads the target in a subquery of a condition or value."""
@@ -148,6 +162,17 @@ class AnalysedMerge:
         some = self.source.where(F.col(INSERT).isNotNull())
         alone = some.join(self.keys.narrowed(self.target), self.command.condition, "left_anti")
         return alone.withColumnRenamed(INSERT, ACTION)
+
+    def row_condition(self) -> Condition | None:
+        """Whether the command depends on a row of the target: a row of the source matches it, or a clause may apply to it that needs none.
+        None if it depends on every row."""
+        clauses, snapshot = self.command.not_matched_by_source, self.change.snapshot
+        alone = [self.target.where(clause.condition) for clause in clauses if clause.condition is not None]
+        if len(alone) < len(clauses):
+            return None
+        matched = RowCondition(snapshot, lambda: condition_of_matches(self._gateway, self.target, self.source, self._on))
+        filters = (partial(condition_of_filter, self._gateway, rows, None) for rows in alone)
+        return AnyCondition([matched, *(RowCondition(snapshot, each) for each in filters)])
 
     # --- their new values
 
@@ -250,7 +275,7 @@ def _stable(change: RowChange, source: DataFrame) -> DataFrame:
     fresh = planned_again(Gateway(change.spark), source)
     plan = analysed(fresh)
     if estimated_bytes(fresh) > _KEPT_SOURCE_BYTES_MAX and plan.deterministic() and never_changes(plan):
-        return fresh
+        return pinned(fresh)
     return change.materialise(fresh, now=not plan.deterministic())
 
 

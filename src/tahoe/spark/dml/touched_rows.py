@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from pyroaring import BitMap64
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
 from tahoe._cached import cached_property
 from tahoe.errors import InvalidPredicateError
-from tahoe.protocol.actions import Add, FileAction
-from tahoe.protocol.column_type_changes import TEXT_TYPE
-from tahoe.protocol.conflict import EVERYTHING, Reads, RowIndexes
+from tahoe.protocol.actions import Add
+from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import And, Constant, Or, Predicate, evaluate, has_unknown, rename
 from tahoe.protocol.predicate import Column as ColumnPath
 from tahoe.spark.dml.row_changes import PLACE, RowChange
-from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
-from tahoe.spark.jvm.plans import analysed, condition_of, leaves, optimised
+from tahoe.spark.dml.row_conditions import RowCondition, condition_of_filter
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import condition_of, dataset, frame_of, leaves, optimised
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.positions import Positions, are_few, gathered, gathered_from, gathering
-from tahoe.spark.reading.scan import Selection, message_of
+from tahoe.spark.reading.scan import Selection
 from tahoe.spark.writing.write_inputs import reads_table
 from tahoe.sql.queries import only_query
-from tahoe.table.reading.physical_rows import PhysicalRows, partition_row
+from tahoe.table.reading.physical_rows import partition_row
 from tahoe.table.reading.read_set import RowsRead
-from tahoe.table.reading.snapshot import Snapshot
-
-_logger = logging.getLogger("tahoe")
 
 
 def _found(rows: DataFrame, condition: Column) -> DataFrame:
@@ -63,6 +57,11 @@ class Search:
         self._gateway = Gateway(change.spark)
         checked = checked_condition(self._gateway, self.rows, "Filter", change.snapshot.url)
         self._condition, self.text = checked.expression, checked.text
+        fixed = at_one_moment(self._gateway, self.rows)
+        self._depends_on_moment = fixed is not None
+        if fixed is not None:
+            self.rows, self._condition = fixed, condition_of(fixed, "Filter")
+        self._executed: DataFrame | None = None
 
     @cached_property
     def _query(self) -> DataFrame:
@@ -73,11 +72,15 @@ class Search:
         """A predicate implied by the condition, after Spark has optimised it. No row for which the predicate is false is found."""
         if self.is_ruled_out:
             return self.whole
-        return predicate_read(self._gateway, self._query, self.change.snapshot.url)
+        return self._predicate_of(self._query)
+
+    def _predicate_of(self, rows: DataFrame) -> Predicate:
+        self._executed = rows
+        return predicate_read(self._gateway, rows, self.change.snapshot.url)
 
     def size_bytes(self, rows: DataFrame) -> int:
         """The size of the files that a query on `rows` reads. Plans the query."""
-        self.predicate = predicate_read(self._gateway, rows, self.change.snapshot.url)  # so that no other query is planned for it
+        self.predicate = self._predicate_of(rows)  # so that no other query is planned for it
         return self.change.snapshot.scan(self.predicate).size_bytes
 
     @cached_property
@@ -114,8 +117,7 @@ class Search:
 
     @property
     def closest(self) -> Predicate:
-        """The narrowest predicate that is true for each row that is found. The whole condition does not know the current time, which Spark
-        computes when it optimises a query."""
+        """The narrowest predicate that is true for each row that is found. Spark simplifies some conditions when it optimises a query."""
         return And((self.whole, self.predicate)) if has_unknown(self.whole) else self.whole
 
     def whole_files(self) -> list[Add]:
@@ -129,6 +131,7 @@ class Search:
             return gathered(gathered_from(materialised, PLACE, are_few=are_few(self.change.snapshot)))
         if self.is_ruled_out or not self.change.snapshot.scan(self.predicate).kept_files:
             return Positions({}, 0)
+        self._executed = self._query
         return gathered(self._query.toArrow())
 
     def again(self, within: Sequence[int]) -> DataFrame:
@@ -136,7 +139,8 @@ class Search:
         again, which skips parts of files. A subquery, the current time or a user-defined function may have another result.
         """
         rows = self.change.rows(within)
-        return rows if self.has_subquery or has_unknown(self.whole) else rows.where(self._given)
+        may_differ = self.has_subquery or self._depends_on_moment or has_unknown(self.whole)
+        return rows if may_differ else rows.where(self._given)
 
     @property
     def reads(self) -> Reads:
@@ -145,7 +149,7 @@ class Search:
             return EVERYTHING
         predicate, snapshot = self.predicate, self.change.snapshot
         is_exact = not has_unknown(predicate) and not has_unknown(self.whole)
-        condition = None if is_exact else RowCondition(snapshot, self._gateway, analysed(self.rows))
+        condition = None if is_exact else RowCondition(snapshot, lambda: condition_of_filter(self._gateway, self.rows, self._executed))
         return RowsRead(snapshot, predicate, self.text, condition=condition)
 
     @property
@@ -159,42 +163,10 @@ class Search:
         return not self._reads_more
 
 
-class RowCondition:
-    """The condition of a filter, evaluated by Spark's expressions in the driver, for the conflict check.
-
-    A query would take longer than a fast writer needs for its next commit.
-    """
-
-    def __init__(self, snapshot: Snapshot, gateway: Gateway, filtered: JavaObject) -> None:
-        """
-        Args:
-            filtered: the filter as an analysed plan.
-        """
-        self._snapshot, self._gateway, self._filtered = snapshot, gateway, filtered
-
-    @cached_property
-    def _evaluator(self) -> JavaObject:
-        return self._gateway.java_class("delta.Condition")(self._filtered)
-
-    def matching(self, file: FileAction) -> RowIndexes | None:
-        """The row indexes, of deleted rows too, for which it is true; None if it cannot be evaluated on single files.
-
-        It cannot if Spark would not read the columns as they are stored, or if it needs a query: for the current time, subqueries and
-        Python functions.
-        """
-        try:
-            fields = [self._snapshot.schema.find(str(name)) for name in self._gateway.items(self._evaluator.columns().iterator())]
-            known = [field for field in fields if field is not None and TEXT_TYPE not in field.metadata]
-            if len(known) < len(fields):
-                return None
-            found = BitMap64()
-            for start, rows in PhysicalRows().pieces(self._snapshot, file, known):
-                bits = np.frombuffer(self._evaluator.matching(message_of(rows)), np.uint8)
-                found |= BitMap64(np.flatnonzero(np.unpackbits(bits, bitorder="little")) + start)
-        except JVM_ERRORS as error:
-            _logger.debug("%s: %s cannot be evaluated on rows of %s: %s", self._snapshot.url, self._filtered, file.path, error)
-            return None
-        return found
+def at_one_moment(gateway: Gateway, frame: DataFrame) -> DataFrame | None:
+    """The query with values for the current time, user and catalog, which Spark puts into each query anew; None if it depends on none."""
+    fixed = gateway.java_class("delta.Moment").of(dataset(frame))
+    return None if fixed is None else frame_of(fixed, frame.sparkSession)
 
 
 def predicate_read(gateway: Gateway, query: DataFrame, url: str) -> Predicate:

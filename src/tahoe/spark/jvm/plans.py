@@ -69,6 +69,11 @@ def planned_again(gateway: Gateway, frame: DataFrame) -> DataFrame:
     return gateway.dataframe_of_plan(frame._jdf.logicalPlan())
 
 
+def pinned(frame: DataFrame) -> DataFrame:
+    """The query, in which each Delta table is read at the version that is the newest now, however often the query runs."""
+    return frame_of(Gateway(frame.sparkSession).java_class("delta.Moment").pinned(dataset(frame)), frame.sparkSession)
+
+
 def forget_rows(spark: SparkSession, frames: Sequence[DataFrame]) -> None:
     """Release rows that `localCheckpoint` keeps. `RDD.unpersist` would log a warning that they cannot be computed again."""
     context: JavaObject | None = spark.sparkContext._jsc

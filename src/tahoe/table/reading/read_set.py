@@ -50,13 +50,6 @@ class Condition(Interface):
         """The row indexes, of deleted rows too, for which it is true; None if it cannot be evaluated on single files."""
 
 
-class Unevaluated:
-    """A condition that cannot be evaluated on single files."""
-
-    def matching(self, file: FileAction) -> RowIndexes | None:  # noqa: ARG002 - whatever the file
-        return None
-
-
 @dataclass(frozen=True)
 class RowsRead:
     """A read of all rows of a snapshot that satisfy a predicate. Matching rows that a winner adds or removes conflict with it.

@@ -25,7 +25,7 @@ class Aliases {
   /** An expression as a new column. */
   static Alias named(Expression value, String name) { return of(value, name, NamedExpression$.MODULE$.newExprId()); }
 
-  private static Alias of(Expression value, String name, ExprId id) {
+  static Alias of(Expression value, String name, ExprId id) {
     Seq nothing = CollectionConverters.asScala(new ArrayList()).toSeq();
     return new Alias(value, name, id, nothing, Option.empty(), nothing);
   }

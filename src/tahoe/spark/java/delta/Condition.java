@@ -3,50 +3,153 @@ package delta;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.BitSet;
+import java.util.Collection;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
-import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionDef;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionRef;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.MetadataAttribute$;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
+import org.apache.spark.sql.catalyst.expressions.Unevaluable;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection$;
 import org.apache.spark.sql.catalyst.expressions.With;
+import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
-import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.JoinHint$;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.classic.Dataset$;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.LongType$;
+import org.apache.spark.sql.types.StructType;
 import scala.Function1;
+import scala.Option;
 import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Partial function over expressions: makes a filter's condition one that can be evaluated here, row by row, on columns that Python reads.
- * What only a query can evaluate (the current time, subqueries, Python functions) fails when it is evaluated. It is Java because the
- * expression is Spark's. Python: {@code touched_rows.RowCondition}.
+ * The condition of a statement on rows of its table that Python reads: row by row, as expressions; or by a query, if only that can evaluate
+ * it. As a partial function over expressions, it makes the condition one that can be evaluated here. It is Java because expressions and
+ * plans are Spark's. Python: {@code row_conditions.RowCondition}.
  */
 public class Condition extends AbstractPartialFunction {
-  private final HashMap attributes = new HashMap();  // of the filter's input, by expression id
-  private final HashMap common = new HashMap();  // expressions that are named inside of the condition, by their id
-  private final ArrayList columns = new ArrayList();
-  private final Expression bound;
+  /** Why a condition is not evaluated: names in {@code row_conditions.COUNTS_AS_TRUE}. */
+  static final String SOURCE = "source", ORDER = "order", METADATA = "metadata", FAILS = "error";
 
-  public Condition(Filter filter) {
-    for (Iterator output = filter.child().output().iterator(); output.hasNext(); ) {
-      Attribute attribute = (Attribute) output.next();
-      attributes.put(attribute.exprId(), attribute);
-    }
-    bound = (Expression) filter.condition().transform(this);
-    if (bound.containsPattern(TreePattern$.MODULE$.CURRENT_LIKE())) throw new UnsupportedOperationException("it depends on the time");
+  private static final String INDEX = "__tahoe_index";
+
+  private final SparkSession session;
+  private final LogicalPlan rows;  // the table's: projections over a scan of it
+  private final Expression condition;
+  private final LogicalPlan source;  // of a MERGE; null for a filter
+  private final HashMap definitions = new HashMap();  // the columns that projections compute, by id
+  private final HashMap scanned = new HashMap();  // the columns of the scan, by id
+  private final LinkedHashMap columns = new LinkedHashMap();  // of these the ones that the condition needs
+  private final HashMap common = new HashMap();  // expressions that are named inside of the condition, by their id
+  private final Expression bound;  // null if only a query can evaluate it
+
+  private Condition(SparkSession session, LogicalPlan rows, Expression condition, LogicalPlan source) {
+    this.session = session;
+    this.rows = rows;
+    this.condition = condition;
+    this.source = source;
+    define(rows);
+    require(condition.references());
+    Expression evaluated = source == null ? (Expression) condition.transform(this) : null;
+    bound = evaluated == null || needsQuery(evaluated) ? null : evaluated;
   }
 
+  /**
+   * The condition of a filter.
+   *
+   * @param executed a query that found the statement's rows, or null: the subqueries read what it has read
+   */
+  public static Condition of(SparkSession session, LogicalPlan filtered, Dataset executed) {
+    if (!(filtered instanceof Filter)) return of(session, (LogicalPlan) filtered.children().head(), executed);  // it hides a column again
+    Filter filter = (Filter) filtered;
+    Map versions = executed == null ? new HashMap() : Versions.read(executed);
+    Expression condition = (Expression) filter.condition().transform(new Reread(session, versions));
+    return new Condition(session, filter.child(), condition, null);
+  }
+
+  /** The condition that a row of the source, which has the same rows each time, matches. */
+  public static Condition of(SparkSession session, LogicalPlan rows, LogicalPlan source, Expression on) {
+    return new Condition(session, rows, (Expression) on.transform(new Reread(session, new HashMap())), source);
+  }
+
+  private void define(LogicalPlan plan) {
+    if (plan instanceof Project || plan instanceof SubqueryAlias) {
+      for (Iterator it = plan.expressions().iterator(); it.hasNext(); ) {
+        Object named = it.next();
+        if (named instanceof Alias) definitions.put(((Alias) named).exprId(), ((Alias) named).child());
+      }
+      define((LogicalPlan) plan.children().head());
+      return;
+    }
+    for (Iterator it = plan.output().iterator(); it.hasNext(); ) {
+      Attribute column = (Attribute) it.next();
+      scanned.put(column.exprId(), column);
+    }
+  }
+
+  /** Note the columns of the scan that an expression needs. */
+  private void require(AttributeSet references) {
+    for (Iterator it = references.iterator(); it.hasNext(); ) {
+      Attribute column = (Attribute) it.next();
+      Expression definition = (Expression) definitions.get(column.exprId());
+      if (definition != null) require(definition.references());
+      if (!scanned.containsKey(column.exprId())) continue;
+      if (MetadataAttribute$.MODULE$.isValid(column.metadata())) throw new UnsupportedOperationException(METADATA);
+      columns.put(column.exprId(), scanned.get(column.exprId()));
+    }
+  }
+
+  private static boolean needsQuery(Expression expression) {
+    if (expression instanceof Unevaluable) return true;
+    for (Iterator children = expression.children().iterator(); children.hasNext(); )
+      if (needsQuery((Expression) children.next())) return true;
+    return false;
+  }
+
+  /** Whether each evaluation is a query, which takes longer than a fast writer needs for its next commit. */
+  public boolean isQuery() { return bound == null; }
+
   /** The names of the columns that {@link #matching} takes, in this order. */
-  public List columns() { return columns; }
+  public List columns() {
+    ArrayList names = new ArrayList();
+    for (java.util.Iterator it = columns.values().iterator(); it.hasNext(); ) names.add(((Attribute) it.next()).name());
+    return names;
+  }
 
   /** The indexes of the rows for which the condition is true, as the bits of a {@link BitSet}. */
   public byte[] matching(Object message) throws IOException {
     final BitSet found = new BitSet();
+    if (bound == null) {
+      for (java.util.Iterator it = Dataset$.MODULE$.ofRows(session, query(message)).collectAsList().iterator(); it.hasNext(); )
+        found.set((int) ((Row) it.next()).getLong(0));
+      return found.toByteArray();
+    }
     Answered.each(message, new Answered.Each() {
       private int index = 0;
 
@@ -58,12 +161,67 @@ public class Condition extends AbstractPartialFunction {
     return found.toByteArray();
   }
 
+  // by a query
+
+  /** The query of the indexes of the rows for which the condition is true. */
+  private LogicalPlan query(Object message) throws IOException {
+    Alias number = Aliases.named(new Literal(Long.valueOf(0), LongType$.MODULE$), INDEX);
+    Attribute index = number.toAttribute();
+    ArrayList output = new ArrayList(columns.values());
+    output.add(index);
+    LogicalPlan local = new LocalRelation(seq(output), seq(local(message, output)), false, Option.empty());
+    LogicalPlan given = with(rows, local, index);
+    LogicalPlan found = source == null
+        ? (LogicalPlan) new Filter(condition, given)
+        : (LogicalPlan) new Join(given, source, LeftSemi$.MODULE$, Option.apply(condition), JoinHint$.MODULE$.NONE());
+    ArrayList selected = new ArrayList();
+    selected.add(index);
+    return new Project(seq(selected), found);
+  }
+
+  private static ArrayList local(Object message, ArrayList output) throws IOException {
+    StructType schema = DataTypeUtils.fromAttributes(seq(output));
+    final UnsafeProjection projection = UnsafeProjection$.MODULE$.create(schema);
+    final ArrayList local = new ArrayList();
+    Answered.each(message, new Answered.Each() {
+      public void row(InternalRow row) {
+        InternalRow index = new GenericInternalRow(new Object[] { Long.valueOf(local.size()) });
+        local.add(projection.apply(new JoinedRow(row, index)).copy());
+      }
+    });
+    return local;
+  }
+
+  /** The table's rows as the statement sees them, computed from local rows instead of the scan; and their index. */
+  private LogicalPlan with(LogicalPlan plan, LogicalPlan local, Attribute index) {
+    ArrayList output = new ArrayList();
+    if (plan instanceof SubqueryAlias) {
+      output.add(with(((SubqueryAlias) plan).child(), local, index));
+      return (LogicalPlan) plan.withNewChildren(seq(output));
+    }
+    if (plan instanceof Project) {
+      output.addAll(CollectionConverters.asJava(((Project) plan).projectList()));
+      output.add(index);
+      return new Project(seq(output), with(((Project) plan).child(), local, index));
+    }
+    for (Iterator it = plan.output().iterator(); it.hasNext(); ) {
+      Attribute column = (Attribute) it.next();
+      Object nothing = columns.containsKey(column.exprId()) ? null : new Literal(null, column.dataType());
+      output.add(nothing == null ? (Object) column : Aliases.of((Expression) nothing, column.name(), column.exprId()));
+    }
+    output.add(index);
+    return new Project(seq(output), local);
+  }
+
+  private static Seq seq(Collection items) { return CollectionConverters.asScala(items).toSeq(); }
+
+  // row by row
+
   public boolean isDefinedAt(Object node) {
     return node instanceof RuntimeReplaceable
         || node instanceof With
         || node instanceof CommonExpressionRef
-        || node instanceof AttributeReference
-        || node instanceof Cast && Literals.isWord((Cast) node);
+        || node instanceof AttributeReference;
   }
 
   public Object applyOrElse(Object node, Function1 otherwise) {
@@ -76,7 +234,6 @@ public class Condition extends AbstractPartialFunction {
     if (node instanceof RuntimeReplaceable) return ((RuntimeReplaceable) node).replacement();
     if (node instanceof CommonExpressionRef) return common.get(((CommonExpressionRef) node).id());
     if (node instanceof AttributeReference) return column((AttributeReference) node);
-    if (node instanceof Cast) throw new UnsupportedOperationException("it may depend on the time");
     for (Iterator defs = ((With) node).defs().iterator(); defs.hasNext(); ) {
       CommonExpressionDef def = (CommonExpressionDef) defs.next();
       common.put(def.id(), def.child());
@@ -84,9 +241,10 @@ public class Condition extends AbstractPartialFunction {
     return ((With) node).child();
   }
 
-  private BoundReference column(AttributeReference reference) {
-    String name = ((Attribute) attributes.get(reference.exprId())).name();
-    if (!columns.contains(name)) columns.add(name);
-    return new BoundReference(columns.indexOf(name), reference.dataType(), true);
+  private Object column(AttributeReference reference) {
+    Object definition = definitions.get(reference.exprId());
+    if (definition != null) return definition;
+    int place = new ArrayList(columns.keySet()).indexOf(reference.exprId());
+    return new BoundReference(place, reference.dataType(), true);
   }
 }

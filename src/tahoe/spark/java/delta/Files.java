@@ -107,7 +107,10 @@ public class Files implements FileIndex {
   Files withoutRows() { return new Files(key, metadata, version, pinned, "", within, partitions, bytes, label); }
 
   /** A copy that each query reads at the version that is the newest now. */
-  Files asOfNow() { return new Files(key, metadata, newest(), true, selection, within, partitions, bytes, label); }
+  Files asOfNow() { return asOf(newest()); }
+
+  /** A copy that each query reads at a version with the same columns. */
+  Files asOf(long version) { return new Files(key, metadata, version, true, selection, within, partitions, bytes, label); }
 
   /** A copy with the hidden partition column that tells the files apart. */
   Files withPlaces() {

@@ -55,6 +55,13 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
     return new Relation(changes, (StructType) DataType.fromJson(data), new ParquetFileFormat(), options, session);
   }
 
+  /** A read of a Delta table with other {@link Files}, such as those of another version. */
+  static LogicalRelation with(LogicalRelation leaf, Files files) {
+    HadoopFsRelation given = (HadoopFsRelation) leaf.relation();
+    Relation relation = new Relation(files, given.dataSchema(), given.fileFormat(), given.options(), given.sparkSession());
+    return leaf.copy(relation, leaf.output(), leaf.catalogTable(), leaf.isStreaming(), leaf.stream());
+  }
+
   /** A plan that scans these files. Spark's plans and UI show the label of the files in place of a table name. */
   public LogicalRelation scan() {
     return LogicalRelation$.MODULE$.apply(this, (CatalogTable) labelled(Option.empty(), ((Files) location()).label()).get());

@@ -20,7 +20,6 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.V1Table;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Function1;
@@ -67,23 +66,21 @@ public class Statements extends Rule {
     return (LogicalPlan) inserts.withNewChildren(CollectionConverters.asScala(each).toSeq());
   }
 
-  /** Partial function over plans: makes reads of some tables, given by url, read the version that is the newest now. */
-  private static class Before extends AbstractPartialFunction {
+  /** Partial function over plans: makes reads of some tables, given by url (all tables if null), read the version that is the newest now. */
+  static class Before extends AbstractPartialFunction {
     private final HashSet tables;
 
-    Before(HashSet tables) { this.tables = new HashSet(tables); }
+    Before(HashSet tables) { this.tables = tables == null ? null : new HashSet(tables); }
 
     public boolean isDefinedAt(Object node) {
       Files files = Files.of((LogicalPlan) node);
-      return files != null && !(files instanceof Changes) && !files.pinned() && tables.contains(files.table());
+      if (files == null || files instanceof Changes || files.pinned()) return false;
+      return tables == null || tables.contains(files.table());
     }
 
     public Object applyOrElse(Object node, Function1 otherwise) {
       if (!isDefinedAt(node)) return otherwise.apply(node);
-      LogicalRelation leaf = (LogicalRelation) node;
-      HadoopFsRelation given = (HadoopFsRelation) leaf.relation();
-      Relation before = new Relation(Files.of(leaf).asOfNow(), given.dataSchema(), given.fileFormat(), given.options(), given.sparkSession());
-      return leaf.copy(before, leaf.output(), leaf.catalogTable(), leaf.isStreaming(), leaf.stream());
+      return Relation.with((LogicalRelation) node, Files.of((LogicalPlan) node).asOfNow());
     }
   }
 

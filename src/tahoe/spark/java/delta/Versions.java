@@ -3,6 +3,7 @@ package delta;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
+import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import scala.Option;
 
@@ -31,6 +32,15 @@ public class Versions {
   public static void see(Files files, long version) {
     Map versions = ofQuery();
     if (!files.pinned() && versions != null) versions.put(files.table(), Long.valueOf(version));
+  }
+
+  /** The versions of the tables that a query has read, by their urls; without those whose rows were cached. */
+  static Map read(Dataset query) {
+    Object tracker = ((org.apache.spark.sql.classic.Dataset) query).queryExecution().tracker();
+    synchronized (QUERIES) {
+      Versions read = (Versions) QUERIES.get(tracker);
+      return read == null ? new HashMap() : new HashMap(read.versions);
+    }
   }
 
   private static Map ofQuery() {
