@@ -181,7 +181,9 @@ def test_erase_asks_tells_what_ends_and_proves_it(tmp_path):
     assert "version 0 can no longer be read" in refused.output
     assert table.count() == 2
     planned = run(*given, "--dry-run")
-    assert "rows to erase" in planned.output
+    assert "1 of version 0" in planned.output
+    none = CliRunner().invoke(cli.app, ["erase", str(tmp_path), "--where", "id = 5"], input="n\n")
+    assert "There is no text to search for" in none.output  # before anything ends, not behind it
     done = run(*given, "--yes")
     assert done.exit_code == 0, done.output
     assert "Erased: no file has any of the texts." in done.output

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tahoe
@@ -141,3 +142,18 @@ def test_an_interrupt_between_two_lines_of_a_commit_takes_no_file_from_a_version
         number += 1
     assert number > 10
     assert committed, "it was never interrupted after the put"
+
+
+def test_an_interrupt_within_the_writing_of_a_row_group_stays_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow then says of the file that it is not closed, which must not hide what has ended the write."""
+
+    def unfinished(writer: pq.ParquetWriter) -> None:
+        writer.is_open = False
+        raise RuntimeError("file metadata is only available after writer close")
+
+    table = made()
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", lambda *_, **__: interrupt())
+    monkeypatch.setattr(pq.ParquetWriter, "close", unfinished)
+    with pytest.raises(KeyboardInterrupt):
+        table.append(pa.table({"id": [100]}))
+    assert unneeded(table) == set()

@@ -24,6 +24,8 @@ NoCheck = Annotated[
     typer.Option("--no-retention-check", help="Also delete young files that no commit names. Only if no writer is at work."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and print how many rows would be erased.")]
+NOTHING_TO_SEARCH_FOR = "There is no text to search for: name some with --search, such as those of rows that were deleted before"
+
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
@@ -52,7 +54,9 @@ def erase(
             oldest, newest = plan.oldest_version, plan.version
             versions = f"version {newest}" if oldest == newest else f"versions {oldest} to {newest}"
             lost = f"{versions} can no longer be read, and nothing brings the rows back"
-            typer.confirm(f"Erase {counted(plan.rows, 'row')} of {table.url}? Afterwards {lost}", abort=True, err=True)
+            what = f"Erase {counted(plan.rows, 'row')} of the newest version of {table.url}, and whatever earlier versions alone have"
+            unproven = "" if plan.values else f" {NOTHING_TO_SEARCH_FOR}, so nothing will prove that they are gone."
+            typer.confirm(f"{what}?{unproven} Afterwards {lost}", abort=True, err=True)
         report = table.erase(where, search=search or (), retention_check=not no_retention_check, progress=_tell)
     if as_json:
         print_json(_report_json(report))
@@ -69,7 +73,11 @@ def _print_plan(report: EraseReport, *, as_json: bool) -> None:
     if as_json:
         print_json(_report_json(report))
         return
-    facts = {"rows to erase": f"{report.rows:,}", "versions that end": f"{report.oldest_version} to {report.version}"}
+    facts = {
+        "rows to erase": f"{report.rows:,} of version {report.version}, besides those that only earlier versions have",
+        "versions that end": f"{report.oldest_version} to {report.version}",
+        "to search for": counted(report.values, "text") if report.values else f"{NOTHING_TO_SEARCH_FOR}.",
+    }
     print_facts({**facts, **_elsewhere(report)})
 
 
@@ -106,7 +114,7 @@ def _verdict(report: EraseReport, search: Search) -> str:
     if search.unread:
         return "Not proven: some files could not be read."
     if not report.values:
-        return "Not proven: there was no text to search for. Name some with --search."
+        return f"Not proven. {NOTHING_TO_SEARCH_FOR}."
     return "Erased: no file has any of the texts."
 
 

@@ -62,8 +62,9 @@ class PathIsNotEmptyError(DeltaAnalysisError):
     sqlstate = "42K04"
     what = "{table} is not empty and contains no Delta table."
     todo = (
-        "Write to an empty folder, or convert the existing files to a Delta table first (CONVERT TO DELTA). If a writer that was killed "
-        "has left them, delete them; streams, and writes with txnAppId and txnVersion, go on as they are."
+        "Write to an empty folder, or convert the existing files to a Delta table first (CONVERT TO DELTA). If another writer is making "
+        "the table, write again when it has committed. If a writer that was killed has left the files and no other is at work, delete "
+        "them; streams, and writes with txnAppId and txnVersion, go on as they are."
     )
 
 

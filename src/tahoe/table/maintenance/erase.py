@@ -74,7 +74,7 @@ class EraseReport:
         table: the table's url.
         is_dry_run: whether nothing was changed; then only `rows`, `values` and `oldest_version` are told.
         version: the newest version, which is the only one left.
-        rows: how many rows matched.
+        rows: how many rows of the newest version matched; rows that only earlier versions have are erased with these, and not counted.
         oldest_version: the oldest version that could be read before; time travel to it and all later ones has ended.
         files_rewritten: files that still contained deleted rows or dropped columns.
         files_deleted, bytes_deleted: data files, deletion vectors and change files.

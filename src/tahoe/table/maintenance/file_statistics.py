@@ -35,6 +35,7 @@ _TEXT_EXACT_BYTES = 64
 # Types of a file, by the type of the table whose values they have.
 _SAME_VALUES = {
     pa.string(): (pa.large_string(), pa.string_view()),
+    pa.binary(): (pa.large_binary(), pa.binary_view()),
     pa.int32(): (pa.int8(), pa.int16()),
     pa.int16(): (pa.int8(),),
 }

@@ -82,9 +82,10 @@ class OpenFiles:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         for file in self._open.values():
-            with suppress(OSError, ValueError, pa.ArrowException):  # an open writer would be closed later, without its file
+            # whatever they say of a file that was not finished, such as RuntimeError after Ctrl-C: the first error is the one to tell
+            with suppress(Exception):  # an open writer would be closed later, without its file
                 file.writer.close()
-            with suppress(OSError):  # what is buffered for a full disk
+            with suppress(Exception):  # what is buffered for a full disk
                 file.out.close()
         if error is not None:
             self.plan.table.env.discard(file.key for file in self._written)
