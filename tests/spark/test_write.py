@@ -979,3 +979,18 @@ def test_a_declared_length_goes_with_the_text_and_not_with_what_it_was_cast_to(s
     append(spark.read.format("delta").load(path), path)
     with pytest.raises(WriteFailedError, match=r"varchar\(4\)"):
         append(spark.sql("select '12345' a"), path)
+
+
+def test_a_misspelt_option_is_told_at_the_line_of_the_caller(spark: SparkSession, path: str, table_name: str) -> None:
+    """As in `save`. Spark hands the options of `insertInto` with a table's name to nobody."""
+    rows = spark.range(1)
+    for way in (
+        lambda: rows.write.format("delta").option("mergeSchem", "true").saveAsTable(table_name),
+        lambda: rows.write.format("delta").mode("append").option("mergeSchem", "true").saveAsTable(table_name),
+        lambda: rows.writeTo(table_name).option("mergeSchem", "true").append(),
+        lambda: rows.write.format("delta").option("mergeSchem", "true").save(path),
+        lambda: rows.write.option("mergeSchem", "true").insertInto(f"delta.`{path}`"),
+    ):
+        with pytest.warns(UserWarning, match="mergeSchem has no effect on df.write; did you mean mergeSchema") as warned:
+            way()
+        assert {each.filename for each in warned} == {__file__}
