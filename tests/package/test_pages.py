@@ -59,6 +59,32 @@ def test_a_page_ends_the_queries_that_it_starts(page: str) -> None:
         assert not is_endless(block) or ".stop()" in following or ".awaitTermination()" in following, block
 
 
+FENCED = re.compile(r"^(?:```(?:python|sql|sh)|<!-- invisible-code-block: python)\n(.*?)^(?:```|-->)", re.MULTILINE | re.DOTALL)
+INVISIBLE = re.compile(r"^<!-- invisible-code-block: python\n(.*?)^-->", re.MULTILINE | re.DOTALL)
+TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))}
+
+
+def folders(text: str) -> set[str]:
+    """The folders of the reader that a page's blocks name; the checkpoints of all streams are in one, each in its own."""
+    return set(re.findall(r"/data/((?:checkpoints/)?\w+)", "\n".join(FENCED.findall(text))))
+
+
+def test_no_two_pages_write_to_one_folder() -> None:
+    """A reader who follows one page and then another would meet the first one's table, with other columns."""
+    pages: dict[str, list[str]] = {}
+    for page, text in TEXTS.items():
+        for folder in folders(text):
+            pages.setdefault(folder, []).append(page)
+    assert {folder: several for folder, several in pages.items() if len(several) > 1} == {}
+
+
+@pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if INVISIBLE.search(text)])
+def test_a_page_shows_what_makes_its_tables(page: str) -> None:
+    """The blocks that a page shows would fail for a reader, who does not have the tables."""
+    hidden = "\n".join(INVISIBLE.findall(TEXTS[page]))
+    assert re.findall(r"CREATE TABLE|INSERT INTO|\.append\(|\.write\b|\.save\(|\.create\(", hidden) == []
+
+
 OPTIONAL = {  # what tahoe does not install, and how a page uses it
     "pandas": re.compile(r"\bto_pandas\(|\btoPandas\(|import pandas"),
     "polars": re.compile(r"\bto_polars\(|import polars"),

@@ -1,7 +1,7 @@
 """The code of the site's pages does what they say: each block runs, in the order of its page, and prints the output that is shown below it.
 
-A page starts from nothing but `spark`; `/data` is a folder of the test. `<!-- invisible-code-block: python ... -->` is
-code that a page needs and does not show. `<!-- not run here: WHY -->` before a block says what runs it instead.
+A page starts from nothing but `spark`; `/data` is a folder of the test. `<!-- invisible-code-block: python ... -->` is a
+check or a clean-up that a page does not show. `<!-- not run here: WHY -->` before a block says what runs it instead.
 """
 
 from __future__ import annotations
