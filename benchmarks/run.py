@@ -33,6 +33,7 @@ QUESTIONS = (
     "beside_reference",
     "dml",
     "statements",
+    "wide_statements",
     "layouts",
     "zorder",
     "compaction",
