@@ -32,7 +32,7 @@ def test_properties(spark, table, path):
     spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES IF EXISTS ('delta.appendOnly', 'mine')")
     assert tahoe.Table(path).properties == {}
     assert count(spark, table) == 4
-    with pytest.raises(InvalidPropertyError, match="no such property"):
+    with pytest.raises(InvalidPropertyError, match="no property of this name"):
         spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendsOnly' = 'true')")
     with pytest.raises(InvalidPropertyError, match="not set on the table"):
         spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('mine')")

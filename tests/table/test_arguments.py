@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -18,14 +19,16 @@ from tahoe.errors import (
     CalledOnClassError,
     ColumnNotFoundError,
     DeltaError,
+    InternalPropertyError,
     InvalidArgumentError,
     InvalidPredicateError,
-    InvalidPropertyError,
     InvalidTimeTravelError,
     NoColumnsError,
+    PropertyNotSetError,
     SchemaMismatchError,
     SurplusArgumentError,
     UnknownArgumentError,
+    UnknownPropertyError,
     UnsupportedDataTypeError,
 )
 from tahoe.protocol.column_changes import ColumnChange, NewColumn
@@ -58,6 +61,27 @@ def made(env: Env) -> Table:
 
 
 # --- every method, every argument
+
+
+def spellings(argument: str) -> set[str]:
+    """How an argument is written by those who do not remember it: one of its words, in camelCase, with a letter too many or too few."""
+    first, *words = argument.split("_")
+    return {first, *words, first + "".join(map(str.title, words)), f"{argument}s", argument[:-1], argument[1:]}
+
+
+@pytest.mark.parametrize("owner", [Table, Snapshot, Scan, Inspector, TransactionBuilder, MergeBuilder], ids=lambda owner: owner.__name__)
+def test_an_argument_in_any_other_spelling_is_suggested(owner: type) -> None:
+    """changes(start=1) said only: Check the spelling."""
+    lacking = []
+    for name, method in inspect.getmembers(owner, inspect.isfunction):
+        arguments = list(inspect.signature(method).parameters)[1:]
+        for argument in arguments if not name.startswith("_") else []:
+            for spelling in spellings(argument) - {*arguments, ""}:
+                error = UnknownArgumentError(table="t", method=name, argument=spelling, arguments=", ".join(arguments))
+                if argument not in re.split(r"\W+", error.next_step):
+                    lacking.append(f"{name}({spelling}=...): {error.next_step}")
+    assert not lacking
+
 
 # What a method needs besides the argument that is wrong.
 NEEDED: dict[str, dict[str, Any]] = {
@@ -467,6 +491,9 @@ def test_rows_without_columns_make_no_table(env: Env) -> None:
         (lambda t: t.snapshot().to_arrow(column=["n"]), "columns"),
         (lambda t: t.repair(dryRun=True), "dry_run"),
         (lambda t: Table(t.url, storage_option={}), "storage_options"),
+        (lambda t: t.changes(start=1), "start_version or start_timestamp"),
+        (lambda t: t.changes(version=1), "start_version or end_version"),
+        (lambda t: t.vacuum(hours=1), "retention_hours"),
     ],
 )
 def test_an_argument_in_another_spelling_is_told(call: Callable[[Table], object], meant: str) -> None:
@@ -498,10 +525,22 @@ def test_a_text_without_quotes_is_told_from_a_misspelled_column() -> None:
 
 def test_a_property_in_another_spelling_is_told() -> None:
     table = Table("/t", env=memory_env())
-    with pytest.raises(InvalidPropertyError, match=r"\(did you mean delta\.enableDeletionVectors\?\)\. Give"):
+    with pytest.raises(UnknownPropertyError, match=r"Delta has no property of this name\. Use the name delta\.enableDeletionVectors\."):
         table.append(pa.table({"n": [1]}), properties={"delta.enableDeletionVector": "true"})
-    with pytest.raises(InvalidPropertyError, match=r"no such property\. "):
-        table.append(pa.table({"n": [1]}), properties={"delta.somethingElse": "true"})
+    with pytest.raises(UnknownPropertyError, match=r"tahoe has no property of this name\. Check the spelling"):
+        table.append(pa.table({"n": [1]}), properties={"tahoe.somethingElse": "true"})
+
+
+def test_a_property_that_users_do_not_set_or_that_is_not_set_asks_for_no_valid_value() -> None:
+    """No value is valid for it."""
+    table = Table("/t", env=memory_env())
+    table.append(pa.table({"n": [1]}), properties={"owner": "me"})
+    with pytest.raises(InternalPropertyError, match=r"only writers set it, not users\. Leave the property out\."):
+        Table("/u", env=memory_env()).append(pa.table({"n": [1]}), properties={"delta.columnMapping.maxColumnId": "9"})
+    with pytest.raises(InternalPropertyError, match="only writers set it"), table.transaction() as changes:
+        changes.unset_properties(["delta.columnMapping.maxColumnId"])
+    with pytest.raises(PropertyNotSetError, match=r"is not set on the table .* Did you mean owner\? "), table.transaction() as changes:
+        changes.unset_properties(["owners"])
 
 
 def test_advice_is_in_the_spelling_of_python() -> None:

@@ -38,7 +38,8 @@
     │   │   DependentFeatureError, FeatureInUseError, FeatureInHistoryError, FeatureDropWaitsError, NoHistoryToTruncateError,
     │   │   CheckpointProtectionKeptError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, QueryFailedError, ReplaceWhereMismatchError,
-    │   │   ExpressionFailedError; below the first UnknownFeaturePropertyError, ManifestPropertyError; below InvalidPredicateError
+    │   │   ExpressionFailedError; below the first UnknownPropertyError, InternalPropertyError,
+    │   │   PropertyNotSetError, UnknownFeaturePropertyError, ManifestPropertyError; below InvalidPredicateError
     │   │   NeedsSparkError; below the last DivisionByZeroError, RemainderByZeroError, ResultOverflowError,
     │   │   SmallResultOverflowError, DecimalResultOverflowError, CastResultOverflowError, UncastTextError
     │   ├── InvalidArgumentError          a method was called with an invalid argument

@@ -53,7 +53,11 @@ class ChangesNotRecordedError(DeltaAnalysisError):
         "The changes of {table} from version {start} to {end} cannot be read: the change data feed is not enabled at version {version}; "
         "it requires delta.enableChangeDataFeed=true and the table feature changeDataFeed."
     )
-    todo = "Request versions at which it is enabled; see the table's history. Earlier changes were not recorded."
+    todo = (
+        "Request versions at which it is enabled; see the table's history. To record changes from now on: "
+        "ALTER TABLE delta.`{table}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true) in SQL, or "
+        "set_properties in a transaction without Spark. Earlier changes were not recorded."
+    )
 
 
 class IncompatibleChangesError(DeltaAnalysisError):

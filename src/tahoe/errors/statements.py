@@ -17,6 +17,11 @@ class InvalidArgumentError(DeltaAnalysisError):
     todo = "{remedy}"
 
 
+def _abbreviates(name: str, longer: str) -> bool:
+    """Whether each word of a name begins a word of a longer one: start of start_version, partition of partition_by and of partitions."""
+    return all(any(word.startswith(begun) for word in longer.split("_")) for begun in name.lower().split("_"))
+
+
 class UnknownArgumentError(DeltaAnalysisError, TypeError):
     """A method was called with a keyword argument that it does not have. As in Python, it is a `TypeError`."""
 
@@ -28,7 +33,12 @@ class UnknownArgumentError(DeltaAnalysisError, TypeError):
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
-        self._suggest(str(parameters["argument"]), str(parameters["arguments"]).split(", "))
+        argument, arguments = str(parameters["argument"]), str(parameters["arguments"]).split(", ")
+        longer = [name for name in arguments if _abbreviates(argument, name)]
+        if longer:
+            self._begin(f"Did you mean {' or '.join(longer)}?")
+        else:
+            self._suggest(argument, arguments)
 
 
 class SurplusArgumentError(DeltaAnalysisError, TypeError):

@@ -149,6 +149,29 @@ class InvalidPropertyError(DeltaAnalysisError):
     todo = "Give a valid value, or leave the property out."
 
 
+class UnknownPropertyError(InvalidPropertyError):
+    """A property with a prefix of Delta or of tahoe has a name that they do not define."""
+
+    condition = "DELTA_UNKNOWN_CONFIGURATION"
+    sqlstate = "F0000"
+    what = "The table property {property} of {table} was not set: {owner} has no property of this name."
+    todo = "Check the spelling, or leave out the prefix: a property of yours may have any other name."
+
+
+class InternalPropertyError(InvalidPropertyError):
+    condition = "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"
+    sqlstate = "42939"
+    what = "The table property {property} of {table} was not changed: only writers set it, not users."
+    todo = "Leave the property out."
+
+
+class PropertyNotSetError(InvalidPropertyError):
+    condition = "DELTA_UNSET_NON_EXISTENT_PROPERTY"
+    sqlstate = "42616"
+    what = "The property {property} cannot be unset: it is not set on the table {table}."
+    todo = "Check the spelling, or allow it: UNSET TBLPROPERTIES IF EXISTS in SQL, if_exists=True in Python."
+
+
 class UnknownFeaturePropertyError(InvalidPropertyError):
     condition = "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
     sqlstate = "56038"

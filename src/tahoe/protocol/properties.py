@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from tahoe.errors import InvalidPropertyError
+from tahoe.errors import InternalPropertyError, InvalidPropertyError, UnknownPropertyError
 from tahoe.protocol.bloom_filters import BloomFilter, parse_bloom_filters
 from tahoe.protocol.kept_marks import KeptMarks, parse_kept_marks
 from tahoe.protocol.names import parse_column_list
@@ -465,7 +465,9 @@ def normalise(properties: Mapping[str, str], *, table: str) -> dict[str, str]:
     Names without these prefixes are the user's own and are not changed.
 
     Raises:
-        InvalidPropertyError: an unknown `delta.*` or `tahoe.*` name, an internal property, or an invalid value.
+        UnknownPropertyError: an unknown `delta.*` or `tahoe.*` name.
+        InternalPropertyError: a property that only writers set.
+        InvalidPropertyError: an invalid value.
     """
     normal: dict[str, str] = {}
     for key, value in properties.items():
@@ -484,11 +486,11 @@ def _checked_name(key: str, value: str, table: str) -> str:
             return prefix + key[len(prefix) :]
     found = find_property(key)
     if found is None:
-        detail = f"{'Delta' if folded.startswith(PREFIX) else 'tahoe'} has no such property"
+        owner = "Delta" if folded.startswith(PREFIX) else "tahoe"
         near = difflib.get_close_matches(folded, list(_BY_FOLDED_NAME), n=1, cutoff=0.8)
-        detail = f"{detail} (did you mean {_BY_FOLDED_NAME[near[0]].name}?)" if near else detail
-        raise InvalidPropertyError(property=key, table=table, value=value, detail=detail)
+        error = UnknownPropertyError(property=key, table=table, owner=owner)
+        raise error.restate(f"Use the name {_BY_FOLDED_NAME[near[0]].name}.") if near else error
     if found.is_internal:
-        raise InvalidPropertyError(property=found.name, table=table, value=value, detail="only writers set it, not users")
+        raise InternalPropertyError(property=found.name, table=table)
     found.read(value, table=table)
     return found.name

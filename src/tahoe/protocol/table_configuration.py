@@ -13,11 +13,14 @@ from tahoe.errors import (
     ConstraintExistsError,
     ConstraintNotFoundError,
     FeatureInUseError,
+    InternalPropertyError,
     InvalidArgumentError,
     InvalidPropertyError,
     NotAnIdentityColumnError,
+    PropertyNotSetError,
     SchemaMismatchError,
 )
+from tahoe.errors.root import nearest
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.bloom_filter_columns import checked_filters
 from tahoe.protocol.bloom_filters import BloomFilter, encode_bloom_filters
@@ -98,7 +101,7 @@ class TableConfiguration:
         """Unset properties, so that their defaults apply. The protocol does not change.
 
         Raises:
-            InvalidPropertyError: a property that is not set, or an internal one.
+            PropertyNotSetError, InternalPropertyError: a property that is not set, or one that only writers set.
         """
         configuration = dict(self.properties)
         description = self.metadata.description
@@ -106,9 +109,11 @@ class TableConfiguration:
             known = find_property(name)
             stored = name if known is None else known.name
             if known is not None and known.is_internal:
-                raise self._invalid(stored, "unset", "only writers set it, not users")
+                raise InternalPropertyError(property=stored, table=self.table)
             if stored not in configuration and stored != COMMENT and not if_exists:
-                raise self._invalid(stored, "unset", "it is not set on the table")
+                near = nearest(stored, configuration)
+                error = PropertyNotSetError(property=stored, table=self.table)
+                raise error.suggesting(None if near is None else f"Did you mean {near}?")
             configuration.pop(stored, None)
             description = None if stored == COMMENT else description
         return self._remapped(self.protocol, configuration, description)

@@ -55,6 +55,11 @@ from tahoe.table.reading.tags import holding_tags
 
 RESTORE = "RESTORE"
 
+_ONE_OF_THEM = (
+    "Give one of them: --version or --timestamp on the command line, version or timestamp in Python. "
+    "`tahoe history` and DESCRIBE HISTORY list the versions."
+)
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -150,7 +155,7 @@ def _wanted_version(newest: Snapshot, request: RestoreRequest) -> tuple[int | st
     """The version to restore, or its tag, and the requested time."""
     if (request.version is None) == (request.timestamp is None):
         given = "neither a version nor a timestamp was" if request.version is None else "both a version and a timestamp were"
-        raise InvalidTimeTravelError(table=newest.url, detail=f"{given} given")
+        raise InvalidTimeTravelError(table=newest.url, detail=f"{given} given").restate(_ONE_OF_THEM)
     if request.version is not None:
         return request.version, None
     assert request.timestamp is not None
