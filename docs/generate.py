@@ -1,4 +1,7 @@
-"""Writes the pages that follow from the code: errors, options, settings, properties, table features and the command line."""
+"""Writes the pages that follow from the code: errors, options, settings, properties, table features and the command line.
+
+`make docs` does it with the site, and `python docs/generate.py` without, so that links of other pages to them work in a checkout.
+"""
 
 from __future__ import annotations
 
@@ -255,3 +258,7 @@ def _spelled(parameter: Any) -> str:
 def _plain(text: str) -> str:
     """Help as Markdown: nothing in it is markup."""
     return re.sub(r"(?<!\\)([<>*_\[\]])", r"\\\1", inspect.cleandoc(text))
+
+
+if __name__ == "__main__":
+    write_pages(Path(__file__).parent / "generated")

@@ -52,6 +52,14 @@ NAMES = {
 }
 
 
+def test_each_link_to_a_generated_page_has_its_page(generate: ModuleType, tmp_path: Path) -> None:
+    """Such a page is in no checkout, so a wrong link would be seen only on the site."""
+    generate.write_pages(tmp_path)
+    texts_of_pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "generated"]
+    named = {name for text in texts_of_pages for name in re.findall(r"\bgenerated/([\w-]+)", text)}
+    assert named == {page.stem for page in tmp_path.iterdir()}
+
+
 def test_the_page_of_other_programs_has_each_feature_for_each_of_them(generate: ModuleType, tmp_path: Path) -> None:
     generate.write_pages(tmp_path)
     page = (tmp_path / "clients.md").read_text(encoding="utf-8")
