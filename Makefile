@@ -16,7 +16,7 @@ export PYTEST_XDIST ?= -n auto --maxprocesses 4 --dist worksteal
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1	/' | expand -t 21
 
-demo: java .venv/installed ## run the main features on a year of flights (about a minute)
+demo: java .venv/installed ## run the main features on a year of flights (about a minute, after some minutes of installing the first time)
 	.venv/bin/python demo/flights.py
 
 docs: .venv-docs/installed ## build the site into build/docs; warnings are errors (half a minute)
