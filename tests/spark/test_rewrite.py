@@ -53,6 +53,21 @@ def last_commit(path: str) -> list[dict[str, Any]]:
 # --- DELETE
 
 
+@pytest.mark.parametrize("condition", [None, "p = 0", "p = 0 OR p IS NULL", "p + 1 = 1", "p < 1 AND NOT p = 5"])
+def test_a_delete_of_whole_partitions_opens_no_file(
+    spark: SparkSession, tmp_path: Path, mode: Mapping[str, str], condition: str | None
+) -> None:
+    """A partition with missing files can be dropped."""
+    path = str(tmp_path / "t")
+    table = make(spark.range(6).selectExpr("id", "id % 2 AS p"), path, mode, "p")
+    lost = Table(path).scan(condition).column("path").to_pylist()
+    for name in lost:
+        (Path(path) / name).unlink()
+    table.delete(condition)
+    assert ids(path) == ([] if condition is None else [1, 3, 5])
+    assert Table(path).history()[0]["operationMetrics"]["numDeletedRows"] == ("6" if condition is None else "3")
+
+
 def test_delete_takes_the_rows_for_which_the_condition_is_true(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
     table = numbers(spark, path, mode)
     assert table.delete("id % 3 = 1").collect()[0].num_affected_rows == 3

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, TypeAlias
@@ -174,6 +174,33 @@ def rename(predicate: Predicate, column: Callable[[Column], Column]) -> Predicat
             return In(column(predicate.column), predicate.values)
         case StartsWith():
             return StartsWith(column(predicate.column), predicate.prefix)
+        case _:
+            return predicate
+
+
+def known_by(predicate: Predicate, names: Iterable[str]) -> Predicate:
+    """What the values of some top-level columns tell of a predicate: a part that references other columns is unknown.
+
+    If there is such a part, computed parts are unknown too: SQL computes them only for rows that the other parts leave.
+    """
+    folded = {name.lower() for name in names}
+    if all(column.path[0].lower() in folded for column in columns_of(predicate)):
+        return predicate
+    return _known_by(predicate, folded)
+
+
+def _known_by(predicate: Predicate, folded: Set[str]) -> Predicate:
+    match predicate:
+        case And(parts):
+            return And(tuple(_known_by(part, folded) for part in parts))
+        case Or(parts):
+            return Or(tuple(_known_by(part, folded) for part in parts))
+        case Not(part):
+            return Not(_known_by(part, folded))
+        case Computed():
+            return Unknown(predicate.text)
+        case Comparison(column=column) | IsNull(column) | In(column) | StartsWith(column):
+            return predicate if column.path[0].lower() in folded else Unknown(".".join(column.path))
         case _:
             return predicate
 

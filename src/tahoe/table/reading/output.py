@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from tahoe.errors import PackageMissingError
 from tahoe.storage.threads import CORES, in_threads
 from tahoe.table.reading.rows import Files, data_files, file_reader, no_columns, row_pieces, rows_schema
+from tahoe.table.reading.skipping import decided_by_partition
 
 if TYPE_CHECKING:  # optional packages
     import pandas as pd
@@ -54,11 +55,19 @@ def first_rows(pieces: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Tab
 
 
 def count_rows(scan: Files) -> int:
-    """How many rows a scan has: from the log if it has no predicate and all files have a row count, else from the files."""
-    if scan.predicate is None and not scan.num_records.null_count:
-        return int(pc.sum(scan.num_records).as_py() or 0) - int(pc.sum(scan.deleted_records).as_py() or 0)
+    """How many rows a scan has: from the log for files whose partition values decide the predicate and that have a row count; others are
+    read.
+    """
+    counts = pc.subtract(scan.num_records, scan.deleted_records)
+    if scan.predicate is not None:
+        decided = decided_by_partition(scan.snapshot, scan.predicate, scan.partition)
+        counts = pc.if_else(decided, counts, 0)  # null where the rows decide
+    told = int(pc.sum(counts).as_py() or 0)
+    if not counts.null_count:
+        return told
     read = file_reader(scan, [], by_group=True)
-    return sum(in_threads(lambda file: sum(piece.num_rows for piece in read(file)), data_files(scan), CORES))
+    untold = (file for file, is_untold in zip(data_files(scan), counts.is_null().to_pylist(), strict=True) if is_untold)
+    return told + sum(in_threads(lambda file: sum(piece.num_rows for piece in read(file)), untold, CORES))
 
 
 def pandas_frame(rows: pa.Table, *, table: str) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Skips files in bulk: evaluates a test on statistics over columns.
+"""Skips files in bulk: evaluates a test on statistics over columns; and tells the files that partition values decide.
 
 Protocol: "Per-file Statistics". `tahoe.protocol.skipping` defines the test and evaluates it for one file; this module gives the same
 results. A file without the needed statistics is kept.
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.protocol.column_mapping import physical_schema
-from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.predicate import Predicate, has_unknown, known_by
 from tahoe.protocol.schema import DataType, Struct
 from tahoe.protocol.skipping import skipping_test
 from tahoe.protocol.stat_tests import (
@@ -36,6 +36,7 @@ from tahoe.protocol.stat_tests import (
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import Path, StatisticsRequest, column_name
 from tahoe.table.reading.evaluation import compare, evaluate, overlap
+from tahoe.table.reading.rows import no_columns
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 
@@ -54,6 +55,22 @@ def kept(snapshot: SnapshotState, test: StatTest, partition: Callable[[], pa.Chu
     request = StatisticsRequest(types_of(snapshot, paths_in(test)))
     statistics = snapshot.live.statistics(request) if request.columns else None
     return one_array(_Evaluator(len(snapshot.live), statistics, partition).test(test))
+
+
+def decided_by_partition(snapshot: SnapshotState, predicate: Predicate, partition: pa.ChunkedArray) -> pa.Array:
+    """Whether a predicate is true for all rows of a file (true) or for none (false); null if its partition values do not decide it.
+
+    Statistics are not used: those of another writer may be wrong, and nobody looks at the rows of a file that is decided.
+
+    Args:
+        partition: the typed partition values of the files.
+
+    Raises:
+        ExpressionFailedError: a part has no value for a file's partition values.
+    """
+    known = known_by(predicate, snapshot.partition_columns)
+    decided = evaluate(known, _as_table(partition), table=snapshot.url)
+    return decided if has_unknown(known) else pc.fill_null(decided, False)
 
 
 def types_of(snapshot: SnapshotState, paths: frozenset[Path]) -> dict[Path, DataType]:
@@ -115,4 +132,5 @@ def _is_in(column: pa.ChunkedArray, values: frozenset[Any]) -> pa.Array:
 
 
 def _as_table(partition: pa.ChunkedArray) -> pa.Table:
-    return pa.table(partition.flatten(), names=[f.name for f in partition.type])
+    names = [f.name for f in partition.type]
+    return pa.table(partition.flatten(), names=names) if names else no_columns(len(partition))

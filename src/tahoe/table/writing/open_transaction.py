@@ -83,7 +83,7 @@ class OpenTransaction:
         self._recorded_adds: set[str] = set()
         self._operation, self._user_metadata, self._engine = operation, user_metadata, engine
         self._operations: list[_Operation] = []
-        self._metrics: dict[str, int] = {}
+        self._metrics: dict[str, int | None] = {}  # None where a count is unknown
         self._copied_rows = 0
 
     def __enter__(self) -> Self:
@@ -236,7 +236,10 @@ class OpenTransaction:
         return OperationInfo(
             operation=self._operation or name,
             parameters=parameters,
-            metrics={**self._metrics, **(self._file_metrics(name) if self._metrics else {})},
+            metrics={
+                **{metric: count for metric, count in self._metrics.items() if count is not None},
+                **(self._file_metrics(name) if self._metrics else {}),
+            },
             user_metadata=self._user_metadata,
             engine=self._engine,
         )
@@ -248,6 +251,7 @@ class OpenTransaction:
         partly = [each.file for each in vectors if len(each.rows) != alive_records(each.file)]
         wholly = [each.file for each in vectors if len(each.rows) == alive_records(each.file)]
         removed = [*draft.removed_files.values(), *wholly]
+        replaced = [*partly, *removed] if draft.deletes_by_vector else []
 
         def name(what: str, done: str) -> str:
             return f"numTarget{what}{done}" if is_merge else f"num{done}{what}"
@@ -260,7 +264,7 @@ class OpenTransaction:
             name("Bytes", "Removed"): sum(file.size_bytes for file in removed),
             name("ChangeFiles", "Added"): len(draft.change_files),
             f"{prefix}DeletionVectorsAdded": len(partly),
-            f"{prefix}DeletionVectorsRemoved": sum(file.deletion_vector is not None for file in (*partly, *wholly)),
+            f"{prefix}DeletionVectorsRemoved": sum(file.deletion_vector is not None for file in replaced),
             f"{prefix}DeletionVectorsUpdated": sum(file.deletion_vector is not None for file in partly),
             "numTargetRowsCopied" if is_merge else "numCopiedRows": self._copied_rows,
         }
@@ -274,13 +278,14 @@ class OpenTransaction:
                 remedy="Begin a new one with Table.transaction().",
             )
 
-    def _did(self, name: str, parameters: Mapping[str, Any], **metrics: int) -> None:
+    def _did(self, name: str, parameters: Mapping[str, Any], **metrics: int | None) -> None:
         self._operations.append(_Operation(name=name, parameters=parameters))
         self._count(**metrics)
 
-    def _count(self, **metrics: int) -> None:
+    def _count(self, **metrics: int | None) -> None:
         for name, count in metrics.items():
-            self._metrics[name] = self._metrics.get(name, 0) + count
+            before = self._metrics.get(name, 0)
+            self._metrics[name] = None if before is None or count is None else before + count
 
     def _canonical(self, path: str) -> str:
         return self.table.log.canonical(path)

@@ -31,6 +31,7 @@ class ChangedRows:
     """How many rows an operation has changed.
 
     Attributes:
+        deleted: -1 if whole files were removed of which nothing tells how many rows they had.
         version: that was committed; None inside of a transaction, and if there was nothing to commit.
     """
 

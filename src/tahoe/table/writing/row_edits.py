@@ -14,18 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from tahoe.errors import ColumnNotFoundError, InvalidPredicateError
+from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, InvalidPredicateError
 from tahoe.protocol.actions import Add, Cdc
 from tahoe.protocol.features import check_writable
 from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.predicate import columns_of, has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.protocol.schema import Struct
+from tahoe.storage.threads import in_threads
 from tahoe.table.arguments import FILTER, FLAG, NAMES, POSITIONS, STREAM, TEXT, takes
 from tahoe.table.arrow.given_rows import Data
-from tahoe.table.commit.row_deletions import RowDeletion
+from tahoe.table.commit.row_deletions import RowDeletion, alive_records
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.skipping import decided_by_partition
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.arrow_writer import Must, StagedRows, beside, delete_files, schema_of_rows, write_again, write_change_files
 from tahoe.table.writing.casts import Casts
@@ -143,11 +145,12 @@ class RowEdits(OpenTransaction):
 
         Rows that the transaction appends, or has updated before, are not among them.
 
-        With `delta.enableDeletionVectors` the rows are deleted through deletion vectors, otherwise by rewriting the other rows of their
-        files.
+        A file all of whose rows the condition deletes by their partition values alone is removed without a look at it, so that it may be
+        missing or damaged. Of other files, with `delta.enableDeletionVectors` the rows are deleted through deletion vectors, otherwise by
+        rewriting the other rows.
 
         Returns:
-            the number of deleted rows.
+            the number of deleted rows; -1 if a file was removed of which neither its statistics nor its footer tells it.
 
         Raises:
             InvalidPredicateError, ColumnNotFoundError: the condition cannot be evaluated without Spark.
@@ -157,14 +160,38 @@ class RowEdits(OpenTransaction):
         read = self._read(where)
         if has_unknown(read.predicate):
             raise InvalidPredicateError(table=self.table.url, predicate=str(read.predicate), detail="a part of it cannot be evaluated")
+        scan = read.snapshot.scan(read.predicate)
+        decided = decided_by_partition(read.snapshot, read.predicate, scan.partition).to_pylist()
+        files = list(zip(scan.adds(), decided, strict=True))
         found = {
             self._canonical(add.path): (add, self._rows.matching(read.snapshot, add, read.predicate))
-            for add in read.snapshot.scan(read.predicate).adds()
+            for add, is_decided in files
+            if is_decided is None
         }
+        in_whole_files = self._remove([add for add, is_decided in files if is_decided])
         count = self._delete(found)
+        total = None if in_whole_files is None else in_whole_files + count
         self._reads.append(read)
-        self._did("DELETE", {"predicate": [] if where is None else [str(read)]}, numDeletedRows=count)
-        return count
+        self._did("DELETE", {"predicate": [] if where is None else [str(read)]}, numDeletedRows=total)
+        return -1 if total is None else total
+
+    def _remove(self, adds: Iterable[Add]) -> int | None:
+        """Remove whole files. Returns how many of their rows were not deleted before; None if neither statistics nor a footer tells it."""
+        files = {key: add for add in adds if (key := self._canonical(add.path)) not in self._draft.removed}
+        told = [alive_records(add) for add in files.values()]
+        footers = in_threads(self._alive_by_footer, [add for add, count in zip(files.values(), told, strict=True) if count is None])
+        counts = [next(footers) if count is None else count for count in told]
+        known = self._draft.deleted
+        before = sum(len(known[key].rows) for key in files if key in known)
+        self._draft.remove(files.values())
+        return None if None in counts else sum(count for count in counts if count is not None) - before
+
+    def _alive_by_footer(self, add: Add) -> int | None:
+        try:
+            stored = self._num_records(add)
+        except (DataFileMissingError, InvalidDataFileError):
+            return None
+        return stored - (add.deletion_vector.cardinality if add.deletion_vector else 0)
 
     def _delete(self, wanted: Mapping[str, tuple[Add, BitMap64]]) -> int:
         """Mark rows as deleted. Returns how many of them were not deleted before."""
