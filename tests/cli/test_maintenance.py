@@ -116,7 +116,11 @@ def test_repair_by_a_program_is_in_its_log(path: str, caplog: pytest.LogCaptureF
 
 
 def test_restore_makes_a_version_that_equals_an_earlier_one(path: str) -> None:
+    planned = run_json("restore", path, "--version", "0", "--dry-run")
+    assert (planned["dry_run"], planned["version"], tahoe.Table(path).version) == (True, None, 2)
+    assert "files to bring back" in run("restore", path, "--version", "0", "--dry-run").stdout
     done = run_json("restore", path, "--version", "0")
+    assert {**planned, "version": 3, "dry_run": False} == done
     assert (done["version"], done["restored_version"], done["removed_files"], done["restored_files"]) == (3, 0, 2, 1)
     assert sorted(tahoe.Table(path).to_arrow()["id"].to_pylist()) == [1, 2, 3]
     assert "it is the newest version" in run("restore", path, "--version", "3").stdout
@@ -125,6 +129,7 @@ def test_restore_makes_a_version_that_equals_an_earlier_one(path: str) -> None:
     assert sorted(tahoe.Table(path).to_arrow()["id"].to_pylist()) == [2, 3, 4, 5]
     wrong = run("restore", path)
     assert (wrong.exit_code, "neither a version nor a timestamp" in wrong.stderr) == (2, True)
+    assert "--version or --timestamp" in " ".join(wrong.stderr.split())
 
 
 def test_clone_makes_a_table_of_its_own(path: str, tmp_path: Path) -> None:

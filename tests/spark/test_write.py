@@ -272,6 +272,23 @@ def test_columns_go_by_name_without_regard_to_case(spark: SparkSession, path: st
     assert spark.read.format("delta").load(path).columns == ["Id", "Name"]
 
 
+def test_a_column_that_the_data_omits_is_null_by_name_and_refused_by_position(spark: SparkSession, table_name: str) -> None:
+    """docs/reference/writing.md says so."""
+    spark.sql(f"CREATE TABLE {table_name} (a INT, b INT) USING delta")
+    spark.sql("SELECT 0 AS a").write.format("delta").mode("append").saveAsTable(table_name)
+    spark.sql("SELECT 1 AS a").writeTo(table_name).append()
+    spark.sql(f"INSERT INTO {table_name} (a) VALUES (2)")
+    spark.sql(f"INSERT INTO {table_name} BY NAME SELECT 3 AS a")
+    spark.sql(f"MERGE INTO {table_name} USING (SELECT 4 AS a) s ON false WHEN NOT MATCHED THEN INSERT (a) VALUES (s.a)")
+    assert sorted(tuple(row) for row in spark.table(table_name).collect()) == [(n, None) for n in range(5)]
+    for by_position in (
+        lambda: spark.sql(f"INSERT INTO {table_name} VALUES (5)"),
+        lambda: spark.sql("SELECT 5 AS a").write.insertInto(table_name),
+    ):
+        with pytest.raises(AnalysisException, match="DELTA_INSERT_COLUMN_ARITY_MISMATCH"):
+            by_position()
+
+
 def test_a_missing_column_is_null(spark: SparkSession, path: str) -> None:
     append(spark.sql("select 1 a, named_struct('x', 1, 'y', 2) s"), path)
     append(spark.sql("select named_struct('y', 5) s"), path)

@@ -67,6 +67,27 @@ def findings(table: tahoe.Table) -> list[str]:
 # --- the version that is made
 
 
+@pytest.mark.parametrize("version", range(4))
+def test_a_dry_run_tells_what_the_restore_does_and_changes_nothing(version: int) -> None:
+    """There was no way to see it before."""
+    table = made(VECTORS)
+    table.append(numbers(4, 5))
+    table.delete("id in (1, 4, 5)")
+    table.delete("id = 2")
+    planned = table.restore(version, dry_run=True)
+    assert (table.version, planned.is_dry_run, planned.version) == (3, True, None)
+    done = table.restore(version)
+    assert replace(planned, is_dry_run=False, version=done.version) == done
+
+
+def test_a_dry_run_refuses_what_the_restore_refuses() -> None:
+    table = made()
+    table.delete("id >= 0")
+    table.vacuum(0, retention_check=False)
+    with pytest.raises(RestoreFilesMissingError):
+        table.restore(0, dry_run=True)
+
+
 def test_a_version_with_its_vectors_comes_back() -> None:
     table = made(VECTORS, partition_by=["p"])
     with table.transaction() as changes:

@@ -299,3 +299,10 @@ def test_rows_that_replace_others_say_all_of_what_goes(table, asked):
     assert plan.replaces_rows
     with pytest.raises(InvalidOptionError):
         plan_write(table, WriteRequest(**{**request, **asked}))
+
+
+def test_a_column_that_the_data_omits_is_null(table: tahoe.Table) -> None:
+    """docs/reference/writing.md says so."""
+    table.append(ROWS)
+    table.append(pa.table({"v": [3.0]}))
+    assert table.to_arrow(filter="v = 3")["id"].to_pylist() == [None]

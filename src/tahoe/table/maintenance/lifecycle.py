@@ -34,7 +34,7 @@ from tahoe.table.reading.table_reader import TableReader
 class TableLifecycle(TableReader):
     """A table that can be restored, cloned and converted, whose versions can have names, and whose log can be maintained."""
 
-    @takes(version=VERSION, timestamp=TIMESTAMP, ignore_missing_files=FLAG, retention_check=FLAG, user_metadata=TEXT)
+    @takes(version=VERSION, timestamp=TIMESTAMP, ignore_missing_files=FLAG, retention_check=FLAG, dry_run=FLAG, user_metadata=TEXT)
     def restore(
         self,
         version: int | str | None = None,
@@ -42,6 +42,7 @@ class TableLifecycle(TableReader):
         *,
         ignore_missing_files: bool = False,
         retention_check: bool = True,
+        dry_run: bool = False,
         user_metadata: str | None = None,
     ) -> RestoreReport:
         """Make a new version that equals an earlier one: its files, deleted rows, schema, properties and clustering columns.
@@ -50,6 +51,8 @@ class TableLifecycle(TableReader):
         applications have recorded stay, so a stream does not write again what was removed. Other writers are not disturbed; if one of
         them commits first, its changes are undone as well.
 
+        >>> table.restore(0, dry_run=True).removed_files
+        1
         >>> table.restore(0).version
         2
 
@@ -57,6 +60,7 @@ class TableLifecycle(TableReader):
             version, timestamp: exactly one of them: a version or the name of a tag, or the newest version not after the timestamp.
             ignore_missing_files: restore also a version of which files are gone.
             retention_check: refuse a version that is older than `delta.deletedFileRetentionDuration`.
+            dry_run: change nothing, and report what would be done; what is refused otherwise is refused, too.
             user_metadata: for the table's history.
 
         Raises:
@@ -72,6 +76,7 @@ class TableLifecycle(TableReader):
             timestamp=timestamp,
             ignore_missing_files=ignore_missing_files,
             retention_check=retention_check,
+            dry_run=dry_run,
             user_metadata=user_metadata,
         )
         return restore(self, request)

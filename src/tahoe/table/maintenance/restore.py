@@ -72,6 +72,7 @@ class RestoreRequest:
         ignore_missing_files: restore also a version of which data files or deletion vectors are gone. Queries then fail at these files.
         retention_check: refuse a version that is older than the retention of removed files, or than the cutoff of a VACUUM that has not
             ended, because VACUUM may be deleting its files.
+        dry_run: check everything, and commit nothing.
         engine: the program that hosts tahoe, for the history.
     """
 
@@ -79,6 +80,7 @@ class RestoreRequest:
     timestamp: str | date | None = None
     ignore_missing_files: bool = False
     retention_check: bool = True
+    dry_run: bool = False
     user_metadata: str | None = None
     engine: str | None = None
 
@@ -89,9 +91,9 @@ class RestoreReport:
 
     Attributes:
         table: the url of the table.
-        version: the version that was committed; None if the newest version was the one to restore.
+        version: the version that was committed; None if the newest version was the one to restore, and in a dry run.
         restored_version: the version that it equals.
-        files, size_bytes: those of the table now.
+        files, size_bytes: those of the table now. In a dry run, here and below: what they would be.
         removed_files, removed_bytes: those that were removed from the table.
         restored_files, restored_bytes: those that are in the table again. A file with another deletion vector counts as both.
     """
@@ -105,6 +107,7 @@ class RestoreReport:
     removed_bytes: int = 0
     restored_files: int = 0
     restored_bytes: int = 0
+    is_dry_run: bool = False
 
     @property
     def metrics(self) -> dict[str, int]:
@@ -140,10 +143,13 @@ def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
     restored = _snapshot_at(table, newest, version)
     if restored.version == newest.version:
         files = {"files": len(newest.live), "size_bytes": newest.live.size_bytes}
-        return RestoreReport(table=table.url, version=None, restored_version=newest.version, **files)
+        return RestoreReport(table=table.url, version=None, restored_version=newest.version, is_dry_run=request.dry_run, **files)
     if request.retention_check:
         _check_retention(restored, newest)
     work = _Restoration(table=table, request=request, first=newest, restored=restored, moment_ms=moment_ms)
+    if request.dry_run:
+        work.plan(newest)
+        return replace(work.report, is_dry_run=True)
     committed = adopt(table, work.plan)
     return replace(work.report, version=committed)
 
