@@ -198,7 +198,10 @@ def _clients() -> Iterator[str]:
     yield "# Other programs\n"
     yield "Which features keep which program from reading a table, and from writing it. A program that does not read a table does not"
     yield "write it either. `tahoe clients PATH` compares them with a table; a writer version of the time before features counts as all"
-    yield "that it implies. `tahoe clients PATH --for polars --apply` drops the features that keep a program from reading it.\n"
+    yield "that it implies. `tahoe clients PATH --for polars --apply` drops the features that keep a program from reading it, and of those"
+    yield "that only keep it from writing the ones that nothing uses; for the others it prints the statements. Dropping a feature of"
+    yield "readers adds `checkpointProtection`, which protects the versions that still use it. It is dropped a day later, together with"
+    yield "these versions: `DROP FEATURE checkpointProtection TRUNCATE HISTORY`.\n"
     yield _row("Name", "Program", "How it is known")
     yield _row("---", "---", "---")
     for client in CLIENTS:

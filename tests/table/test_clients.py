@@ -128,7 +128,47 @@ def test_the_command_makes_a_table_readable_for_a_client(tmp_path, client: str, 
     assert f"dropped: {feature}" in done.output
     assert set(READS[client](folder)["id"].to_pylist()) == set(range(10, 100))
     assert table.count() == 90
-    assert "dropped" not in run(folder, "--for", client, "--apply").output  # there is nothing left to drop
+    again = " ".join(run(folder, "--for", client, "--apply").output.split())
+    assert "nothing dropped: no feature keeps it from reading" in again
+    assert "DROP FEATURE checkpointProtection TRUNCATE HISTORY" in again  # what still keeps it from writing
+
+
+# What keeps Trino from writing a table, and whether --apply drops it.
+WRITER_FEATURES = [
+    ("domainMetadata", {}, True),
+    ("allowColumnDefaults", {}, True),
+    ("rowTracking", {"delta.enableRowTracking": "true"}, False),
+    ("inCommitTimestamp", {"delta.enableInCommitTimestamps": "true"}, False),
+    ("checkpointProtection", {}, False),
+]
+
+
+@pytest.mark.parametrize(("feature", "properties", "is_dropped"), WRITER_FEATURES)
+def test_apply_drops_of_the_features_of_writers_those_that_nothing_uses(
+    tmp_path, feature: str, properties: dict[str, str], is_dropped: bool
+) -> None:
+    """It printed the table again, dropped nothing, and said nothing; after `untag` the table could not be written any more."""
+    table = tahoe.Table(str(tmp_path))
+    table.append(ROWS, properties={f"delta.feature.{feature}": "supported", **properties})
+    done = run(str(tmp_path), "--for", "trino", "--apply")
+    told = " ".join(done.output.split())
+    assert done.exit_code == 0, done.output
+    assert (f"dropped: {feature};" in told) == is_dropped
+    assert ("nothing dropped" in told) != is_dropped
+    assert (f"to write it: ALTER TABLE delta.`{tmp_path}` DROP FEATURE {feature}".replace(" ", "") in told.replace(" ", "")) != is_dropped
+    assert table.properties.items() >= properties.items()
+
+
+def test_after_untag_apply_makes_a_table_writable_again(tmp_path) -> None:
+    table = tahoe.Table(str(tmp_path))
+    table.append(ROWS)
+    table.tag("first")
+    assert "nothing dropped" in run(str(tmp_path), "--for", "polars", "--apply").output  # the tag would be lost
+    assert [tag.name for tag in table.tags()] == ["first"]
+    table.untag("first")
+    assert "dropped: domainMetadata" in run(str(tmp_path), "--for", "polars", "--apply").output
+    write_deltalake(str(tmp_path), ROWS, mode="append")
+    assert table.count() == 200
 
 
 def test_a_feature_that_only_spark_can_drop_is_left_and_told(tmp_path) -> None:

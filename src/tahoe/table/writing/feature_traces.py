@@ -11,7 +11,7 @@ from tahoe.errors import CheckpointProtectionKeptError, FeatureInHistoryError, F
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Action, Add, CheckpointMetadata, DomainMetadata, Metadata, Remove
 from tahoe.protocol.feature_drop import uses_of
-from tahoe.protocol.features import Feature, setting
+from tahoe.protocol.features import Feature, is_activated_by_metadata, setting
 from tahoe.protocol.log_files import Kind, LogFile, readable_versions
 from tahoe.protocol.properties import DROP_FEATURE_RETENTION, PROTECTED_CHECKPOINTS_BEFORE
 from tahoe.protocol.tags import PREFIX
@@ -57,6 +57,20 @@ def check_files(feature: Feature, snapshot: Snapshot) -> None:
         detail, remedy = "the table is clustered", "Disable clustering first: ALTER TABLE ... CLUSTER BY NONE."
     if detail:
         raise FeatureInUseError(feature=feature.name, table=snapshot.url, detail=detail, remedy=remedy)
+
+
+def is_unused(feature: Feature, snapshot: Snapshot) -> bool:
+    """Whether a table has a feature without using it, so that nothing is lost with it: no column, property, file, tag or domain needs it.
+
+    Features that are active wherever they are supported are used, except those of domains.
+    """
+    if feature.name not in (_DOMAINS, clustering.FEATURE) and not is_activated_by_metadata(feature):
+        return False
+    try:
+        check_given_up(feature, snapshot, truncate_history=False)
+    except (FeatureInUseError, CheckpointProtectionKeptError):
+        return False
+    return not uses_of(feature, snapshot.schema, snapshot.properties)
 
 
 def other_domains(feature: Feature, snapshot: Snapshot) -> list[str]:
