@@ -76,7 +76,7 @@ REFUSED_VALUES: list[tuple[Callable[[tahoe.Table], Any], str]] = [
         r"The value cheap for column amount of .* does not fit in double",
     ),
     (lambda t: t.update({"amount": "TRUE"}), r"column amount"),
-    (lambda t: t.update({"amount": "nosuch(1)"}), r"the function nosuch is not supported\. .*column amount, of type"),
+    (lambda t: t.update({"amount": "nosuch(1)"}), r"NOSUCH\(1\) cannot be computed without Spark\. .*column amount, of type"),
     (lambda t: t.delete("amount = 'x'"), r"The expression amount = 'x' .*: 'x' is not a valid double, the type of amount\."),
 ]
 

@@ -39,7 +39,7 @@
     │   │   CheckpointProtectionKeptError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, QueryFailedError, ReplaceWhereMismatchError,
     │   │   ExpressionFailedError; below the first UnknownPropertyError, InternalPropertyError,
-    │   │   PropertyNotSetError, UnknownFeaturePropertyError, ManifestPropertyError; below InvalidPredicateError
+    │   │   PropertyNotSetError, UnknownFeaturePropertyError, ManifestPropertyError; below the third
     │   │   NeedsSparkError; below the last DivisionByZeroError, RemainderByZeroError, ResultOverflowError,
     │   │   SmallResultOverflowError, DecimalResultOverflowError, CastResultOverflowError, UncastTextError
     │   ├── InvalidArgumentError          a method was called with an invalid argument

@@ -105,4 +105,7 @@ class ColumnDefaultsNotEnabledError(DeltaAnalysisError):
     condition = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
     sqlstate = "0AKDE"
     what = "Columns of {table} cannot have default values ({columns}): the table feature allowColumnDefaults is not enabled."
-    todo = "Set the table property delta.feature.allowColumnDefaults = supported."
+    todo = (
+        "Set the table property delta.feature.allowColumnDefaults = supported: TBLPROPERTIES in CREATE TABLE, or ALTER TABLE "
+        "delta.`{table}` SET TBLPROPERTIES (delta.feature.allowColumnDefaults = 'supported')."
+    )

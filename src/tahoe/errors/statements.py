@@ -288,4 +288,7 @@ class AppendOnlyTableError(DeltaAnalysisError):
     sqlstate = "42809"
     pyspark_class = "UnsupportedOperationException"
     what = "{table} is append-only (delta.appendOnly = true), but this write removes or changes rows."
-    todo = "Use mode append, or set the table property delta.appendOnly to false first."
+    todo = (
+        "Use mode append, or allow other writes first: ALTER TABLE delta.`{table}` SET TBLPROPERTIES (delta.appendOnly = false), or "
+        "set_properties in a transaction without Spark."
+    )

@@ -45,7 +45,9 @@ Path: TypeAlias = tuple[str, ...]
 COMMENT = "comment"
 
 _NEEDS_DEFAULT = "existing rows would have to be rewritten with the default value"
-_ENABLE_MAPPING = "Set the table property 'delta.columnMapping.mode' = 'name' first, which upgrades the table and rewrites nothing."
+_ENABLE_MAPPING = (
+    "ALTER TABLE ... SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name') first, which upgrades the table and rewrites nothing."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def type_refusal(field: Field, to: DataType, text_type: str | None, widens: Wide
     if field.type == VOID or (widens is not None and widens(field.type, to)):
         return None
     if widens is None and is_widening(field.type, to):
-        detail, remedy = "type widening is not enabled", "Set the table property 'delta.enableTypeWidening' = 'true' first."
+        detail, remedy = "type widening is not enabled", "ALTER TABLE ... SET TBLPROPERTIES (delta.enableTypeWidening = true) first."
     else:
         detail, remedy = "the existing files could not be read with that type", "Rewrite the table with overwriteSchema."
     return TypeRefusal(error=ColumnTypeChangeError, detail=f"{change}: {detail}", remedy=remedy)
