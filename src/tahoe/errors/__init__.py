@@ -39,8 +39,10 @@
     │   │   CheckpointProtectionKeptError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, QueryFailedError, ReplaceWhereMismatchError,
     │   │   ExpressionFailedError; below the first UnknownPropertyError, InternalPropertyError,
-    │   │   PropertyNotSetError, UnknownFeaturePropertyError, ManifestPropertyError; below the third
-    │   │   NeedsSparkError; below the last DivisionByZeroError, RemainderByZeroError, ResultOverflowError,
+    │   │   PropertyNotSetError, UnknownFeaturePropertyError, ManifestPropertyError, StatisticsColumnError with
+    │   │   StatisticsColumnNotFoundError, StatisticsColumnTypeError, PartitionStatisticsColumnError and
+    │   │   DuplicateStatisticsColumnsError below it; below the third NeedsSparkError;
+    │   │   below the last DivisionByZeroError, RemainderByZeroError, ResultOverflowError,
     │   │   SmallResultOverflowError, DecimalResultOverflowError, CastResultOverflowError, UncastTextError
     │   ├── InvalidArgumentError          a method was called with an invalid argument
     │   ├── UnknownArgumentError          a method was called with an argument that it does not have

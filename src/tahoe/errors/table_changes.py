@@ -165,6 +165,32 @@ class InternalPropertyError(InvalidPropertyError):
     todo = "Leave the property out."
 
 
+class StatisticsColumnError(InvalidPropertyError):
+    """`delta.dataSkippingStatsColumns` lists a column that cannot be listed."""
+
+    todo = "List other columns, each once: the reference refuses any change of a table with such a list."
+
+
+class StatisticsColumnNotFoundError(StatisticsColumnError):
+    condition = "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"
+    sqlstate = "42703"
+
+
+class PartitionStatisticsColumnError(StatisticsColumnError):
+    condition = "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN"
+    sqlstate = "0AKDC"
+
+
+class StatisticsColumnTypeError(StatisticsColumnError):
+    condition = "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE"
+    sqlstate = "0AKDC"
+
+
+class DuplicateStatisticsColumnsError(StatisticsColumnError):
+    condition = "DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS"
+    sqlstate = "42701"
+
+
 class PropertyNotSetError(InvalidPropertyError):
     condition = "DELTA_UNSET_NON_EXISTENT_PROPERTY"
     sqlstate = "42616"

@@ -34,6 +34,7 @@ from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENE
 from tahoe.protocol.column_type_changes import TEXT_TYPE, text_type_refusal, type_refusal
 from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.features import supported_features
+from tahoe.protocol.listed_columns import with_listed
 from tahoe.protocol.names import check_column_name, dotted
 from tahoe.protocol.properties import BLOOM_FILTERS, STATS_COLUMNS
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, check_unique_names, encode_type, walk_fields
@@ -311,10 +312,7 @@ def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> Ta
             kept.append(column)
         elif to is not None:
             kept.append((*to, *column[len(path) :]))
-    if tuple(kept) == listed:
-        return current
-    configuration = {**current.properties, STATS_COLUMNS.name: ",".join(dotted(column) for column in kept)}
-    return replace(current, metadata=current.metadata.replace(configuration=configuration))
+    return replace(current, metadata=current.metadata.replace(configuration=with_listed(current.properties, kept, table=current.table)))
 
 
 def _moved_filters(current: TableConfiguration, path: Path, to: Path | None) -> TableConfiguration:

@@ -14,7 +14,7 @@ from tahoe.errors import InvalidActionError
 from tahoe.protocol import properties
 from tahoe.protocol.actions import Protocol
 from tahoe.protocol.json_text import is_text
-from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
+from tahoe.protocol.schema import DataType, Field, Struct, map_fields, walk_fields
 
 Mode: TypeAlias = Literal["none", "name", "id"]
 
@@ -87,6 +87,24 @@ def physical_path(schema: Struct, path: tuple[str, ...], mode: Mode | str) -> tu
     if fields is None:
         return None
     return tuple(stored_name(f, mode) for f in fields)
+
+
+def followed_path(before: Struct, after: Struct, path: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The path of a column under a later schema of its table, which may name it otherwise; None if it is gone.
+
+    Columns are the same by their ids, or without ids by their names.
+    """
+    here: DataType = after
+    names = []
+    for field in before.resolve(path) or ():
+        number = column_id(field)
+        children = here if isinstance(here, Struct) else Struct(())
+        child = children.find(field.name) if number is None else next((f for f in children if column_id(f) == number), None)
+        if child is None:
+            return None
+        names.append(child.name)
+        here = child.type
+    return tuple(names) or None
 
 
 def highest_id(configuration: Mapping[str, str], *, table: str) -> int:

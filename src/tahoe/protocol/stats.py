@@ -320,8 +320,8 @@ def statistics_columns(
 ) -> tuple[tuple[Path, Field], ...]:
     """The columns for which a new file gets statistics, in the schema's order.
 
-    These are the columns in `delta.dataSkippingStatsColumns` if it is set (a struct includes all its fields), else the first
-    `delta.dataSkippingNumIndexedCols` leaf columns, without partition columns.
+    These are the columns in `delta.dataSkippingStatsColumns` if it is set and one of them exists (a struct includes all its fields), else
+    the first `delta.dataSkippingNumIndexedCols` leaf columns, without partition columns. An empty list has no columns.
 
     Args:
         schema: with logical names, which the properties use.
@@ -333,11 +333,10 @@ def statistics_columns(
     partitions = {name.lower() for name in partition_columns}
     leaves = [(path, f) for path, f in schema.leaves() if path[0].lower() not in partitions and f.type != VOID]
     listed = STATS_COLUMNS.get(configuration, table=table)
-    if listed is None:
+    chosen = {path for path, _ in leaves if _is_listed(path, listed or ())}
+    if listed is None or (listed and not chosen):  # another writer may have left a list of columns that are gone
         count = NUM_INDEXED_COLUMNS.get(configuration, table=table)
         chosen = {path for path, _ in (leaves if count < 0 else leaves[:count])}
-    else:
-        chosen = {path for path, _ in leaves if _is_listed(path, listed)}
     wanted = tuple(clustering)
     return tuple((path, f) for path, f in leaves if path in chosen or _is_listed(path, wanted))
 

@@ -31,6 +31,7 @@ from tahoe.protocol.evolution import Widens, widening_of
 from tahoe.protocol.feature_drop import protocol_without, uses_of
 from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, properties_for, split_features, upgrade, upgrade_for
 from tahoe.protocol.features import Feature
+from tahoe.protocol.listed_columns import check_listed, followed
 from tahoe.protocol.properties import BLOOM_FILTERS, PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
 from tahoe.protocol.row_tracking import with_materialised_columns
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, check_unique_names
@@ -83,6 +84,7 @@ class TableConfiguration:
         protocol = self.upgraded(self.schema, {**given, **asked})
         configuration = with_materialised_columns(protocol, configuration, new_id, table=self.table)
         changed = self._remapped(protocol, configuration, description)
+        check_listed(given, self.schema, self.metadata.partition_columns, table=self.table)
         return changed.with_filters(BLOOM_FILTERS.get(configuration, table=self.table)) if BLOOM_FILTERS.name in given else changed
 
     def with_filters(self, definitions: Iterable[BloomFilter]) -> TableConfiguration:
@@ -103,8 +105,7 @@ class TableConfiguration:
         Raises:
             PropertyNotSetError, InternalPropertyError: a property that is not set, or one that only writers set.
         """
-        configuration = dict(self.properties)
-        description = self.metadata.description
+        configuration, description = dict(self.properties), self.metadata.description
         for name in names:
             known = find_property(name)
             stored = name if known is None else known.name
@@ -260,8 +261,9 @@ class TableConfiguration:
         if gone:
             raise self._mismatch(f"the table is partitioned by {', '.join(gone)}, which the new schema lacks")
         changed = self.with_columns(evolved, new_name)
+        configuration = followed(changed.properties, self.schema, evolved, table=self.table)
         spelled = tuple(column.name for column in partitions.values() if column is not None)
-        return replace(changed, metadata=changed.metadata.replace(partition_columns=spelled))
+        return replace(changed, metadata=changed.metadata.replace(partition_columns=spelled, configuration=configuration))
 
     def with_columns(self, schema: Struct, new_name: Callable[[], str]) -> TableConfiguration:
         """Set a schema that is known to fit: assign ids to new columns, and raise the protocol."""

@@ -27,6 +27,7 @@ from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.feature_upgrade import split_features, upgrade, upgrade_for
 from tahoe.protocol.features import check_writable, setting, supported_features
 from tahoe.protocol.file_paths import canonical_key
+from tahoe.protocol.listed_columns import check_listed
 from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, KEPT_MARKS, PROTECTED_CHECKPOINTS_BEFORE, normalise
 from tahoe.protocol.row_tracking import MATERIALISED, assigns_row_ids, with_materialised_columns
 from tahoe.table.commit.draft import OperationInfo
@@ -280,6 +281,7 @@ class _Cloning:
             if name.lower().startswith(CONSTRAINT):
                 detail = "the rows of the source are not checked; add the constraint to the clone with ALTER TABLE"
                 raise InvalidPropertyError(property=name, table=self.target.url, value=value, detail=detail)
+        check_listed(stored, self.source.schema, self.source.partition_columns, table=self.target.url)
         before = declared_mode(self.source.properties)
         if MODE in stored and declared_mode(stored) != before:
             detail = f"the files of the source have the columns of mode {before}"

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tahoe.errors import InvalidPropertyError
+from tahoe.protocol.listed_columns import unusable_columns
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.verify.files import Depth, check_files
-from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, of_error
+from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, finding, of_error
 from tahoe.table.verify.log import check_log
 
 __all__ = ["Finding", "Kind", "Severity", "check", "check_table"]
@@ -44,4 +46,17 @@ def check_table(log: Log, version: int | None = None, *, statistics: bool = Fals
         yield of_error(Kind.UNREADABLE_TABLE, None, version, error)
         return
     yield from check_log(log, snapshot.version)
+    yield from _check_listed(snapshot)
     yield from check_files(snapshot, Depth.ROWS if statistics else Depth.CONTENTS)
+
+
+def _check_listed(snapshot: Snapshot) -> Iterator[Finding]:
+    """The columns that `delta.dataSkippingStatsColumns` lists, and that another writer has taken away."""
+    try:
+        details = unusable_columns(snapshot.properties, snapshot.schema, snapshot.partition_columns, table=snapshot.url)
+    except InvalidPropertyError as error:
+        details = [str(error.parameters["detail"])]
+    for detail in details:
+        yield finding(
+            Kind.WRONG_STATISTICS_COLUMNS, file=None, version=snapshot.version, detail=f"delta.dataSkippingStatsColumns: {detail}"
+        )

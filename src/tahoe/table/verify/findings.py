@@ -40,6 +40,7 @@ class Kind(Enum):
     UNREADABLE_DATA_FILE = "unreadable-data-file"
     WRONG_STATISTICS = "wrong-statistics"
     UNCHECKED_STATISTICS = "unchecked-statistics"
+    WRONG_STATISTICS_COLUMNS = "wrong-statistics-columns"
     BROKEN_BLOOM_FILTER = "broken-bloom-filter"
     WRONG_PARTITION_VALUE = "wrong-partition-value"
     BAD_DELETION_VECTOR = "bad-deletion-vector"
@@ -93,6 +94,10 @@ _RULES: Mapping[Kind, tuple[Severity, str]] = {
     Kind.UNREADABLE_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
     Kind.WRONG_STATISTICS: (Severity.ERROR, "Queries may be answered wrongly. Compute its statistics again: tahoe repair --statistics."),
     Kind.UNCHECKED_STATISTICS: (Severity.WARNING, "Only Spark can read the file, so its statistics were compared with its footer alone."),
+    Kind.WRONG_STATISTICS_COLUMNS: (
+        Severity.WARNING,
+        "The reference refuses any change of the table. Set delta.dataSkippingStatsColumns to other columns, or unset it.",
+    ),
     Kind.BROKEN_BLOOM_FILTER: (
         Severity.ERROR,
         "Spark leaves out rows of the file that are there. Rewrite it: UPDATE t SET c = c WHERE _metadata.file_path = '...'.",

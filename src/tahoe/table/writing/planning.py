@@ -31,8 +31,9 @@ from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, highest
 from tahoe.protocol.column_values import as_declared, check_new_columns
 from tahoe.protocol.feature_upgrade import needed_features, properties_for, protocol_for_new_table, split_features, upgrade, upgrade_for
 from tahoe.protocol.features import active_features, check_writable
+from tahoe.protocol.listed_columns import check_listed, without_unusable
 from tahoe.protocol.predicate import Predicate, Unknown, columns_of, has_computed
-from tahoe.protocol.properties import BLOOM_FILTERS, normalise
+from tahoe.protocol.properties import BLOOM_FILTERS, STATS_COLUMNS, normalise
 from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, walk_fields
 from tahoe.sql.predicates import parse_predicate
@@ -164,6 +165,7 @@ def _metadata(
         configuration[MAX_COLUMN_ID] = str(highest)
     check_schema(schema, mode, table=table.url)
     configuration = _with_filters(configuration, schema, partition_columns, mode, before, table=table.url)
+    configuration = _with_listed(configuration, schema, partition_columns, before, table=table.url)
     metadata = Metadata(
         id=table.env.new_id() if before is None else before.metadata.id,
         name=None if before is None else before.metadata.name,
@@ -192,6 +194,17 @@ def _with_filters(
         definitions = tuple(filtered_columns(definitions, schema, partition_columns, mode).values())
     spelled = checked_filters(definitions, schema, partition_columns, mode, table=table)
     return {**configuration, **({BLOOM_FILTERS.name: encode_bloom_filters(spelled)} if spelled else {})}
+
+
+def _with_listed(
+    configuration: dict[str, str], schema: Struct, partition_columns: tuple[str, ...], before: Snapshot | None, *, table: str
+) -> dict[str, str]:
+    """The configuration with its list of columns with statistics checked if it is new, else without columns that cannot be listed now."""
+    listed = configuration.get(STATS_COLUMNS.name)
+    if before is not None and listed == before.properties.get(STATS_COLUMNS.name):
+        return without_unusable(configuration, schema, partition_columns, table=table)
+    check_listed(configuration, schema, partition_columns, table=table)
+    return configuration
 
 
 def _is_for_iceberg(protocol: Protocol, metadata: Metadata) -> bool:
