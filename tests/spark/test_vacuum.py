@@ -76,7 +76,7 @@ def test_the_statement_deletes_and_answers_with_the_path(spark, dead):
         "specifiedRetentionMillis": "0",
     }
     assert set(start.operationMetrics) == {"numFilesToDelete", "sizeOfDataToDelete"}
-    assert (end.operationParameters, end.operationMetrics["numDeletedFiles"]) == ({"status": "COMPLETED"}, "3")
+    assert (end.operationParameters, end.operationMetrics["numDeletedFiles"]) == ({"status": "COMPLETED", "startVersion": "2"}, "3")
     assert [tuple(row) for row in spark.read.format("delta").load(dead).collect()] == [("c", 2)]
 
 
