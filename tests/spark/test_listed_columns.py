@@ -21,6 +21,8 @@ def test_the_list_follows_an_overwritten_schema(spark: SparkSession, tmp_path: P
     assert Table(path).properties[NAME] == "k,id"
     spark.range(3).write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
     assert Table(path).properties[NAME] == "id"
+    with pytest.raises(StatisticsColumnNotFoundError):  # it is given, not kept
+        spark.sql(f"CREATE OR REPLACE TABLE delta.`{path}` (c INT) USING delta TBLPROPERTIES ('{NAME}' = 'id')")
     spark.sql(f"CREATE OR REPLACE TABLE delta.`{path}` (c INT) USING delta")
     assert NAME not in Table(path).properties
 

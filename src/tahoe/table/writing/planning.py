@@ -389,7 +389,9 @@ def _plan_replaced(table: TableReader, request: WriteRequest, snapshot: Snapshot
     check_writable(snapshot.protocol, snapshot.metadata, table=table.url, removes_data=True)
     schema = request.schema if request.keep_nullability else _as_nullable(request.schema)
     partition_columns = _partition_columns(schema, request.partition_by or (), table.url)
-    protocol, metadata = _described(table, schema, partition_columns, _properties(table, request), request.comment, snapshot)
+    properties = _properties(table, request)
+    check_listed(properties, schema, partition_columns, table=table.url)  # given now, also if the table had the same list before
+    protocol, metadata = _described(table, schema, partition_columns, properties, request.comment, snapshot)
     return WritePlan(
         table=table,
         request=replace(request, mode="overwrite", overwrite_schema=True),
