@@ -33,7 +33,7 @@ from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.schema import LONG, STRING, DataType, Field, Struct
 from tahoe.protocol.tags import Tag
 from tahoe.storage.background import finish_background
-from tahoe.table.reading.stream import Limit, StreamStart, TableStream
+from tahoe.table.reading.stream import AdmissionLimit, StreamStart, TableStream
 from tahoe.table.verify.check import check
 
 GROWTH = 4
@@ -214,7 +214,7 @@ def _at(folder: Path, shape: Shape) -> object:
 
 def _stream_start(folder: Path, _: Shape) -> object:
     stream = TableStream(tahoe.Table(folder).snapshot(), StreamStart())
-    return stream.first_end(Limit(files=1000))
+    return stream.first_end(AdmissionLimit(files=1000))
 
 
 READS: Mapping[str, Call] = {

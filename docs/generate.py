@@ -18,7 +18,7 @@ from tahoe.errors import DeltaError
 from tahoe.protocol.clients import CLIENTS, Client
 from tahoe.protocol.features import FEATURES, Feature
 from tahoe.protocol.properties import PROPERTIES, FeatureProperty, Property
-from tahoe.spark.configuration.option_names import OPTIONS, Option, Place
+from tahoe.spark.configuration.option_names import OPTIONS, Option, OptionContext
 from tahoe.spark.configuration.setting_names import SETTINGS
 
 
@@ -87,8 +87,8 @@ def _braced(text: str) -> str:
 
 # --- options and settings
 
-_READERS = (Place.READ, Place.READ_STREAM)
-_WRITERS = (Place.WRITE, Place.WRITE_STREAM)
+_READERS = (OptionContext.READ, OptionContext.READ_STREAM)
+_WRITERS = (OptionContext.WRITE, OptionContext.WRITE_STREAM)
 
 
 def _options() -> Iterator[str]:
@@ -104,7 +104,7 @@ def _options() -> Iterator[str]:
     yield "configuration: `fs.…`, `dfs.…` and `parquet.…`."
 
 
-def _of(places: tuple[Place, ...]) -> Iterator[str]:
+def _of(places: tuple[OptionContext, ...]) -> Iterator[str]:
     for option in OPTIONS:
         if found := [place.value.partition(".")[2] for place in places if place in option.places]:
             where = f"For {' and '.join(map(_code, found))}."

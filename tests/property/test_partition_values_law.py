@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.answers import Aggregate, Question
-from tahoe.protocol.limits import Limit, Order
+from tahoe.protocol.limits import Order, RowLimit
 from tahoe.protocol.predicate import TRUE, Column, Comparison, In, IsNull, Literal, Not, evaluate, order
 from tahoe.protocol.schema import LONG, Field, Struct, parse_type
 from tahoe.table.log.delta_log import Log
@@ -88,7 +88,7 @@ def are_equal(one: object, other: object) -> bool:
 @given(data=st.data())
 def test_the_files_of_a_limit_have_the_first_rows(kind, data):
     scan, condition, rows = data.draw(tables(kind))
-    limit = Limit(data.draw(st.sampled_from([1, 2, 5])), Order(("q",), data.draw(st.booleans()), data.draw(st.booleans())), condition)
+    limit = RowLimit(data.draw(st.sampled_from([1, 2, 5])), Order(("q",), data.draw(st.booleans()), data.draw(st.booleans())), condition)
     found, everything = (in_order(of_files(files, rows), limit.order)[: limit.rows] for files in (needed(limit, scan), scan))
     assert len(found) == len(everything)
     assert all(map(are_equal, found, everything))

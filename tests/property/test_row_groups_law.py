@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Remove
-from tahoe.protocol.limits import Limit
+from tahoe.protocol.limits import RowLimit
 from tahoe.protocol.predicate import Column, Comparison, Literal
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
@@ -24,7 +24,7 @@ from tahoe.table.log.grouped_part import GroupedPart
 from tahoe.table.reading import scan as scan_module
 from tahoe.table.reading.group_skipping import groups_to_read
 from tahoe.table.reading.limits import needed
-from tahoe.table.reading.scan import Chosen, Scan
+from tahoe.table.reading.scan import PrunedFiles, Scan
 from tahoe.table.reading.skipping import test_of as skipping_test
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
 from tests.property.numbered_logs import PROTOCOL, numbered_log, small
@@ -119,10 +119,10 @@ def test_some_row_groups_are_enough(log: Log, predicates: list[object], data: st
         for predicate in predicates:
             assert found(large, predicate) == found(plain, predicate)
             scan = large.scan(predicate)
-            if scan.rows is not None:  # positions are those of the whole list
-                paths = large.live.column("path").take(scan.rows)
+            if scan.file_positions is not None:  # positions are those of the whole list
+                paths = large.live.column("path").take(scan.file_positions)
                 assert paths.to_pylist() == scan.column("path").to_pylist()
-                again = large.everything.within(scan.rows.to_pylist())
+                again = large.everything.within(scan.file_positions.to_pylist())
                 assert list(again.adds()) == list(scan.adds())
         assert len(large.live) == len(plain.live)
         assert large.live.size_bytes == plain.live.size_bytes
@@ -140,13 +140,13 @@ def test_some_row_groups_are_enough_for_a_limit(log: Log, rows: int, group_files
         count or 0 for count, vector in zip(plain.live.num_records.to_pylist(), vectors_of(plain.scan()), strict=True) if not vector
     )
     with small(group_files):
-        chosen = needed(Limit(rows), load_snapshot(log).scan())
+        chosen = needed(RowLimit(rows), load_snapshot(log).scan())
         if unmarked >= rows:
             assert not any(vectors_of(chosen))
             assert sum(count or 0 for count in chosen.num_records.to_pylist()) >= rows
             assert {*chosen.column("path").to_pylist()} <= {*plain.live.column("path").to_pylist()}
         else:
-            assert sorted(chosen.column("path").to_pylist()) == sorted(needed(Limit(rows), plain.scan()).column("path").to_pylist())
+            assert sorted(chosen.column("path").to_pylist()) == sorted(needed(RowLimit(rows), plain.scan()).column("path").to_pylist())
 
 
 def vectors_of(scan: Scan) -> list[object]:
@@ -180,14 +180,14 @@ def test_a_checkpoint_that_is_deleted_meanwhile_costs_only_time() -> None:
         log = numbered_log()
         snapshot = load_snapshot(log)
         first = snapshot.scan("l = 17")
-        told = first.rows.to_pylist()
+        told = first.file_positions.to_pylist()
         log.env.store.delete(CHECKPOINT)
         assert snapshot.scan("l = 17").column("path").to_pylist() == ["f17"]  # was read
         assert snapshot.scan("l = 33").column("path").to_pylist() == ["f33"]
         assert first.column("stats").null_count == 0
         assert len(snapshot.live) == 40
         assert [a.path for a in snapshot.everything.within(told).adds()] == ["f17"]
-        assert snapshot.scan("l = 17").rows.to_pylist() == told
+        assert snapshot.scan("l = 17").file_positions.to_pylist() == told
 
 
 def test_a_checkpoint_in_another_order_that_another_thread_loads_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_a_checkpoint_in_another_order_that_another_thread_loads_meanwhile(monke
         monkeypatch.setattr(scan_module, "groups_to_read", chosen)
         found = snapshot.scan("l = 17")
         assert found.column("path").to_pylist() == ["f17"]
-        assert snapshot.live.column("path").to_pylist()[found.rows.to_pylist()[0]] == "f17"
+        assert snapshot.live.column("path").to_pylist()[found.file_positions.to_pylist()[0]] == "f17"
 
 
 def test_another_table_in_the_place_of_a_dropped_one_is_not_taken_for_it() -> None:
@@ -243,7 +243,7 @@ def test_a_point_query_reads_one_row_group() -> None:
         snapshot = load_snapshot(numbered_log())
         scan = snapshot.scan("l = 17")
         assert scan.column("path").to_pylist() == ["f17"]
-        assert isinstance(scan.chosen, Chosen)
+        assert isinstance(scan.chosen, PrunedFiles)
         assert len(scan.chosen.among.files) == 5  # and the file of the commit
         part = snapshot.live.parts[1]
         assert isinstance(part, GroupedPart)
@@ -254,8 +254,8 @@ def test_a_point_query_reads_one_row_group() -> None:
 def test_a_limit_reads_one_row_group() -> None:
     with small(4):
         snapshot = load_snapshot(numbered_log())
-        scan = needed(Limit(2), snapshot.scan())
-        assert isinstance(scan.chosen, Chosen)
+        scan = needed(RowLimit(2), snapshot.scan())
+        assert isinstance(scan.chosen, PrunedFiles)
         assert scan.kept_files == 2
         assert len(scan.chosen.among.files) == 4  # of the first row group, without the removed one, and of the commit
         part = snapshot.live.parts[1]
@@ -268,7 +268,7 @@ def test_a_limit_over_a_broken_row_group_costs_only_time() -> None:
     with small(4):
         log = numbered_log()
         damage(log)
-        assert needed(Limit(2), load_snapshot(log).scan()).kept_files == 2
+        assert needed(RowLimit(2), load_snapshot(log).scan()).kept_files == 2
 
 
 def groups_with(log: Log, values: range) -> tuple[int, int]:

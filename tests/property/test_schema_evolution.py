@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tahoe.protocol.evolution import merge_schemas, new_columns, taken_in
+from tahoe.protocol.evolution import merge_schemas, merge_source_columns, new_columns
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Array, Field, Map, Struct, walk_fields
 
 
@@ -55,7 +55,7 @@ def struct_paths(schema, prefix=()):
 def test_only_what_is_assigned_to_is_taken_in(table, data, draw):
     paths = list(struct_paths(data))
     assigned = draw.draw(st.lists(st.sampled_from(paths), unique=True))
-    taken = {path for path, _ in new_columns(table, taken_in(data, assigned))}
+    taken = {path for path, _ in new_columns(table, merge_source_columns(data, assigned))}
     for path, _ in new_columns(table, data):
         whole, part = any(begins(path, one) for one in assigned), any(begins(one, path) for one in assigned)
         assert (path in taken) == (whole or part)
@@ -63,5 +63,5 @@ def test_only_what_is_assigned_to_is_taken_in(table, data, draw):
 
 @given(SCHEMAS, SCHEMAS)
 def test_all_is_taken_in_where_all_is_assigned_to(table, data):
-    everything = taken_in(data, [(name.upper(),) for name in data.names])
+    everything = merge_source_columns(data, [(name.upper(),) for name in data.names])
     assert merge_schemas(table, everything) == merge_schemas(table, data)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tahoe.protocol.actions import Add, Cdc, CommitInfo, Metadata, Remove
-from tahoe.protocol.change_feed import Recorded, Remarked, Whole, changes_of, first_incompatibility
+from tahoe.protocol.change_feed import DeletionVectorChange, Recorded, Whole, changes_of, first_incompatibility
 from tahoe.protocol.column_mapping import assign_mapping
 from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.schema import INTEGER, LONG, STRING, VOID, Array, Field, Struct
@@ -65,7 +65,7 @@ def test_two_vectors_of_one_file_are_compared_both_ways():
 
 
 def test_two_spellings_of_a_path_are_one_file():
-    assert [type(c) for c in changes(add("a%20b", deletion_vector=ONE), remove("a b"))] == [Remarked]
+    assert [type(c) for c in changes(add("a%20b", deletion_vector=ONE), remove("a b"))] == [DeletionVectorChange]
 
 
 def test_what_a_bare_tombstone_does_not_say_of_a_file_is_in_the_new_action():

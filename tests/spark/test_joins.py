@@ -261,13 +261,13 @@ def test_a_version_that_is_loaded_again_is_read_right(spark, monkeypatch):
     """The numbers of files may differ between two loads of a version."""
     numbers = iter(range(1, 100))
     monkeypatch.setattr("tahoe.table.reading.snapshot._SERIALS", numbers)
-    original = joins.places_of
+    original = joins.file_ordinals
 
     def loaded_again(snapshot, places):
         snapshot.__dict__.pop("serial", None)
         return original(snapshot, places)
 
-    monkeypatch.setattr(joins, "places_of", loaded_again)
+    monkeypatch.setattr(joins, "file_ordinals", loaded_again)
     frame = spark.sql(next(iter(QUERIES)))
     assert [tuple(row) for row in frame.collect()] == [(10,)]
     assert read_of(frame, "/facts") == FILES

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 import tahoe
 from tahoe.errors import ConcurrentAppendException
-from tahoe.protocol.limits import Limit
+from tahoe.protocol.limits import RowLimit
 from tahoe.spark.configuration import setting_names
 from tahoe.table.reading.limits import needed
 from tests import sample
@@ -126,7 +126,7 @@ def test_the_first_rows_are_shown_without_the_other_files(spark, path):
     """`show`, `head`, `first`, `take`, `isEmpty`, `EXISTS` and limits of `toPandas` all read the same file."""
     thirty_days(spark, path)
     scan = tahoe.Table(path).snapshot().scan()
-    [kept] = needed(Limit(5), scan).urls.to_pylist()
+    [kept] = needed(RowLimit(5), scan).urls.to_pylist()
     for url in scan.urls.to_pylist():
         if url != kept:
             tahoe.Table(path).env.store.delete(url.rpartition("/")[2])

@@ -11,7 +11,7 @@ from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.dml.delete_update import Delete, Update
 from tahoe.spark.dml.merge_command import Clause, Merge
 from tahoe.spark.dml.resolved_plans import STATEMENTS, changes_table, command_of
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.dml.set_clauses import Assignment
 from tahoe.spark.jvm.dml_commands import (
     DeleteFromTable,
@@ -24,7 +24,7 @@ from tahoe.spark.jvm.dml_commands import (
 )
 
 SEEN = DeltaTarget("file:/t", seen=object())
-TARGET = Target(spark=object(), table=SimpleNamespace(url=SEEN.url), seen=SEEN.seen)  # type: ignore[arg-type]  # only handed on
+TARGET = DmlTarget(spark=object(), table=SimpleNamespace(url=SEEN.url), seen=SEEN.seen)  # type: ignore[arg-type]  # only handed on
 
 # Columns and DataFrames, which are only handed on.
 CONDITION: Any = object()

@@ -19,7 +19,7 @@ from tahoe import Table
 from tahoe.errors import ConcurrentAppendException
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.dml import row_conditions
-from tahoe.spark.dml.row_changes import RowChange, Target
+from tahoe.spark.dml.row_changes import DmlTarget, RowChange
 from tahoe.spark.dml.row_conditions import COUNTS_AS_TRUE, RowCondition, condition_of_filter
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway
@@ -90,7 +90,7 @@ def other(spark: SparkSession, tmp_path: Path) -> str:
 
 def matching(spark: SparkSession, table: Table, condition: str, *, queried: bool = True) -> tuple[object, object]:
     """The rows of the only file for which a condition is true, as the conflict check and as a query tell it."""
-    with RowChange(Target(spark=spark, table=table)) as change:
+    with RowChange(DmlTarget(spark=spark, table=table)) as change:
         search = Search(change, F.expr(condition))
         (file,) = change.snapshot.live.adds()
         positions = search.positions() if queried else None

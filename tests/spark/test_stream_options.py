@@ -7,45 +7,47 @@ import warnings
 import pytest
 
 from tahoe.errors import DeltaError, InvalidOptionError
-from tahoe.spark.configuration.option_names import Place, unknown_options
+from tahoe.spark.configuration.option_names import OptionContext, unknown_options
 from tahoe.spark.streams.options import parse_source_options
 
 MESSAGES = [
     (
-        Place.READ_STREAM,
+        OptionContext.READ_STREAM,
         "maxFilePerTrigger",
         "the option maxFilePerTrigger has no effect on spark.readStream; did you mean maxFilesPerTrigger?",
     ),
-    (Place.READ_STREAM, "endingVersion", "has no effect on spark.readStream; it is an option of spark.read"),
-    (Place.READ, "MAXFILESPERTRIGGER", "it is an option of spark.readStream and spark.readStream with readChangeFeed"),
+    (OptionContext.READ_STREAM, "endingVersion", "has no effect on spark.readStream; it is an option of spark.read"),
+    (OptionContext.READ, "MAXFILESPERTRIGGER", "it is an option of spark.readStream and spark.readStream with readChangeFeed"),
     (
-        Place.READ_STREAM_OF_FEED,
+        OptionContext.READ_STREAM_OF_FEED,
         "ignoreDeletes",
         "has no effect on spark.readStream with readChangeFeed; it is an option of spark.readStream",
     ),
-    (Place.WRITE, "mergeShema", "did you mean mergeSchema?"),
-    (Place.WRITE_STREAM, "clusterOnWrite", "it is an option of df.write"),
-    (Place.WRITE_STREAM, "ignoreDeletes", "it is an option of spark.readStream"),
-    (Place.READ, "colour", "Delta tables have no option of this name"),
+    (OptionContext.WRITE, "mergeShema", "did you mean mergeSchema?"),
+    (OptionContext.WRITE_STREAM, "clusterOnWrite", "it is an option of df.write"),
+    (OptionContext.WRITE_STREAM, "ignoreDeletes", "it is an option of spark.readStream"),
+    (OptionContext.READ, "colour", "Delta tables have no option of this name"),
 ]
 
 
 @pytest.mark.parametrize(("place", "name", "message"), MESSAGES, ids=[f"{name} of {place.value}" for place, name, _ in MESSAGES])
-def test_an_option_without_effect_is_named(place: Place, name: str, message: str) -> None:
+def test_an_option_without_effect_is_named(place: OptionContext, name: str, message: str) -> None:
     (found,) = unknown_options([name], place, table="/t")
     assert found.startswith("/t: ")
     assert message in found
 
 
-@pytest.mark.parametrize("place", Place, ids=lambda place: place.value)
-def test_options_for_others_are_not_named(place: Place) -> None:
+@pytest.mark.parametrize("place", OptionContext, ids=lambda place: place.value)
+def test_options_for_others_are_not_named(place: OptionContext) -> None:
     """Those of the storage, of Parquet and of Spark, and properties of the table."""
     given = ["PATH", "fs.s3a.access.key", "parquet.block.size", "delta.appendOnly", "__partition_columns", "serialization.format"]
     assert unknown_options(given, place, table="/t") == []
 
 
-@pytest.mark.parametrize("place", [Place.READ, Place.READ_STREAM, Place.READ_STREAM_OF_FEED], ids=lambda place: place.value)
-def test_options_of_the_reader_of_files_have_an_effect(place: Place) -> None:
+@pytest.mark.parametrize(
+    "place", [OptionContext.READ, OptionContext.READ_STREAM, OptionContext.READ_STREAM_OF_FEED], ids=lambda place: place.value
+)
+def test_options_of_the_reader_of_files_have_an_effect(place: OptionContext) -> None:
     assert unknown_options(["ignoreMissingFiles", "IGNORECORRUPTFILES", "datetimeRebaseMode", "int96RebaseMode"], place, table="/t") == []
 
 

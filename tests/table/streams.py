@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from tahoe.protocol.stream_offset import StreamOffset
-from tahoe.table.reading.stream import Limit, Stream
+from tahoe.table.reading.stream import AdmissionLimit, Stream
 
 
 def ends_of(
-    stream: Stream[Any], begin: StreamOffset, limits: Sequence[Limit], wanted: Callable[[StreamOffset, Limit], StreamOffset]
+    stream: Stream[Any],
+    begin: StreamOffset,
+    limits: Sequence[AdmissionLimit],
+    wanted: Callable[[StreamOffset, AdmissionLimit], StreamOffset],
 ) -> list[StreamOffset]:
     """The offsets between the batches of a stream, the first of them `begin`. Each must be the one that `wanted` returns.
 

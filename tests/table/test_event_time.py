@@ -20,7 +20,7 @@ from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.event_time import EventTimes
 from tahoe.table.reading.feed_stream import FeedStream
 from tahoe.table.reading.snapshot import load_snapshot
-from tahoe.table.reading.stream import Limit, Stream, StreamStart, TableStream
+from tahoe.table.reading.stream import AdmissionLimit, Stream, StreamStart, TableStream
 from tests.table.builders import METADATA, PROTOCOL, add, memory_env, put_commit
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,7 +68,7 @@ def stream_of(log: Log, kind: type[Stream] = TableStream, column: tuple[str, ...
     return kind(load_snapshot(log), StreamStart(event_time=column))  # type: ignore[call-arg]
 
 
-def ends(stream: Stream, limit: Limit) -> list[StreamOffset]:  # type: ignore[type-arg]
+def ends(stream: Stream, limit: AdmissionLimit) -> list[StreamOffset]:  # type: ignore[type-arg]
     """The offsets between the batches, as a checkpoint keeps them, up to the end of the initial snapshot."""
     found = [StreamOffset(table_id="test", version=0, is_initial=True)]
     while found[-1].is_initial:
@@ -97,12 +97,12 @@ def rows_of(stream: Stream, files: Sequence[File], start: StreamOffset | None, e
 
 MINUTES = st.none() | st.integers(-50, 50)
 FILES = st.lists(st.builds(File, st.lists(MINUTES, min_size=1, max_size=6).map(tuple), st.none() | st.integers(0, 5)), max_size=8)
-LIMITS = st.builds(Limit, st.none() | st.integers(1, 4), st.none() | st.integers(1, 400))
+LIMITS = st.builds(AdmissionLimit, st.none() | st.integers(1, 4), st.none() | st.integers(1, 400))
 
 
 @given(FILES, LIMITS, st.sampled_from([TableStream, FeedStream]))
-@example([File((0, 0)), File((0,)), File((None,)), File((0, 7))], Limit(1), TableStream)
-def test_no_row_is_late_and_each_is_read_once(files: list[File], limit: Limit, kind: type[Stream]) -> None:  # type: ignore[type-arg]
+@example([File((0, 0)), File((0,)), File((None,)), File((0, 7))], AdmissionLimit(1), TableStream)
+def test_no_row_is_late_and_each_is_read_once(files: list[File], limit: AdmissionLimit, kind: type[Stream]) -> None:  # type: ignore[type-arg]
     """Spark drops the rows of a batch that are not later than the latest row of the batches before, less the delay, which may be 0."""
     log = log_of(files)
     stream = stream_of(log, kind)
@@ -121,7 +121,7 @@ def test_no_row_is_late_and_each_is_read_once(files: list[File], limit: Limit, k
 def test_batches_are_bounded(bounds: list[list[int]], files: int) -> None:
     """Of files whose rows are evenly spread over their times, each batch has as many as it may, and little more."""
     log = log_of([File(tuple(sorted(both))) for both in bounds])
-    limit, total = Limit(files), float(len(bounds))
+    limit, total = AdmissionLimit(files), float(len(bounds))
     widths = [(min(both), max(both)) for both in bounds]
 
     def read_before(minute: float) -> float:
@@ -138,31 +138,31 @@ def test_batches_are_bounded(bounds: list[list[int]], files: int) -> None:
 def test_files_that_follow_each_other_are_taken_as_they_are() -> None:
     files = [File((10 * number, 10 * number + 9)) for number in (3, 1, 0, 2)]
     log = log_of(files)
-    offsets = ends(stream_of(log), Limit(files=1))
+    offsets = ends(stream_of(log), AdmissionLimit(files=1))
     assert [rows_of(stream_of(log), files, *both) for both in pairwise(offsets)] == [[0, 9], [10, 19], [20, 29], [30, 39]]
-    pairs = pairwise(ends(stream_of(log), Limit(bytes=200)))
+    pairs = pairwise(ends(stream_of(log), AdmissionLimit(bytes=200)))
     assert [sorted(rows_of(stream_of(log), files, *both), key=lambda minute: minute or 0) for both in pairs] == [
         [0, 9, 10, 19],
         [20, 29, 30, 39],
     ]
-    assert len(ends(stream_of(log), Limit())) == 2
+    assert len(ends(stream_of(log), AdmissionLimit())) == 2
 
 
 def test_the_event_time_may_be_a_partition() -> None:
     files = [File((minute,)) for minute in (5, None, 1, 3)]
     log = log_of(files, is_partitioned=True)
-    offsets = ends(stream_of(log), Limit(files=1))
+    offsets = ends(stream_of(log), AdmissionLimit(files=1))
     assert [rows_of(stream_of(log), files, *both) for both in pairwise(offsets)] == [[None, 1], [3], [5]]
 
 
 def test_files_without_statistics_are_read_in_one_batch() -> None:
     files = [File((5,), None), File((1, None), None)]
-    assert len(ends(stream_of(log_of(files)), Limit(files=1))) == 2
+    assert len(ends(stream_of(log_of(files)), AdmissionLimit(files=1))) == 2
 
 
 def test_progress_tells_what_is_left() -> None:
     stream = stream_of(log_of([File((10 * number, 10 * number + 9)) for number in range(4)]))
-    offsets = ends(stream, Limit(files=1))
+    offsets = ends(stream, AdmissionLimit(files=1))
     assert [stream.outstanding(offset) for offset in offsets] == [(4, 400), (3, 300), (2, 200), (1, 100), (0, 0)]
 
 
@@ -177,25 +177,25 @@ def test_files_beyond_the_limit_of_points_are_ordered_in_groups(monkeypatch: pyt
 def test_the_order_stays_until_the_rows_are_read(begun: tuple[str, ...] | None, asked: tuple[str, ...] | None) -> None:
     """Otherwise rows would be lost, or read twice. Afterwards the offset is one of the reference, and the option has no effect."""
     log = log_of([File((10 * number, 10 * number + 9)) for number in range(4)])
-    first = stream_of(log, column=begun).first_end(Limit(files=2))
+    first = stream_of(log, column=begun).first_end(AdmissionLimit(files=2))
     assert first is not None
     with pytest.raises(StreamOrderChangedError, match=r"version 0.*times in t|times in t.*of their files"):
-        stream_of(log, column=asked).next_end(first, Limit())
+        stream_of(log, column=asked).next_end(first, AdmissionLimit())
     with pytest.raises(StreamOrderChangedError):
         stream_of(log, column=asked).portions(None, first)
     end = StreamOffset(table_id="test", version=1)
     put_commit(log.env, 1, [add("later")])
-    assert stream_of(log, column=asked).next_end(end, Limit()) == StreamOffset(table_id="test", version=2)
+    assert stream_of(log, column=asked).next_end(end, AdmissionLimit()) == StreamOffset(table_id="test", version=2)
 
 
 def test_a_stream_that_ends_at_what_is_there_reads_later_commits_too() -> None:
     """The initial snapshot may be an old version when the query is started again."""
     log = log_of([File((10 * number, 10 * number + 9)) for number in range(4)])
-    first = stream_of(log).first_end(Limit(files=2))
+    first = stream_of(log).first_end(AdmissionLimit(files=2))
     assert first is not None
     put_commit(log.env, 1, [add("later")])
     for kind in (TableStream, FeedStream):
-        last = stream_of(log, kind).next_end(first, Limit())
+        last = stream_of(log, kind).next_end(first, AdmissionLimit())
         assert last == StreamOffset(table_id="test", version=2)
         portions = stream_of(log, kind).portions(first, last)
         assert [portion.rows is not None for portion in portions] == [True, False]

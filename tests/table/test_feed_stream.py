@@ -26,7 +26,7 @@ from tahoe.table.reading.change_feed import feed_schema
 from tahoe.table.reading.feed_stream import FeedStream
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.snapshot import load_snapshot
-from tahoe.table.reading.stream import Limit, Portion, StreamStart
+from tahoe.table.reading.stream import AdmissionLimit, Portion, StreamStart
 from tests.table.builders import SCHEMA, add, memory_env, put_commit
 from tests.table.feeds import PROTOCOL, Fed, gone, metadata
 from tests.table.streams import ends_of
@@ -40,7 +40,7 @@ COMMITS = st.tuples(
     st.sampled_from(["adds", "removes", "both", "vectors", "cdc", "merge", "moved"]), st.lists(st.integers(1, 9), max_size=4)
 )
 HISTORIES = st.lists(COMMITS, min_size=1, max_size=6)
-LIMITS = st.builds(Limit, st.none() | st.integers(1, 5), st.none() | st.integers(1, 14))
+LIMITS = st.builds(AdmissionLimit, st.none() | st.integers(1, 5), st.none() | st.integers(1, 14))
 
 
 def committed(kind: str, sizes: Sequence[int], names: Iterator[int]) -> list[Action]:
@@ -159,7 +159,9 @@ def valid(entries: Sequence[Indexed], begin: StreamOffset, exclude: str | None, 
     ]
 
 
-def ended(log: Log, begin: StreamOffset, limit: Limit, exclude: str | None = None, last: StreamOffset | None = None) -> StreamOffset:
+def ended(
+    log: Log, begin: StreamOffset, limit: AdmissionLimit, exclude: str | None = None, last: StreamOffset | None = None
+) -> StreamOffset:
     unlimited = limit.files is None and limit.bytes is None
     admission = Admission(*(float("inf") if most is None else most for most in (limit.files, limit.bytes)))
     taken: list[Indexed] = []
@@ -226,11 +228,11 @@ def read(portions: Sequence[Portion]) -> list[Read]:
 @given(
     HISTORIES, st.none() | st.integers(0, 5), st.lists(LIMITS, min_size=1, max_size=4), st.integers(0, 5), st.sampled_from([None, "odd"])
 )
-@example([("adds", []), ("adds", [2, 2]), ("cdc", [2, 2]), ("vectors", [2])], 0, [Limit(files=2)], 0, None)
-@example([("vectors", [1, 1]), ("vectors", [1, 1])], 0, [Limit(files=5)], 0, None)  # the marks of a version count
-@example([("cdc", [1]), ("cdc", [2])], 0, [Limit()], 0, "odd")  # a commit is not read from its data files instead
+@example([("adds", []), ("adds", [2, 2]), ("cdc", [2, 2]), ("vectors", [2])], 0, [AdmissionLimit(files=2)], 0, None)
+@example([("vectors", [1, 1]), ("vectors", [1, 1])], 0, [AdmissionLimit(files=5)], 0, None)  # the marks of a version count
+@example([("cdc", [1]), ("cdc", [2])], 0, [AdmissionLimit()], 0, "odd")  # a commit is not read from its data files instead
 def test_batches_end_as_in_the_reference_and_read_each_change_once(
-    commits: list[tuple[str, list[int]]], start: int | None, limits: list[Limit], known: int, exclude: str | None
+    commits: list[tuple[str, list[int]]], start: int | None, limits: list[AdmissionLimit], known: int, exclude: str | None
 ) -> None:
     log, newest = history_of(commits), len(commits) - 1
     known = min(known, newest)
@@ -248,7 +250,9 @@ def test_batches_end_as_in_the_reference_and_read_each_change_once(
 
 
 @given(HISTORIES, LIMITS, st.integers(0, 5))
-def test_a_stream_of_what_is_there_ends_where_it_was_planned_to_end(commits: list[tuple[str, list[int]]], limit: Limit, until: int) -> None:
+def test_a_stream_of_what_is_there_ends_where_it_was_planned_to_end(
+    commits: list[tuple[str, list[int]]], limit: AdmissionLimit, until: int
+) -> None:
     log = history_of(commits)
     stream, begin = stream_of(log, 0, 0), StreamOffset(table_id="fed", version=0)
     last = StreamOffset(table_id="fed", version=min(until, len(commits) - 1) + 1)
@@ -284,7 +288,7 @@ def test_the_rows_are_those_of_the_feed() -> None:
 
 
 def rows(stream: FeedStream, begin: StreamOffset) -> pa.Table:
-    names, end = feed_schema(stream.snapshot).names, stream.next_end(begin, Limit())
+    names, end = feed_schema(stream.snapshot).names, stream.next_end(begin, AdmissionLimit())
     found = [read_rows(portion.snapshot.scan(), names, marked=portion.marked) for portion in stream.portions(begin, end)]
     return pa.concat_tables(found).sort_by(COMMIT_VERSION)
 
@@ -313,14 +317,14 @@ def test_versions_without_a_feed_are_refused() -> None:
     put_commit(env, 2, [add("c")])
     log = Log(env)
     with pytest.raises(ChangesNotRecordedError, match="not enabled at version 0"):
-        stream_of(log, start=0).first_end(Limit())
+        stream_of(log, start=0).first_end(AdmissionLimit())
     end = StreamOffset(table_id="fed", version=3)
-    assert (stream_of(log, start=1).first_end(Limit()), stream_of(log).first_end(Limit())) == (end, end)
+    assert (stream_of(log, start=1).first_end(AdmissionLimit()), stream_of(log).first_end(AdmissionLimit())) == (end, end)
     put_commit(env, 3, [disabled(enabled)])
     stream = stream_of(log, 2, 1)
-    assert stream.first_end(Limit()) == end  # what was recorded is read first
+    assert stream.first_end(AdmissionLimit()) == end  # what was recorded is read first
     with pytest.raises(ChangesNotRecordedError, match="not enabled at version 3"):
-        stream.next_end(end, Limit())
+        stream.next_end(end, AdmissionLimit())
 
 
 def test_an_added_column_needs_the_query_to_be_started_again() -> None:
@@ -329,8 +333,8 @@ def test_an_added_column_needs_the_query_to_be_started_again() -> None:
     put_commit(log.env, 2, [metadata(wider)])
     after = StreamOffset(table_id="fed", version=2)
     with pytest.raises(StreamSchemaChangedError, match=r"version 2 .*name.*same checkpoint"):
-        stream_of(log, 1).next_end(after, Limit())
-    assert stream_of(log).next_end(after, Limit()).version == 3
+        stream_of(log, 1).next_end(after, AdmissionLimit())
+    assert stream_of(log).next_end(after, AdmissionLimit()).version == 3
 
 
 def test_a_restore_that_undoes_a_widening_is_read_with_the_wider_type_until_the_query_starts_again() -> None:

@@ -27,7 +27,7 @@ from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.stream_offset import StreamOffset, parse_offset
 from tahoe.table.reading.feed_stream import FeedStream
 from tahoe.table.reading.rows import read_rows
-from tahoe.table.reading.stream import Limit, Stream, StreamStart, TableStream
+from tahoe.table.reading.stream import AdmissionLimit, Stream, StreamStart, TableStream
 from tahoe.table.reading.stream_commits import Following
 from tests.table.builders import memory_env
 
@@ -114,7 +114,7 @@ class Query:
             self.offset = parse_offset(self.offset.to_json(), self.stream.table_id, table="source")
 
     def batch(self, files: int | None) -> bool:
-        limit = Limit(files)
+        limit = AdmissionLimit(files)
         end = self.stream.first_end(limit) if self.offset is None else self.stream.next_end(self.offset, limit)
         if end is None or end == self.offset:
             return False
@@ -210,7 +210,7 @@ def test_a_table_that_was_dropped_and_made_again_gives_no_rows(
     query = Query(world, kind, version=lambda: start)
     planned: StreamOffset | None = None
     if seen == "an end":
-        planned = query.stream.first_end(Limit(files=1))
+        planned = query.stream.first_end(AdmissionLimit(files=1))
     elif seen == "a batch":
         query.batch(1)
     elif seen in ("everything", "a commit", "a restart"):

@@ -38,7 +38,7 @@ from tahoe.table.reading.feed_stream import FeedStream
 from tahoe.table.reading.schema_log import SchemaLog
 from tahoe.table.reading.schema_tracking import SchemaTracker
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tahoe.table.reading.stream import Limit, StreamStart, TableStream
+from tahoe.table.reading.stream import AdmissionLimit, StreamStart, TableStream
 from tahoe.table.reading.stream_commits import Following
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 from tests.table.streams import ends_of
@@ -86,7 +86,7 @@ def followed(log: Log, begin: StreamOffset) -> Iterator[File]:
     return (file for file in found if (file.version, file.index) > begin.place)
 
 
-def ended(log: Log, begin: StreamOffset, limit: Limit, last: StreamOffset | None = None) -> StreamOffset:
+def ended(log: Log, begin: StreamOffset, limit: AdmissionLimit, last: StreamOffset | None = None) -> StreamOffset:
     """The end of a batch after an offset, file by file."""
     end = begin
     for file in followed(log, begin):
@@ -95,7 +95,9 @@ def ended(log: Log, begin: StreamOffset, limit: Limit, last: StreamOffset | None
         if file.path is not None:
             if (limit.files is not None and limit.files <= 0) or (limit.bytes is not None and limit.bytes <= 0):
                 break
-            limit = Limit(None if limit.files is None else limit.files - 1, None if limit.bytes is None else limit.bytes - file.size)
+            limit = AdmissionLimit(
+                None if limit.files is None else limit.files - 1, None if limit.bytes is None else limit.bytes - file.size
+            )
         inside = begin.is_initial and file.version == begin.version
         if file.index == END:
             end = StreamOffset(table_id="test", version=file.version + 1)
@@ -121,12 +123,12 @@ def read(stream: TableStream, start: StreamOffset | None, end: StreamOffset) -> 
 
 
 SIZES = st.lists(st.lists(st.integers(-5, 9).filter(bool), max_size=5), min_size=1, max_size=6)
-LIMITS = st.builds(Limit, st.none() | st.integers(1, 4), st.none() | st.integers(1, 12))
+LIMITS = st.builds(AdmissionLimit, st.none() | st.integers(1, 4), st.none() | st.integers(1, 12))
 
 
 @given(SIZES, st.none() | st.integers(0, 5), st.lists(LIMITS, min_size=1, max_size=4), st.integers(0, 5))
 def test_batches_end_as_in_the_reference_and_read_each_file_once(
-    sizes: list[list[int]], start: int | None, limits: list[Limit], known: int
+    sizes: list[list[int]], start: int | None, limits: list[AdmissionLimit], known: int
 ) -> None:
     log = history_of(sizes)
     newest = len(sizes) - 1
@@ -142,7 +144,7 @@ def test_batches_end_as_in_the_reference_and_read_each_file_once(
 
 
 @given(SIZES, LIMITS, st.integers(0, 5))
-def test_a_stream_of_what_is_there_ends_where_it_was_planned_to_end(sizes: list[list[int]], limit: Limit, until: int) -> None:
+def test_a_stream_of_what_is_there_ends_where_it_was_planned_to_end(sizes: list[list[int]], limit: AdmissionLimit, until: int) -> None:
     log = history_of(sizes)
     stream = stream_of(log, 0)
     last = StreamOffset(table_id="test", version=min(until, len(sizes) - 1) + 1)
@@ -161,7 +163,7 @@ def test_a_stream_of_what_is_there_ends_where_it_was_planned_to_end(sizes: list[
 def test_the_first_batch_is_found_again_without_its_start() -> None:
     log = history_of([[1, 2], [3]])
     stream = stream_of(log, 0)
-    end = stream.first_end(Limit())
+    end = stream.first_end(AdmissionLimit())
     assert end == StreamOffset(table_id="test", version=2)
     assert sorted(read(stream_of(log), None, end)) == ["f000", "f001", "f002"]
 
@@ -169,7 +171,7 @@ def test_the_first_batch_is_found_again_without_its_start() -> None:
 def test_files_that_match_a_pattern_are_counted_but_not_read() -> None:
     log = history_of([[1, 1], [1, 1]])
     stream = stream_of(log, 0, exclude=re.compile("f00[02]"))
-    end = stream.first_end(Limit(files=3))
+    end = stream.first_end(AdmissionLimit(files=3))
     assert end == StreamOffset(table_id="test", version=1, index=0)
     assert read(stream, None, end) == ["f001"]
 
@@ -202,32 +204,32 @@ def test_a_change_stops_the_stream_unless_it_is_told_how_to_pass(following: Foll
     stream = stream_of(changed(["c"]), 0, following=following)
     if paths is None:
         with pytest.raises(StreamSourceChangeError, match=r"Version 1 .*UPDATE .*predicate"):
-            stream.next_end(AFTER, Limit())
+            stream.next_end(AFTER, AdmissionLimit())
     else:
-        assert read(stream, AFTER, stream.next_end(AFTER, Limit())) == paths
+        assert read(stream, AFTER, stream.next_end(AFTER, AdmissionLimit())) == paths
 
 
 @pytest.mark.parametrize("following", [Following(ignores_deletes=True), Following(ignores_changes=True), Following(skips_changes=True)])
 def test_a_delete_stops_the_stream_unless_it_is_told_how_to_pass(following: Following) -> None:
     with pytest.raises(StreamSourceDeleteError, match="for example a"):
-        stream_of(changed(), 0).next_end(AFTER, Limit())
+        stream_of(changed(), 0).next_end(AFTER, AdmissionLimit())
     stream = stream_of(changed(), 0, following=following)
-    assert read(stream, AFTER, stream.next_end(AFTER, Limit())) == ["d"]
+    assert read(stream, AFTER, stream.next_end(AFTER, AdmissionLimit())) == ["d"]
 
 
 def test_files_that_were_rewritten_without_a_change_are_no_change() -> None:
     log = make_log([[add("a")]])
     put_commit(log.env, 1, [remove_of(add("a"), 1, data_change=False), add("b", data_change=False)])
-    assert stream_of(log, 0).next_end(AFTER, Limit()) == StreamOffset(table_id="test", version=2)
+    assert stream_of(log, 0).next_end(AFTER, AdmissionLimit()) == StreamOffset(table_id="test", version=2)
 
 
 def test_commits_that_are_gone_stop_the_stream_unless_data_may_be_lost() -> None:
     log = history_of([[1], [1], [1], [1]])
     log.env.store.delete(log_files.commit_key(2))
     with pytest.raises(StreamCommitsMissingError, match=r"version 2 .*is version 3"):
-        stream_of(log, 0).next_end(AFTER, Limit())
+        stream_of(log, 0).next_end(AFTER, AdmissionLimit())
     stream = stream_of(log, 0, following=Following(loses_data=True))
-    end = stream.next_end(AFTER, Limit())
+    end = stream.next_end(AFTER, AdmissionLimit())
     assert (end.version, read(stream, AFTER, end)) == (4, ["f001", "f003"])
 
 
@@ -237,7 +239,7 @@ def test_a_commit_that_a_listing_has_passed_by_is_not_missing() -> None:
     stream, store = stream_of(log, 0), log.env.store
     whole = store.list_from
     store.list_from = lambda *given: (info for info in whole(*given) if info.key != log_files.commit_key(2))  # type: ignore[method-assign]
-    end = stream.next_end(AFTER, Limit())
+    end = stream.next_end(AFTER, AdmissionLimit())
     assert (end.version, read(stream, AFTER, end)) == (4, ["f001", "f002", "f003"])
 
 
@@ -260,43 +262,43 @@ WIDER = Struct((Field(name="id", type=LONG), Field(name="name", type=STRING)))
 def test_an_added_column_needs_the_query_to_be_started_again() -> None:
     log = renamed(WIDER)
     with pytest.raises(StreamSchemaChangedError, match=r"version 1 .*name.*same checkpoint"):
-        stream_of(log, 0).next_end(AFTER, Limit())
-    assert stream_of(log).next_end(AFTER, Limit()) == StreamOffset(table_id="test", version=2)
+        stream_of(log, 0).next_end(AFTER, AdmissionLimit())
+    assert stream_of(log).next_end(AFTER, AdmissionLimit()) == StreamOffset(table_id="test", version=2)
 
 
 def test_another_type_needs_a_new_checkpoint() -> None:
     with pytest.raises(StreamSchemaChangedError, match=r"version 1 .*id.*new checkpoint"):
-        stream_of(renamed(Struct((Field(name="id", type=STRING),))), 0).next_end(AFTER, Limit())
+        stream_of(renamed(Struct((Field(name="id", type=STRING),))), 0).next_end(AFTER, AdmissionLimit())
 
 
 @pytest.mark.parametrize("has_seen_a_commit", [True, False])
 def test_a_table_that_was_dropped_and_made_again_is_not_read_on(has_seen_a_commit: bool) -> None:
     log = history_of([[1], [1]])
     stream = stream_of(log)
-    end = stream.next_end(AFTER, Limit()) if has_seen_a_commit else StreamOffset(table_id="test", version=2)
+    end = stream.next_end(AFTER, AdmissionLimit()) if has_seen_a_commit else StreamOffset(table_id="test", version=2)
     if not has_seen_a_commit:
-        assert stream.next_end(end, Limit()) == end
+        assert stream.next_end(end, AdmissionLimit()) == end
     for info in list(log.env.store.list_from(log_files.LOG_FOLDER)):
         log.env.store.delete(info.key)
     with pytest.raises(TableNotFoundError):
-        stream.next_end(end, Limit())
+        stream.next_end(end, AdmissionLimit())
     put_commit(log.env, 0, [PROTOCOL, METADATA.replace(id="new"), add("z")])
     with pytest.raises(OtherTableInStreamError, match="new"):
-        stream.next_end(end, Limit())
+        stream.next_end(end, AdmissionLimit())
 
 
 def test_nothing_new_costs_one_listing() -> None:
     log = history_of([[1], [1]])
     stream = stream_of(log)
-    end = stream.first_end(Limit())
+    end = stream.first_end(AdmissionLimit())
     assert end is not None
     store, asked = log.env.store, []
     for name in ("get", "head", "list_from"):
         real = getattr(store, name)
         setattr(store, name, lambda *a, real=real, name=name: asked.append(name) or real(*a))
-    stream.next_end(end, Limit())
+    stream.next_end(end, AdmissionLimit())
     asked.clear()
-    assert stream.next_end(end, Limit()) == end
+    assert stream.next_end(end, AdmissionLimit()) == end
     assert asked == ["list_from"]
 
 
@@ -304,12 +306,12 @@ def test_commits_that_were_read_are_kept_up_to_a_limit(monkeypatch: pytest.Monke
     """A batch reads the commits again of which its end was found: from memory, as long as they fit there."""
     log, begin = history_of([[1]] * 10), StreamOffset(table_id=METADATA.id, version=0)
     stream = stream_of(log, start=0)
-    end = stream.next_end(begin, Limit())
-    assert stream.next_end(begin, Limit()) == end
+    end = stream.next_end(begin, AdmissionLimit())
+    assert stream.next_end(begin, AdmissionLimit()) == end
     assert len(stream.commits.sizes_after(begin)) == 10
     monkeypatch.setattr(stream_commits, "_KEPT_FILES_MAX", 6)
     few = stream_of(log, start=0)
-    assert few.next_end(begin, Limit()) == end
+    assert few.next_end(begin, AdmissionLimit()) == end
     assert len(few.commits.sizes_after(begin)) == 3, "a commit counts as one more than its files"
     assert read(few, begin, end) == read(stream, begin, end) == [f"f{number:03}" for number in range(10)]
     stream.commits.forget(8)
@@ -329,8 +331,8 @@ def test_the_files_of_the_start_are_released_when_they_are_read(kind: type[Table
     held = weakref.ref(snapshot.live)
     del snapshot
     with suppress(StreamSchemaEvolvedError):
-        stream.first_end(Limit())
-    end = stream.first_end(Limit(files=1))
+        stream.first_end(AdmissionLimit())
+    end = stream.first_end(AdmissionLimit(files=1))
     assert end == StreamOffset(table_id="test", version=0, index=0, is_initial=True)
     assert stream.outstanding(None)[0] == 2
     assert [len(portion.snapshot.live) for portion in stream.portions(None, end)] == [2 if kind is TableStream else 1]
@@ -340,7 +342,7 @@ def test_the_files_of_the_start_are_released_when_they_are_read(kind: type[Table
     stream.forget_initial()
     gc.collect()
     assert held() is None
-    last = stream.next_end(StreamOffset(table_id="test", version=1), Limit())
+    last = stream.next_end(StreamOffset(table_id="test", version=1), AdmissionLimit())
     assert [len(portion.snapshot.live) for portion in stream.portions(StreamOffset(table_id="test", version=1), last)] == [1]
     assert [len(portion.snapshot.live) for portion in stream.portions(None, end)] == [2 if kind is TableStream else 1], "read again"
 
@@ -359,10 +361,10 @@ def widened(*, added: int) -> tuple[Log, Snapshot]:
 def test_a_stream_with_an_older_schema_reads_up_to_the_change() -> None:
     log, before = widened(added=2)
     stream = TableStream(before, StreamStart(), load_snapshot(log))
-    end = stream.next_end(AFTER, Limit(files=2))
+    end = stream.next_end(AFTER, AdmissionLimit(files=2))
     assert read(stream, AFTER, end) == ["f1", "f2"]
     with pytest.raises(StreamSchemaChangedError, match=r"version 3 .*the column name.*new DataFrame"):
-        stream.next_end(end, Limit())
+        stream.next_end(end, AdmissionLimit())
 
 
 @pytest.mark.parametrize("after", [StreamOffset(table_id="test", version=3, index=0), StreamOffset(table_id="test", version=4)])
@@ -370,13 +372,13 @@ def test_a_stream_with_an_older_schema_does_not_start_after_the_change(after: St
     log, before = widened(added=2)
     put_commit(log.env, 4, [add("later")])
     with pytest.raises(StreamSchemaChangedError, match=r"version \d .*the column name.*new DataFrame"):
-        TableStream(before, StreamStart(), load_snapshot(log)).next_end(after, Limit())
+        TableStream(before, StreamStart(), load_snapshot(log)).next_end(after, AdmissionLimit())
 
 
 def test_a_new_stream_with_an_older_schema_is_refused() -> None:
     log, before = widened(added=0)
     with pytest.raises(StreamSchemaChangedError, match=r"version 1 .*the column name.*new DataFrame"):
-        TableStream(before, StreamStart(), load_snapshot(log)).first_end(Limit())
+        TableStream(before, StreamStart(), load_snapshot(log)).first_end(AdmissionLimit())
 
 
 def test_a_stream_may_start_in_the_commit_that_changed_the_schema() -> None:
@@ -393,19 +395,19 @@ def test_the_start_of_a_stream_with_mapped_columns_must_be_known() -> None:
     stream = stream_of(log := make_log([], env), following=Following(loses_data=True))
     log.env.store.delete(log_files.commit_key(0))
     with pytest.raises(StreamStartUncheckedError, match=r"version 1.*unsafeReadOnIncompatibleColumnMapping"):
-        stream.next_end(AFTER, Limit())
+        stream.next_end(AFTER, AdmissionLimit())
     passing = TableStream(stream.snapshot, StreamStart(rules=SchemaRules(reads_moved_columns=True)))
-    assert passing.next_end(AFTER, Limit()) == StreamOffset(table_id="test", version=4)
+    assert passing.next_end(AFTER, AdmissionLimit()) == StreamOffset(table_id="test", version=4)
 
 
 def test_the_version_of_a_file_is_known_while_a_batch_may_read_it() -> None:
     """By its path in the log or by its url. The commit that has added it last counts."""
     log = make_log([[add("p=a%20b/old")], [add("p=a%20b/new")], [add("p=a%20b/new", stats="{}")]])
     stream = stream_of(log, 0)
-    begin = stream.first_end(Limit(files=1))
+    begin = stream.first_end(AdmissionLimit(files=1))
     assert begin is not None
     stream.portions(None, begin)
-    stream.next_end(begin, Limit())
+    stream.next_end(begin, AdmissionLimit())
     assert [stream.version_of(f"{log.url}/p=a%20b/{name}") for name in ("old", "new", "other")] == [0, 2, None]
     assert stream.version_of("p=a%20b/old") == 0
     stream.forget_initial()

@@ -28,7 +28,7 @@ from tahoe.table.reading.feed_stream import FeedStream
 from tahoe.table.reading.schema_log import SchemaLog, schema_log_folder
 from tahoe.table.reading.schema_tracking import SchemaTracker, merge_next, with_tracked
 from tahoe.table.reading.snapshot import load_snapshot
-from tahoe.table.reading.stream import Limit, StreamStart, TableStream
+from tahoe.table.reading.stream import AdmissionLimit, StreamStart, TableStream
 from tests.table.builders import add, memory_env, put_commit
 
 SOURCE = "file:/tmp/checkpoint/sources/0"
@@ -91,16 +91,16 @@ def versions(env: Env) -> list[int]:
 def test_a_stream_stops_before_a_change_and_goes_on_behind_it() -> None:
     env = a_table()
     with pytest.raises(StreamSchemaEvolvedError):
-        started(env, 0).first_end(Limit())  # the DataFrame has the new column, the rows of version 0 the old one
+        started(env, 0).first_end(AdmissionLimit())  # the DataFrame has the new column, the rows of version 0 the old one
     assert versions(env) == [0]
     stream = started(env, 0)
     assert stream.snapshot.schema.names == ("a",)
-    end = stream.first_end(Limit())
+    end = stream.first_end(AdmissionLimit())
     assert end == at(2, SCHEMA_CHANGE)
     assert paths(stream, None, end) == ["f0", "f1"]
-    waiting = stream.next_end(end, Limit())
+    waiting = stream.next_end(end, AdmissionLimit())
     assert waiting == at(2, AFTER_SCHEMA_CHANGE)
-    assert stream.next_end(waiting, Limit()) == waiting
+    assert stream.next_end(waiting, AdmissionLimit()) == waiting
     assert paths(stream, end, waiting) == []
     with pytest.raises(StreamSchemaEvolvedError, match=r"version 2.*b:integer.*columnMapping.*minReaderVersion"):
         stream.schema.committed(end)
@@ -108,7 +108,7 @@ def test_a_stream_stops_before_a_change_and_goes_on_behind_it() -> None:
     stream = started(env, 0)
     assert stream.snapshot.schema.names == ("b",)
     assert paths(stream, end, waiting) == []
-    last = stream.next_end(waiting, Limit())
+    last = stream.next_end(waiting, AdmissionLimit())
     assert last == StreamOffset(table_id="test", version=4)
     assert paths(stream, waiting, last) == ["f3"]
     stream.schema.committed(waiting)  # nothing is new
@@ -119,13 +119,13 @@ def test_what_is_there_ends_at_the_change_and_the_query_fails_there() -> None:
     """Otherwise a query with the trigger AvailableNow would never get beyond it."""
     env = a_table()
     with pytest.raises(StreamSchemaEvolvedError):
-        started(env, 0).first_end(Limit())
+        started(env, 0).first_end(AdmissionLimit())
     stream = started(env, 0)
-    last = stream.first_end(Limit())
+    last = stream.first_end(AdmissionLimit())
     assert last == at(2, SCHEMA_CHANGE)
-    assert stream.first_end(Limit(files=1), last) == at(1, -100)
-    assert stream.next_end(at(1, -100), Limit(files=1), last) == last
-    assert stream.next_end(last, Limit(), last) == at(2, AFTER_SCHEMA_CHANGE)
+    assert stream.first_end(AdmissionLimit(files=1), last) == at(1, -100)
+    assert stream.next_end(at(1, -100), AdmissionLimit(files=1), last) == last
+    assert stream.next_end(last, AdmissionLimit(), last) == at(2, AFTER_SCHEMA_CHANGE)
 
 
 def test_a_change_data_feed_stops_at_the_same_places() -> None:
@@ -137,37 +137,41 @@ def test_a_change_data_feed_stops_at_the_same_places() -> None:
     newest = load_snapshot(Log(env))
     before = load_snapshot(Log(env), 1)
     stream = FeedStream(before, StreamStart(version=lambda: 0, tracker=SchemaTracker(schema_log(env), before, newest, SOURCE)), newest)
-    end = stream.first_end(Limit())
+    end = stream.first_end(AdmissionLimit())
     assert end == at(2, SCHEMA_CHANGE)
-    assert stream.next_end(end, Limit()) == stream.next_end(at(2, AFTER_SCHEMA_CHANGE), Limit()) == at(2, AFTER_SCHEMA_CHANGE)
+    assert (
+        stream.next_end(end, AdmissionLimit())
+        == stream.next_end(at(2, AFTER_SCHEMA_CHANGE), AdmissionLimit())
+        == at(2, AFTER_SCHEMA_CHANGE)
+    )
     with pytest.raises(StreamSchemaEvolvedError):
         stream.schema.committed(end)
     tracker = SchemaTracker(schema_log(env), newest, newest, SOURCE)
     again = FeedStream(tracker.snapshot, StreamStart(version=lambda: 0, tracker=tracker), newest)
-    assert again.next_end(at(2, AFTER_SCHEMA_CHANGE), Limit()) == StreamOffset(table_id="test", version=3)
+    assert again.next_end(at(2, AFTER_SCHEMA_CHANGE), AdmissionLimit()) == StreamOffset(table_id="test", version=3)
 
 
 def test_another_table_in_the_place_is_no_change_of_the_schema() -> None:
     env = a_table()
     stream = started(env, 3)
-    end = stream.first_end(Limit())
+    end = stream.first_end(AdmissionLimit())
     assert end is not None
     put_commit(env, 4, [named(b="x").replace(id="other")])
     with pytest.raises(OtherTableInStreamError):
-        stream.next_end(end, Limit())
+        stream.next_end(end, AdmissionLimit())
 
 
 def test_changes_in_a_row_are_one() -> None:
     env = memory_env()
     put_commit(env, 0, [PROTOCOL, named(a="x"), add("f0")])
     stream = started(env)
-    end = stream.first_end(Limit())
+    end = stream.first_end(AdmissionLimit())
     put_commit(env, 1, [named(b="x")])
     put_commit(env, 2, [named(b="x", c="y")])
     put_commit(env, 3, [PROTOCOL.replace(writer_version=6)])
     put_commit(env, 4, [named(b="x", c="y", d="z"), add("f4")])
     assert end is not None
-    assert stream.next_end(end, Limit()) == at(1, SCHEMA_CHANGE)
+    assert stream.next_end(end, AdmissionLimit()) == at(1, SCHEMA_CHANGE)
     with pytest.raises(StreamSchemaEvolvedError):
         stream.schema.committed(at(1, SCHEMA_CHANGE))
     stream = started(env)
@@ -177,7 +181,7 @@ def test_changes_in_a_row_are_one() -> None:
     assert previous is not None
     assert (found.schema.names, found.protocol, found.previous) == (("b", "c"), PROTOCOL.replace(writer_version=6), 0)
     assert previous.schema.names == ("a",)
-    assert stream.next_end(at(1, AFTER_SCHEMA_CHANGE), Limit()) == at(4, SCHEMA_CHANGE)
+    assert stream.next_end(at(1, AFTER_SCHEMA_CHANGE), AdmissionLimit()) == at(4, SCHEMA_CHANGE)
 
 
 def test_new_files_and_properties_of_writers_are_no_change() -> None:
@@ -185,27 +189,27 @@ def test_new_files_and_properties_of_writers_are_no_change() -> None:
     metadata = named(a="x")
     put_commit(env, 0, [PROTOCOL, metadata, add("f0")])
     stream = started(env)
-    assert stream.first_end(Limit()) == StreamOffset(table_id="test", version=1)
+    assert stream.first_end(AdmissionLimit()) == StreamOffset(table_id="test", version=1)
     column = metadata.schema.fields[0]
     marked = Struct((replace(column, metadata={**column.metadata, "delta.identity.highWaterMark": 7}),))
     put_commit(env, 1, [metadata.replace(schema_string=marked.to_json(), configuration={**metadata.configuration, "mine": "1"})])
     put_commit(env, 2, [metadata.replace(configuration={**metadata.configuration, "delta.appendOnly": "true"})])
-    assert stream.next_end(at(1, -100), Limit()) == at(2, SCHEMA_CHANGE)
+    assert stream.next_end(at(1, -100), AdmissionLimit()) == at(2, SCHEMA_CHANGE)
 
 
 def test_the_initial_snapshot_is_read_with_its_own_schema() -> None:
     """The log was begun, but the query found nothing to read before the table changed."""
     env = memory_env()
     put_commit(env, 0, [PROTOCOL, named(a="x"), add("f0")])
-    started(env).first_end(Limit())
+    started(env).first_end(AdmissionLimit())
     put_commit(env, 1, [named(b="x"), add("f1")])
     with pytest.raises(StreamSchemaEvolvedError, match="version 1"):
-        started(env).first_end(Limit())
+        started(env).first_end(AdmissionLimit())
     found = schema_log(env).current
     assert found is not None
     assert (found.version, found.schema.names, found.previous) == (1, ("b",), -1)
     assert schema_log(env).previous() is None  # nothing to acknowledge
-    assert started(env).first_end(Limit()) == StreamOffset(table_id="test", version=2)
+    assert started(env).first_end(AdmissionLimit()) == StreamOffset(table_id="test", version=2)
 
 
 def test_tracking_begins_at_the_batch_that_is_planned() -> None:
@@ -225,8 +229,8 @@ def test_tracking_cannot_begin_in_a_batch_without_a_common_schema() -> None:
 def test_another_stream_with_the_same_log_is_noticed() -> None:
     env = a_table()
     one, other = started(env, 3), started(env, 3)
-    one.first_end(Limit())
-    assert other.first_end(Limit()) is not None  # the same entry
+    one.first_end(AdmissionLimit())
+    assert other.first_end(AdmissionLimit()) is not None  # the same entry
     third = schema_log(env)
     third.check_source(SOURCE)
     with pytest.raises(SchemaLocationConflictError, match="sources/1"):
@@ -272,7 +276,7 @@ def test_an_entry_is_written_as_the_reference_writes_it() -> None:
     metadata = Metadata(id="test", schema_string=schema.to_json(), partition_columns=("p",), configuration={"delta.appendOnly": "true"})
     protocol = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"appendOnly"}))
     put_commit(env, 0, [protocol, metadata, add("f0", partition_values={"p": "1"})])
-    started(env).first_end(Limit())
+    started(env).first_end(AdmissionLimit())
     text = folder(env).get("0")
     data = r"{\"type\":\"struct\",\"fields\":[{\"name\":\"id\",\"type\":\"integer\",\"nullable\":false,\"metadata\":{}},%s]}"
     partition = r"{\"name\":\"p\",\"type\":\"integer\",\"nullable\":true,\"metadata\":{\"comment\":\"ü\"}}"

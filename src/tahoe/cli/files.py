@@ -53,7 +53,7 @@ def _file_rows(scan: Scan, limit: int | None) -> list[dict[str, Any]]:
     if not columns:
         return rows
     statistics = scan.snapshot.live.statistics(StatisticsRequest(dict(columns.values())))
-    kept = plain_rows((statistics if scan.rows is None else taken_table(statistics, scan.rows)).slice(0, limit))
+    kept = plain_rows((statistics if scan.file_positions is None else taken_table(statistics, scan.file_positions)).slice(0, limit))
     for row, found in zip(rows, kept, strict=True):
         row["statistics"] = {
             name: {bound: found.get(column_name(bound, path)) for bound in ("min", "max")} for name, (path, _) in columns.items()

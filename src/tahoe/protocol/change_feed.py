@@ -49,7 +49,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Remarked:
+class DeletionVectorChange:
     """A data file whose deletion vector changed: the rows in the vector `marked` that are not in the vector `unless`.
 
     `file` is the action of the version in which these rows were live, so that its statistics apply. Its own vector is ignored.
@@ -61,7 +61,7 @@ class Remarked:
     unless: DeletionVectorDescriptor | None
 
 
-Change: TypeAlias = Recorded | Whole | Remarked
+Change: TypeAlias = Recorded | Whole | DeletionVectorChange
 
 
 def changed_files(actions: Sequence[Action]) -> tuple[FileAction | Cdc, ...]:
@@ -91,14 +91,14 @@ def changes_of(actions: Iterable[Action], canonical: Callable[[str], str]) -> li
     return found
 
 
-def _remarked(add: Add, remove: Remove) -> Iterator[Remarked]:
+def _remarked(add: Add, remove: Remove) -> Iterator[DeletionVectorChange]:
     """The changes between a file's old and new vector. At least one exists: a commit cannot remove and add the same logical file."""
     before, after = remove.deletion_vector, add.deletion_vector
     if after is not None:
         values = add.partition_values if remove.partition_values is None else remove.partition_values
-        yield Remarked("delete", remove.replace(partition_values=values, size_bytes=add.size_bytes), after, before)
+        yield DeletionVectorChange("delete", remove.replace(partition_values=values, size_bytes=add.size_bytes), after, before)
     if before is not None:
-        yield Remarked("insert", add, before, after)
+        yield DeletionVectorChange("insert", add, before, after)
 
 
 _COUNTS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")

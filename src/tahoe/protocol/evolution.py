@@ -76,22 +76,22 @@ def merge_types(known: DataType, given: DataType, widens: Widens | None = None, 
             return given if known != given and (widens or _never)(known, given) else known
 
 
-def taken_in(data: Struct, paths: Iterable[Sequence[str]]) -> Struct:
+def merge_source_columns(data: Struct, paths: Iterable[Sequence[str]]) -> Struct:
     """The part of the data's schema that is assigned to, at any depth. It restricts schema evolution to the assigned columns and fields.
 
     Args:
         paths: the assigned columns and fields. Names are compared case-insensitively.
     """
-    return Struct(tuple(_taken_in(data, [tuple(part.lower() for part in path) for path in paths])))
+    return Struct(tuple(_source_columns(data, [tuple(part.lower() for part in path) for path in paths])))
 
 
-def _taken_in(data: Struct, paths: Sequence[tuple[str, ...]]) -> Iterator[Field]:
+def _source_columns(data: Struct, paths: Sequence[tuple[str, ...]]) -> Iterator[Field]:
     for given in data:
         below = [path[1:] for path in paths if path[0] == given.name.lower()]
         if () in below:
             yield given
         elif below and isinstance(given.type, Struct):
-            yield replace(given, type=Struct(tuple(_taken_in(given.type, below))))
+            yield replace(given, type=Struct(tuple(_source_columns(given.type, below))))
 
 
 Changed: TypeAlias = tuple[tuple[str, ...], DataType, DataType]

@@ -43,7 +43,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class RowLimit:
     """So many of the rows for which a condition is true: the first ones in an order, or any rows."""
 
     rows: int

@@ -50,7 +50,7 @@ MovedRows: TypeAlias = Mapping[str, Sequence[CopiedRows]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CopiedRange:
     """Where copied rows are: in which new file, by its path as in the log, and how many of its rows come before them."""
 
     target: str
@@ -58,7 +58,7 @@ class Place:
     rows: CopiedRows
 
 
-Places: TypeAlias = Mapping[str, Sequence[Place]]
+Places: TypeAlias = Mapping[str, Sequence[CopiedRange]]
 """Where the rows of removed files are, by the canonical paths of these files."""
 
 
@@ -91,13 +91,13 @@ def _range_from_json(value: Any) -> CopiedRows:
             raise ValueError(f"expected path, first and count, found {value}")
 
 
-def places_of(moved: MovedRows, canonical: Callable[[str], str]) -> dict[str, list[Place]]:
+def places_of(moved: MovedRows, canonical: Callable[[str], str]) -> dict[str, list[CopiedRange]]:
     """Where the rows of each source are."""
-    found: dict[str, list[Place]] = {}
+    found: dict[str, list[CopiedRange]] = {}
     for target, copied in moved.items():
         start = 0
         for rows in copied:
-            found.setdefault(canonical(rows.path), []).append(Place(target=target, start=start, rows=rows))
+            found.setdefault(canonical(rows.path), []).append(CopiedRange(target=target, start=start, rows=rows))
             start += rows.count
     return found
 
@@ -123,12 +123,12 @@ def recorded_places(actions: Iterable[Action], canonical: Callable[[str], str]) 
     return places if all(map(_is_each_row_once, places.values())) else {}
 
 
-def _is_each_row_once(places: Sequence[Place]) -> bool:
+def _is_each_row_once(places: Sequence[CopiedRange]) -> bool:
     ranges = sorted((place.rows for place in places), key=lambda rows: rows.first)
     return all(a.vector == b.vector and a.first + a.count <= b.first for a, b in pairwise(ranges))
 
 
-def new_places(places: Sequence[Place], rows: BitMap64, dead: BitMap64) -> dict[str, BitMap64]:
+def new_places(places: Sequence[CopiedRange], rows: BitMap64, dead: BitMap64) -> dict[str, BitMap64]:
     """The places of rows of one source.
 
     Args:
@@ -152,7 +152,7 @@ def new_places(places: Sequence[Place], rows: BitMap64, dead: BitMap64) -> dict[
     return found
 
 
-def all_places(places: Sequence[Place]) -> dict[str, BitMap64]:
+def all_places(places: Sequence[CopiedRange]) -> dict[str, BitMap64]:
     """The places of all rows of one source that were copied."""
     found: dict[str, BitMap64] = {}
     for place in places:

@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tahoe.errors import CloneAmbiguousTargetError, InvalidClonePathError, ReplacedTableMissingError, TableExistsError
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
-from tahoe.spark.ddl.creation import NewTable, Place, enter, named_or_path, place_of
+from tahoe.spark.ddl.creation import NewTable, TableLocation, enter, named_or_path, place_of
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.hadoop_store import qualified
 from tahoe.spark.jvm.table_cache import open_table, recache
@@ -112,7 +112,7 @@ def _target(gateway: Gateway, command: CloneCommand) -> NewTable:
     return NewTable(name=name, location=command.location if path is None else path)
 
 
-def _is_done(command: CloneCommand, new: NewTable, place: Place, table: Table) -> bool:
+def _is_done(command: CloneCommand, new: NewTable, place: TableLocation, table: Table) -> bool:
     """Whether the catalog has the name, or the path without a name a table, and that is enough.
 
     Raises:

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from tahoe._version import VERSION
 from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, UnsupportedOperationError
 from tahoe.protocol import predicate as p
-from tahoe.spark.jvm.time_travel import Target, check_names_no_version, iso_moment, target_of_options
+from tahoe.spark.jvm.time_travel import TimeTravelTarget, check_names_no_version, iso_moment, target_of_options
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.reading.change_feed import asked_range, check_not_pinned, is_asked_for
 from tahoe.spark.writing.write_options import MODE, SETTINGS, WriteOptions, parse_options
@@ -74,7 +74,7 @@ class DeltaSource(ds.DataSource):
             raise InvalidOptionError(option="path", value="missing", table="the table", detail="a Delta table requires one path")
         return str(path)
 
-    def _target(self) -> Target:
+    def _target(self) -> TimeTravelTarget:
         return target_of_options(iso_moment(self.zone), self._exists, self._path(), dict(self.options))
 
     def _exists(self, location: str) -> bool:
@@ -84,7 +84,7 @@ class DeltaSource(ds.DataSource):
         credentials = {name: value for name, value in self.options.items() if name.startswith("fs.")}
         return Table(location, credentials, time_zone=self.zone)
 
-    def _feed(self, target: Target) -> ChangeFeed | None:
+    def _feed(self, target: TimeTravelTarget) -> ChangeFeed | None:
         """The change data feed that the options ask for; None if they ask for the table's rows."""
         by_name = {name.lower(): value for name, value in dict(self.options).items()}
         if not is_asked_for(by_name, target.location):

@@ -15,7 +15,7 @@ from tahoe.errors import DeltaError
 from tahoe.spark.dml.merge import merge
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.resolved_plans import COUNTS_OF_MERGE, answered
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.dml.set_clauses import Assignment, assignment
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway
@@ -150,7 +150,7 @@ def condition_of(given: Any) -> Column:
     return given
 
 
-def own_columns(target: Target, column: Column, source: DataFrame | None = None) -> Column:
+def own_columns(target: DmlTarget, column: Column, source: DataFrame | None = None) -> Column:
     """Replace the columns of the table's DataFrames in a user's condition or value by names, so that they resolve in the command.
 
     Args:
@@ -168,7 +168,7 @@ def own_columns(target: Target, column: Column, source: DataFrame | None = None)
     return gateway.column_of(named)
 
 
-def assignments_of(target: Target, given: Any, name: str, source: DataFrame | None = None) -> tuple[Assignment, ...]:
+def assignments_of(target: DmlTarget, given: Any, name: str, source: DataFrame | None = None) -> tuple[Assignment, ...]:
     """Convert a dictionary of values by column to assignments.
 
     Args:

@@ -13,7 +13,7 @@ from tahoe.protocol.properties import NUM_INDEXED_COLUMNS
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import condition_of, own_columns, run_for_user
 from tahoe.spark.api.table_builder import column_names
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.layout.optimize import Optimize, add_filters, compact, purge
 from tahoe.spark.layout.optimize_metrics import LAYOUT, optimized_row
 from tahoe.table.calls import of_objects
@@ -25,7 +25,7 @@ from tahoe.table.other_names import OPTIMIZE_BUILDER
 class DeltaOptimizeBuilder:
     """A builder of an OPTIMIZE: which files it rewrites, and how. Created by `DeltaTable.optimize`."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: DmlTarget) -> None:
         self._target = target
         self._conditions: list[Column] = []
 
@@ -84,31 +84,31 @@ def _path(text: str) -> tuple[str, ...]:
 
 
 def compacted(
-    target: Target, conditions: Sequence[Column], *, zorder_by: tuple[tuple[str, ...], ...] = (), full: bool = False
+    target: DmlTarget, conditions: Sequence[Column], *, zorder_by: tuple[tuple[str, ...], ...] = (), full: bool = False
 ) -> DataFrame:
     """Run OPTIMIZE, and return its result row."""
     command = Optimize(target=target, conditions=tuple(conditions), zorder_by=zorder_by, full=full)
     return _result(target, run_for_user(target.spark, lambda: compact(command)))
 
 
-def reorganised(target: Target, condition: Column | None) -> DataFrame:
+def reorganised(target: DmlTarget, condition: Column | None) -> DataFrame:
     """Run REORG TABLE ... APPLY (PURGE), and return its result row."""
     return _result(target, purged(target, condition))
 
 
-def with_filters(target: Target, condition: Column | None) -> DataFrame:
+def with_filters(target: DmlTarget, condition: Column | None) -> DataFrame:
     """Run REORG TABLE ... APPLY (BLOOMFILTER), and return its result row."""
     command = Optimize(target=target, conditions=() if condition is None else (condition,))
     return _result(target, run_for_user(target.spark, lambda: add_filters(command)))
 
 
-def purged(target: Target, condition: Column | None, deleted_share: float = 0.0) -> OptimizeReport:
+def purged(target: DmlTarget, condition: Column | None, deleted_share: float = 0.0) -> OptimizeReport:
     """Rewrite files without their deleted rows."""
     command = Optimize(target=target, conditions=() if condition is None else (condition,))
     return run_for_user(target.spark, lambda: purge(command, deleted_share=deleted_share))
 
 
-def _result(target: Target, report: OptimizeReport) -> DataFrame:
+def _result(target: DmlTarget, report: OptimizeReport) -> DataFrame:
     snapshot = target.table.snapshot()
     indexed, columns = NUM_INDEXED_COLUMNS.get(snapshot.properties, table=snapshot.url), len(snapshot.schema)
     row = optimized_row(

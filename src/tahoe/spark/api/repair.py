@@ -10,7 +10,7 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.writing.write_inputs import write_options
@@ -29,7 +29,7 @@ REPAIRS = StructType(
 )
 
 
-def run_repair(target: Target, request: RepairRequest) -> DataFrame:
+def run_repair(target: DmlTarget, request: RepairRequest) -> DataFrame:
     """Repair a table, and return what was found and done. `action` says what was done, or why nothing was."""
     user_metadata = write_options(target.spark, {}, target.table).user_metadata
     whole = replace(request, user_metadata=user_metadata, engine=engine_of(target.spark))

@@ -81,10 +81,10 @@ class Source:
         return joins.prunings(Gateway.of(session), told)
 
     @_answering
-    def placesWithout(  # noqa: N802  Java's name
+    def ordinalsWithout(  # noqa: N802  Java's name
         self, table: str, metadata: str, version: int, selection: str, column: str, keys: bytes
     ) -> bytes:
-        return joins.places_without(Gateway.active(), scan.Asked(table, metadata, version, selection, ()), column, keys)
+        return joins.ordinals_without(Gateway.active(), scan.Asked(table, metadata, version, selection, ()), column, keys)
 
     @_answering
     def changes(self, session: JavaObject, table: str, versions: str, name: str, *query: str) -> JavaObject:

@@ -20,7 +20,7 @@ from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.table_cache import open_table, table_finder
-from tahoe.spark.jvm.time_travel import MomentOf, Target, path_ending, session_moment, target_of_path
+from tahoe.spark.jvm.time_travel import MomentOf, TimeTravelTarget, path_ending, session_moment, target_of_path
 from tahoe.spark.jvm.values import Value, depends_on_rows, values
 from tahoe.spark.reading.change_feed import ENABLED_OPTIONS, END_TIMESTAMP, END_VERSION, START_TIMESTAMP, START_VERSION
 from tahoe.table.inspection.inspector import INSPECTIONS
@@ -102,7 +102,7 @@ def _inspected(gateway: Gateway, function: str, table: str, at: Sequence[Value])
     """What an inspection tells of a table, in the version that was the newest when the query was analysed, or in another one."""
     moment_of, spark = session_moment(gateway), gateway.spark
     path = table if _PATH.match(table) else path_in(table)
-    target = Target(location=location_of(spark, table)) if path is None else target_of_path(moment_of, table_finder(spark), path)
+    target = TimeTravelTarget(location=location_of(spark, table)) if path is None else target_of_path(moment_of, table_finder(spark), path)
     for value in at:
         if target.is_pinned:
             raise InvalidTimeTravelError(table=target.location, detail=f"{path_ending(path or table)} and {value.value} cannot be combined")
@@ -110,22 +110,22 @@ def _inspected(gateway: Gateway, function: str, table: str, at: Sequence[Value])
     return local_rows(spark, INSPECTED[function].of(target.snapshot(open_table(spark, target.location))))
 
 
-def _at(function: str, location: str, at: Value, moment_of: MomentOf) -> Target:
+def _at(function: str, location: str, at: Value, moment_of: MomentOf) -> TimeTravelTarget:
     """The target of a version, a time or a tag."""
     if isinstance(at.type, IntegralType) and at.value is not None:
-        return Target(location=location, version=at.value)
+        return TimeTravelTarget(location=location, version=at.value)
     if isinstance(at.type, StringType) and at.value is not None and at.value.isdecimal():  # a string that VERSION AS OF takes for a version
-        return Target(location=location, version=int(at.value))
+        return TimeTravelTarget(location=location, version=int(at.value))
     if not isinstance(at.type, StringType) or at.value is None:
         raise _invalid(
             f"version of {function}", str(at.value), "it must be a version, the name of a tag, a time as a string, or a timestamp"
         )
     try:
-        return Target(location=location, timestamp=moment_of(at.value, location))
+        return TimeTravelTarget(location=location, timestamp=moment_of(at.value, location))
     except InvalidTimeTravelError:
         if not can_be_tag(at.value):
             raise
-        return Target(location=location, version=at.value)
+        return TimeTravelTarget(location=location, version=at.value)
 
 
 def _readable(gateway: Gateway, expression: JavaObject) -> JavaObject:

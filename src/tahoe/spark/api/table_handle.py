@@ -13,7 +13,7 @@ from tahoe.spark.api.merge_builder import condition_of, own_columns, run_for_use
 from tahoe.spark.ddl.catalog import qualified_name
 from tahoe.spark.ddl.creation import named_or_path
 from tahoe.spark.dml.resolved_plans import COUNT, answered
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.table.table import Table
 from tahoe.table.writing.transaction_builder import TransactionBuilder
@@ -38,11 +38,11 @@ class TableHandle:
     alias: str | None = None
     frames: deque[DataFrame] = field(default_factory=lambda: deque(maxlen=_FRAMES_MAX))
 
-    def target(self) -> Target:
+    def target(self) -> DmlTarget:
         """The table as the target of a DML command."""
         parts = self._qualifier()
         alias = parts[-1] if parts else None
-        return Target(spark=self.spark, table=self.table, alias=alias, qualifier=tuple(parts[:-1]), frames=tuple(self.frames))
+        return DmlTarget(spark=self.spark, table=self.table, alias=alias, qualifier=tuple(parts[:-1]), frames=tuple(self.frames))
 
     def _qualifier(self) -> Sequence[str]:
         """What qualifies the table's columns. That of a path is as in SQL; columns of DataFrames need one beside the source of a MERGE."""

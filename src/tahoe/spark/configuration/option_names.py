@@ -14,7 +14,7 @@ from enum import Enum
 from types import FrameType
 
 
-class Place(Enum):
+class OptionContext(Enum):
     """Where a user gives options. The values are what messages call it."""
 
     READ = "spark.read"
@@ -24,9 +24,9 @@ class Place(Enum):
     WRITE_STREAM = "df.writeStream"
 
 
-_STREAMS = (Place.READ_STREAM, Place.READ_STREAM_OF_FEED)
-_READERS = (Place.READ, *_STREAMS)
-_WRITERS = (Place.WRITE, Place.WRITE_STREAM)
+_STREAMS = (OptionContext.READ_STREAM, OptionContext.READ_STREAM_OF_FEED)
+_READERS = (OptionContext.READ, *_STREAMS)
+_WRITERS = (OptionContext.WRITE, OptionContext.WRITE_STREAM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +41,15 @@ class Option:
     """
 
     name: str
-    places: tuple[Place, ...]
+    places: tuple[OptionContext, ...]
     meaning: str
     default: str = ""
-    refused: tuple[Place, ...] = ()
+    refused: tuple[OptionContext, ...] = ()
     same_as: str = ""
 
 
 def _time_travel(name: str, meaning: str) -> Option:
-    return Option(name=name, places=(Place.READ,), meaning=meaning, refused=_STREAMS)
+    return Option(name=name, places=(OptionContext.READ,), meaning=meaning, refused=_STREAMS)
 
 
 def _of_streams(name: str, meaning: str, default: str = "") -> Option:
@@ -58,7 +58,7 @@ def _of_streams(name: str, meaning: str, default: str = "") -> Option:
 
 def _of_changes(name: str, meaning: str, same_as: str = "") -> Option:
     """What a stream of rows does at a commit that deletes or changes rows; a stream of a change data feed reads such commits."""
-    return Option(name=name, places=(Place.READ_STREAM,), meaning=meaning, default="false", same_as=same_as)
+    return Option(name=name, places=(OptionContext.READ_STREAM,), meaning=meaning, default="false", same_as=same_as)
 
 
 def _of_parquet(name: str, meaning: str, setting: str) -> Option:
@@ -71,7 +71,7 @@ def _acknowledging(name: str, change: str) -> Option:
 
 
 def _of_one_write(name: str, meaning: str, default: str = "") -> Option:
-    return Option(name=name, places=(Place.WRITE,), meaning=meaning, default=default, refused=(Place.WRITE_STREAM,))
+    return Option(name=name, places=(OptionContext.WRITE,), meaning=meaning, default=default, refused=(OptionContext.WRITE_STREAM,))
 
 
 _FEED_MEANING = "read the change data feed instead of rows"
@@ -92,8 +92,8 @@ OPTIONS: tuple[Option, ...] = (
         "`latest`, the version after the newest. The checkpoint of a stream that has made progress takes precedence",
     ),
     Option(name="startingTimestamp", places=_READERS, meaning="the same as a time: begin with the first commit at or after it"),
-    Option(name="endingVersion", places=(Place.READ,), meaning="the last version of a change data feed", default="the newest"),
-    Option(name="endingTimestamp", places=(Place.READ,), meaning="the same as a time"),
+    Option(name="endingVersion", places=(OptionContext.READ,), meaning="the last version of a change data feed", default="the newest"),
+    Option(name="endingTimestamp", places=(OptionContext.READ,), meaning="the same as a time"),
     _of_streams("maxFilesPerTrigger", "how many files a batch reads at most", "1000 if neither limit is given"),
     _of_streams("maxBytesPerTrigger", "a size such as `1g`: the file that reaches it is the last of its batch"),
     _of_streams("excludeRegex", "files whose paths match are not read"),
@@ -152,7 +152,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="clusterOnWrite",
-        places=(Place.WRITE,),
+        places=(OptionContext.WRITE,),
         meaning="[lay out the rows](../reference/layout.md#clustering-on-write) that are written to a clustered table",
         default="the setting, else the property",
     ),
@@ -166,13 +166,15 @@ OPTIONS: tuple[Option, ...] = (
         default="`delta.parquet.compression.codec`, else Spark's setting",
     ),
     Option(
-        name="checkpointLocation", places=(Place.WRITE_STREAM,), meaning="the folder of the query's checkpoint; each query needs its own"
+        name="checkpointLocation",
+        places=(OptionContext.WRITE_STREAM,),
+        meaning="the folder of the query's checkpoint; each query needs its own",
     ),
-    Option(name="queryName", places=(Place.WRITE_STREAM,), meaning="the name of the query"),
+    Option(name="queryName", places=(OptionContext.WRITE_STREAM,), meaning="the name of the query"),
 )
 
-_NAMES: Mapping[Place, tuple[str, ...]] = {
-    place: tuple(option.name for option in OPTIONS if place in option.places + option.refused) for place in Place
+_NAMES: Mapping[OptionContext, tuple[str, ...]] = {
+    place: tuple(option.name for option in OPTIONS if place in option.places + option.refused) for place in OptionContext
 }
 
 # Options for the storage, for Parquet and for the table's properties, Spark's own, and what catalogs store with a table.
@@ -180,7 +182,7 @@ _PREFIXES = ("fs.", "dfs.", "parquet.", "delta.", "spark.", "option.", "asyncpro
 _SPARKS = frozenset({"serialization.format", "provider", "mode"})
 
 
-def warn_of_unknown(given: Iterable[str], place: Place, *, table: str) -> None:
+def warn_of_unknown(given: Iterable[str], place: OptionContext, *, table: str) -> None:
     """Warn about each option that has no effect in a place, once per text: Spark asks for a reader and a writer several times.
 
     Args:
@@ -206,14 +208,14 @@ def _level_of_caller() -> int:
     return 2 if frame is None else level
 
 
-def unknown_options(given: Iterable[str], place: Place, *, table: str) -> list[str]:
+def unknown_options(given: Iterable[str], place: OptionContext, *, table: str) -> list[str]:
     """A message for each option that has no effect in a place."""
     known = {name.lower() for name in _NAMES[place]} | _SPARKS
     wrong = (name for name in given if name.lower() not in known and not name.lower().startswith(_PREFIXES))
     return [f"{table}: the option {name} has no effect on {place.value}{_hint(name, place)}" for name in wrong]
 
 
-def _hint(name: str, place: Place) -> str:
+def _hint(name: str, place: OptionContext) -> str:
     elsewhere = [other.value for other, names in _NAMES.items() if name.lower() in map(str.lower, names)]
     if elsewhere:
         return f"; it is an option of {' and '.join(elsewhere)}"

@@ -243,7 +243,7 @@ def made_with(snapshot: Snapshot) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TableLocation:
     """Where a table is or will be. `is_known`: the catalog has the table."""
 
     url: str
@@ -251,7 +251,7 @@ class Place:
     is_known: bool
 
 
-def place_of(gateway: Gateway, new: NewTable) -> Place:
+def place_of(gateway: Gateway, new: NewTable) -> TableLocation:
     """Where a table is or will be: its location in the catalog, else the statement's location, else the catalog's default.
 
     Raises:
@@ -261,15 +261,15 @@ def place_of(gateway: Gateway, new: NewTable) -> Place:
         check_names_no_version(table_finder(gateway.spark), new.location)
     if new.name is None:
         assert new.location is not None
-        return Place(qualified(gateway, new.location), is_external=True, is_known=False)
+        return TableLocation(qualified(gateway, new.location), is_external=True, is_known=False)
     catalog = session_catalog(gateway)
     given = None if new.location is None else qualified(gateway, new.location)
     if catalog.tableExists(new.name):
         url = _replaceable(gateway, catalog.getTableMetadata(new.name), given)
-        return Place(url, is_external=given is not None, is_known=True)
+        return TableLocation(url, is_external=given is not None, is_known=True)
     if given is not None:
-        return Place(given, is_external=True, is_known=False)
-    return Place(url_of_uri(gateway, catalog.defaultTablePath(new.name)), is_external=False, is_known=False)
+        return TableLocation(given, is_external=True, is_known=False)
+    return TableLocation(url_of_uri(gateway, catalog.defaultTablePath(new.name)), is_external=False, is_known=False)
 
 
 def _replaceable(gateway: Gateway, known: JavaObject, given: str | None) -> str:
@@ -284,7 +284,7 @@ def _replaceable(gateway: Gateway, known: JavaObject, given: str | None) -> str:
     return url
 
 
-def _check_may_have_the_name(gateway: Gateway, table: Table, new: NewTable, place: Place) -> None:
+def _check_may_have_the_name(gateway: Gateway, table: Table, new: NewTable, place: TableLocation) -> None:
     """Refuse to give an existing table in the folder the name of a statement, unless the table is what the statement defines.
 
     Raises:
@@ -343,12 +343,12 @@ def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> W
 # --- the name
 
 
-def _has_appeared(gateway: Gateway, new: NewTable, place: Place) -> bool:
+def _has_appeared(gateway: Gateway, new: NewTable, place: TableLocation) -> bool:
     """Whether another session has added the table's name to the catalog since this statement began."""
     return not place.is_known and bool(session_catalog(gateway).tableExists(new.name))
 
 
-def enter(gateway: Gateway, new: NewTable, place: Place) -> None:
+def enter(gateway: Gateway, new: NewTable, place: TableLocation) -> None:
     """Add the table's name to the catalog if the catalog does not have it yet; otherwise refresh the catalog's entry.
 
     Raises:

@@ -22,7 +22,7 @@ from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import TRUE
 from tahoe.spark.dml.rerun import with_retries
-from tahoe.spark.dml.row_changes import IS_FOUND, PLACE, RowChange, Target, Touched, given_by_update, stored_columns
+from tahoe.spark.dml.row_changes import IS_FOUND, ROW_POSITION, DmlTarget, RowChange, Touched, given_by_update, stored_columns
 from tahoe.spark.dml.set_clauses import Assignment, first_parts, new_values, resolved
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.plans import expressed, projected
@@ -48,7 +48,7 @@ _ROWS_PER_TASK = 1 << 20
 class Delete:
     """DELETE FROM target WHERE condition; all rows without a condition."""
 
-    target: Target
+    target: DmlTarget
     condition: Column | None = None
 
 
@@ -56,7 +56,7 @@ class Delete:
 class Update:
     """UPDATE target SET assignments WHERE condition; all rows without a condition."""
 
-    target: Target
+    target: DmlTarget
     assignments: tuple[Assignment, ...]
     condition: Column | None = None
 
@@ -161,7 +161,7 @@ def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
     """The rows with their new values and positions; with a change data feed, also their old values."""
     columns = new_values(values, change.schema, change.schema, lambda name: name)
     old = [F.expr(f"struct({', '.join(stored_columns(change.schema))})").alias(_OLD)] if change.has_feed else []
-    return projected(rows, [*columns, *change.kept_by_update(), PLACE, *old])
+    return projected(rows, [*columns, *change.kept_by_update(), ROW_POSITION, *old])
 
 
 def _found(change: RowChange, search: Search, planned: DataFrame, values: Values) -> tuple[Completed | None, Positions]:
@@ -186,7 +186,7 @@ def _found(change: RowChange, search: Search, planned: DataFrame, values: Values
 
 def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
     """The updated rows as the table will store them."""
-    return change.stored(rows, given=given_by_update(change, values), beside=[PLACE, *([_OLD] if change.has_feed else [])])
+    return change.stored(rows, given=given_by_update(change, values), beside=[ROW_POSITION, *([_OLD] if change.has_feed else [])])
 
 
 def _write_updated(change: RowChange, updated: Completed, positions: Positions, touched: list[Touched]) -> int:
@@ -195,7 +195,7 @@ def _write_updated(change: RowChange, updated: Completed, positions: Positions, 
         before = updated.frame.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
         after = expressed(updated.frame, [*stored_columns(change.schema), f"'update_postimage' AS {CHANGE_TYPE}"])
         change.write_changes(before.unionAll(after))
-    written = change.write(replace(updated, frame=updated.frame.drop(PLACE, _OLD)))
+    written = change.write(replace(updated, frame=updated.frame.drop(ROW_POSITION, _OLD)))
     if written.num_records != positions.count:
         detail = f"{positions.count} rows should have been updated, but {written.num_records} were written"
         raise WriteFailedError(table=change.snapshot.url, detail=f"{detail}: a second read of the table's files returned other rows.")

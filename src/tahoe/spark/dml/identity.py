@@ -10,12 +10,12 @@ from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark 
 from tahoe.errors import NotAnIdentityColumnError
 from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.names import quoted
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
-def sync_identity(target: Target, column: str) -> None:
+def sync_identity(target: DmlTarget, column: str) -> None:
     """Advance an identity column's high-water mark to the farthest value in the table. The mark never moves back.
 
     Raises:

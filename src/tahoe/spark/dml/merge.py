@@ -26,7 +26,7 @@ from tahoe.protocol.predicate import TRUE, Or, Predicate
 from tahoe.spark.dml.merge_analysis import ACTION, AnalysedMerge, union
 from tahoe.spark.dml.merge_command import MERGE, Clause, Kind, Merge, Merged, check_command, evolved_schema
 from tahoe.spark.dml.rerun import with_retries
-from tahoe.spark.dml.row_changes import PLACE, RowChange, Touched, stored_columns
+from tahoe.spark.dml.row_changes import ROW_POSITION, RowChange, Touched, stored_columns
 from tahoe.spark.dml.touched_rows import predicate_read
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import expressed
@@ -93,16 +93,16 @@ def _change(analysed: AnalysedMerge) -> Merged:
     analysed.read_in([rows for rows in (matches, left_alone) if rows is not None])
     predicate = _predicate(analysed, [rows for rows in (matches, left_alone) if rows is not None])
     matches, left_alone = change.materialise(matches), None if left_alone is None else change.materialise(left_alone)
-    places = [rows.select(ACTION, PLACE) for rows in (matches, left_alone) if rows is not None]
+    places = [rows.select(ACTION, ROW_POSITION) for rows in (matches, left_alone) if rows is not None]
     lists = are_few(change.snapshot) and analysed.keys.rows <= LISTED_ROWS_MAX
-    table = gathered_from(union(places), PLACE, ACTION, are_few=lists)
+    table = gathered_from(union(places), ROW_POSITION, ACTION, are_few=lists)
     positions = gathered(table)
     counts = _counts(table)
     repeated = positions.matches - positions.count
     if repeated:
         _check_repeated(analysed, matches)
-        placed = matches.where(F.col(PLACE).isNotNull()).dropDuplicates([PLACE])  # duplicates delete the same row
-        matches = matches.where(F.col(PLACE).isNull()).unionAll(placed)
+        placed = matches.where(F.col(ROW_POSITION).isNotNull()).dropDuplicates([ROW_POSITION])  # duplicates delete the same row
+        matches = matches.where(F.col(ROW_POSITION).isNull()).unionAll(placed)
     found = time.monotonic()
     touched = change.touch(positions)
     _write(analysed, matches, left_alone, positions, touched, counts)
@@ -130,12 +130,19 @@ def _check_repeated(analysed: AnalysedMerge, matches: DataFrame) -> None:
     clauses = analysed.command.matched
     if len(clauses) == 1 and clauses[0].kind == "delete" and clauses[0].condition is None:
         return
-    several = matches.where(F.col(PLACE).isNotNull()).groupBy(PLACE).count().where("count > 1").orderBy(PLACE).limit(_SHOWN_KEYS_MAX)
-    places = [row[PLACE] for row in several.collect()]
+    several = (
+        matches.where(F.col(ROW_POSITION).isNotNull())
+        .groupBy(ROW_POSITION)
+        .count()
+        .where("count > 1")
+        .orderBy(ROW_POSITION)
+        .limit(_SHOWN_KEYS_MAX)
+    )
+    places = [row[ROW_POSITION] for row in several.collect()]
     if not places:  # `left_alone` is an anti join and repeats no row
         return
     columns = analysed.keys.of_target() or [F.col(quoted(analysed.target.columns[0]))]
-    rows = analysed.target.where(F.col(PLACE).isin(places)).select(*columns)
+    rows = analysed.target.where(F.col(ROW_POSITION).isin(places)).select(*columns)
     shown = "; ".join(", ".join(f"{name} = {value}" for name, value in row.asDict().items()) for row in rows.collect())
     raise MultipleSourceRowsError(table=analysed.url, keys=shown, condition=analysed.condition)
 

@@ -18,7 +18,7 @@ from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.spark.dml.join_keys import Keys, keys_of
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
-from tahoe.spark.dml.row_changes import PLACE, RowChange, given_by_update
+from tahoe.spark.dml.row_changes import ROW_POSITION, RowChange, given_by_update
 from tahoe.spark.dml.row_conditions import AnyCondition, RowCondition, condition_of_filter, condition_of_matches
 from tahoe.spark.dml.set_clauses import column_not_found, completed, first_parts, lacks_fields, new_values, resolved
 from tahoe.spark.dml.touched_rows import at_one_moment, checked_condition
@@ -125,7 +125,7 @@ class AnalysedMerge:
             self.change.check(frame, are_new=clause.kind == "insert")
         self.read_in(frames)
         used = {number for frame in frames for number in references_above_join(self._gateway, frame)}
-        own = {PLACE, *self.change.kept_names}
+        own = {ROW_POSITION, *self.change.kept_names}
         target = [a for a in self._current if a.name not in own and (a.number in used or self.change.has_feed)]
         return [*target, *(a for a in self._given if a.number in used)]
 
@@ -143,9 +143,9 @@ class AnalysedMerge:
         """The joined rows that a clause applies to, with the columns that their new values are computed from."""
         action = self._action(self.command.matched)
         if self.command.not_matched:
-            action = F.when(F.col(PLACE).isNull(), F.col(INSERT)).otherwise(action)
+            action = F.when(F.col(ROW_POSITION).isNull(), F.col(INSERT)).otherwise(action)
         joined = self._joined(self.keys.narrowed(self.target))
-        columns: list[Value | Named] = [Named(ACTION, action), PLACE, *self.change.kept_names, *self._used]
+        columns: list[Value | Named] = [Named(ACTION, action), ROW_POSITION, *self.change.kept_names, *self._used]
         return projected(joined, columns).where(F.col(ACTION).isNotNull())
 
     def left_alone(self) -> DataFrame | None:

@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 
-from tahoe.protocol.evolution import taken_in
+from tahoe.protocol.evolution import merge_source_columns
 from tahoe.protocol.merge_clauses import Outline, check_clauses, outlined
 from tahoe.protocol.schema import Struct
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.dml.set_clauses import Assignment, paths_in
 from tahoe.spark.writing.write_inputs import source_schema, table_schema
 from tahoe.table.reading.snapshot import Snapshot
@@ -47,7 +47,7 @@ class Merge:
         evolves: WITH SCHEMA EVOLUTION: columns of the source that clauses assign are added to the table.
     """
 
-    target: Target
+    target: DmlTarget
     source: DataFrame
     condition: Column
     matched: tuple[Clause, ...] = ()
@@ -98,7 +98,7 @@ def evolved_schema(command: Merge, snapshot: Snapshot, evolves: bool) -> Struct:
         for clause in clauses
         for given in clause.assignments or ()
     ]
-    return taken_in(source, [path for path in meant if path])
+    return merge_source_columns(source, [path for path in meant if path])
 
 
 def assigned_column(written: tuple[str, ...], own: Struct, source: Struct, name: Sequence[str]) -> tuple[str, ...] | None:

@@ -17,7 +17,7 @@ from tahoe.errors import ColumnNotFoundError
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.conflict import EVERYTHING
 from tahoe.protocol.names import quoted
-from tahoe.spark.dml.row_changes import IS_FOUND, RowChange, Target, stored_columns
+from tahoe.spark.dml.row_changes import IS_FOUND, DmlTarget, RowChange, stored_columns
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import dataset, expressed, java_column
@@ -76,7 +76,7 @@ def replace_rows(
         ColumnNotFoundError: the data or the table lacks a column of replaceUsing.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
-    target = Target(spark=frame.sparkSession, table=plan.table, alias=None if matching is None else matching.alias)
+    target = DmlTarget(spark=frame.sparkSession, table=plan.table, alias=None if matching is None else matching.alias)
     with RowChange(target, plan=plan, options=options) as change:
         if matching is None:
             condition = F.expr(plan.request.replace_where or "")

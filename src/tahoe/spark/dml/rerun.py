@@ -14,14 +14,14 @@ from typing import TypeVar
 from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.properties import CONFLICT_RETRIES
 from tahoe.spark.configuration import setting_names
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.table.commit.rerun import run_again
 
 Result = TypeVar("Result")
 
 
-def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
+def with_retries(target: DmlTarget, command: Callable[[DmlTarget], Result]) -> Result:
     """Run a command on a table, and run it again after a conflict.
 
     Args:
@@ -42,7 +42,7 @@ def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
     return run_again(target.table.env, run, lambda: _allowed(target))
 
 
-def behind_new_table(write: Callable[[], Result]) -> Result:
+def retry_after_create_race(write: Callable[[], Result]) -> Result:
     """Run a write; and once more if it was about to make its table, and another writer was faster. It then writes into that table.
 
     Raises:
@@ -56,7 +56,7 @@ def behind_new_table(write: Callable[[], Result]) -> Result:
     return write()
 
 
-def _allowed(target: Target) -> int:
+def _allowed(target: DmlTarget) -> int:
     """How often a command may be run again: the session's setting takes precedence over the table's property."""
     table = target.table
     by_session = setting_names.CONFLICT_RETRIES.of(Gateway(target.spark).settings(), table=table.url)

@@ -16,7 +16,7 @@ from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
 from tahoe.spark.dml.merge import merge
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.dml.set_clauses import Assignment
 from tahoe.spark.jvm.dml_commands import (
     DeleteFromTable,
@@ -91,7 +91,7 @@ def run(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     read = dml_command(gateway, name, plan)
-    target = Target(spark=gateway.spark, table=open_table(gateway.spark, read.target.url), seen=read.target.seen)
+    target = DmlTarget(spark=gateway.spark, table=open_table(gateway.spark, read.target.url), seen=read.target.seen)
     counts = _counts(command_of(read, target))
     return gateway.java_class("delta.Command").answer(gateway.list(counts))
 
@@ -119,7 +119,7 @@ def _counts(command: Command) -> tuple[int, ...]:
             return (merged.affected, merged.updated, merged.deleted, merged.inserted)
 
 
-def command_of(read: DmlCommand, target: Target) -> Command:
+def command_of(read: DmlCommand, target: DmlTarget) -> Command:
     """The command of a statement.
 
     Raises:

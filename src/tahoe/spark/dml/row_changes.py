@@ -53,7 +53,7 @@ from tahoe.table.writing.write_plan import WritePlan, with_minted
 from tahoe.table.writing.write_request import WriteRequest
 
 # Columns that a command adds to the table's own while it runs.
-PLACE = "__tahoe_place"
+ROW_POSITION = "__tahoe_position"
 KEPT_ROW_ID = "__tahoe_row_id"
 KEPT_ROW_VERSION = "__tahoe_row_commit_version"
 IS_FOUND = "__tahoe_is_found"
@@ -63,7 +63,7 @@ _WHOLE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class DmlTarget:
     """The table of a command, and how the command's expressions refer to it.
 
     Attributes:
@@ -111,7 +111,7 @@ class RowChange:
 
     def __init__(
         self,
-        target: Target,
+        target: DmlTarget,
         *,
         command: str | None = None,
         removes_data: bool = True,
@@ -197,7 +197,7 @@ class RowChange:
         """
         rows = positioned_rows(self.spark, self.snapshot, self._held, within)
         stored = rows.metadataColumn(METADATA)  # the table may have a column of that name
-        frame = rows.select("*", position(stored).alias(PLACE), *self._tracked(stored), *self._metadata(stored))
+        frame = rows.select("*", position(stored).alias(ROW_POSITION), *self._tracked(stored), *self._metadata(stored))
         if self.target.seen is not None:
             frame = self._as_seen(frame)
         return frame if self.target.alias is None else Gateway(self.spark).aliased(frame, self.target.alias, self.target.qualifier)
@@ -311,7 +311,7 @@ class RowChange:
 
     def flagged(self, rows: DataFrame, positions: Positions) -> DataFrame:
         """The rows with a boolean column `IS_FOUND`: whether the row is at one of the positions."""
-        return with_flags(rows, positions, PLACE, IS_FOUND)
+        return with_flags(rows, positions, ROW_POSITION, IS_FOUND)
 
     def write_others(self, positions: Positions, touched: Sequence[Touched]) -> int:
         """Copy the rows of touched files that are not at the positions. Returns how many rows were copied."""

@@ -15,7 +15,7 @@ from tahoe.protocol.actions import Add
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import And, Constant, Or, Predicate, evaluate, has_unknown, rename
 from tahoe.protocol.predicate import Column as ColumnPath
-from tahoe.spark.dml.row_changes import PLACE, RowChange
+from tahoe.spark.dml.row_changes import ROW_POSITION, RowChange
 from tahoe.spark.dml.row_conditions import RowCondition, condition_of_filter
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import condition_of, dataset, frame_of, leaves, optimised
@@ -33,7 +33,7 @@ def _found(rows: DataFrame, condition: Column) -> DataFrame:
         return rows.where(condition)
     except AnalysisException as error:
         failure = error
-    rows.drop(PLACE).where(condition)  # fails too, and suggests only the user's columns
+    rows.drop(ROW_POSITION).where(condition)  # fails too, and suggests only the user's columns
     raise failure
 
 
@@ -65,7 +65,7 @@ class Search:
 
     @cached_property
     def _query(self) -> DataFrame:
-        return gathering(self.rows, PLACE, are_few=are_few(self.change.snapshot))
+        return gathering(self.rows, ROW_POSITION, are_few=are_few(self.change.snapshot))
 
     @cached_property
     def predicate(self) -> Predicate:
@@ -128,7 +128,7 @@ class Search:
     def positions(self, materialised: DataFrame | None = None) -> Positions:
         """Find the positions of the rows, or take them from rows that are materialised already. If skipping leaves no file, no job runs."""
         if materialised is not None:
-            return gathered(gathered_from(materialised, PLACE, are_few=are_few(self.change.snapshot)))
+            return gathered(gathered_from(materialised, ROW_POSITION, are_few=are_few(self.change.snapshot)))
         if self.is_ruled_out or not self.change.snapshot.scan(self.predicate).kept_files:
             return Positions({}, 0)
         self._executed = self._query

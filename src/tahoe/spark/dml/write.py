@@ -22,10 +22,10 @@ from tahoe.errors import (
 from tahoe.protocol.column_values import column_values
 from tahoe.protocol.evolution import widening_of
 from tahoe.protocol.schema import STRING, Array, Map, Struct
-from tahoe.spark.configuration.option_names import Place
+from tahoe.spark.configuration.option_names import OptionContext
 from tahoe.spark.dml.replace import Matching, replace_rows
-from tahoe.spark.dml.rerun import behind_new_table, with_retries
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.rerun import retry_after_create_race, with_retries
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.jvm.time_travel import check_names_no_version
@@ -69,7 +69,7 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     if path is None:
         raise InvalidOptionError(option="path", value="missing", table="df.write", detail="writing a Delta table requires a path")
     check_names_no_version(table_finder(spark, options), path)
-    return behind_new_table(lambda: _save(spark, path, _MODES[mode.lower()], options, dataframe))
+    return retry_after_create_race(lambda: _save(spark, path, _MODES[mode.lower()], options, dataframe))
 
 
 def _save(spark: SparkSession, path: str, meant: Mode, options: Mapping[str, str], dataframe: DataFrame) -> int | None:
@@ -109,13 +109,13 @@ def write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
     Returns, Raises:
         as `save`.
     """
-    return behind_new_table(lambda: _write_batch(spark, path, batch))
+    return retry_after_create_race(lambda: _write_batch(spark, path, batch))
 
 
 def _write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
     table = open_table(spark, path, batch.options)
     parsed = replace(
-        write_options(spark, batch.options, table, Place.WRITE_STREAM), txn=(batch.query, batch.number), dynamic_partitions=False
+        write_options(spark, batch.options, table, OptionContext.WRITE_STREAM), txn=(batch.query, batch.number), dynamic_partitions=False
     )
     parsed = replace(parsed.unclustered(), partition_by=batch.partition_by or parsed.partition_by)
     overwrite = batch.mode == "Complete"
@@ -196,7 +196,7 @@ def _plan_and_write(
         frame: the rows, with the table's column names.
         matching, given: of an overwrite of matching rows: how rows match, and the rows with the names that the user gave them.
     """
-    target = Target(spark=frame.sparkSession, table=table)
+    target = DmlTarget(spark=frame.sparkSession, table=table)
     return with_retries(target, lambda _: _write(plan_write(table, request), options, frame, matching, given))
 
 

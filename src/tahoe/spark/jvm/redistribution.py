@@ -26,7 +26,7 @@ _DIRECT = "org.apache.spark.sql.catalyst.expressions.DirectShufflePartitionID"
 # other: joined again, they are in their order.
 _PIECE_ROWS = 1 << 19
 _PIECES = 8
-_PLACE = "__tahoe_place"
+_TASK = "__tahoe_task"
 
 # The row number in Spark's `monotonically_increasing_id`.
 _ROW_MASK = (1 << 33) - 1
@@ -67,7 +67,7 @@ def redistributed(gateway: Gateway, session: JavaObject, query: JavaObject, colu
     for name, value in _settings(asked, tasks, keeps_cores_busy=bool(columns)).items():
         settings.setConfString(name, value)
     given = session.internalCreateDataFrame(rows, query.analyzed().schema(), False)
-    placed = given if columns else given.withColumn(_PLACE, _place(tasks, asked.groups(tasks)))
+    placed = given if columns else given.withColumn(_TASK, _place(tasks, asked.groups(tasks)))
     plan = placed.queryExecution().analyzed()
     output = list(gateway.items(plan.output().iterator()))
     by = [output[column] for column in columns] or [gateway.java_class(_DIRECT)(output[-1])]

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from tahoe.protocol.answers import Question
-from tahoe.protocol.limits import Limit
+from tahoe.protocol.limits import RowLimit
 from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.time_zones import zone_asked_for
 from tahoe.spark.jvm.cancellation import CommandWatch
@@ -47,7 +47,7 @@ SCANS_MAX = 64
 FEEDS_MAX = 16
 
 # Why a scan needs only some files: an aggregate that the log answers in part, or a LIMIT.
-Purpose: TypeAlias = Question | Limit
+Purpose: TypeAlias = Question | RowLimit
 
 TIME_ZONE = "spark.sql.session.timeZone"
 
@@ -289,7 +289,7 @@ def _scan_for(purpose: Purpose, snapshot: Snapshot, predicate: Predicate, within
     match purpose:
         case Question():
             return left_of(purpose, scan_of(snapshot, predicate, within))
-        case Limit():  # which files a limit needs depends on all files that may match its own condition
+        case RowLimit():  # which files a limit needs depends on all files that may match its own condition
             found = needed(purpose, scan_of(snapshot, purpose.condition, within))
             mask = None if predicate == purpose.condition else may_match(found, predicate)
             return found if mask is None else part_of(found, pc.indices_nonzero(mask))

@@ -39,7 +39,7 @@ HasTable: TypeAlias = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class TimeTravelTarget:
     """A table's location, and the requested version (or its tag) or timestamp. If both are None, the newest version is requested."""
 
     location: str
@@ -54,7 +54,7 @@ class Target:
         return table.snapshot(self.version, self.timestamp)
 
 
-def target_of_options(moment_of: MomentOf, has_table: HasTable, path: str, options: Mapping[str, str]) -> Target:
+def target_of_options(moment_of: MomentOf, has_table: HasTable, path: str, options: Mapping[str, str]) -> TimeTravelTarget:
     """The target of a reader's path and options.
 
     Raises:
@@ -68,9 +68,9 @@ def target_of_options(moment_of: MomentOf, has_table: HasTable, path: str, optio
         asked = " and ".join([*given, *([path_ending(path)] if target.is_pinned else [])])
         raise InvalidTimeTravelError(table=target.location, detail=f"{asked} cannot be combined")
     if version is not None:
-        return Target(location=path, version=version_or_tag(version, table=path))
+        return TimeTravelTarget(location=path, version=version_or_tag(version, table=path))
     if timestamp is not None:
-        return Target(location=path, timestamp=moment_of(timestamp, path))
+        return TimeTravelTarget(location=path, timestamp=moment_of(timestamp, path))
     return target
 
 
@@ -79,18 +79,18 @@ def path_ending(path: str) -> str:
     return f"the ending @{path.rpartition('@')[2]} of the path"
 
 
-def target_of_path(moment_of: MomentOf, has_table: HasTable, path: str) -> Target:
+def target_of_path(moment_of: MomentOf, has_table: HasTable, path: str) -> TimeTravelTarget:
     """The target of a path, which may end with a suffix: a version, a timestamp or a tag."""
     found = _suffixed(has_table, path)
     if found is None:
-        return Target(location=path)
+        return TimeTravelTarget(location=path)
     if found.re is _TAGGED:
-        return Target(location=found["path"], version=found["tag"])
+        return TimeTravelTarget(location=found["path"], version=found["tag"])
     if found["version"] is not None:
-        return Target(location=found["path"], version=int(found["version"]))
+        return TimeTravelTarget(location=found["path"], version=int(found["version"]))
     digits = found["moment"]
     text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:]}"
-    return Target(location=found["path"], timestamp=moment_of(text, path))
+    return TimeTravelTarget(location=found["path"], timestamp=moment_of(text, path))
 
 
 def _suffixed(has_table: HasTable, path: str) -> re.Match[str] | None:
@@ -112,7 +112,7 @@ def check_names_no_version(has_table: HasTable, path: str) -> None:
         raise _only_the_newest(found["path"], path)
 
 
-def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: str) -> Target:
+def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: str) -> TimeTravelTarget:
     """The target of a catalog lookup.
 
     Args:
@@ -130,8 +130,8 @@ def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: s
     if target.is_pinned:
         raise InvalidTimeTravelError(table=target.location, detail=f"{path_ending(path)} and {kind} {value} cannot be combined")
     if kind == "version":
-        return Target(location=path, version=version_or_tag(value, table=path))
-    return Target(location=path, timestamp=moment_of_micros(int(value), value, path))
+        return TimeTravelTarget(location=path, version=version_or_tag(value, table=path))
+    return TimeTravelTarget(location=path, timestamp=moment_of_micros(int(value), value, path))
 
 
 def check_newest(gateway: Gateway, target: JavaObject) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tahoe.errors import DeltaError
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.cancellation import cancellable
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, engine_of
 from tahoe.spark.jvm.table_cache import recache
@@ -48,7 +48,7 @@ def _compact(gateway: Gateway, found: Sequence[NewFiles]) -> None:
         with cancellable(gateway):
             for new in found:
                 table = TableReader.knowing(new.log, new.base)
-                target = Target(spark=gateway.spark, table=table)
+                target = DmlTarget(spark=gateway.spark, table=table)
                 asked = auto_compaction(settings, table=table.url)
                 report = compact_after(table, new, asked, rewriter=rewriter_of(target), engine=engine_of(gateway.spark))
                 if report is not None and report.version is not None:

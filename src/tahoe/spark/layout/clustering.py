@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.protocol.names import quoted
-from tahoe.spark.dml.row_changes import PLACE, RowChange, Target
+from tahoe.spark.dml.row_changes import ROW_POSITION, DmlTarget, RowChange
 from tahoe.spark.writing.clustering_on_write import rows_of_files, sampled
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import without_void
@@ -20,7 +20,7 @@ from tahoe.table.maintenance.rewriting import Rewritten
 from tahoe.table.writing.write_plan import WritePlan
 
 
-def lay_out(target: Target, plan: WritePlan, cube: CubeBin) -> Rewritten:
+def lay_out(target: DmlTarget, plan: WritePlan, cube: CubeBin) -> Rewritten:
     """Write the live rows of a cube's files as new files.
 
     Raises:
@@ -44,4 +44,4 @@ def _laid_out(rows: DataFrame, cube: CubeBin, partitions: list[Column]) -> DataF
     parts = parts_of_file(cube.rows, cube.files)
     share = min(1.0, sample_rows(cube.files, parts) / max(cube.rows, 1))
     sample = rows.select(*sampled(rows, keys)).sample(fraction=share, seed=0).toArrow()
-    return rows_of_files(rows, sample, keys, cube.files, parts, PLACE, partitions)
+    return rows_of_files(rows, sample, keys, cube.files, parts, ROW_POSITION, partitions)

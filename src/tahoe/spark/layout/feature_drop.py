@@ -18,7 +18,7 @@ from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, ENABLE_TYPE_WIDENING
 from tahoe.protocol.schema import map_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES, recorded_changes
-from tahoe.spark.dml.row_changes import RowChange, Target
+from tahoe.spark.dml.row_changes import DmlTarget, RowChange
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.layout.optimize import Optimize, purge
 from tahoe.storage.threads import in_threads
@@ -32,7 +32,7 @@ from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_request import WriteRequest
 
 
-def drop_feature(target: Target, feature: str, *, truncate_history: bool) -> None:
+def drop_feature(target: DmlTarget, feature: str, *, truncate_history: bool) -> None:
     """Drop a feature from a table, with all its traces; see `tahoe.table.writing.feature_drop`.
 
     Raises:
@@ -48,7 +48,7 @@ def drop_feature(target: Target, feature: str, *, truncate_history: bool) -> Non
     feature_drop.drop_feature(target.table, feature, truncate_history=truncate_history, engine=engine, clear=clear)
 
 
-def _clear_deletion_vectors(target: Target) -> bool:
+def _clear_deletion_vectors(target: DmlTarget) -> bool:
     table = target.table
     was_on = ENABLE_DELETION_VECTORS.name in table.snapshot().properties
     if was_on:  # so that no writer adds new ones meanwhile
@@ -57,7 +57,7 @@ def _clear_deletion_vectors(target: Target) -> bool:
     return bool(purge(Optimize(target=target)).removed_bytes) or was_on
 
 
-def _clear_column_mapping(target: Target) -> bool:
+def _clear_column_mapping(target: DmlTarget) -> bool:
     """Rewrite all files with logical column names, and remove column mapping from the metadata."""
     snapshot = target.table.snapshot()
     before, schema = snapshot.metadata, without_mapping(snapshot.schema)
@@ -73,7 +73,7 @@ def _clear_column_mapping(target: Target) -> bool:
     return True
 
 
-def _clear_type_widening(target: Target) -> bool:
+def _clear_type_widening(target: DmlTarget) -> bool:
     """Rewrite files that have older types of their columns, and remove the type changes from the metadata."""
     snapshot = target.table.snapshot()
     changed = {path[0] for path, _, _ in recorded_changes(snapshot.schema)}
@@ -102,7 +102,7 @@ def _of_other_types(snapshot: Snapshot, columns: set[str]) -> list[int]:
     return [number for number, other in enumerate(in_threads(is_other, snapshot.live.adds())) if other]
 
 
-def _write_again(target: Target, snapshot: Snapshot, metadata: Metadata, numbers: Sequence[int], operation: str) -> None:
+def _write_again(target: DmlTarget, snapshot: Snapshot, metadata: Metadata, numbers: Sequence[int], operation: str) -> None:
     """Commit new metadata, and rewrite some files, given by number, to conform to it."""
     request = WriteRequest(mode="append", schema=snapshot.schema, data_change=False)
     plan = replace(plan_existing(target.table, request, snapshot), metadata=metadata)
@@ -115,7 +115,7 @@ def _write_again(target: Target, snapshot: Snapshot, metadata: Metadata, numbers
         change.commit(operation, {}, metrics, EVERYTHING)
 
 
-_Clear: TypeAlias = Callable[[Target], bool]
+_Clear: TypeAlias = Callable[[DmlTarget], bool]
 
 _CLEARED_BY: Mapping[str, _Clear] = {
     "deletionVectors": _clear_deletion_vectors,

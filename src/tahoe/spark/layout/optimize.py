@@ -18,7 +18,7 @@ from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import And, Predicate
 from tahoe.protocol.properties import TARGET_FILE_SIZE
 from tahoe.spark.configuration import setting_names
-from tahoe.spark.dml.row_changes import RowChange, Target
+from tahoe.spark.dml.row_changes import DmlTarget, RowChange
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore
@@ -58,7 +58,7 @@ class Optimize:
         conditions: a file is considered if it may contain a row for which all of them are true.
     """
 
-    target: Target
+    target: DmlTarget
     conditions: tuple[Column, ...] = ()
     zorder_by: tuple[tuple[str, ...], ...] = ()
     full: bool = False
@@ -132,7 +132,7 @@ def _asked(command: Optimize, request: OptimizeRequest, *, only_partitions: bool
     )
 
 
-def _read_condition(target: Target, condition: Column, only_partitions: bool) -> tuple[Predicate, str]:
+def _read_condition(target: DmlTarget, condition: Column, only_partitions: bool) -> tuple[Predicate, str]:
     """A condition as a predicate, and as SQL text."""
     with RowChange(target, removes_data=False, data_change=False) as change:
         search = Search(change, condition)
@@ -144,7 +144,7 @@ def _read_condition(target: Target, condition: Column, only_partitions: bool) ->
         return search.closest, search.text
 
 
-def _settings(target: Target) -> CompactionSettings:
+def _settings(target: DmlTarget) -> CompactionSettings:
     """The session's settings; the table's `delta.targetFileSize` is the default size."""
     table = target.table.url
     known = Gateway(target.spark).settings()
@@ -173,7 +173,7 @@ def _order(command: Optimize) -> OrderRequest:
 # --- where bins are rewritten
 
 
-def rewriter_of(target: Target) -> Rewriter:
+def rewriter_of(target: DmlTarget) -> Rewriter:
     """A function that rewrites bins of a table where it is fastest."""
     return _Rewriter(target)
 
@@ -182,7 +182,7 @@ def rewriter_of(target: Target) -> Rewriter:
 class _Rewriter:
     """Rewrites bins where it is fastest: in threads of the driver, in Python workers, or in Spark's engine."""
 
-    target: Target
+    target: DmlTarget
 
     def __call__(self, plan: WritePlan, bins: Sequence[Bin]) -> Iterator[Rewritten | BaseException]:
         if isinstance(plan.table.env.store, HadoopStore) or (plan.filtered_columns and not WRITES_BLOOM_FILTERS):

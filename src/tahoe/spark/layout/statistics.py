@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tahoe.protocol.stats import Statistics
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.layout.optimize import DRIVER_BYTES_MAX
@@ -20,7 +20,7 @@ from tahoe.table.maintenance.file_statistics import Measurement
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads, measured_or_error
 
 
-def analyze(target: Target) -> AnalyzeReport:
+def analyze(target: DmlTarget) -> AnalyzeReport:
     """Compute the statistics of a table that are missing or wide; see `tahoe.table.maintenance.statistics.compute_statistics`."""
     user_metadata = write_options(target.spark, {}, target.table).user_metadata
     request = AnalyzeRequest(user_metadata=user_metadata, engine=engine_of(target.spark))
@@ -31,7 +31,7 @@ def analyze(target: Target) -> AnalyzeReport:
 class _Measurer:
     """Measures rows where it is fastest."""
 
-    target: Target
+    target: DmlTarget
 
     def __call__(self, work: Sequence[Measurement]) -> Iterable[Statistics | BaseException]:
         size_bytes = sum(found.size_bytes for found in work)

@@ -36,7 +36,7 @@ from tahoe.spark.jvm.table_cache import (
     scan_of,
     table_finder,
 )
-from tahoe.spark.jvm.time_travel import MomentOf, Target, session_moment, target_of_options
+from tahoe.spark.jvm.time_travel import MomentOf, TimeTravelTarget, session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
 from tahoe.spark.reading.filters import predicate_of
@@ -85,7 +85,7 @@ def asked_range(options: Mapping[str, str], moment_of: MomentOf, table: str) -> 
     return AskedRange(start_version=start, end_version=end, start_timestamp=from_time, end_timestamp=to_time)
 
 
-def check_not_pinned(target: Target) -> None:
+def check_not_pinned(target: TimeTravelTarget) -> None:
     """Refuse to combine the change data feed with time travel."""
     if target.is_pinned:
         detail = "the feed has the changes of a range of versions, not of a single version"

@@ -1,7 +1,7 @@
 """Scans leave out files by the keys of a join's other side, which are known when the query runs.
 
 When a query is planned, `prunings` chooses the scans and the keys; `join_rules` says which are possible, this module which are worth it.
-When it runs, Spark finds the keys: in the broadcast of the join, or by a query of its own. `places_without` then tells which files have
+When it runs, Spark finds the keys: in the broadcast of the join, or by a query of its own. `ordinals_without` then tells which files have
 none of them, by the data skipping of all queries.
 """
 
@@ -36,7 +36,7 @@ from tahoe.spark.reading.join_rules import (
     passes,
     step_of,
 )
-from tahoe.spark.reading.scan import Asked, Selection, places_of, source_of
+from tahoe.spark.reading.scan import Asked, Selection, file_ordinals, source_of
 from tahoe.table.reading.keys import share_of_files
 from tahoe.table.reading.scan import Scan, may_match
 
@@ -198,8 +198,8 @@ def _source(join: Mapping[str, Any], candidate: _Candidate, broadcast_bytes: int
 # --- execution
 
 
-def places_without(gateway: Gateway, asked: Asked, column: str, keys: bytes) -> bytes:
-    """The places (`scan.PLACE`) of the files of a scan that have none of the keys, ascending, as bytes of longs.
+def ordinals_without(gateway: Gateway, asked: Asked, column: str, keys: bytes) -> bytes:
+    """The places (`scan.FILE_ORDINAL`) of the files of a scan that have none of the keys, ascending, as bytes of longs.
 
     Args:
         asked: the scan, without columns.
@@ -213,8 +213,8 @@ def places_without(gateway: Gateway, asked: Asked, column: str, keys: bytes) -> 
         return b""
     scan = scan_of(snapshot, selection.predicate, selection.within, selection.purpose)
     mask = may_match(scan, predicate)
-    without = scan.numbers.filter(pc.invert(mask)) if mask is not None else pa.array([], pa.int64())
-    return np.asarray(places_of(snapshot, without)).astype("<i8").tobytes()
+    without = scan.file_ordinals.filter(pc.invert(mask)) if mask is not None else pa.array([], pa.int64())
+    return np.asarray(file_ordinals(snapshot, without)).astype("<i8").tobytes()
 
 
 def _predicate(wanted: Wanted, keys: pa.ChunkedArray) -> Predicate | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from tahoe.protocol.limits import Limit, Order
+from tahoe.protocol.limits import Order, RowLimit
 from tahoe.protocol.predicate import Predicate
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway
@@ -13,7 +13,7 @@ from tahoe.spark.reading.answers import are_trusted, has_all_rows
 from tahoe.spark.reading.filters import column_of
 
 
-def limit_of(told: str, condition: Predicate) -> Limit | None:
+def limit_of(told: str, condition: Predicate) -> RowLimit | None:
     """A limit that `delta.Limit` describes in JSON; None for an order by another expression than a column.
 
     Args:
@@ -21,10 +21,10 @@ def limit_of(told: str, condition: Predicate) -> Limit | None:
     """
     limit = json.loads(told)
     if "order" not in limit:
-        return Limit(limit["rows"], None, condition)
+        return RowLimit(limit["rows"], None, condition)
     [nodes] = limit["order"] or [[]]
     column = column_of(nodes)
-    return None if column is None else Limit(limit["rows"], Order(column, limit["descending"], limit["nulls_first"]), condition)
+    return None if column is None else RowLimit(limit["rows"], Order(column, limit["descending"], limit["nulls_first"]), condition)
 
 
 def are_wanted(gateway: Gateway, options: Mapping[str, str]) -> bool:

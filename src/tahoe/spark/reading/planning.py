@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from tahoe.errors import InvalidOptionError, SchemaChangedError
 from tahoe.protocol.row_tracking import METADATA
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
-from tahoe.spark.configuration.option_names import Place, warn_of_unknown
+from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.native_engine import runs_natively
 from tahoe.spark.jvm.plans import dataset
@@ -56,7 +56,7 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject, *,
     if not path:
         raise InvalidOptionError(option="path", value="missing", table="the reader", detail="reading a Delta table requires one path")
     if warns:
-        warn_of_unknown(options, Place.READ, table=path)
+        warn_of_unknown(options, OptionContext.READ, table=path)
     if change_feed.is_asked_for(by_name, path):
         return change_feed.relation(gateway, path, options, given)
     target = target_of_options(session_moment(gateway), table_finder(gateway.spark, options), path, options)

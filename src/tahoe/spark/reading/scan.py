@@ -44,8 +44,8 @@ MESSAGE_BYTES_MAX = 8 << 20
 # The hidden partition column with the number of a row's file, among the planned files with deletion vectors; see `marked_files`.
 FILE_NUMBER = "__tahoe_file"
 
-# The hidden partition column that tells the files of a snapshot apart, see `places_of`; null if its files should not be listed.
-PLACE = "__tahoe_place"
+# The hidden partition column that tells the files of a snapshot apart, see `file_ordinals`; null if its files should not be listed.
+FILE_ORDINAL = "__tahoe_file_ordinal"
 
 # The bits of a place for the number of the file; the others are those of the snapshot.
 _NUMBER_BITS = 36
@@ -300,13 +300,13 @@ class Asked:
 
 def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
     """The files of a scan as an Arrow stream (see `message_of`): path, size, modification time, and the partition columns."""
-    has_numbers = any(FILE_CONSTANTS.get(name) == NUMBER or name == PLACE for name in asked.columns)
+    has_numbers = any(FILE_CONSTANTS.get(name) == NUMBER or name == FILE_ORDINAL for name in asked.columns)
     listing = _listing(gateway, asked, filters, has_numbers=has_numbers)
-    if START in asked.columns and PLACE in asked.columns:
+    if START in asked.columns and FILE_ORDINAL in asked.columns:
         listing = listing.set_column(listing.column_names.index(START), START, of_single_files(listing[START]))
     columns = [_hadoop_urls(gateway, listing["url"]), listing["size_bytes"], listing["modification_time_ms"]]
     for name in asked.columns:
-        hidden = name if name in (FILE_NUMBER, PLACE, START) else FILE_CONSTANTS.get(name)
+        hidden = name if name in (FILE_NUMBER, FILE_ORDINAL, START) else FILE_CONSTANTS.get(name)
         columns.append(_member(listing["partition"], name) if hidden is None else listing[hidden])
     # Java reads the columns by position, because a partition column may have any name.
     return message_of(pa.table(columns, names=[str(place) for place in range(len(columns))]))
@@ -317,7 +317,7 @@ def _member(structs: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return structs.flatten()[structs.type.get_field_index(name)]
 
 
-def places_of(snapshot: Snapshot, numbers: pa.Array) -> pa.Array:
+def file_ordinals(snapshot: Snapshot, numbers: pa.Array) -> pa.Array:
     """Numbers of files in a snapshot, as numbers that no file of another snapshot has: of one that is loaded again, for example, which may
     list its files in another order.
     """
@@ -372,9 +372,9 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate, *,
     if is_narrower and selection.branch != "marked":
         return _selected(snapshot, replace(selection, predicate=And((selection.predicate, predicate))), TRUE, has_numbers=has_numbers)
     scan = scan_of(snapshot, selection.predicate, selection.within, selection.purpose)
-    planned = scan.files.append_column(NUMBER, scan.numbers) if has_numbers or is_narrower else scan.files
+    planned = scan.files.append_column(NUMBER, scan.file_ordinals) if has_numbers or is_narrower else scan.files
     if has_numbers:
-        planned = planned.append_column(PLACE, places_of(snapshot, scan.numbers))
+        planned = planned.append_column(FILE_ORDINAL, file_ordinals(snapshot, scan.file_ordinals))
     if selection.task_bytes:
         planned = planned.append_column("num_records", scan.num_records)
     if selection.branch == "unmarked":
@@ -383,7 +383,7 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate, *,
         planned = marked_files(planned)
         planned = planned.append_column(FILE_NUMBER, pa.array(np.arange(len(planned))))
     if is_narrower:
-        planned = planned.filter(pc.is_in(planned[NUMBER], value_set=scan_of(snapshot, predicate).numbers))
+        planned = planned.filter(pc.is_in(planned[NUMBER], value_set=scan_of(snapshot, predicate).file_ordinals))
     return in_tasks(planned, selection.task_bytes) if selection.task_bytes else planned
 
 

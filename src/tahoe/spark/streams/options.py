@@ -11,7 +11,7 @@ from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, StreamT
 from tahoe.protocol.properties import parse_size
 from tahoe.protocol.schema_acknowledgement import ACKNOWLEDGING, ALWAYS
 from tahoe.spark.configuration.flags import parse_flag
-from tahoe.spark.configuration.option_names import Place, warn_of_unknown
+from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
 from tahoe.spark.reading.change_feed import START_TIMESTAMP, START_VERSION, is_asked_for
 from tahoe.table.reading.stream_commits import Following
 
@@ -74,7 +74,7 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
     """
     given = _Options({name.lower(): value for name, value in options.items()}, table)
     feed = is_asked_for(given.values, table)
-    warn_of_unknown(options, Place.READ_STREAM_OF_FEED if feed else Place.READ_STREAM, table=table)
+    warn_of_unknown(options, OptionContext.READ_STREAM_OF_FEED if feed else OptionContext.READ_STREAM, table=table)
     if any(given.text(name) is not None for name in _TIME_TRAVEL):
         raise StreamTimeTravelError(table=table)
     version, timestamp = given.text(START_VERSION), given.text(START_TIMESTAMP)

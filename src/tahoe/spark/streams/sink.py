@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pyspark.sql.types import NullType
 
 from tahoe.errors import InvalidOptionError, StreamOutputModeError, StreamVoidColumnError
-from tahoe.spark.configuration.option_names import Place
+from tahoe.spark.configuration.option_names import OptionContext
 from tahoe.spark.dml.write import Batch, write_batch
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import batch_rows, frame_of
@@ -38,7 +38,7 @@ def check(gateway: Gateway, options: Mapping[str, str], mode: str) -> None:
     table = open_table(gateway.spark, _path(options), options)
     if mode not in _MODES:
         raise StreamOutputModeError(table=table.url, mode=mode)
-    parsed = write_options(gateway.spark, options, table, Place.WRITE_STREAM)
+    parsed = write_options(gateway.spark, options, table, OptionContext.WRITE_STREAM)
     _check_whole_batches(parsed, {name.lower(): value for name, value in options.items()}, table.url)
 
 

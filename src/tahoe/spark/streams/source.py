@@ -45,7 +45,7 @@ from tahoe.table.reading.feed_stream import FeedStream
 from tahoe.table.reading.history import parse_timestamp, timeline, version_at, version_from
 from tahoe.table.reading.schema_tracking import SchemaTracker, with_tracked
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.stream import Limit, Portion, Stream, StreamStart, TableStream
+from tahoe.table.reading.stream import AdmissionLimit, Portion, Stream, StreamStart, TableStream
 
 _NO_LIMIT = -1
 
@@ -245,7 +245,7 @@ class _Source:
     def offset(self, text: str | None) -> StreamOffset | None:
         return None if text is None else parse_offset(text, self.stream.table_id, table=self.stream.snapshot.url)
 
-    def end(self, after: StreamOffset | None, limit: Limit) -> StreamOffset | None:
+    def end(self, after: StreamOffset | None, limit: AdmissionLimit) -> StreamOffset | None:
         if after is None:
             return self.stream.first_end(limit, self.last)
         return self.stream.next_end(after, limit, self.last)
@@ -282,8 +282,8 @@ def end(number: str, start: str | None, files: int, size: int) -> str | None:
     source = _sources[number]
     after = source.offset(start)
     if source.ends_now and source.last is None:
-        source.last = source.end(after, Limit())
-    found = source.end(after, Limit(*(None if limit == _NO_LIMIT else limit for limit in (files, size))))
+        source.last = source.end(after, AdmissionLimit())
+    found = source.end(after, AdmissionLimit(*(None if limit == _NO_LIMIT else limit for limit in (files, size))))
     return None if found is None else found.to_json()
 
 

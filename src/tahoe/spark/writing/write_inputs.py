@@ -18,7 +18,7 @@ from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
 from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
 from tahoe.spark.configuration import setting_names
-from tahoe.spark.configuration.option_names import Place, warn_of_unknown
+from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import analysed
 from tahoe.spark.jvm.types import delta_schema, spark_schema
@@ -31,7 +31,9 @@ from tahoe.table.reading.table_reader import TableReader
 _COLLATIONS = "__COLLATIONS"
 
 
-def write_options(spark: SparkSession, options: Mapping[str, str], table: TableReader, place: Place = Place.WRITE) -> WriteOptions:
+def write_options(
+    spark: SparkSession, options: Mapping[str, str], table: TableReader, place: OptionContext = OptionContext.WRITE
+) -> WriteOptions:
     """The options of a write, with the session's settings.
 
     Raises:

@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 from tahoe.errors import DeletionVectorError
 from tahoe.protocol.actions import Action, Add, Remove, remove_of
 from tahoe.protocol.conflict import Winner
-from tahoe.protocol.moved_rows import MovedRows, Place, all_places, new_places, places_of, recorded_places
+from tahoe.protocol.moved_rows import CopiedRange, MovedRows, all_places, new_places, places_of, recorded_places
 from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.rows_by_ids import Rows, rows_by_ids
 from tahoe.table.log.deletion_vectors import deleted_rows
@@ -78,7 +78,7 @@ def _united(several: Iterable[Rows]) -> Rows:
 
 
 def _rows_behind(
-    log: Log, places: Sequence[Place], gone: Remove, files: Mapping[str, tuple[Remove | None, Add | None]], rows: BitMap64 | None
+    log: Log, places: Sequence[CopiedRange], gone: Remove, files: Mapping[str, tuple[Remove | None, Add | None]], rows: BitMap64 | None
 ) -> Rows | None:
     """The places of rows of one file (None: all its rows) after a winner that moved them; None if what it recorded does not fit.
 
@@ -103,7 +103,7 @@ def _canonical(log: Log, rows: Rows) -> Rows:
     return {log.canonical(path): at for path, at in rows.items()}
 
 
-def _dead_when_copied(log: Log, places: Sequence[Place]) -> BitMap64:
+def _dead_when_copied(log: Log, places: Sequence[CopiedRange]) -> BitMap64:
     rows = places[0].rows
     return deleted_rows(log, Remove(path=rows.path, deletion_vector=rows.vector))
 
@@ -137,7 +137,7 @@ def behind_deletions(log: Log, mine: FileChanges, moved: MovedRows, winner: Winn
     return replace(mine, actions=kept, copies=_with_rows(log, mine, _united(deleted))), frozenset(settled)
 
 
-def _deleted_copies(log: Log, places: Sequence[Place], gone: Remove | None, added: Add | None) -> Rows | None:
+def _deleted_copies(log: Log, places: Sequence[CopiedRange], gone: Remove | None, added: Add | None) -> Rows | None:
     """The copies of the rows that a winner deleted from one source, by paths as in the log; None if the winner is a conflict."""
     if gone is None:
         return None

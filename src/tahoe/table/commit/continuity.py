@@ -22,7 +22,7 @@ LOOKS_MAX = 3
 _PAUSE_SECONDS = 0.1
 
 
-class StandsElsewhere(Exception):
+class CommitMismatch(Exception):
     """A version was put, and it is unknown whether it belongs to the table."""
 
 
@@ -68,7 +68,7 @@ def check_follows(
 
     Raises:
         ConcurrentWriteException, MetadataChangedException: the check failed, and the version was deleted.
-        StandsElsewhere: the check failed, and others may have read the version; or the storage does not answer.
+        CommitMismatch: the check failed, and others may have read the version; or the storage does not answer.
     """
     for attempt in range(1, LOOKS_MAX + 1):
         try:
@@ -77,12 +77,12 @@ def check_follows(
             break
         except (DeltaError, OSError) as error:
             if attempt == LOOKS_MAX:
-                raise StandsElsewhere(f"whether version {version - 1} still exists is unknown: {error}") from error
+                raise CommitMismatch(f"whether version {version - 1} still exists is unknown: {error}") from error
             log.env.sleep(_PAUSE_SECONDS * attempt)
     try:
         conflict = _taken_away(log, version, data)
     except (DeltaError, OSError) as error:
-        raise StandsElsewhere(f"version {version - 1} is gone, and the reason is unknown: {error}") from error
+        raise CommitMismatch(f"version {version - 1} is gone, and the reason is unknown: {error}") from error
     raise conflict
 
 
@@ -108,16 +108,16 @@ def _taken_away(log: Log, version: int, data: bytes) -> DeltaConcurrentModificat
     """Delete the version that was put, and return the conflict.
 
     Raises:
-        StandsElsewhere: others may have read the version already, so it must stay.
+        CommitMismatch: others may have read the version already, so it must stay.
     """
     if version and log.commit_file(version - 1) is not None:
-        raise StandsElsewhere(f"the table was dropped and recreated while version {version} was written: check the log of the new table")
+        raise CommitMismatch(f"the table was dropped and recreated while version {version} was written: check the log of the new table")
     commits = [file for file in log.list_files(version) if file.kind is Kind.COMMIT]
     mine = next((file for file in commits if file.version == version), None)
     newer = [file for file in commits if file.version > version]
     # Cleanup keeps the commit of a newer checkpoint. If that commit is older than ours, it existed when ours was put, and so did the gap.
     if newer and (mine is None or mine.modified_ms <= newer[0].modified_ms):
-        raise StandsElsewhere(f"the log up to version {newer[0].version} was cleaned up while version {version} was written")
+        raise CommitMismatch(f"the log up to version {newer[0].version} was cleaned up while version {version} was written")
     conflict = _conflict(log, version - 1, _versions(newer))
     key = log_files.commit_key(version)
     try:

@@ -34,7 +34,7 @@ from tahoe.protocol.replay import check_commit
 from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import PRESERVED, assigns_row_ids, enabled_row_tracking, high_water_mark, with_row_ids
 from tahoe.table.commit.carried_deletions import FileChanges, behind_compaction, behind_deletions
-from tahoe.table.commit.continuity import StandsElsewhere, check_base, check_follows, gone
+from tahoe.table.commit.continuity import CommitMismatch, check_base, check_follows, gone
 from tahoe.table.commit.post_commit_hooks import after_commit
 from tahoe.table.commit.row_deletions import RowDeletion, num_records, rebased, with_row_ids_of, write_deletions
 from tahoe.table.log.committer import Committed, Lost, put_commit
@@ -160,7 +160,7 @@ class Transaction:
         try:
             won = () if self.last_winner is None else self.last_winner.actions
             check_follows(self.log, version, data, base=self.base, winner=self.last_winner_file, won=won)
-        except StandsElsewhere as error:
+        except CommitMismatch as error:
             raise self._in_doubt(version, error) from error
 
     def _in_doubt(self, version: int, reason: Exception) -> CommitOutcomeUnknownError:

@@ -278,7 +278,7 @@ class LiveFiles:
     def _grouped(self) -> list[GroupedPart]:
         return [part for part in self.parts if isinstance(part, GroupedPart)]
 
-    def narrowed(self, whole: LiveFiles, groups: npt.NDArray[np.bool_]) -> Narrowed:
+    def narrowed(self, whole: LiveFiles, groups: npt.NDArray[np.bool_]) -> RowGroupSubset:
         """The files of some row groups, and all files of parts without row groups.
 
         Args:
@@ -295,7 +295,7 @@ class LiveFiles:
             start += len(part.file.files)
             parts.extend(on_all_cores(part.group, wanted.tolist()))
             places.extend((number, int(group)) for group in wanted)
-        return Narrowed(self, whole.parts, parts, places)
+        return RowGroupSubset(self, whole.parts, parts, places)
 
     def sample(self, share: float, fields: Sequence[str], parsed: Sequence[str]) -> Iterator[pa.Table]:
         """A share of the files, from all over the version and from every row group, as `Part.batches` has them.
@@ -318,7 +318,7 @@ class LiveFiles:
             self._handed_out.append((positions, paths))
 
 
-class Narrowed:
+class RowGroupSubset:
     """The files of some row groups of a version, as parts.
 
     Args:

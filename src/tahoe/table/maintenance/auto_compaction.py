@@ -74,11 +74,11 @@ def files_to_compact(scan: Scan, new: NewFiles, settings: AutoCompaction) -> Sca
         scan: of all files.
     """
     small = small_files(scan, new.paths, settings)
-    assert small.rows is not None
-    return scan.within([*small.rows.to_pylist(), *worn_files(scan, new.marked, settings.max_deleted_share)])
+    assert small.file_positions is not None
+    return scan.within([*small.file_positions.to_pylist(), *files_over_deleted_ratio(scan, new.marked, settings.max_deleted_share)])
 
 
-def worn_files(scan: Scan, marked: Set[str], max_share: float) -> list[int]:
+def files_over_deleted_ratio(scan: Scan, marked: Set[str], max_share: float) -> list[int]:
     """The positions of those files in `marked` whose share of deleted rows exceeds `max_share`."""
     if not marked:
         return []

@@ -186,7 +186,7 @@ def plan_cubes(scan: Scan, order: Order, settings: CompactionSettings, cubes: It
     """
     live_bytes, deleted_share = live_sizes(scan)
     is_worn = settings.is_worn(deleted_share)
-    numbers = np.asarray(scan.numbers)
+    numbers = np.asarray(scan.file_ordinals)
     rows, adds = _rows(scan), list(scan.adds())
     chosen = _files_to_cluster if order.is_clustered else _files_to_order
     found: list[Bin] = []

@@ -80,7 +80,7 @@ def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.boo
     live_bytes, deleted_share = live_sizes(scan)
     is_worn = settings.is_worn(deleted_share) if also is None else settings.is_worn(deleted_share) | also
     candidates = np.flatnonzero((live_bytes < settings.min_file_bytes) | is_worn)
-    numbers = np.asarray(scan.numbers)
+    numbers = np.asarray(scan.file_ordinals)
     times = np.asarray(one_array(scan.column("modification_time_ms")))
     found: list[Bin] = []
     for files in by_partition(scan, candidates):
@@ -94,7 +94,7 @@ def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.boo
 def bins_of(scan: Scan, chosen: npt.NDArray[np.bool_]) -> list[Bin]:
     """A bin for each chosen file, so that the rows of each stay apart from others."""
     live_bytes, _ = live_sizes(scan)
-    numbers, places = np.asarray(scan.numbers), np.flatnonzero(chosen)
+    numbers, places = np.asarray(scan.file_ordinals), np.flatnonzero(chosen)
     return [Bin(numbers=(int(numbers[place]),), live_bytes=int(live_bytes[place])) for place in places]
 
 

@@ -191,9 +191,9 @@ def _chosen(scan: Scan, columns: Sequence[IndexedColumn], request: AnalyzeReques
         chosen = np.asarray(one_array(wanted))
     else:
         chosen = _without_all(scan) if request.absent_only else _incomplete(scan, columns)
-    inside = np.ones(len(live), bool) if scan.rows is None else np.zeros(len(live), bool)
-    if scan.rows is not None:
-        inside[np.asarray(scan.rows)] = True
+    inside = np.ones(len(live), bool) if scan.file_positions is None else np.zeros(len(live), bool)
+    if scan.file_positions is not None:
+        inside[np.asarray(scan.file_positions)] = True
     return np.flatnonzero(chosen & inside)
 
 

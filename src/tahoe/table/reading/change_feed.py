@@ -35,8 +35,8 @@ from tahoe.protocol.change_feed import (
     COMMIT_VERSION,
     FIELDS,
     Change,
+    DeletionVectorChange,
     Recorded,
-    Remarked,
     Whole,
     changes_of,
 )
@@ -209,7 +209,7 @@ class ChangeFeed:
 
     @cached_property
     def _remarked(self) -> Snapshot:
-        changes = [(commit, change) for commit in self.commits for change in commit.changes if isinstance(change, Remarked)]
+        changes = [(commit, change) for commit in self.commits for change in commit.changes if isinstance(change, DeletionVectorChange)]
         files = load_all(lambda given: _remarked_file(self.snapshot.log, *given), changes)
         return self._table("remarked", [file for file in files if file is not None])
 
@@ -233,7 +233,7 @@ def _file(commit: CommitChanges, path: str, values: Mapping[str, str | None] | N
     return Add(path=path, partition_values={**(values or {}), **constants}, size_bytes=size, modification_time_ms=time_ms or 0)
 
 
-def _remarked_file(log: Log, commit: CommitChanges, change: Remarked) -> Add | None:
+def _remarked_file(log: Log, commit: CommitChanges, change: DeletionVectorChange) -> Add | None:
     """The file with a vector that marks the changed rows; None if there are none."""
     vector = change.marked
     if change.unless is not None:

@@ -54,7 +54,7 @@ class TimeRange:
 
 def files_with(snapshot: Snapshot, rows: TimeRange) -> npt.NDArray[np.int64] | None:
     """The positions of the files of a version that may have rows of a range; None for all files."""
-    chosen = snapshot.scan(rows.predicate()).rows
+    chosen = snapshot.scan(rows.predicate()).file_positions
     return None if chosen is None else np.asarray(chosen).astype(np.int64)
 
 

@@ -26,7 +26,7 @@ from tahoe.table.reading.event_time import TimeRange
 from tahoe.table.reading.feed_columns import check_recorded
 from tahoe.table.reading.history import file_times
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tahoe.table.reading.stream import Limit, Portion, Span, Stream, StreamStart, following
+from tahoe.table.reading.stream import AdmissionLimit, Portion, Span, Stream, StreamStart, following
 from tahoe.table.reading.stream_commits import StreamCommit
 
 Unit: TypeAlias = Literal["file", "commit", "changes"]
@@ -77,7 +77,7 @@ def changed(version: int, actions: Sequence[Action], *, snapshot: Snapshot) -> F
 class _Batch:
     """A batch whose end is looked for. `has_begun`: whether it has taken anything, also the begin or the end of a version."""
 
-    limit: Limit
+    limit: AdmissionLimit
     last: StreamOffset | None
     has_begun: bool = False
 
@@ -159,7 +159,7 @@ class FeedStream(Stream[FeedCommit]):
 
     # --- where a batch ends
 
-    def _ends(self, after: StreamOffset, limit: Limit, last: StreamOffset | None) -> Iterator[StreamOffset]:
+    def _ends(self, after: StreamOffset, limit: AdmissionLimit, last: StreamOffset | None) -> Iterator[StreamOffset]:
         batch, end = _Batch(limit, last), after
         if after.is_initial:
             yield (end := self._end_in_initial(after, batch))

@@ -18,19 +18,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.limits import ColumnKey, Limit, Order, key_of, rows_up_to, text_end
+from tahoe.protocol.limits import ColumnKey, Order, RowLimit, key_of, rows_up_to, text_end
 from tahoe.protocol.predicate import TRUE, Column, IsNull, Predicate
 from tahoe.protocol.stat_tests import BoundName
 from tahoe.protocol.stats import CUT_LENGTH_MIN
 from tahoe.table.arrow.chunks import one_array, replaced, taken
 from tahoe.table.arrow.statistics import python_values
 from tahoe.table.reading.facts import Facts, certainly, only_where, unless_known
-from tahoe.table.reading.scan import Chosen, Scan, in_few_groups, may_match, part_of
+from tahoe.table.reading.scan import PrunedFiles, Scan, in_few_groups, may_match, part_of
 
 Numbers = npt.NDArray[np.int64]
 
 
-def needed(limit: Limit, scan: Scan) -> Scan:
+def needed(limit: RowLimit, scan: Scan) -> Scan:
     """The files of a scan that a limit needs; the scan itself if it may need all of them.
 
     Args:
@@ -51,7 +51,7 @@ def needed(limit: Limit, scan: Scan) -> Scan:
 # --- any rows
 
 
-def _enough(limit: Limit, scan: Scan, *, may_be_marked: bool = True) -> Numbers | None:
+def _enough(limit: RowLimit, scan: Scan, *, may_be_marked: bool = True) -> Numbers | None:
     """The positions of files with enough rows, ascending; None if files with so many rows are not known.
 
     Files without a deletion vector come first: Spark reads the others in a plan of their own. One file is enough if it has the rows; of
@@ -86,7 +86,7 @@ def _first_paths(paths: pa.ChunkedArray, files: Numbers, number: int) -> Numbers
     return in_order[:number]
 
 
-def _of_first_groups(limit: Limit, scan: Scan) -> Scan | None:
+def _of_first_groups(limit: RowLimit, scan: Scan) -> Scan | None:
     """Enough files of newer commits and of the first row groups of a large checkpoint, so that not all files are listed for few rows.
 
     All are files without a deletion vector, among which any choice is as good: which row groups come first depends on the checkpoint.
@@ -96,14 +96,14 @@ def _of_first_groups(limit: Limit, scan: Scan) -> Scan | None:
     for among in in_few_groups(scan.snapshot):
         found = _enough(limit, Scan(replace(scan.snapshot, live=among.files), None, None), may_be_marked=False)
         if found is not None:
-            return replace(scan, chosen=Chosen(among, found), chosen_from=scan.everything)
+            return replace(scan, chosen=PrunedFiles(among, found), pruned_from=scan.everything)
     return None
 
 
 # --- the first rows in an order
 
 
-def _where_first_rows_are(limit: Limit, order: Order, scan: Scan) -> Predicate | None:
+def _where_first_rows_are(limit: RowLimit, order: Order, scan: Scan) -> Predicate | None:
     """What is true for the first rows in an order; None if the log does not tell."""
     snapshot = scan.snapshot
     key = key_of(order, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)

@@ -33,11 +33,11 @@ from tahoe.table.arrow.types import arrow_type
 from tahoe.table.calls import of_objects
 from tahoe.table.log.file_parts import AMBIGUOUS, COLUMNS, GONE
 from tahoe.table.log.grouped_part import NARROW_SHARE_MAX
-from tahoe.table.log.live_files import LiveFiles, Narrowed, to_adds
+from tahoe.table.log.live_files import LiveFiles, RowGroupSubset, to_adds
 from tahoe.table.reading.group_skipping import groups_to_read
 from tahoe.table.reading.output import batch_reader, count_rows, pandas_frame, polars_frame
 from tahoe.table.reading.rows import read_rows
-from tahoe.table.reading.skipping import kept, test_of
+from tahoe.table.reading.skipping import file_mask, test_of
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 if TYPE_CHECKING:  # optional packages
@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # optional packages
 
 
 @dataclass(frozen=True)
-class Chosen:
+class PrunedFiles:
     """Some files of a version that were chosen without listing all of them.
 
     Attributes:
@@ -54,7 +54,7 @@ class Chosen:
         rows: the positions of the chosen files among these.
     """
 
-    among: Narrowed
+    among: RowGroupSubset
     rows: npt.NDArray[np.int64]
 
     @cached_property
@@ -74,13 +74,13 @@ class Scan:
 
     Attributes:
         chosen: the positions of the files in the snapshot, or the files themselves; None for all of them.
-        chosen_from: the scan of all files from which these were selected; its results are cached.
+        pruned_from: the scan of all files from which these were selected; its results are cached.
     """
 
     snapshot: SnapshotState
     predicate: Predicate | None
-    chosen: pa.Array | Chosen | None
-    chosen_from: Scan | None = field(default=None, compare=False, repr=False)
+    chosen: pa.Array | PrunedFiles | None
+    pruned_from: Scan | None = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
         which = "all rows" if self.predicate is None else f"rows with {self.predicate}"
@@ -91,14 +91,14 @@ class Scan:
         return self.snapshot.url
 
     @property
-    def rows(self) -> pa.Array | None:
+    def file_positions(self) -> pa.Array | None:
         """The positions of the files in the snapshot; None for all of them."""
-        return self.chosen.positions if isinstance(self.chosen, Chosen) else self.chosen
+        return self.chosen.positions if isinstance(self.chosen, PrunedFiles) else self.chosen
 
     @property
     def everything(self) -> Scan:
         """The scan of all files of the snapshot."""
-        return self.chosen_from or Scan(self.snapshot, None, None)
+        return self.pruned_from or Scan(self.snapshot, None, None)
 
     @property
     def total_files(self) -> int:
@@ -109,7 +109,7 @@ class Scan:
         match self.chosen:
             case None:
                 return len(self.snapshot.live)
-            case Chosen():
+            case PrunedFiles():
                 return len(self.chosen.rows)
             case _:
                 return len(self.chosen)
@@ -118,15 +118,15 @@ class Scan:
     def within(self, numbers: Sequence[int]) -> Scan:
         """The files of this scan that have one of these numbers."""
         wanted = pa.array(sorted(numbers), pa.uint64())
-        if self.rows is None:
+        if self.file_positions is None:
             return replace(self, chosen=wanted)
-        return replace(self, chosen=self.rows.filter(pc.is_in(self.rows.cast(pa.uint64()), value_set=wanted)))
+        return replace(self, chosen=self.file_positions.filter(pc.is_in(self.file_positions.cast(pa.uint64()), value_set=wanted)))
 
     @cached_property
-    def apart(self) -> LiveFiles | None:
+    def materialized(self) -> LiveFiles | None:
         """The selected files, if they are apart from all others."""
         live = self.snapshot.live
-        if isinstance(self.chosen, Chosen):
+        if isinstance(self.chosen, PrunedFiles):
             return self.chosen.files
         return None if self.chosen is None or live.is_listed else live.subset(np.asarray(self.chosen).astype(np.int64))
 
@@ -150,9 +150,9 @@ class Scan:
     @property
     def _texts(self) -> pa.ChunkedArray:
         """The statistics of the selected files as texts, also those that a checkpoint has only in typed columns."""
-        live = self.snapshot.live if self.apart is None else self.apart
-        if self.apart is None and self.rows is not None:
-            live = live.subset(np.asarray(self.rows).astype(np.int64))
+        live = self.snapshot.live if self.materialized is None else self.materialized
+        if self.materialized is None and self.file_positions is not None:
+            live = live.subset(np.asarray(self.file_positions).astype(np.int64))
         return live.texts(physical_schema(self.snapshot.schema, self.snapshot.column_mapping_mode))
 
     @cached_property
@@ -167,9 +167,9 @@ class Scan:
         return resolve_urls(paths, odd, self.snapshot.url)
 
     @cached_property
-    def numbers(self) -> pa.Array:
+    def file_ordinals(self) -> pa.Array:
         """The positions of the selected files in the snapshot, int64."""
-        return pa.array(np.arange(self.kept_files)) if self.rows is None else self.rows.cast(pa.int64())
+        return pa.array(np.arange(self.kept_files)) if self.file_positions is None else self.file_positions.cast(pa.int64())
 
     @cached_property
     def files(self) -> pa.Table:
@@ -260,10 +260,10 @@ class Scan:
 
     def _selected(self, column: Callable[[LiveFiles], pa.ChunkedArray]) -> pa.ChunkedArray:
         """A column of the selected files."""
-        if self.apart is not None:
-            return column(self.apart)
+        if self.materialized is not None:
+            return column(self.materialized)
         every = column(self.snapshot.live)
-        return every if self.rows is None else taken(every, self.rows)
+        return every if self.file_positions is None else taken(every, self.file_positions)
 
     @cached_property
     def deleted_records(self) -> pa.ChunkedArray:
@@ -310,13 +310,13 @@ def plan_scan(predicate: Predicate, everything: Scan) -> Scan:
         return Scan(snapshot, predicate, None, everything)
     among = _narrowed(snapshot, test)
     if among is None:
-        return Scan(snapshot, predicate, pc.indices_nonzero(kept(snapshot, test, lambda: everything.partition)), everything)
+        return Scan(snapshot, predicate, pc.indices_nonzero(file_mask(snapshot, test, lambda: everything.partition)), everything)
     part = replace(snapshot, live=among.files)
-    found = pc.indices_nonzero(kept(part, test, lambda: Scan(part, None, None).partition))
-    return Scan(snapshot, predicate, Chosen(among, np.asarray(found).astype(np.int64)), everything)
+    found = pc.indices_nonzero(file_mask(part, test, lambda: Scan(part, None, None).partition))
+    return Scan(snapshot, predicate, PrunedFiles(among, np.asarray(found).astype(np.int64)), everything)
 
 
-def _narrowed(snapshot: SnapshotState, test: StatTest) -> Narrowed | None:
+def _narrowed(snapshot: SnapshotState, test: StatTest) -> RowGroupSubset | None:
     """The files of the row groups that a test needs; None if it should be evaluated on all files."""
     live = snapshot.live
     if live.is_listed:
@@ -332,7 +332,7 @@ def _narrowed(snapshot: SnapshotState, test: StatTest) -> Narrowed | None:
         return _narrowed(snapshot, test)
 
 
-def in_few_groups(snapshot: SnapshotState) -> Iterator[Narrowed]:
+def in_few_groups(snapshot: SnapshotState) -> Iterator[RowGroupSubset]:
     """The files of newer commits, then also those of ever more row groups of a large checkpoint, while this is less than to list all."""
     live = snapshot.live
     parts = LiveFiles(live.parts, live.origin)
@@ -349,10 +349,10 @@ def in_few_groups(snapshot: SnapshotState) -> Iterator[Narrowed]:
 
 def statistics_of(scan: Scan, request: StatisticsRequest) -> pa.Table:
     """Typed statistics of a scan's files, null if a file has none."""
-    if scan.apart is not None:
-        return scan.apart.statistics(request)
+    if scan.materialized is not None:
+        return scan.materialized.statistics(request)
     every = scan.snapshot.live.statistics(request)
-    return every if scan.rows is None else taken_table(every, scan.rows)
+    return every if scan.file_positions is None else taken_table(every, scan.file_positions)
 
 
 def may_match(scan: Scan, predicate: Predicate) -> pa.Array | None:
@@ -360,19 +360,19 @@ def may_match(scan: Scan, predicate: Predicate) -> pa.Array | None:
     test = test_of(scan.snapshot, predicate)
     if test is None:
         return None
-    if scan.apart is not None:
-        return kept(replace(scan.snapshot, live=scan.apart), test, lambda: scan.partition)
-    mask = kept(scan.snapshot, test, lambda: scan.everything.partition)
-    return mask if scan.rows is None else mask.take(scan.rows)
+    if scan.materialized is not None:
+        return file_mask(replace(scan.snapshot, live=scan.materialized), test, lambda: scan.partition)
+    mask = file_mask(scan.snapshot, test, lambda: scan.everything.partition)
+    return mask if scan.file_positions is None else mask.take(scan.file_positions)
 
 
 def part_of(scan: Scan, positions: pa.Array) -> Scan:
     """Some of a scan's files, by their ascending positions among these."""
-    if isinstance(scan.chosen, Chosen):
-        smaller: pa.Array | Chosen = replace(scan.chosen, rows=scan.chosen.rows[np.asarray(positions)])
+    if isinstance(scan.chosen, PrunedFiles):
+        smaller: pa.Array | PrunedFiles = replace(scan.chosen, rows=scan.chosen.rows[np.asarray(positions)])
     else:
-        smaller = positions.cast(pa.uint64()) if scan.rows is None else scan.rows.take(positions)
-    return replace(scan, chosen=smaller, chosen_from=scan.everything)
+        smaller = positions.cast(pa.uint64()) if scan.file_positions is None else scan.file_positions.take(positions)
+    return replace(scan, chosen=smaller, pruned_from=scan.everything)
 
 
 def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:

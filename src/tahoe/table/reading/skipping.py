@@ -46,7 +46,7 @@ def test_of(snapshot: SnapshotState, predicate: Predicate) -> StatTest | None:
     return None if test == KEEP else test
 
 
-def kept(snapshot: SnapshotState, test: StatTest, partition: Callable[[], pa.ChunkedArray]) -> pa.Array:
+def file_mask(snapshot: SnapshotState, test: StatTest, partition: Callable[[], pa.ChunkedArray]) -> pa.Array:
     """The files that a test keeps, as a mask over the snapshot's files.
 
     Args:

@@ -65,7 +65,7 @@ class StreamStart:
 
 
 @dataclass(slots=True)
-class Limit:
+class AdmissionLimit:
     """How many files and bytes a batch may still take; None for any number. A file is taken as long as something is left before it."""
 
     files: int | None = None
@@ -157,13 +157,13 @@ class Stream(ABC, Generic[Commit]):
 
     # --- where a batch ends
 
-    def first_end(self, limit: Limit, last: StreamOffset | None = None) -> StreamOffset | None:
+    def first_end(self, limit: AdmissionLimit, last: StreamOffset | None = None) -> StreamOffset | None:
         """The end of the first batch; None if there is nothing to read yet. Arguments, errors: see `next_end`."""
         begin = self._begin()
         end = self.next_end(begin, limit, last)
         return None if end == begin else end
 
-    def next_end(self, after: StreamOffset, limit: Limit, last: StreamOffset | None = None) -> StreamOffset:
+    def next_end(self, after: StreamOffset, limit: AdmissionLimit, last: StreamOffset | None = None) -> StreamOffset:
         """The end of the next batch; the same offset if there is nothing new.
 
         Args:
@@ -197,7 +197,7 @@ class Stream(ABC, Generic[Commit]):
         return StreamOffset(table_id=end.table_id, version=version, index=SCHEMA_CHANGE)
 
     @abstractmethod
-    def _ends(self, after: StreamOffset, limit: Limit, last: StreamOffset | None) -> Iterator[StreamOffset]:
+    def _ends(self, after: StreamOffset, limit: AdmissionLimit, last: StreamOffset | None) -> Iterator[StreamOffset]:
         """Ends of the next batch, each farther than the one before. None of them if there is nothing new. Arguments: see `next_end`."""
 
     def _begin(self) -> StreamOffset:
@@ -231,7 +231,7 @@ class Stream(ABC, Generic[Commit]):
             orders = ["of their files" if column is None else f"of the times in {dotted(column)}" for column in (begun, asked)]
             raise StreamOrderChangedError(table=self.snapshot.url, version=offset.version, begun=orders[0], asked=orders[1])
 
-    def _end_in_order(self, after: StreamOffset, limit: Limit) -> StreamOffset:
+    def _end_in_order(self, after: StreamOffset, limit: AdmissionLimit) -> StreamOffset:
         """The end of a batch in an initial snapshot that is read in the order of event time."""
         times, column = self._initial(after.version).times, self._start.event_time
         assert times is not None
@@ -384,7 +384,7 @@ class TableStream(Stream[StreamCommit[Add]]):
     def __init__(self, snapshot: Snapshot, start: StreamStart, newest: Snapshot | None = None) -> None:
         super().__init__(snapshot, start, partial(appended, following=start.following, table=snapshot.url), newest)
 
-    def _ends(self, after: StreamOffset, limit: Limit, last: StreamOffset | None) -> Iterator[StreamOffset]:
+    def _ends(self, after: StreamOffset, limit: AdmissionLimit, last: StreamOffset | None) -> Iterator[StreamOffset]:
         if after.is_initial and self._start.event_time is not None:
             is_limited = limit.files is not None or limit.bytes is not None
             yield (after := self._end_in_order(after, limit))

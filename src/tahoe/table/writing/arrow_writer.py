@@ -229,11 +229,11 @@ def write_change_files(plan: WritePlan, rows: Iterable[tuple[pa.Table, str]]) ->
     """
     with OpenFiles(plan, folder=CHANGE_DATA_FOLDER) as files:
         for piece, kind in rows:
-            files.write(beside(piece, {CHANGE_TYPE: pa.chunked_array([pa.repeat(kind, piece.num_rows)])}))
+            files.write(append_hidden_columns(piece, {CHANGE_TYPE: pa.chunked_array([pa.repeat(kind, piece.num_rows)])}))
         return files.close()
 
 
-def beside(rows: pa.Table, hidden: Mapping[str, pa.ChunkedArray]) -> pa.Table:
+def append_hidden_columns(rows: pa.Table, hidden: Mapping[str, pa.ChunkedArray]) -> pa.Table:
     """Rows with additional columns."""
     for name, column in hidden.items():
         rows = rows.append_column(name, column)

@@ -20,7 +20,7 @@ from tahoe.protocol.actions import Add
 from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.row_tracking import RowTracking
 from tahoe.table.writing.arrow_values import NewRows
-from tahoe.table.writing.arrow_writer import beside
+from tahoe.table.writing.arrow_writer import append_hidden_columns
 from tahoe.table.writing.open_files import OpenFiles
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WrittenFile
@@ -109,7 +109,7 @@ class RowChanges:
         return self._files.close(), self._changes.close()
 
     def _tracked(self, rows: pa.Table, kept: Sequence[pa.ChunkedArray]) -> pa.Table:
-        return beside(rows, {name: column for name, column in zip(self._hidden, kept, strict=True) if name is not None})
+        return append_hidden_columns(rows, {name: column for name, column in zip(self._hidden, kept, strict=True) if name is not None})
 
     def _delete(self, file: Add, positions: npt.NDArray[np.int64]) -> None:
         _, known = self.deleted.get(file.path, (file, BitMap64()))
@@ -117,4 +117,4 @@ class RowChanges:
 
     def _record(self, rows: pa.Table, kind: str) -> None:
         if self.records and rows.num_rows:
-            self._changes.write(beside(rows, {CHANGE_TYPE: pa.chunked_array([pa.repeat(kind, rows.num_rows)])}))
+            self._changes.write(append_hidden_columns(rows, {CHANGE_TYPE: pa.chunked_array([pa.repeat(kind, rows.num_rows)])}))

@@ -29,7 +29,15 @@ from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.skipping import decided_by_partition
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.writing.arrow_writer import Must, StagedRows, beside, delete_files, schema_of_rows, write_again, write_change_files
+from tahoe.table.writing.arrow_writer import (
+    Must,
+    StagedRows,
+    append_hidden_columns,
+    delete_files,
+    schema_of_rows,
+    write_again,
+    write_change_files,
+)
 from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.open_transaction import OpenTransaction
 from tahoe.table.writing.planning import plan_existing
@@ -241,7 +249,7 @@ class RowEdits(OpenTransaction):
             for _, rows in self._rows.at(current, file, positions, with_row_ids=tracking is not None):
                 hidden = {name: column for name, column in zip(kept, rows.columns[len(names) :], strict=True) if name is not None}
                 self._copied_rows += rows.num_rows
-                yield beside(rows.select(names), hidden)
+                yield append_hidden_columns(rows.select(names), hidden)
 
         self._draft.adds += self._wrote(plan, write_again(plan, copied()))
 

@@ -51,8 +51,8 @@ public class Files implements FileIndex {
   private static final int PARTITION = 3;
   private static final long BLOCK_BYTES = 128L << 20;
 
-  /** The hidden partition column {@code scan.PLACE}. */
-  static final String PLACE = "__tahoe_place";
+  /** The hidden partition column {@code scan.FILE_ORDINAL}. */
+  static final String FILE_ORDINAL = "__tahoe_file_ordinal";
 
   /** The hidden partition column {@code counted_rows.START}. */
   private static final String START = "__tahoe_start";
@@ -113,12 +113,12 @@ public class Files implements FileIndex {
   Files asOf(long version) { return new Files(key, metadata, version, true, selection, within, partitions, bytes, label); }
 
   /** A copy with the hidden partition column that tells the files apart. */
-  Files withPlaces() {
-    StructType columns = partitions.add(PLACE, LongType$.MODULE$);
+  Files withOrdinals() {
+    StructType columns = partitions.add(FILE_ORDINAL, LongType$.MODULE$);
     return new Files(key, metadata, version, pinned, selection, within, columns, bytes, label);
   }
 
-  boolean hasPlaces() { return Arrays.asList(partitions.fieldNames()).contains(PLACE); }
+  boolean hasOrdinals() { return Arrays.asList(partitions.fieldNames()).contains(FILE_ORDINAL); }
 
   /** Whether the rows of each task are counted. */
   boolean areCounted() { return Arrays.asList(partitions.fieldNames()).contains(START); }

@@ -330,7 +330,7 @@ class Joins {
 
     public Object applyOrElse(Object node, Function1 otherwise) {
       if (!isDefinedAt(node)) return otherwise.apply(node);
-      LogicalRelation leaf = withPlaces((LogicalRelation) node);
+      LogicalRelation leaf = withOrdinals((LogicalRelation) node);
       Attribute place = (Attribute) leaf.output().last();
       Expression all = null;
       for (int i = 0; i < filters.size(); i++) {
@@ -342,12 +342,12 @@ class Joins {
     }
 
     /** A scan whose last column tells its files apart. That of a subquery which Spark has optimized before may have this column. */
-    private static LogicalRelation withPlaces(LogicalRelation leaf) {
-      if (Files.of(leaf).hasPlaces()) return leaf;
+    private static LogicalRelation withOrdinals(LogicalRelation leaf) {
+      if (Files.of(leaf).hasOrdinals()) return leaf;
       HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
-      Files files = Files.of(leaf).withPlaces();
+      Files files = Files.of(leaf).withOrdinals();
       AttributeReference place = new AttributeReference(
-          Files.PLACE, LongType$.MODULE$, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), none());
+          Files.FILE_ORDINAL, LongType$.MODULE$, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), none());
       SparkSession session = files.areCounted() ? ofSingleFiles((SparkSession) relation.sparkSession()) : (SparkSession) relation.sparkSession();
       Relation scanned = new Relation(files, relation.dataSchema(), relation.fileFormat(), relation.options(), session);
       return leaf.copy(scanned, (Seq) leaf.output().appended(place), leaf.catalogTable(), leaf.isStreaming(), leaf.stream());

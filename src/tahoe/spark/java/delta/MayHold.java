@@ -29,7 +29,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Whether a file may have one of the keys of a join's other side: a filter of a scan over a hidden partition column, which Spark evaluates
- * in the driver when the query runs, once it knows the keys. It is Java because Spark evaluates it. Python: {@code joins.places_without}.
+ * in the driver when the query runs, once it knows the keys. It is Java because Spark evaluates it. Python: {@code joins.ordinals_without}.
  */
 public class MayHold extends Expression implements Serializable {
   /** More keys are not sent to Python: looking them up would take longer than reading most files. */
@@ -43,7 +43,7 @@ public class MayHold extends Expression implements Serializable {
   private volatile long[] without;
 
   /**
-   * @param place the hidden partition column {@code scan.PLACE}
+   * @param place the hidden partition column {@code scan.FILE_ORDINAL}
    * @param keys Spark's dynamic pruning by the other side's keys: its subquery or, once it is planned, what Spark puts in its place
    * @param files of the scan
    * @param column the table's column, as {@code joins.Wanted} encodes it
@@ -79,7 +79,7 @@ public class MayHold extends Expression implements Serializable {
 
   private long[] without(Object[] values, DataType type) {
     if (values.length > KEYS_MAX) return new long[0];
-    byte[] found = (byte[]) Ask.answer(Ask.python.placesWithout(
+    byte[] found = (byte[]) Ask.answer(Ask.python.ordinalsWithout(
         files.key(), files.metadata(), files.version(), files.selection(), column, message(values, type)));
     long[] places = new long[found.length / Long.BYTES];
     ByteBuffer.wrap(found).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(places);

@@ -56,13 +56,13 @@ public interface Python {
   Object joins(SparkSession session, String told);
 
   /**
-   * {@code reading.joins.places_without}: the places ({@code scan.PLACE}) of the files of a scan that have none of the keys, as the bytes of
+   * {@code reading.joins.ordinals_without}: the places ({@code scan.FILE_ORDINAL}) of the files of a scan that have none of the keys, as the bytes of
    * ascending numbers. The other arguments are those of {@link Files}.
    *
    * @param column the column with the keys, from {@link #joins}
    * @param keys an Arrow stream of one column
    */
-  Object placesWithout(String key, String metadata, long version, String selection, String column, byte[] keys);
+  Object ordinalsWithout(String key, String metadata, long version, String selection, String column, byte[] keys);
 
   /**
    * {@code reading.change_feed.plan}: how one query reads a change data feed, a {@link Planned} with rows. {@code range} is that of
