@@ -13,8 +13,8 @@ from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 
 from tahoe.errors import NativeEngineError, TextNotUtf8Error
-from tahoe.spark.reading import counted_rows, deletion_vectors, positions
-from tests.spark.foreign import larger_files, mark
+from tahoe.spark.reading import deletion_vectors, positions, scan
+from tests.spark.foreign import mark
 from tests.spark.natively import NEEDS_COMET, as_spark, explained, reads_natively, rows
 
 pytestmark = [pytest.mark.every_case, NEEDS_COMET]
@@ -138,7 +138,7 @@ def test_explain_says_why_spark_reads_files(spark: SparkSession, path: str, monk
     made.write.format("delta").partitionBy("p").option("delta.columnMapping.mode", "name").save(path)
     mark(path, {0: [0]})
     table = f"delta.`{path}`"
-    monkeypatch.setattr(counted_rows, "FILE_BYTES_MAX", 0)
+    monkeypatch.setattr(scan, "COUNTED_FILES_MAX", 0)
     for query, reason in (
         (f"select sum(id) from {table}", "the row index is needed"),
         (f"select max(a.x) from {table}", "fields inside of column a have other names"),
@@ -246,85 +246,6 @@ def test_a_column_with_the_name_that_another_has_in_the_files(spark: SparkSessio
     spark.sql(f"alter table {table} rename column p to q")
     spark.sql(f"alter table {table} add columns (p int)")
     assert rows(spark.sql(f"select p, q, b from {table}")) == as_spark(spark, f"select p, q, b from {table}")
-
-
-@pytest.mark.parametrize("least", [1, 1 << 20], ids=["several tasks", "one task"])
-def test_files_of_other_sizes_share_tasks(spark: SparkSession, path: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are counted in tasks of several files: of files with equal sizes, in any order, and where a join leaves out some of them."""
-    monkeypatch.setattr(counted_rows, "TASK_BYTES_MIN", least)
-    for start, count in ((0, 40), (100, 7), (200, 90), (300, 7), (400, 7), (500, 300), (900, 40), (1000, 1)):
-        made = spark.range(start, start + count, 1, 1).selectExpr("id", "int(id / 100) as k", "concat('s', id % 10) as s")
-        made.write.format("delta").mode("append").option("delta.enableRowTracking", "true").save(path)
-    mark(path, {number: [0, 3] for number in larger_files(path, 5)})
-    table = f"delta.`{path}`"
-    for query in (
-        f"select id, k, s from {table}",
-        f"select id, _metadata.row_id from {table}",
-        f"select t.id, s from {table} t join (select 2 as k union all select 9 union all select 1) u on t.k = u.k",
-        f"select t.id, _metadata.row_id from {table} t join (select 300 + id as id from range(4)) u on t.id = u.id",
-        f"select x.id, y.id from {table} x join {table} y on x.id = y.id + 100 where y.k = 3 and y.s = 's4'",
-        f"select id from {table} where k in (select int(id) from range(3, 5))",
-    ):
-        frame = spark.sql(query)
-        assert reads_natively(frame), query
-        assert rows(frame) == as_spark(spark, query), query
-    tasks = spark.sql(f"select id from {table}").rdd.getNumPartitions()
-    assert tasks <= 2 + 2 * spark.sparkContext.defaultParallelism, "files do not have tasks of their own"
-
-
-def test_rows_are_not_counted_where_files_may_be_left_out(spark: SparkSession, path: str) -> None:
-    """Behind a file that is missing, the count of a task is another one."""
-    for start in (0, 10):
-        spark.range(start, start + 10, 1, 1).write.format("delta").mode("append").save(path)
-    mark(path, {0: [1], 1: [2]})
-    for setting in ("ignoreMissingFiles", "ignoreCorruptFiles"):
-        spark.conf.set(f"spark.sql.files.{setting}", "true")
-        try:
-            frame = spark.read.format("delta").load(path)
-            assert not reads_natively(frame.where("id >= 0"))
-            assert frame.count() == 18
-        finally:
-            spark.conf.unset(f"spark.sql.files.{setting}")
-
-
-SMALL_SPLITS = {"spark.sql.files.maxPartitionBytes": "1000", "spark.sql.files.maxPartitionNum": "1", "spark.sql.files.openCostInBytes": "0"}
-
-
-@pytest.mark.parametrize("counted", [True, False], ids=["rows are counted", "rows have indexes"])
-def test_deleted_rows_of_files_with_many_row_groups(
-    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch, *, counted: bool
-) -> None:
-    """A native scan counts its rows, so a task must read a file as a whole, and nothing else: no condition may skip a row group."""
-    Path(path).mkdir(parents=True)
-    for start in (0, 3000, 6000):
-        ids = range(start, start + 3000)
-        rows_of_file = pa.table({"id": ids, "s": [f"s{n:05}" for n in ids]})
-        pq.write_table(rows_of_file, Path(path, f"{start}.parquet"), row_group_size=100, write_page_index=True)
-    spark.sql(f"CONVERT TO DELTA parquet.`{path}`")
-    mark(path, {0: [0, 99, 100, 2999], 1: range(1500, 1700), 2: [250]})
-    if not counted:
-        monkeypatch.setattr(counted_rows, "FILE_BYTES_MAX", 0)
-    table = f"delta.`{path}`"
-    for name, value in SMALL_SPLITS.items():
-        spark.conf.set(name, value)
-    try:
-        for condition in (
-            "true",
-            "id = 2999",
-            "id between 1400 and 4700 and s > 's01450'",
-            "s = 's00250'",
-            "id % 100 < 2",
-            "id in (select 99)",
-        ):
-            query = f"select count(*), sum(id), min(s), max(s) from (select id, s from {table} where {condition})"
-            assert ("Scan parquet" in explained(spark.sql(query)).replace("CometNativeScan parquet", "")) == (not counted)
-            assert rows(spark.sql(query)) == as_spark(spark, query), condition
-            query = f"select id, s from {table} where {condition} order by id desc limit 3"
-            assert rows(spark.sql(query)) == as_spark(spark, query), condition
-    finally:
-        for name in SMALL_SPLITS:
-            spark.conf.unset(name)
-    assert spark.sql(f"select count(*) from (select id from {table} where s >= 's')").first()[0] == 9000 - 205
 
 
 def test_positions_of_rows_that_a_command_changes(spark: SparkSession, path: str) -> None:

@@ -17,17 +17,20 @@ EXTENSIONS = "org.apache.comet.CometSparkSessionExtensions"
 # Comet accepts no subclass of it, because it calls no method of a format.
 _FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 
-# Tasks read as many bytes as they may, and opening a file costs nothing.
-_PACKED = {"spark.sql.files.openCostInBytes": "0", "spark.sql.files.minPartitionNum": "1"}
+# More than any file has.
+_ALL_BYTES = 1 << 50
+
+# Opening a file costs as much as a partition may have, so that a second one does not fit.
+_WHOLE_FILES = {"spark.sql.files.maxPartitionBytes": str(_ALL_BYTES), "spark.sql.files.openCostInBytes": str(_ALL_BYTES)}
 _PARTITIONS_MAX = "spark.sql.files.maxPartitionNum"
 
 # How many sessions, with different settings, are kept for the next query.
-_KEPT_MAX = 8
+_KEPT_MAX = 4
 
 # Plugins and the class path of a context do not change.
 _has_comet: WeakKeyDictionary[SparkContext, bool] = WeakKeyDictionary()
 
-_of_tasks: Recent[tuple[str, str, frozenset[tuple[str, str]], int], JavaObject] = Recent(_KEPT_MAX)
+_whole_files: Recent[tuple[str, str, frozenset[tuple[str, str]]], JavaObject] = Recent(_KEPT_MAX)
 
 
 def runs_natively(gateway: Gateway) -> bool:
@@ -46,17 +49,17 @@ def native_format(gateway: Gateway) -> JavaObject:
     return gateway.java_class(_FORMAT)()
 
 
-def session_of_tasks(gateway: Gateway, bytes_max: int) -> JavaObject:
-    """A copy of the session, for relations whose tasks read so many bytes of files each, whatever their number. No file may be larger."""
-    key = gateway.spark.sparkContext.applicationId, gateway.session.sessionUUID(), frozenset(gateway.settings().items()), bytes_max
-    known = _of_tasks.get(key)
+def session_of_whole_files(gateway: Gateway) -> JavaObject:
+    """A copy of the session, for relations of which each file is one partition, whatever its size."""
+    key = gateway.spark.sparkContext.applicationId, gateway.session.sessionUUID(), frozenset(gateway.settings().items())
+    known = _whole_files.get(key)
     if known is not None:
         return known
     copy = gateway.session.cloneSession()
-    for name, value in (*_PACKED.items(), ("spark.sql.files.maxPartitionBytes", str(bytes_max))):
+    for name, value in _WHOLE_FILES.items():
         copy.conf().set(name, value)
     copy.conf().unset(_PARTITIONS_MAX)
-    return _of_tasks.put(key, copy)
+    return _whole_files.put(key, copy)
 
 
 def prefer_native(gateway: Gateway) -> None:

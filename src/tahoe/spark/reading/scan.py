@@ -25,11 +25,10 @@ from tahoe.protocol.predicate import TRUE, And, Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import hadoop_url
-from tahoe.spark.jvm.native_engine import session_of_tasks
+from tahoe.spark.jvm.native_engine import session_of_whole_files
 from tahoe.spark.jvm.plans import expressed
 from tahoe.spark.jvm.table_cache import Purpose, feed_of, given_with, held_snapshot, metadata_identity, opened, scan_of, snapshot_of
 from tahoe.spark.jvm.types import visible_schema
-from tahoe.spark.reading.counted_rows import COUNTED_ROWS, START, in_tasks, of_single_files, task_bytes
 from tahoe.spark.reading.data_files import MappedColumns, file_format, relation_format
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import FILE_CONSTANTS, NUMBER, ROW_INDEX, Output, hidden_field
@@ -54,6 +53,16 @@ _SERIALS = 1 << (62 - _NUMBER_BITS)
 # Why a native engine does not read files with deletion vectors.
 INDEXED = "the row index is needed, to leave out deleted rows or to find rows again"
 
+# A native engine generates no row index. Where each file is a partition of its own, and no condition reaches the reader, rows are counted
+# instead: Spark's function has the number of the partition in the bits above these.
+COUNTED_ROWS = f"monotonically_increasing_id() & {(1 << 33) - 1} as {ROW_INDEX}"
+
+# Spark's reader splits larger files between tasks, and skips what a condition excludes.
+COUNTED_BYTES_MAX = 32 << 20
+
+# Spark's reader reads several small files in one task; so many tasks take no longer.
+COUNTED_FILES_MAX = 32
+
 Branch: TypeAlias = Literal["all", "marked", "unmarked"]
 
 
@@ -66,7 +75,6 @@ def relation_of(
     positioned: bool = False,
     within: str | None = None,
     key: str | None = None,
-    session: JavaObject | None = None,
 ) -> JavaObject:
     """The relation of a version.
 
@@ -75,14 +83,13 @@ def relation_of(
         positioned: whether `_metadata` also has the position of a row in the table; see `metadata_columns.POSITION`.
         within: limits the files, from `within_text`; None for all files.
         key: the table's key, from `key_of`; None if the table was opened without options.
-        session: the one that runs its queries; the gateway's by default.
     """
     schema = visible_schema(snapshot.schema)
     partitions = partition_schema(snapshot, schema).to_json()
     identity, size_bytes = metadata_identity(snapshot), snapshot.live.size_bytes
     form, data = relation_format(gateway, snapshot, positioned=positioned), schema.to_json()
     make = gateway.java_class("delta.Relation").of
-    files = (session or gateway.session, key or snapshot.url, identity, snapshot.version, pinned, None, within, partitions, size_bytes, "")
+    files = (gateway.session, key or snapshot.url, identity, snapshot.version, pinned, None, within, partitions, size_bytes, "")
     return make(*files, data, form, given)
 
 
@@ -115,14 +122,13 @@ def unmarked_files(files: pa.Table) -> pa.Table:
     return files.filter(pc.is_null(files["deletion_vector"]))
 
 
-def _task_bytes(gateway: Gateway, scan: Scan, branch: Branch) -> int | None:
-    """See `counted_rows.task_bytes`."""
-    sizes, counts = scan.column("size_bytes"), scan.num_records
+def are_worth_a_task(scan: Scan, branch: Branch) -> bool:
+    """Whether a native engine reads the files of a scan with row indexes no slower than Spark's reader: each in a task, and as a whole."""
+    sizes = scan.column("size_bytes")
     if branch != "all":
         vectors = scan.column("deletion_vector")
-        mask = vectors.is_valid() if branch == "marked" else vectors.is_null()
-        sizes, counts = sizes.filter(mask), counts.filter(mask)
-    return task_bytes(gateway, sizes, counts)
+        sizes = sizes.filter(vectors.is_valid() if branch == "marked" else vectors.is_null())
+    return len(sizes) <= COUNTED_FILES_MAX and (pc.max(sizes).as_py() or 0) <= COUNTED_BYTES_MAX
 
 
 # With more files, labels do not count partitions, because this would delay planning.
@@ -162,7 +168,6 @@ class Selection:
         changes: the part of a change feed that is read instead of the table; or a whole feed that is not planned yet.
         purpose: what the rows are for; leaves out the files that are not needed for it.
         names: of the columns that have another name in the scan, which is the one in the files: pairs of that and the table's.
-        task_bytes: of a scan whose rows are counted, see `counted_rows`; else 0.
     """
 
     branch: Branch = "all"
@@ -171,7 +176,6 @@ class Selection:
     changes: FeedRange | FeedPart | None = None
     purpose: Purpose | None = None
     names: tuple[tuple[str, str], ...] = ()
-    task_bytes: int = 0
 
     def encode(self) -> str:
         """The selection as text. Equal selections have equal texts, so that Spark can reuse scans."""
@@ -218,10 +222,9 @@ class Reader:
     fallback: str = ""
     mapped: MappedColumns | None = None
 
-    def selection(self, branch: Branch, mapped: MappedColumns | None = None, task_bytes: int | None = None) -> str:
+    def selection(self, branch: Branch, mapped: MappedColumns | None = None) -> str:
         """The encoded selection of a branch."""
-        names = mapped.renamed if mapped else ()
-        return Selection(branch, self.predicate, self.within, self.changes, self.purpose, names, task_bytes or 0).encode()
+        return Selection(branch, self.predicate, self.within, self.changes, self.purpose, mapped.renamed if mapped else ()).encode()
 
     @property
     def form(self) -> JavaObject | None:
@@ -244,21 +247,20 @@ class Reader:
             data: hidden columns that are in the files, or that Spark's reader generates.
         """
         gateway, is_indexed = self.gateway, ROW_INDEX in data
-        bytes_max = _task_bytes(gateway, scan, branch) if self.is_native and is_indexed else None
-        is_native = self.is_native and (bytes_max is not None or not is_indexed)
+        is_counted = self.is_native and is_indexed and are_worth_a_task(scan, branch)
+        is_native = self.is_native and (is_counted or not is_indexed)
         mapped = self.mapped if is_native else None
-        hidden = [name for name in data if bytes_max is None or name != ROW_INDEX]
-        partitions = partitions if bytes_max is None else (*partitions, START)
+        hidden = [name for name in data if not (is_counted and name == ROW_INDEX)]
         relation = gateway.java_class("delta.Relation").of(
-            gateway.session if bytes_max is None else session_of_tasks(gateway, bytes_max),
-            *(self.key, self.identity, self.snapshot.version, True, self.selection(branch, mapped, bytes_max), None),
+            session_of_whole_files(gateway) if is_counted else gateway.session,
+            *(self.key, self.identity, self.snapshot.version, True, self.selection(branch, mapped), None),
             *(_with_fields(self.partitions, partitions), size_bytes, label_of(self.name, scan, branch, is_feed=self.changes is not None)),
             _with_fields(mapped.schema if mapped else self.data, hidden),
             file_format(gateway, self.snapshot, is_native=is_native, fallback=INDEXED if self.is_native else self.fallback),
             gateway.scala_map(given_with(self.key)),
         )
         first = [] if mapped is None else [*mapped.columns, *map(quoted, (*_names(self.partitions), *partitions, *hidden))]
-        if bytes_max is not None:
+        if is_counted:
             first = [*(first or ["*"]), COUNTED_ROWS]
         rows = gateway.java_class("delta.Rows").scanned(gateway.session, relation, "\0".join(first), "\0".join(columns))
         return DataFrame(rows, gateway.spark)
@@ -302,11 +304,9 @@ def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
     """The files of a scan as an Arrow stream (see `message_of`): path, size, modification time, and the partition columns."""
     has_numbers = any(FILE_CONSTANTS.get(name) == NUMBER or name == FILE_ORDINAL for name in asked.columns)
     listing = _listing(gateway, asked, filters, has_numbers=has_numbers)
-    if START in asked.columns and FILE_ORDINAL in asked.columns:
-        listing = listing.set_column(listing.column_names.index(START), START, of_single_files(listing[START]))
     columns = [_hadoop_urls(gateway, listing["url"]), listing["size_bytes"], listing["modification_time_ms"]]
     for name in asked.columns:
-        hidden = name if name in (FILE_NUMBER, FILE_ORDINAL, START) else FILE_CONSTANTS.get(name)
+        hidden = name if name in (FILE_NUMBER, FILE_ORDINAL) else FILE_CONSTANTS.get(name)
         columns.append(_member(listing["partition"], name) if hidden is None else listing[hidden])
     # Java reads the columns by position, because a partition column may have any name.
     return message_of(pa.table(columns, names=[str(place) for place in range(len(columns))]))
@@ -375,16 +375,13 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate, *,
     planned = scan.files.append_column(NUMBER, scan.file_ordinals) if has_numbers or is_narrower else scan.files
     if has_numbers:
         planned = planned.append_column(FILE_ORDINAL, file_ordinals(snapshot, scan.file_ordinals))
-    if selection.task_bytes:
-        planned = planned.append_column("num_records", scan.num_records)
     if selection.branch == "unmarked":
-        planned = unmarked_files(planned)
-    if selection.branch == "marked":
-        planned = marked_files(planned)
-        planned = planned.append_column(FILE_NUMBER, pa.array(np.arange(len(planned))))
-    if is_narrower:
-        planned = planned.filter(pc.is_in(planned[NUMBER], value_set=scan_of(snapshot, predicate).file_ordinals))
-    return in_tasks(planned, selection.task_bytes) if selection.task_bytes else planned
+        return unmarked_files(planned)
+    if selection.branch == "all":
+        return planned
+    planned = marked_files(planned)
+    planned = planned.append_column(FILE_NUMBER, pa.array(np.arange(len(planned))))
+    return planned.filter(pc.is_in(planned[NUMBER], value_set=scan_of(snapshot, predicate).file_ordinals)) if is_narrower else planned
 
 
 def _hadoop_urls(gateway: Gateway, urls: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -54,9 +54,6 @@ public class Files implements FileIndex {
   /** The hidden partition column {@code scan.FILE_ORDINAL}. */
   static final String FILE_ORDINAL = "__tahoe_file_ordinal";
 
-  /** The hidden partition column {@code counted_rows.START}. */
-  private static final String START = "__tahoe_start";
-
   private final String key;
   private final String table;
   private final String metadata;
@@ -119,9 +116,6 @@ public class Files implements FileIndex {
   }
 
   boolean hasOrdinals() { return Arrays.asList(partitions.fieldNames()).contains(FILE_ORDINAL); }
-
-  /** Whether the rows of each task are counted. */
-  boolean areCounted() { return Arrays.asList(partitions.fieldNames()).contains(START); }
 
   /** Whether a plan or a subquery in it reads a table, given by url, without time travel. No writer can change a past version. */
   public static boolean areRead(LogicalPlan plan, String table) {

@@ -1,6 +1,5 @@
 package delta;
 
-import java.lang.ref.SoftReference;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -8,7 +7,6 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.WeakHashMap;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -303,23 +301,6 @@ class Joins {
 
   private static Seq seq(List items) { return CollectionConverters.asScala(items).toSeq(); }
 
-  private static final Map singleFiles = Collections.synchronizedMap(new WeakHashMap());
-
-  /**
-   * A copy of the session of a scan whose rows are counted, in which each file is a task of its own: the count of a task is wrong behind a
-   * file that it leaves out. Python: {@code counted_rows.of_single_files}.
-   */
-  private static SparkSession ofSingleFiles(SparkSession session) {
-    SoftReference known = (SoftReference) singleFiles.get(session);
-    SparkSession copy = known == null ? null : (SparkSession) known.get();
-    if (copy == null) {
-      copy = session.cloneSession();
-      copy.conf().set("spark.sql.files.openCostInBytes", copy.conf().get("spark.sql.files.maxPartitionBytes"));
-      singleFiles.put(session, new SoftReference(copy));
-    }
-    return copy;
-  }
-
   /** Partial function over plans: filters the scans of Delta tables by the keys of joins. */
   private static class Filtered extends AbstractPartialFunction {
     private final List filters;
@@ -348,8 +329,7 @@ class Joins {
       Files files = Files.of(leaf).withOrdinals();
       AttributeReference place = new AttributeReference(
           Files.FILE_ORDINAL, LongType$.MODULE$, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), none());
-      SparkSession session = files.areCounted() ? ofSingleFiles((SparkSession) relation.sparkSession()) : (SparkSession) relation.sparkSession();
-      Relation scanned = new Relation(files, relation.dataSchema(), relation.fileFormat(), relation.options(), session);
+      Relation scanned = new Relation(files, relation.dataSchema(), relation.fileFormat(), relation.options(), relation.sparkSession());
       return leaf.copy(scanned, (Seq) leaf.output().appended(place), leaf.catalogTable(), leaf.isStreaming(), leaf.stream());
     }
   }
