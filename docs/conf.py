@@ -23,7 +23,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["build"]
 # A reference without a target is an error, but for the types of what a `Scan` keeps for itself.
 nitpicky = True
-nitpick_ignore = [("py:class", "pyarrow.lib.Array"), ("py:class", "tahoe.table.reading.scan.Chosen")]
+nitpick_ignore = [("py:class", "pyarrow.lib.Array"), ("py:class", "tahoe.table.reading.scan.PrunedFiles")]
 default_role = "literal"
 
 myst_heading_anchors = 4

@@ -10,7 +10,7 @@ from tahoe.errors import BloomFilterOptionError
 from tahoe.protocol.bloom_filters import BloomFilter, Path, bloom_filter
 from tahoe.protocol.names import dotted
 from tahoe.spark.api.merge_builder import run_for_user
-from tahoe.spark.jvm.gateway import engine_of
+from tahoe.spark.jvm.gateway import author_of
 from tahoe.sql.statements import CreateBloomFilters
 from tahoe.table.table import Table
 from tahoe.table.writing.alter import create_bloom_filters, drop_bloom_filters
@@ -18,12 +18,12 @@ from tahoe.table.writing.alter import create_bloom_filters, drop_bloom_filters
 
 def run_create_filters(spark: SparkSession, table: Table, statement: CreateBloomFilters) -> None:
     """Define filters; see `create_bloom_filters`. Raises errors as users of Spark expect them."""
-    run_for_user(spark, lambda: create_bloom_filters(table, _definitions(statement, table.url), engine=engine_of(spark)))
+    run_for_user(spark, lambda: create_bloom_filters(table, _definitions(statement, table.url), **author_of(spark)))
 
 
 def run_drop_filters(spark: SparkSession, table: Table, columns: Iterable[Path] | None) -> None:
     """Drop definitions; see `drop_bloom_filters`. Raises errors as users of Spark expect them."""
-    run_for_user(spark, lambda: drop_bloom_filters(table, columns, engine=engine_of(spark)))
+    run_for_user(spark, lambda: drop_bloom_filters(table, columns, **author_of(spark)))
 
 
 def _definitions(statement: CreateBloomFilters, table: str) -> Iterator[BloomFilter]:

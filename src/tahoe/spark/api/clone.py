@@ -17,10 +17,9 @@ from tahoe.errors import CloneAmbiguousTargetError, InvalidClonePathError, Repla
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
 from tahoe.spark.ddl.creation import NewTable, TableLocation, enter, named_or_path, place_of
-from tahoe.spark.jvm.gateway import Gateway, engine_of
+from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.spark.jvm.hadoop_store import qualified
 from tahoe.spark.jvm.table_cache import open_table, recache
-from tahoe.spark.writing.write_inputs import write_options
 from tahoe.storage.local import no_new_folder_left
 from tahoe.storage.locations import scheme_of
 from tahoe.table.maintenance.clone import CloneReport, CloneRequest, clone
@@ -90,8 +89,7 @@ def _cloned(gateway: Gateway, command: CloneCommand) -> CloneReport | None:
         mode=command.mode,
         properties=command.properties,
         source_name=command.source_name,
-        user_metadata=write_options(gateway.spark, {}, table).user_metadata,
-        engine=engine_of(gateway.spark),
+        **author_of(gateway.spark),
     )
     with no_new_folder_left(table.url):
         report = clone(command.source, table, request)

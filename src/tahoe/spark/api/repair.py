@@ -11,9 +11,8 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
 from tahoe.spark.dml.row_changes import DmlTarget
-from tahoe.spark.jvm.gateway import Gateway, engine_of
+from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.spark.jvm.table_cache import recache
-from tahoe.spark.writing.write_inputs import write_options
 from tahoe.table.verify.findings import Finding
 from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
 
@@ -31,8 +30,7 @@ REPAIRS = StructType(
 
 def run_repair(target: DmlTarget, request: RepairRequest) -> DataFrame:
     """Repair a table, and return what was found and done. `action` says what was done, or why nothing was."""
-    user_metadata = write_options(target.spark, {}, target.table).user_metadata
-    whole = replace(request, user_metadata=user_metadata, engine=engine_of(target.spark))
+    whole = replace(request, **author_of(target.spark))
     report = run_for_user(target.spark, lambda: repair(target.table, whole))
     if report.repairs and not report.is_dry_run:
         recache(Gateway(target.spark), target.table.url)

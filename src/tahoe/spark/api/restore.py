@@ -13,9 +13,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
 from tahoe.spark.configuration import setting_names
-from tahoe.spark.jvm.gateway import Gateway, engine_of
+from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.spark.jvm.table_cache import recache
-from tahoe.spark.writing.write_inputs import write_options
 from tahoe.table.maintenance.restore import RestoreReport, RestoreRequest, restore
 from tahoe.table.table import Table
 
@@ -41,8 +40,7 @@ def run_restore(spark: SparkSession, table: Table, version: int | str | None, ti
             timestamp=timestamp,
             ignore_missing_files=setting_names.IGNORES_MISSING.of(spark.conf, table=table.url),
             retention_check=setting_names.CHECK_EXPIRED.of(spark.conf, table=table.url),
-            user_metadata=write_options(spark, {}, table).user_metadata,
-            engine=engine_of(spark),
+            **author_of(spark),
         )
         report = restore(table, request)
         if report.version is not None:

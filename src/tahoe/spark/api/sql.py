@@ -19,7 +19,7 @@ from tahoe.spark.api.connect_session import is_connect, is_served
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.merge_builder import raising_for_user
 from tahoe.spark.ddl.catalog import path_of
-from tahoe.spark.jvm.gateway import Gateway, engine_of
+from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.spark.jvm.statement_plans import parameters_of
 from tahoe.sql import statements
 from tahoe.sql.grammar import parse, parse_name
@@ -134,7 +134,7 @@ def _over_connect(spark: SparkSession, text: str, args: Args) -> DataFrame:
             table = asked.table(statement.table)
             return described(spark, [detail_row(table.snapshot(), ".".join(statement.table.parts) or None)], DETAIL)
         case statements.AddFeature():
-            with asked.table(statement.table).transaction(engine=engine_of(spark)) as changes:
+            with asked.table(statement.table).transaction(**author_of(spark)) as changes:
                 changes.upgrade_protocol(features=[statement.feature])
             return spark.createDataFrame([], running.NOTHING)
         case _:

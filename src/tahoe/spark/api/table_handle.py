@@ -14,7 +14,7 @@ from tahoe.spark.ddl.catalog import qualified_name
 from tahoe.spark.ddl.creation import named_or_path
 from tahoe.spark.dml.resolved_plans import COUNT, answered
 from tahoe.spark.dml.row_changes import DmlTarget
-from tahoe.spark.jvm.gateway import Gateway, engine_of
+from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.table.table import Table
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 
@@ -64,7 +64,7 @@ class TableHandle:
         """Change the table's definition in one commit."""
 
         def run() -> None:
-            with self.table.transaction(engine=engine_of(self.spark)) as changes:
+            with self.table.transaction(**author_of(self.spark)) as changes:
                 change(changes)
 
         run_for_user(self.spark, run)

@@ -10,8 +10,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
 from tahoe.spark.configuration import setting_names
-from tahoe.spark.jvm.gateway import engine_of
-from tahoe.spark.writing.write_inputs import write_options
+from tahoe.spark.jvm.gateway import author_of
 from tahoe.table.maintenance.tags import TagRequest, create_tag, drop_tag
 from tahoe.table.table import Table
 
@@ -31,8 +30,7 @@ def run_create_tag(spark: SparkSession, table: Table, request: TagRequest) -> No
 
     def run() -> None:
         checks = setting_names.CHECK_EXPIRED.of(spark.conf, table=table.url)
-        user_metadata = write_options(spark, {}, table).user_metadata
-        create_tag(table, replace(request, retention_check=checks, user_metadata=user_metadata, engine=engine_of(spark)))
+        create_tag(table, replace(request, retention_check=checks, **author_of(spark)))
 
     run_for_user(spark, run)
 
@@ -41,8 +39,7 @@ def run_drop_tag(spark: SparkSession, table: Table, name: str, *, if_exists: boo
     """Drop a tag."""
 
     def run() -> None:
-        user_metadata = write_options(spark, {}, table).user_metadata
-        drop_tag(table, name, if_exists=if_exists, user_metadata=user_metadata, engine=engine_of(spark))
+        drop_tag(table, name, if_exists=if_exists, **author_of(spark))
 
     run_for_user(spark, run)
 

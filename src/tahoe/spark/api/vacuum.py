@@ -17,7 +17,7 @@ from tahoe.protocol.properties import DELETED_FILE_RETENTION
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
 from tahoe.spark.configuration import setting_names
-from tahoe.spark.jvm.gateway import engine_of
+from tahoe.spark.jvm.gateway import author_of
 from tahoe.table.arguments import FLAG, or_none
 from tahoe.table.maintenance.inventory import INVENTORY
 from tahoe.table.maintenance.vacuum import VacuumReport, VacuumRequest, vacuum
@@ -77,7 +77,7 @@ def _request(
         inventory=None if inventory is None else _listed(inventory, table),
         retention_check=setting_names.CHECK_RETENTION.of(spark.conf, table=table.url),
         log_history=setting_names.VACUUM_LOGGING.of(spark.conf, table=table.url),
-        engine=engine_of(spark),
+        **author_of(spark),
     )
 
 

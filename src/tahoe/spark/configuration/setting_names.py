@@ -177,7 +177,7 @@ DEFAULT_PROPERTIES = _optional(
 )
 AUTO_MERGE = _flag("schema.autoMerge.enabled", "false", "writes and MERGE add the columns that the table lacks")
 USER_METADATA = _optional(
-    "commitInfo.userMetadata", _TEXT, "a text for the history of each commit but those of CREATE TABLE, ALTER TABLE, TRUNCATE and VACUUM"
+    "commitInfo.userMetadata", _TEXT, "a text for the history of each commit of the session"
 )
 TXN_APP_ID = _optional("write.txnAppId", _TEXT, "the option `txnAppId` of each write, also of DELETE, UPDATE and MERGE")
 TXN_VERSION = _optional("write.txnVersion", _TEXT, "the option `txnVersion` of each write")

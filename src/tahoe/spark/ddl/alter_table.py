@@ -20,7 +20,7 @@ from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import Struct
 from tahoe.spark.ddl.creation import condition_of
 from tahoe.spark.jvm.catalog_entries import session_catalog, uri_of_text
-from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
+from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
 from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.table_cache import open_table, recache
 from tahoe.spark.jvm.table_changes import (
@@ -56,7 +56,7 @@ _LOCATION, _PROVIDER = "location", "provider"
 
 def open_changes(spark: SparkSession, table: Table) -> TransactionBuilder:
     """Open a transaction on a table, which checks existing rows with Spark."""
-    return TransactionBuilder(table, engine=engine_of(spark), check=lambda snapshot, rule: check_rows(spark, snapshot, rule))
+    return TransactionBuilder(table, check=lambda snapshot, rule: check_rows(spark, snapshot, rule), **author_of(spark))
 
 
 def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) -> None:

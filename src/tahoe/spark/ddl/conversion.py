@@ -37,7 +37,7 @@ from tahoe.spark.jvm.catalog_entries import (
     provider_of,
     session_catalog,
 )
-from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
+from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified, url_of_uri
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import delta_schema
@@ -203,7 +203,7 @@ def _take_properties(gateway: Gateway, table: Table, properties: dict[str, str],
             tableProperties=properties,
             metadataCheckSqlConf=setting_names.CONVERT_CHECKS_METADATA.name,
         )
-    with table.transaction(operation=CONVERT, engine=engine_of(gateway.spark)) as changes:
+    with table.transaction(operation=CONVERT, **author_of(gateway.spark)) as changes:
         changes.set_properties(properties)
 
 
@@ -220,8 +220,7 @@ def request_of_session(gateway: Gateway, table: Table, *, statistics: bool = Tru
         skips_unreadable=setting_names.IGNORES_CORRUPT.of(settings, table=url),
         nulls_unfit=setting_names.CONVERT_NULLS.of(settings, table=url),
         default_properties=options.default_properties,
-        user_metadata=options.user_metadata,
-        engine=engine_of(gateway.spark),
+        **author_of(gateway.spark),
     )
 
 

@@ -34,7 +34,7 @@ from tahoe.protocol.type_widening import TYPE_CHANGES
 from tahoe.spark.ddl.catalog import in_session_catalog, name_parts, path_of
 from tahoe.spark.dml.write import create_as_select
 from tahoe.spark.jvm.catalog_entries import PROVIDER, SESSION_CATALOG, is_delta, new_entry, session_catalog, table_identifier
-from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
+from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
 from tahoe.spark.jvm.hadoop_store import qualified, url_of_uri
 from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.jvm.table_changes import AddConstraint
@@ -336,7 +336,7 @@ def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> W
         comment=new.comment,
         keep_nullability=True,
         operation=operation,
-        engine=engine_of(gateway.spark),
+        **author_of(gateway.spark),
     )
 
 

@@ -15,7 +15,7 @@ from tahoe.protocol.table_configuration import COMMENT
 from tahoe.spark.ddl import alter_table, show_describe
 from tahoe.spark.ddl.catalog import ANALYZED_VERSION
 from tahoe.spark.jvm.catalog_entries import analyze_columns, analyze_table, defined_table, session_catalog
-from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
+from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.time_travel import check_newest
 from tahoe.spark.reading.scan import message_of
@@ -45,26 +45,26 @@ def run(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]
 
 
 def _set_properties(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
-    alter.set_properties(table, gateway.dict(plan.properties()), engine=engine_of(gateway.spark))
+    alter.set_properties(table, gateway.dict(plan.properties()), **author_of(gateway.spark))
 
 
 def _unset_properties(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
     names = [str(name) for name in gateway.items(plan.propertyKeys().iterator())]
-    alter.unset_properties(table, names, if_exists=plan.ifExists(), engine=engine_of(gateway.spark))
+    alter.unset_properties(table, names, if_exists=plan.ifExists(), **author_of(gateway.spark))
 
 
 def _comment(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
-    alter.set_properties(table, {COMMENT: plan.comment()}, engine=engine_of(gateway.spark))
+    alter.set_properties(table, {COMMENT: plan.comment()}, **author_of(gateway.spark))
 
 
 def _truncate(gateway: Gateway, _: JavaObject, table: Table, __: JavaObject) -> None:
-    alter.truncate(table, engine=engine_of(gateway.spark))
+    alter.truncate(table, **author_of(gateway.spark))
 
 
 def _truncate_partition(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> None:
     spec = plan.partitionSpec()
     where = gateway.java_class("delta.Literals").same(spec.names(), spec.ident(), target.partitionSchema())
-    alter.truncate(table, str(where), engine=engine_of(gateway.spark))
+    alter.truncate(table, str(where), **author_of(gateway.spark))
 
 
 def _refresh(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> None:

@@ -11,7 +11,7 @@ from tahoe.errors import NotAnIdentityColumnError
 from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.names import quoted
 from tahoe.spark.dml.row_changes import DmlTarget
-from tahoe.spark.jvm.gateway import engine_of
+from tahoe.spark.jvm.gateway import author_of
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
@@ -23,7 +23,7 @@ def sync_identity(target: DmlTarget, column: str) -> None:
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     table, spark = target.table, target.spark
-    with TransactionBuilder(table, engine=engine_of(spark)) as changes:
+    with TransactionBuilder(table, **author_of(spark)) as changes:
         found = dict(identity_columns(changes.snapshot.schema, table=table.url))
         name = next((name for name in found if name.lower() == column.lower()), None)
         if name is None:

@@ -26,6 +26,8 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import StructType
 
 from tahoe.errors import NoGatewayError, ReferenceJarPresentError, SessionNotEnabledError, UnsupportedSparkVersionError
+from tahoe.spark.configuration.setting_names import USER_METADATA
+from tahoe.table.commit.draft import Author
 
 SUPPORTED_VERSIONS = ("4.1", "4.2", "4.3")
 
@@ -62,6 +64,11 @@ def returned(value: Any) -> Any:
 def engine_of(spark: SparkSession) -> str:
     """Spark's part of the engine name (`engineInfo`) in a commit."""
     return f"Apache-Spark/{spark.version}"
+
+
+def author_of(spark: SparkSession) -> Author:
+    """Who makes the commits of a session, unless a write says otherwise."""
+    return Author(user_metadata=USER_METADATA.of(spark.conf), engine=engine_of(spark))
 
 
 _MAPPER = "com.fasterxml.jackson.databind.ObjectMapper"

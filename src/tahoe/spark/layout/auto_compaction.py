@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from tahoe.errors import DeltaError
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.cancellation import cancellable
-from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, engine_of
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, author_of
 from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.layout.optimize import rewriter_of
 from tahoe.spark.writing.file_sizes import auto_compaction
@@ -50,7 +50,7 @@ def _compact(gateway: Gateway, found: Sequence[NewFiles]) -> None:
                 table = TableReader.knowing(new.log, new.base)
                 target = DmlTarget(spark=gateway.spark, table=table)
                 asked = auto_compaction(settings, table=table.url)
-                report = compact_after(table, new, asked, rewriter=rewriter_of(target), engine=engine_of(gateway.spark))
+                report = compact_after(table, new, asked, rewriter=rewriter_of(target), **author_of(gateway.spark))
                 if report is not None and report.version is not None:
                     recache(gateway, table.url)
     except (DeltaError, *JVM_ERRORS) as error:  # the command was cancelled, or the session was stopped

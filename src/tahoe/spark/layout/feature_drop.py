@@ -19,7 +19,7 @@ from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, ENABLE_TYPE_WIDEN
 from tahoe.protocol.schema import map_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES, recorded_changes
 from tahoe.spark.dml.row_changes import DmlTarget, RowChange
-from tahoe.spark.jvm.gateway import engine_of
+from tahoe.spark.jvm.gateway import author_of
 from tahoe.spark.layout.optimize import Optimize, purge
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.parquet import open_parquet
@@ -44,15 +44,14 @@ def drop_feature(target: DmlTarget, feature: str, *, truncate_history: bool) -> 
         known = _CLEARED_BY.get(found.name)
         return known is not None and known(target)
 
-    engine = engine_of(target.spark)
-    feature_drop.drop_feature(target.table, feature, truncate_history=truncate_history, engine=engine, clear=clear)
+    feature_drop.drop_feature(target.table, feature, truncate_history=truncate_history, clear=clear, **author_of(target.spark))
 
 
 def _clear_deletion_vectors(target: DmlTarget) -> bool:
     table = target.table
     was_on = ENABLE_DELETION_VECTORS.name in table.snapshot().properties
     if was_on:  # so that no writer adds new ones meanwhile
-        with TransactionBuilder(table, engine=engine_of(target.spark)) as changes:
+        with TransactionBuilder(table, **author_of(target.spark)) as changes:
             changes.unset_properties([ENABLE_DELETION_VECTORS.name])
     return bool(purge(Optimize(target=target)).removed_bytes) or was_on
 

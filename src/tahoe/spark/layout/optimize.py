@@ -20,14 +20,13 @@ from tahoe.protocol.properties import TARGET_FILE_SIZE
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.dml.row_changes import DmlTarget, RowChange
 from tahoe.spark.dml.touched_rows import Search
-from tahoe.spark.jvm.gateway import Gateway, engine_of
+from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.layout.clustering import lay_out
 from tahoe.spark.layout.workers import in_workers, is_local
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import without_void
-from tahoe.spark.writing.write_inputs import write_options
 from tahoe.table.maintenance.clustering import CubeBin, OrderRequest
 from tahoe.table.maintenance.compaction import GIB, Bin, CompactionSettings
 from tahoe.table.maintenance.laying_out import lay_out_in_threads
@@ -127,8 +126,7 @@ def _asked(command: Optimize, request: OptimizeRequest, *, only_partitions: bool
         request,
         filter=And(tuple(predicate for predicate, _ in found)) if found else None,
         predicates=tuple(text for _, text in found),
-        user_metadata=write_options(target.spark, {}, target.table).user_metadata,
-        engine=engine_of(target.spark),
+        **author_of(target.spark),
     )
 
 

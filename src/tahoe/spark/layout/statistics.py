@@ -11,19 +11,17 @@ from dataclasses import dataclass
 
 from tahoe.protocol.stats import Statistics
 from tahoe.spark.dml.row_changes import DmlTarget
-from tahoe.spark.jvm.gateway import engine_of
+from tahoe.spark.jvm.gateway import author_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.layout.optimize import DRIVER_BYTES_MAX
 from tahoe.spark.layout.workers import in_workers, is_local
-from tahoe.spark.writing.write_inputs import write_options
 from tahoe.table.maintenance.file_statistics import Measurement
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads, measured_or_error
 
 
 def analyze(target: DmlTarget) -> AnalyzeReport:
     """Compute the statistics of a table that are missing or wide; see `tahoe.table.maintenance.statistics.compute_statistics`."""
-    user_metadata = write_options(target.spark, {}, target.table).user_metadata
-    request = AnalyzeRequest(user_metadata=user_metadata, engine=engine_of(target.spark))
+    request = AnalyzeRequest(**author_of(target.spark))
     return compute_statistics(target.table, request, measurer=_Measurer(target))
 
 

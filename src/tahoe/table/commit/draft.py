@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict
 
 from tahoe.errors import CommitOutcomeUnknownError, DeltaConcurrentModificationException, DeltaError, WriteAlreadyRecordedError
 from tahoe.protocol.actions import Action, Add, Cdc, DomainMetadata, Metadata, Protocol, Txn, remove_of
@@ -28,6 +28,18 @@ from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot
 
 _logger = logging.getLogger("tahoe")
+
+
+class Author(TypedDict, total=False):
+    """Who makes a commit, for the history.
+
+    Attributes:
+        user_metadata: a text of the user's.
+        engine: the program that hosts tahoe.
+    """
+
+    user_metadata: str | None
+    engine: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

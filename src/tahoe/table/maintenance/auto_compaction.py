@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.properties import AUTO_COMPACT, AUTO_OPTIMIZE
 from tahoe.table.arrow.chunks import one_array
+from tahoe.table.commit.draft import Author
 from tahoe.table.commit.new_files import NewFiles, noted
 from tahoe.table.maintenance.compaction import CompactionSettings, by_partition, live_sizes
 from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, Rewriter, optimize
@@ -124,12 +126,12 @@ def auto_compacted(table: TableReader) -> Iterator[None]:
 
 
 def compact_after(
-    table: TableReader, new: NewFiles, settings: AutoCompaction, *, rewriter: Rewriter | None = None, engine: str | None = None
+    table: TableReader, new: NewFiles, settings: AutoCompaction, *, rewriter: Rewriter | None = None, **author: Unpack[Author]
 ) -> OptimizeReport | None:
     """Run auto compaction after a commit. It never raises, except for an interruption.
 
     Args:
-        rewriter, engine: as in `optimize`.
+        rewriter: as in `optimize`.
 
     Returns:
         what was done; None if nothing was done.
@@ -140,8 +142,8 @@ def compact_after(
         request = OptimizeRequest(
             select=lambda scan: files_to_compact(scan, new, settings),
             settings=CompactionSettings(max_file_bytes=settings.max_file_bytes, min_file_bytes=settings.small_bytes),
-            engine=engine,
             is_auto=True,
+            **author,
         )
         return optimize(table, request, rewriter=rewriter)
     except DeltaConcurrentModificationException as error:  # others changed the files, or compacted them themselves

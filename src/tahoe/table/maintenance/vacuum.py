@@ -40,7 +40,7 @@ from tahoe.storage.locations import split_url
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.chunks import is_in
 from tahoe.table.commit.continuity import check_same_table
-from tahoe.table.commit.draft import Draft, OperationInfo
+from tahoe.table.commit.draft import Author, Draft, OperationInfo
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.maintenance.dead_files import DeadFiles, Listing, Territory, dead_files, folders_above, listing_of, nested_tables
@@ -81,7 +81,7 @@ class VacuumRequest:
         retention_check: whether a retention below the table's is refused.
         log_history: whether the history records VACUUM START and VACUUM END; None for the reference's choice by the url's scheme, and if
             the retention is shorter than the table's.
-        engine: the program that hosts tahoe, for the history.
+        user_metadata, engine: for the history, see `Author`.
         progress: called with the number of files that were dealt with, and the number of all.
     """
 
@@ -91,6 +91,7 @@ class VacuumRequest:
     inventory: pa.Table | None = None
     retention_check: bool = True
     log_history: bool | None = None
+    user_metadata: str | None = None
     engine: str | None = None
     progress: Callable[[int, int], None] | None = None
 
@@ -418,7 +419,8 @@ class _Run:
             return None
         snapshot = self._newest()
         draft = Draft(log=snapshot.log, base=snapshot, protocol=snapshot.protocol, metadata=snapshot.metadata)
-        return draft.commit(OperationInfo(operation=operation, parameters=parameters, metrics=metrics, engine=self.request.engine))
+        author = Author(user_metadata=self.request.user_metadata, engine=self.request.engine)
+        return draft.commit(OperationInfo(operation=operation, parameters=parameters, metrics=metrics, **author))
 
 
 def _territory(snapshot: Snapshot) -> Territory:

@@ -6,59 +6,61 @@ Protocol: "Change Metadata", "Protocol Evolution". `Table.transaction` makes sev
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Unpack
 
 from tahoe.errors import NoBloomFilterError
 from tahoe.protocol.bloom_filters import BloomFilter, Path, encode_bloom_filters, without
 from tahoe.protocol.names import dotted
 from tahoe.protocol.properties import BLOOM_FILTERS
+from tahoe.table.commit.draft import Author
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.planning import plan_write
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_request import TRUNCATE, WriteRequest
 
 
-def set_properties(table: TableReader, properties: Mapping[str, str], *, engine: str | None = None) -> int:
+def set_properties(table: TableReader, properties: Mapping[str, str], **author: Unpack[Author]) -> int:
     """Set table properties; see `TransactionBuilder.set_properties`.
 
     Returns:
         the version that was committed; the current version if the table has all these properties already.
     """
-    with TransactionBuilder(table, engine=engine) as changes:
+    with TransactionBuilder(table, **author) as changes:
         changes.set_properties(properties)
     return changes.snapshot.version if changes.version is None else changes.version
 
 
-def unset_properties(table: TableReader, names: Iterable[str], *, if_exists: bool = False, engine: str | None = None) -> int:
+def unset_properties(table: TableReader, names: Iterable[str], *, if_exists: bool = False, **author: Unpack[Author]) -> int:
     """Remove table properties; see `TransactionBuilder.unset_properties`.
 
     Returns:
         as `set_properties`.
     """
-    with TransactionBuilder(table, engine=engine) as changes:
+    with TransactionBuilder(table, **author) as changes:
         changes.unset_properties(names, if_exists=if_exists)
     return changes.snapshot.version if changes.version is None else changes.version
 
 
-def create_bloom_filters(table: TableReader, definitions: Iterable[BloomFilter], *, engine: str | None = None) -> None:
+def create_bloom_filters(table: TableReader, definitions: Iterable[BloomFilter], **author: Unpack[Author]) -> None:
     """Define Bloom filters for columns of files that are written from now on. A column's earlier definition is replaced.
 
     Raises:
         BloomFilterColumnError: a column does not exist, or cannot have filters.
     """
     wanted = list(definitions)
-    with TransactionBuilder(table, engine=engine) as changes:
+    with TransactionBuilder(table, **author) as changes:
         before = BLOOM_FILTERS.get(changes.snapshot.properties, table=table.url)
         kept = without(before, [definition.path for definition in wanted])
         changes.set_properties({BLOOM_FILTERS.name: encode_bloom_filters([*kept, *wanted])})
 
 
-def drop_bloom_filters(table: TableReader, columns: Iterable[Path] | None = None, *, engine: str | None = None) -> None:
+def drop_bloom_filters(table: TableReader, columns: Iterable[Path] | None = None, **author: Unpack[Author]) -> None:
     """Drop the definitions of Bloom filters, all or those of some columns. Files keep the filters that they have.
 
     Raises:
         NoBloomFilterError: there is no such definition.
     """
-    with TransactionBuilder(table, engine=engine) as changes:
+    with TransactionBuilder(table, **author) as changes:
         before = BLOOM_FILTERS.get(changes.snapshot.properties, table=table.url)
         known = ", ".join(dotted(definition.path) for definition in before) or "none"
         asked = [definition.path for definition in before] if columns is None else list(columns)
@@ -72,7 +74,7 @@ def drop_bloom_filters(table: TableReader, columns: Iterable[Path] | None = None
             changes.unset_properties([BLOOM_FILTERS.name])
 
 
-def truncate(table: TableReader, where: str | None = None, *, engine: str | None = None) -> int:
+def truncate(table: TableReader, where: str | None = None, **author: Unpack[Author]) -> int:
     """Remove all rows, or those of some partitions.
 
     Args:
@@ -86,7 +88,7 @@ def truncate(table: TableReader, where: str | None = None, *, engine: str | None
         InvalidPredicateError, ColumnNotFoundError, InvalidOptionError: the text is not a predicate over partition columns.
     """
     snapshot = table.snapshot()
-    request = WriteRequest(mode="overwrite", schema=snapshot.schema, replace_where=where, operation=TRUNCATE, engine=engine)
+    request = WriteRequest(mode="overwrite", schema=snapshot.schema, replace_where=where, operation=TRUNCATE, **author)
     plan = plan_write(table, request)
     assert plan is not None
     version = plan.commit([])

@@ -8,6 +8,7 @@ are protected, unless the history is truncated, which takes two calls that are a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Unpack
 
 from tahoe.errors import FeatureDropWaitsError
 from tahoe.protocol.feature_drop import droppable_feature
@@ -15,6 +16,7 @@ from tahoe.protocol.features import Feature
 from tahoe.protocol.properties import DROP_FEATURE_RETENTION, find_property
 from tahoe.protocol.table_configuration import TableConfiguration
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.commit.draft import Author
 from tahoe.table.commit.post_commit_hooks import clean_log
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.reading.table_reader import TableReader
@@ -27,15 +29,14 @@ def drop_feature(
     name: str,
     *,
     truncate_history: bool = False,
-    engine: str | None = None,
     clear: Callable[[Feature], bool] = lambda _: False,
+    **author: Unpack[Author],
 ) -> None:
     """Drop a feature of a table.
 
     Args:
         truncate_history: truncate the history that uses it, as far as it is older than
             `delta.dropFeatureTruncateHistory.retentionDuration`.
-        engine: the program that hosts tahoe, for the history.
         clear: removes the feature from data files by rewriting rows, if needed. Returns whether there was anything to remove.
 
     Raises:
@@ -51,10 +52,10 @@ def drop_feature(
     check_files(feature, snapshot)
     # If a column or another property needs the feature, refuse it now, before anything is disabled.
     TableConfiguration(table=table.url, protocol=snapshot.protocol, metadata=snapshot.metadata).without_feature(feature)
-    cleared = _switch_off(table, feature, engine) or cleared
+    cleared = _switch_off(table, feature, author) or cleared
     if feature.is_reader_feature or truncate_history:
         if truncate_history:  # the newest commit may still use the feature, and cleanup keeps the newest
-            Transaction(log=table.log, base=table.snapshot(), actions=[], operation="Empty Commit", engine=engine).commit()
+            Transaction(log=table.log, base=table.snapshot(), actions=[], operation="Empty Commit", **author).commit()
         write_checkpoint(table.snapshot())
     if truncate_history:
         snapshot = table.snapshot()
@@ -62,13 +63,13 @@ def drop_feature(
             detail = f"version {snapshot.version} no longer uses it, but earlier versions that can still be read do"
             raise FeatureDropWaitsError(feature=feature.name, table=table.url, detail=detail, remedy=wait_for(snapshot))
         clean_log(snapshot, DROP_FEATURE_RETENTION.get(snapshot.properties, table=table.url))
-    with TransactionBuilder(table, engine=engine) as changes:
+    with TransactionBuilder(table, **author) as changes:
         changes.drop_feature(name, truncate_history=truncate_history)
     if feature.is_reader_feature:
         write_checkpoint(table.snapshot())
 
 
-def _switch_off(table: TableReader, feature: Feature, engine: str | None) -> bool:
+def _switch_off(table: TableReader, feature: Feature, author: Author) -> bool:
     """Disable a reader feature's properties, and remove the domains that no feature has. Returns whether anything changed."""
     snapshot = table.snapshot()
     known = [found for name in feature.properties if (found := find_property(name)) is not None and not found.is_internal]
@@ -76,7 +77,7 @@ def _switch_off(table: TableReader, feature: Feature, engine: str | None) -> boo
     domains = other_domains(feature, snapshot)
     if not (switched or domains):
         return False
-    with TransactionBuilder(table, engine=engine) as changes:
+    with TransactionBuilder(table, **author) as changes:
         if switched:
             changes.unset_properties(switched)
         for name in domains:
