@@ -176,9 +176,7 @@ DEFAULT_PROPERTIES = _optional(
     "properties.defaults.", _TEXT, "followed by the name of a property without `delta.`: its value for new tables"
 )
 AUTO_MERGE = _flag("schema.autoMerge.enabled", "false", "writes and MERGE add the columns that the table lacks")
-USER_METADATA = _optional(
-    "commitInfo.userMetadata", _TEXT, "a text for the history of each commit of the session"
-)
+USER_METADATA = _optional("commitInfo.userMetadata", _TEXT, "a text for the history of each commit of the session")
 TXN_APP_ID = _optional("write.txnAppId", _TEXT, "the option `txnAppId` of each write, also of DELETE, UPDATE and MERGE")
 TXN_VERSION = _optional("write.txnVersion", _TEXT, "the option `txnVersion` of each write")
 RESET_TXN_VERSION = _flag("write.txnVersion.autoReset.enabled", "false", "`write.txnVersion` is for one write, and is unset by it")
