@@ -13,6 +13,8 @@ from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 
 from tahoe.errors import NativeEngineError, TextNotUtf8Error
+from tahoe.spark.jvm import native_engine
+from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.reading import deletion_vectors, positions, scan
 from tests.spark.foreign import mark
 from tests.spark.natively import NEEDS_COMET, as_spark, explained, reads_natively, rows
@@ -303,6 +305,22 @@ def test_more_deleted_rows_than_a_join_has_keys_for(spark: SparkSession, path: s
     monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
     assert "CometBroadcastHashJoin" in explained(spark.sql(query))
     assert rows(spark.sql(query)) == expected
+
+
+def test_a_session_with_too_little_memory_is_sparks_own(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that has Comet by other means than ours would fail in its first aggregation."""
+    monkeypatch.setattr(native_engine, "memory_obstacle", lambda _: "too little memory")
+    shared = spark._jsparkSession.sharedState().conf()
+    try:
+        with pytest.warns(UserWarning, match="too little memory"):
+            native_engine.prefer_native(Gateway(spark))
+        spark.range(3).write.format("delta").save(path)
+        query = spark.sql(f"select sum(id) from delta.`{path}` where id > 0")
+        assert query.first()[0] == 3
+        assert not re.search(r"Comet\w", explained(query)), "no operator is Comet's"
+    finally:
+        for conf in (spark.conf, shared):
+            conf.set("spark.comet.enabled", "true")
 
 
 def test_names_that_are_odd_in_urls(spark: SparkSession, path: str) -> None:

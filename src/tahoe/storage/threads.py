@@ -59,7 +59,8 @@ def in_threads(
 
 def on_all_cores(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """The results in order, computed at once: Arrow releases the GIL. In a thread of this module, one after the other."""
-    return list(map(work, items) if getattr(_thread, "is_ours", False) else in_threads(work, items, CORES))
+    todo = list(items)
+    return list(map(work, todo) if getattr(_thread, "is_ours", False) else in_threads(work, todo, CORES, len(todo)))
 
 
 def in_pieces(work: Callable[[Sequence[Item]], Result], items: Sequence[Item]) -> Iterator[Result]:

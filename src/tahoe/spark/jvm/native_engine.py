@@ -65,7 +65,8 @@ def session_of_whole_files(gateway: Gateway) -> JavaObject:
 def prefer_native(gateway: Gateway) -> None:
     """Let rows that Spark itself must read reach native operators, in this session and in new ones, if no setting says otherwise.
 
-    If the memory of a session that has Comet by other means does not suffice, Comet is switched off in both, and a warning tells why.
+    If the memory of a session that has Comet by other means does not suffice, Comet is switched off in it, and in new ones unless their
+    builder has switched it on; a warning tells why.
     """
     if not runs_natively(gateway):
         return
