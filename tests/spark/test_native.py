@@ -331,6 +331,35 @@ def test_names_that_are_odd_in_urls(spark: SparkSession, path: str) -> None:
     assert rows(spark.sql(query)) == as_spark(spark, query)
 
 
+FUNCTIONS = [
+    *(f"{name}(x)" for name in ("sin", "cos", "tan", "cot", "sec", "csc", "atan", "tanh", "asinh", "cbrt", "sqrt", "degrees", "radians")),
+    *(f"{name}(u)" for name in ("asin", "acos", "sinh", "cosh", "atanh", "exp", "expm1", "signum")),
+    *("acosh(w + 1)", "ln(w)", "log10(w)", "log2(w)", "log1p(w)", "log(w, w + 2)", "pow(w, 10 * u)", "atan2(x, u)", "hypot(x, u)"),
+    *("arrays_overlap(array(x), array(1.0D))", "arrays_overlap(array(x, u), array(double('NaN'), null))"),
+]
+
+
+def test_functions_that_comet_computes_otherwise_are_sparks(spark: SparkSession, path: str) -> None:
+    """Comet has another last digit, or fails: with arrays_overlap and a constant array."""
+    columns = ("(rand(5) - 0.5) * pow(10, id % 12 - 4) as x", "rand(6) * 2 - 1 as u", "rand(7) * 50 + 0.01 as w")
+    spark.range(0, 2000, 1, 2).selectExpr("id", *columns).write.format("delta").save(path)
+    query = f"select id, {', '.join(FUNCTIONS)} from delta.`{path}` where id >= 0"
+    assert rows(spark.sql(query)) == as_spark(spark, query)
+    assert "spark.comet.expression." in explained(spark.sql(query)), "EXPLAIN says which setting lets Comet compute them"
+
+
+def test_a_failure_of_comets_says_what_to_do(spark: SparkSession, path: str) -> None:
+    """It was Spark's: a task has failed four times, with a trace of Comet's library."""
+    spark.range(9).write.format("delta").save(path)
+    switch = "spark.comet.expression.ArraysOverlap.enabled"
+    spark.conf.set(switch, "true")
+    try:
+        with pytest.raises(NativeEngineError, match=r"spark\.comet\.enabled"):
+            spark.sql(f"select arrays_overlap(array(id), array(1L)) from delta.`{path}` where id >= 0").collect()
+    finally:
+        spark.conf.set(switch, "false")
+
+
 def test_text_that_is_not_utf_8_is_said_to_be_comets_limit(spark: SparkSession, path: str) -> None:
     """Spark writes and reads such text. Where rows are shuffled, Comet does not say which file has it."""
     spark.sql("select 1 as id, cast(X'ff41' as string) as s").write.format("delta").save(path)

@@ -51,6 +51,9 @@ CONFLICTS_PACKAGE = "io.delta.exceptions."
 SPARK_CLASS = "org.apache.spark.SparkException"
 UNREADABLE = "FAILED_READ_FILE"
 
+# Comet's exception for what fails in its library, other than errors of the query's values.
+COMET_CLASS = "org.apache.comet.CometNativeException"
+
 # What Comet says of a file with such text.
 NOT_UTF8 = "non UTF-8 data"
 
@@ -217,6 +220,8 @@ def _ours(exception: JavaObject) -> BaseException | None:
         kind = exception.getClass().getName()
         if kind == JAVA_CLASS:
             return _kept.get(exception.id())
+        if kind == COMET_CLASS:
+            return NativeEngineError(detail=_first_line(exception.getMessage()))
         if kind == SPARK_CLASS and (error := _data_error(exception)) is not None:
             return error
         exception = exception.getCause()

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 
-from tahoe.native_settings import COMET_ENABLED, SESSION_SETTINGS, memory_obstacle
+from tahoe.native_settings import COMET_ENABLED, EXACT_SETTINGS, SESSION_SETTINGS, memory_obstacle
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.table_cache import Recent
 
@@ -63,7 +63,9 @@ def session_of_whole_files(gateway: Gateway) -> JavaObject:
 
 
 def prefer_native(gateway: Gateway) -> None:
-    """Let rows that Spark itself must read reach native operators, in this session and in new ones, if no setting says otherwise.
+    """Let rows that Spark itself must read reach native operators, and leave functions to Spark that Comet computes otherwise.
+
+    In this session and in new ones, if no setting says otherwise.
 
     If the memory of a session that has Comet by other means does not suffice, Comet is switched off in it, and in new ones unless their
     builder has switched it on; a warning tells why.
@@ -75,8 +77,9 @@ def prefer_native(gateway: Gateway) -> None:
         warnings.warn(reason, stacklevel=3)
         _set(gateway, COMET_ENABLED, "false")
         return
-    for name, value in SESSION_SETTINGS.items():
-        if gateway.spark.conf.get(name, None) is None:
+    settings = gateway.settings()
+    for name, value in (SESSION_SETTINGS | EXACT_SETTINGS).items():
+        if name not in settings:
             _set(gateway, name, value)
 
 
