@@ -33,7 +33,7 @@ APPEND = {
 }
 COUNT = {
     "analysis: the newest version and its relation": (planning, "relation"),
-    "planning: choose the files": (source.planning, "plan"),
+    "planning: choose the files": (source.planning, "plan_scan"),
     "message with the files to the JVM": (scan, "files_message"),
 }
 

@@ -27,14 +27,14 @@ import pyarrow.parquet as pq
 
 import tahoe
 from benchmarks.measure import FOLDER, ROUNDS, Comparison, report
-from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
-from tahoe.protocol.constraints import PREFIX as CONSTRAINT
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.schema import LONG, STRING, DataType, Field, Struct
-from tahoe.protocol.tags import Tag
+from tahoe.protocol.changes.constraints import PREFIX as CONSTRAINT
+from tahoe.protocol.log.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.log.tags import Tag
+from tahoe.protocol.types.schema import LONG, STRING, DataType, Field, Struct
 from tahoe.storage.background import finish_background
-from tahoe.table.reading.stream import AdmissionLimit, StreamStart, TableStream
-from tahoe.table.verify.check import check
+from tahoe.table.streams.stream import AdmissionLimit, StreamStart, TableStream
+from tahoe.table.verify.check import check_version
 
 GROWTH = 4
 GOAL = 4.5
@@ -233,7 +233,7 @@ READS: Mapping[str, Call] = {
     "tags": lambda folder, _: tahoe.Table(folder).tags(),
     "report": lambda folder, _: tahoe.Table(folder).report(),
     "vacuum dry": lambda folder, _: tahoe.Table(folder).vacuum(dry_run=True),
-    "check": lambda folder, _: list(check(tahoe.Table(folder).snapshot())),
+    "check": lambda folder, _: list(check_version(tahoe.Table(folder).snapshot())),
     "stream start": _stream_start,
 }
 WRITES: Mapping[str, Call] = {

@@ -18,7 +18,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
 
 from benchmarks.measure import Comparison, report, screen
-from tahoe.protocol.cubes import cube_leaves, joining_cubes
+from tahoe.protocol.log.cubes import cube_leaves, joining_cubes
 from tahoe.table.arrow.layout import Assigner, plan_layout, row_order
 from tahoe.table.arrow.sort_keys import Ranked, ranked
 

@@ -9,7 +9,7 @@ import time
 import pyarrow.compute as pc
 
 from benchmarks.peak_memory import peak_megabytes
-from tahoe.protocol.schema import LONG
+from tahoe.protocol.types.schema import LONG
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.table import Table
 

@@ -15,9 +15,9 @@ from typing import Any
 from tahoe import errors
 from tahoe.cli.commands import SUMMARIES, load_command
 from tahoe.errors import DeltaError
-from tahoe.protocol.clients import CLIENTS, Client
-from tahoe.protocol.features import FEATURES, Feature
-from tahoe.protocol.properties import PROPERTIES, FeatureProperty, Property
+from tahoe.protocol.configuration.clients import CLIENTS, Client
+from tahoe.protocol.configuration.features import FEATURES, Feature
+from tahoe.protocol.configuration.properties import PROPERTIES, FeatureProperty, Property
 from tahoe.spark.configuration.option_names import OPTIONS, Option, OptionContext
 from tahoe.spark.configuration.setting_names import SETTINGS
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from tahoe import Table
-from tahoe.protocol.column_type_changes import TEXT_TYPE
-from tahoe.protocol.schema import BYTE, DATE, INTEGER, LONG, STRING, Array, Decimal, Field, Struct
+from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
+from tahoe.protocol.types.schema import BYTE, DATE, INTEGER, LONG, STRING, Array, Decimal, Field, Struct
 from tahoe.table.arrow.types import arrow_schema
 
 SCHEMA = Struct(

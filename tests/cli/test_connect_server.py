@@ -11,7 +11,7 @@ PROGRAM = """
 import os, signal, sys
 from types import SimpleNamespace
 from tahoe.cli import main
-from tahoe.spark.api import connect_server
+from tahoe.spark.api.connect import server as connect_server
 
 class Late:
     def __del__(self, kill=os.kill, process=os.getpid(), signal=signal.SIGTERM):

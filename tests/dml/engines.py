@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import tahoe
 from tahoe import DeltaTable
 from tahoe.errors import DeltaError
-from tahoe.protocol.schema import encode_type
+from tahoe.protocol.types.schema import encode_type
 from tests.dml import model
 from tests.dml.calls import Call, arrow, make
 from tests.dml.model import Outcome, Row, Schema, Statement, Verb

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 import tahoe
-from tahoe.protocol.actions import Add
-from tahoe.table.verify.check import Severity, check
+from tahoe.protocol.log.actions import Add
+from tahoe.table.verify.check import Severity, check_version
 from tests.dml.calls import Call, arrow, as_code, call_of, write_source
 from tests.dml.generator import Generator, Shape
 from tests.dml.model import Merge, Outcome, Refusal, Row, Schema, Source, Statement, Update, Verb, counted, frozen, run
@@ -150,7 +150,7 @@ class Life:
                 self._case(statement, number)
             except _Difference as difference:
                 raise Failure(self.mode, self.seed, number, self._reproduction(str(difference))) from None
-        wrong = [finding for finding in check(self.table.snapshot()) if finding.severity is Severity.ERROR]
+        wrong = [finding for finding in check_version(self.table.snapshot()) if finding.severity is Severity.ERROR]
         if wrong:
             raise Failure(self.mode, self.seed, statements, self._reproduction(f"the table is broken: {wrong[0]}"))
         return statements

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, BinaryIO
 
-from tahoe.protocol.log_files import LAST_CHECKPOINT, LOG_FOLDER, commit_name
+from tahoe.protocol.log.log_files import LAST_CHECKPOINT, LOG_FOLDER, commit_name
 from tahoe.storage.commit_service import CommitEntry, CommitService
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Env, FileInfo, Store

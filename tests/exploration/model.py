@@ -16,9 +16,9 @@ from unittest.mock import patch
 from pyroaring import BitMap64
 
 from tahoe.errors import DeltaConcurrentModificationException
-from tahoe.protocol.actions import Action, Add, CommitInfo, FileAction, Metadata, Protocol, Remove, encode_commit, remove_of
-from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads, RowIndexes
-from tahoe.protocol.moved_rows import CopiedRows
+from tahoe.protocol.changes.conflict import EVERYTHING, FilesRead, Intent, Reads, RowIndexes
+from tahoe.protocol.log.actions import Action, Add, CommitInfo, FileAction, Metadata, Protocol, Remove, encode_commit, remove_of
+from tahoe.protocol.statistics.moved_rows import CopiedRows
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.commit import row_deletions

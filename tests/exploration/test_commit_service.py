@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tahoe.protocol.log_files import commit_key
+from tahoe.protocol.log.log_files import commit_key
 from tahoe.storage.commit_service import CommitEntry
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Env, Store

@@ -15,20 +15,20 @@ import pytest
 
 import tahoe
 from tahoe.errors import DeltaAnalysisError, DeltaConcurrentModificationException
-from tahoe.protocol.actions import DomainMetadata, Metadata
-from tahoe.protocol.column_changes import NewColumn
-from tahoe.protocol.column_values import column_values
-from tahoe.protocol.conflict import Winner
-from tahoe.protocol.features import supported_features
-from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.protocol.changes.column_changes import NewColumn
+from tahoe.protocol.changes.column_values import column_values
+from tahoe.protocol.changes.conflict import Winner
+from tahoe.protocol.configuration.features import supported_features
+from tahoe.protocol.log.actions import DomainMetadata, Metadata
+from tahoe.protocol.types.schema import LONG, Field, Struct
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
+from tahoe.table.adoption import clone, restore
 from tahoe.table.commit import draft
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.log.delta_log import Log
-from tahoe.table.maintenance import clone, restore
 from tahoe.table.reading.snapshot import load_snapshot
-from tahoe.table.writing import table_edits
+from tahoe.table.transactions import table_edits
 from tahoe.table.writing.planning import create_table, plan_write
 from tahoe.table.writing.write_request import WriteRequest, WrittenFile
 from tests.exploration.explorer import Acknowledge, Explored, Program, Writer, explore

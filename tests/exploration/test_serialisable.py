@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tahoe.protocol import conflict
-from tahoe.protocol.actions import Action, Add, Remove, remove_of
-from tahoe.protocol.conflict import Intent, Winner, find_conflict
-from tahoe.protocol.log_files import Kind
-from tahoe.protocol.moved_rows import MovedRows, places_of
+from tahoe.protocol.changes import conflict
+from tahoe.protocol.changes.conflict import Intent, Winner, find_conflict
+from tahoe.protocol.log.actions import Action, Add, Remove, remove_of
+from tahoe.protocol.log.log_files import Kind
+from tahoe.protocol.statistics.moved_rows import MovedRows, places_of
 from tahoe.table.commit import carried_deletions, row_deletions, transaction
 from tahoe.table.commit.transaction import Transaction
 from tests.exploration.model import Op, Row, all_done, each_row_once, in_some_order, run, stamps_rise

@@ -18,8 +18,8 @@ import pytest
 
 import tahoe
 from tahoe.errors import DeltaConcurrentModificationException, DeltaError
-from tahoe.protocol import conflict
-from tahoe.protocol.conflict_rules import Change
+from tahoe.protocol.changes import conflict
+from tahoe.protocol.changes.conflict_rules import Change
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
 from tests.exploration.explorer import Acknowledge, Explored, Program, Writer, explore

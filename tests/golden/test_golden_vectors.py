@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tahoe.protocol.actions import Add, decode_action
-from tahoe.protocol.deletion_vector import decode_stored, encode_bitmap, vector_location
+from tahoe.protocol.log.actions import Add, decode_action
+from tahoe.protocol.log.deletion_vector import decode_stored, encode_bitmap, vector_location
 from tests.golden import tables
 
 pytestmark = pytest.mark.golden

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
-from tahoe.protocol import log_files
+from tahoe.protocol.log import log_files
 from tahoe.storage.background import finish_background
 from tahoe.table.commit import file_order
 from tahoe.table.commit.checkpoint_writer import write_checkpoint

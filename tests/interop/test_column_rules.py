@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import tahoe
 from tahoe import DeltaTable
 from tahoe.errors import GeneratedColumnExpressionError, GeneratedValueMismatchError, IdentityValueGivenError
-from tahoe.protocol.column_values import identity_columns
+from tahoe.protocol.changes.column_values import identity_columns
 from tahoe.spark.api.table_builder import IdentityGenerator
 from tests.interop.reference import Reference, ReferenceFailure
 from tests.interop.rows import assert_same, spark_rows

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 import tahoe
 from tahoe.errors import DeltaError
-from tahoe.protocol.schema import INTEGER, STRING, Field, Struct
+from tahoe.protocol.types.schema import INTEGER, STRING, Field, Struct
 from tests.interop.metastore import HIVE, run
 from tests.interop.reference import Reference, ReferenceFailure
 

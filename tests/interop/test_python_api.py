@@ -12,8 +12,8 @@ import pytest
 import tahoe.exceptions
 import tahoe.tables
 from tahoe.errors import UnknownNameError
-from tahoe.protocol.clients import CLIENTS_BY_NAME
-from tahoe.protocol.features import FEATURES
+from tahoe.protocol.configuration.clients import CLIENTS_BY_NAME
+from tahoe.protocol.configuration.features import FEATURES
 from tahoe.table.writing.merge_builder import MergeBuilder
 from tests.interop.reference import ROOT
 

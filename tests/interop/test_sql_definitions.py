@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe.errors import DeltaError
-from tahoe.protocol.features import supported_features
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.configuration.features import supported_features
+from tahoe.protocol.types.schema import Struct
 from tests.interop.reference import Reference, ReferenceFailure
 
 NESTED = "id BIGINT, name STRING, s STRUCT<x: INT, y: ARRAY<STRUCT<z: INT>>>, m MAP<STRING, STRUCT<v: INT>>, p INT"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tahoe
-from tahoe.protocol.actions import VACUUM_STARTED
+from tahoe.protocol.log.actions import VACUUM_STARTED
 from tests.interop.reference import Reference
 
 VECTORS = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"

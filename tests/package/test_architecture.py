@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src" / "tahoe"
 PAGE = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+RINGS_WITH_ROOMS = ("protocol", "table", "spark")
+ROOM_MODULES_MAX = 20
 NAMED = {name.rpartition("/")[2] for name in re.findall(r"`([^`\n]+)`", PAGE)}
 MODULES = sorted(
     str(path.relative_to(SOURCES).with_suffix("")) for path in SOURCES.glob("*/**/*.py") if path.stem not in ("__init__", "__main__")
@@ -28,7 +31,7 @@ def named_in(ring: str) -> set[str]:
     """The modules of a ring, as the rows of its rooms name them: `room/module`. A row without a room belongs to the room above it."""
     room, named = "", set[str]()
     for first, second in re.findall(r"^\| ([^|]*) \| ([^|]*) \|", section(ring).replace("| |", "|  |"), re.MULTILINE):
-        room = next(iter(re.findall(r"^`(\w+)`", first)), room)
+        room = next(iter(re.findall(r"^`([\w/]+)`", first)), room)
         named |= {f"{room}/{name}" for name in re.findall(r"`(\w+)`", second)}
     return named
 
@@ -37,7 +40,7 @@ def named_in(ring: str) -> set[str]:
 def test_a_module_is_named(module: str) -> None:
     """In the rows of its own room, if its ring has rooms. A module of the command line that is one of its commands is named after it."""
     ring, *path = module.split("/")
-    if ring in ("table", "spark") and len(path) > 1:
+    if ring in RINGS_WITH_ROOMS and len(path) > 1:
         assert "/".join(path) in named_in(ring)
     else:
         is_command = ring == "cli" and (SOURCES / f"{module}.py").read_text(encoding="utf-8").startswith('"""`tahoe ')
@@ -54,7 +57,16 @@ def test_no_row_is_about_a_java_class_that_is_gone() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE)) == set(CLASSES)
 
 
-@pytest.mark.parametrize("ring", ["table", "spark"])
+@pytest.mark.parametrize("ring", RINGS_WITH_ROOMS)
 def test_every_room_of_a_ring_has_a_row(ring: str) -> None:
-    rooms = {path.stem for path in (SOURCES / ring).iterdir() if path.name[0] not in "._" and not path.stem.startswith("java")}
-    assert set(re.findall(r"^\| `(\w+)`", section(ring), re.MULTILINE)) == rooms
+    folder = SOURCES / ring
+    rooms = {str(path.parent.relative_to(folder)) for path in folder.rglob("*.py")} - {"."}
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert set(re.findall(r"^\| `([\w/]+)`", section(ring), re.MULTILINE)) == rooms | modules
+
+
+@pytest.mark.parametrize("ring", RINGS_WITH_ROOMS)
+def test_a_room_can_be_surveyed(ring: str) -> None:
+    rooms = Counter(str(path.parent.relative_to(SOURCES)) for path in (SOURCES / ring).rglob("*.py") if path.stem != "__init__")
+    assert rooms
+    assert {room: count for room, count in rooms.items() if count > ROOM_MODULES_MAX} == {}

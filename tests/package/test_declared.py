@@ -17,9 +17,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Which module an extra is for, and what its package brings with it: py4j of exactly one version, botocore likewise.
 EXTRAS = {
     "spark": (("tahoe.spark", "tahoe.delta"), {"pyspark": {"pyspark", "py4j"}}),
-    "connect": (("tahoe.spark.api.connect_",), {"pyspark": {"pyspark", "py4j"}, "protobuf": {"google"}}),
+    "connect": (("tahoe.spark.api.connect.",), {"pyspark": {"pyspark", "py4j"}, "protobuf": {"google"}}),
     "dynamodb": ("tahoe.storage.dynamodb", {"boto3": {"boto3", "botocore"}}),
-    "iceberg": ("tahoe.table.maintenance.iceberg_source", {"pyiceberg": {"pyiceberg"}}),
+    "iceberg": ("tahoe.table.adoption.iceberg_source", {"pyiceberg": {"pyiceberg"}}),
     "pandas": ("tahoe.table", {"pandas": {"pandas"}}),
     "polars": ("tahoe.table", {"polars": {"polars"}}),
     "sql": ("tahoe.cli.duckdb_queries", {"duckdb": {"duckdb"}}),

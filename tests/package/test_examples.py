@@ -12,8 +12,8 @@ import tahoe
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder
 from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder
 from tahoe.table.inspection.inspector import Inspector
+from tahoe.table.transactions.transaction_builder import TransactionBuilder
 from tahoe.table.writing.merge_builder import MergeBuilder
-from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)

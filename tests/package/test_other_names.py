@@ -18,8 +18,8 @@ from tahoe.spark.api.merge_builder import DeltaMergeBuilder
 from tahoe.table import other_names
 from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.transactions.transaction_builder import TransactionBuilder
 from tahoe.table.writing.merge_builder import MergeBuilder
-from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
 def public(owner: object) -> set[str]:

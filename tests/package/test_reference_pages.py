@@ -16,18 +16,18 @@ import pytest
 
 from tahoe import errors
 from tahoe.errors import DeltaError, InvalidOptionError
-from tahoe.protocol.clients import CLIENTS
-from tahoe.protocol.cubes import CLOSED_BYTES
-from tahoe.protocol.features import FEATURES
-from tahoe.protocol.properties import PROPERTIES
-from tahoe.protocol.schema_acknowledgement import ACKNOWLEDGING
+from tahoe.protocol.configuration.clients import CLIENTS
+from tahoe.protocol.configuration.features import FEATURES
+from tahoe.protocol.configuration.properties import PROPERTIES
+from tahoe.protocol.log.cubes import CLOSED_BYTES
+from tahoe.protocol.streams.schema_acknowledgement import ACKNOWLEDGING
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.option_names import OPTIONS
 from tahoe.spark.configuration.setting_names import SETTINGS, Setting
 from tahoe.spark.streams import options as stream_options
 from tahoe.spark.writing import write_options
 from tahoe.spark.writing.file_sizes import auto_compaction
-from tahoe.table.maintenance.auto_compaction import AutoCompaction
+from tahoe.table.layout.auto_compaction import AutoCompaction
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ROOT / "src" / "tahoe" / "spark"

@@ -21,7 +21,7 @@ import pytest
 
 import tahoe
 from tahoe.storage.background import finish_background
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tahoe.table.verify.findings import Severity
 from tests.storage.servers import s3_server
 
@@ -76,7 +76,7 @@ def check_all(table: tahoe.Table, told: list[tuple[int, str]]) -> dict[int, str]
     """Every acknowledged commit is there under its version, and nothing is broken. Returns what each version did."""
     made = {entry["version"]: entry.get("userMetadata") for entry in table.history()}
     assert [(version, row) for version, row in told if made[version] != row] == []
-    assert [finding for finding in check(table.snapshot()) if finding.severity is Severity.ERROR] == []
+    assert [finding for finding in check_version(table.snapshot()) if finding.severity is Severity.ERROR] == []
     return {version: row for version, row in made.items() if row is not None}
 
 

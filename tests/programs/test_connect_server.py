@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark 
 from pyspark.sql.types import DateType, IntegerType, LongType, StructField, StructType
 
 import tahoe
-from tahoe.spark.api.connect_table import RemoteDeltaTable
+from tahoe.spark.api.connect.table import RemoteDeltaTable
 from tahoe.spark.jvm.failures import class_for_clients
 from tests.programs.connect_servers import PATIENCE_SECONDS, ROOT, TOKEN, Gate, Running, Server, serving, until
 

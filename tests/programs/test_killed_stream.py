@@ -21,7 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import tahoe
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tahoe.table.verify.findings import Kind
 
 PROGRAM = Path(__file__).with_name("killed_stream.py")
@@ -181,6 +181,6 @@ def check_tables(folder: Path, rows: int) -> None:
     bronze = tahoe.Table(str(folder / "source")).to_arrow(["id", "key"]).sort_by("id").to_pydict()
     assert sorted(zip(*found["silver"].values(), strict=True)) == list(zip(*bronze.values(), strict=True))
     for name in ("source", *NAMES):
-        findings = check(tahoe.Table(str(folder / name)).snapshot())
+        findings = check_version(tahoe.Table(str(folder / name)).snapshot())
         # a killed writer leaves the temporary file of its commit, which is found when it is an hour old
         assert [found for found in findings if found.kind is not Kind.ORPHAN_TEMPORARY_FILE] == []

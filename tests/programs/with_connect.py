@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.types.schema import LONG, Field, Struct
 from tahoe.storage import system_env
 from tests.spark.foreign import larger_files, mark
 from tests.table.feeds import Fed, gone, metadata

@@ -13,15 +13,15 @@ import pyarrow as pa
 
 import tahoe
 from tahoe.errors import DeltaError
-from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Txn
-from tahoe.protocol.column_changes import NewColumn
-from tahoe.protocol.column_mapping import MAX_COLUMN_ID, column_id, physical_name
-from tahoe.protocol.column_values import Identity, identity_columns
-from tahoe.protocol.features import supported_features
-from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
-from tahoe.protocol.row_tracking import high_water_mark
-from tahoe.protocol.schema import LONG, STRING, Field, Struct, walk_fields
-from tahoe.protocol.stats import num_records_of
+from tahoe.protocol.changes.column_changes import NewColumn
+from tahoe.protocol.changes.column_values import Identity, identity_columns
+from tahoe.protocol.configuration.column_mapping import MAX_COLUMN_ID, column_id, physical_name
+from tahoe.protocol.configuration.features import supported_features
+from tahoe.protocol.configuration.row_tracking import DOMAIN as ROW_TRACKING
+from tahoe.protocol.configuration.row_tracking import high_water_mark
+from tahoe.protocol.log.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Txn
+from tahoe.protocol.statistics.stats import num_records_of
+from tahoe.protocol.types.schema import LONG, STRING, Field, Struct, walk_fields
 from tahoe.storage.env import Env
 from tahoe.table.commit.post_commit_hooks import clean_log
 from tahoe.table.log.delta_log import Log

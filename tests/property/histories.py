@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import tahoe
-from tahoe.protocol.column_changes import NewColumn
-from tahoe.protocol.schema import LONG, Field
+from tahoe.protocol.changes.column_changes import NewColumn
+from tahoe.protocol.types.schema import LONG, Field
 from tahoe.table.reading.snapshot import Snapshot
 from tests.table.builders import memory_env
 

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 import tahoe
 from tahoe.errors import DeltaError, NotADeltaTableError, TableNotFoundError, VersionNotFoundError
-from tahoe.protocol import log_files
-from tahoe.protocol.log_files import LOG_FOLDER
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.storage.env import Env
 from tahoe.table.commit.post_commit_hooks import compact_log
 from tahoe.table.log import deletion_vectors

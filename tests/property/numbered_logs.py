@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from tahoe.protocol.actions import Metadata, Protocol, Remove
+from tahoe.protocol.log.actions import Metadata, Protocol, Remove
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import load_snapshot
@@ -31,7 +31,7 @@ def small(group_files: int = 2):
         patch("tahoe.table.commit.file_order.ROW_GROUP_FILES", group_files),
         patch("tahoe.table.commit.file_order.UNIT_GROUPS", 2),
         patch("tahoe.table.commit.checkpoint_writer.SIDECAR_FILES_MAX", 2 * group_files),
-        patch("tahoe.protocol.skipping.IN_VALUES_MAX", 1),
+        patch("tahoe.protocol.statistics.skipping.IN_VALUES_MAX", 1),
         patch("tahoe.table.log.file_parts.BATCH_ROWS", 3),
     ):
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tahoe.protocol.actions import (
+from tahoe.protocol.log.actions import (
     Action,
     DeletionVectorDescriptor,
     DomainMetadata,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tahoe.protocol.actions import Add, Metadata, Protocol
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.stats import Statistics, encode_statistics
+from tahoe.protocol.log.actions import Add, Metadata, Protocol
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.statistics.stats import Statistics, encode_statistics
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tests.property.random_predicates import LEAVES, PARTITION, SCHEMA, rows_of, statistics_of, widened

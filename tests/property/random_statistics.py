@@ -8,8 +8,8 @@ from decimal import Decimal as PyDecimal
 
 from hypothesis import strategies as st
 
-from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, Unknown
-from tahoe.protocol.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Struct
+from tahoe.protocol.types.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, Unknown
+from tahoe.protocol.types.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Struct
 
 UTC = UTC
 

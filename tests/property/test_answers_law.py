@@ -7,10 +7,10 @@ from datetime import date
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from tahoe.protocol.answers import Aggregate, Question
-from tahoe.protocol.predicate import TRUE, Column, In, Not, evaluate, untrue
-from tahoe.protocol.schema import Field, Struct
-from tahoe.protocol.stats import Statistics, encode_statistics
+from tahoe.protocol.statistics.answers import Aggregate, Question
+from tahoe.protocol.statistics.stats import Statistics, encode_statistics
+from tahoe.protocol.types.predicate import TRUE, Column, In, Not, evaluate, untrue
+from tahoe.protocol.types.schema import Field, Struct
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.answers import answer, measures_of
 from tahoe.table.reading.snapshot import load_snapshot

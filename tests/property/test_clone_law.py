@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tahoe
-from tahoe.protocol.features import supported_features
-from tahoe.protocol.row_tracking import MATERIALISED
+from tahoe.protocol.configuration.features import supported_features
+from tahoe.protocol.configuration.row_tracking import MATERIALISED
 from tahoe.storage.env import Env
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.check import check_table

@@ -9,11 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.errors import DeltaAnalysisError
-from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.column_changes import ColumnChange, NewColumn, Path, Position, add_columns, change_column, drop_columns, rename_column
-from tahoe.protocol.column_mapping import column_id, physical_name
-from tahoe.protocol.schema import INTEGER, STRING, Array, Field, Map, Struct, check_unique_names, walk_fields
-from tahoe.protocol.table_configuration import TableConfiguration
+from tahoe.protocol.changes.column_changes import (
+    ColumnChange,
+    NewColumn,
+    Path,
+    Position,
+    add_columns,
+    change_column,
+    drop_columns,
+    rename_column,
+)
+from tahoe.protocol.changes.table_configuration import TableConfiguration
+from tahoe.protocol.configuration.column_mapping import column_id, physical_name
+from tahoe.protocol.log.actions import Metadata, Protocol
+from tahoe.protocol.types.schema import INTEGER, STRING, Array, Field, Map, Struct, check_unique_names, walk_fields
 
 NAMES = ("a", "b", "C", "d e")
 INNER = Struct((Field(name="a", type=INTEGER), Field(name="b", type=STRING)))

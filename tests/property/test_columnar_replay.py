@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import (
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import (
     Action,
     Add,
     CheckpointMetadata,
@@ -14,7 +14,7 @@ from tahoe.protocol.actions import (
     Sidecar,
     encode_commit,
 )
-from tahoe.protocol.replay import State, replay
+from tahoe.protocol.log.replay import State, replay
 from tahoe.table.commit.post_commit_hooks import compact_log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
 from tests.property.random_commits import commits

@@ -7,12 +7,12 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tahoe.protocol.actions import Metadata
-from tahoe.protocol.partitions import parse_partition_value
-from tahoe.protocol.schema import LONG
-from tahoe.protocol.skipping import skipping_test
-from tahoe.protocol.stat_tests import may_match
-from tahoe.protocol.stats import parse_statistics
+from tahoe.protocol.log.actions import Metadata
+from tahoe.protocol.statistics.skipping import skipping_test
+from tahoe.protocol.statistics.stat_tests import may_match
+from tahoe.protocol.statistics.stats import parse_statistics
+from tahoe.protocol.types.partitions import parse_partition_value
+from tahoe.protocol.types.schema import LONG
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import load_snapshot
 from tests.property.random_statistics import PREDICATES, SCHEMA, statistics
@@ -25,7 +25,7 @@ def test_columnar_skipping_equals_skipping_file_by_file(files, predicate, listed
     metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), partition_columns=("p",))
     adds = [add(f"f{i}", stats=text, partition_values={"p": value}) for i, (text, value) in enumerate(files)]
     put_commit(env, 0, [PROTOCOL, metadata, *adds])
-    with patch("tahoe.protocol.skipping.IN_VALUES_MAX", listed):
+    with patch("tahoe.protocol.statistics.skipping.IN_VALUES_MAX", listed):
         kept = set(load_snapshot(Log(env)).scan(predicate).column("path").to_pylist())
         test = skipping_test(predicate, SCHEMA, ["p"])
     expected = {

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tahoe
-from tahoe.protocol.predicate import untrue
+from tahoe.protocol.types.predicate import untrue
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.reading.evaluation import evaluate

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tahoe
-from tahoe.protocol.partitions import partition_folder
-from tahoe.protocol.stats import parse_statistics
+from tahoe.protocol.statistics.stats import parse_statistics
+from tahoe.protocol.types.partitions import partition_folder
 from tahoe.table.verify.check import check_table
 from tests.examples import fewer
 from tests.table.builders import memory_env

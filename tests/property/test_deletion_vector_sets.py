@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from tahoe.errors import DeletionVectorError
-from tahoe.protocol.deletion_vector import (
+from tahoe.protocol.log.deletion_vector import (
     decode_bitmap,
     decode_stored,
     encode_bitmap,

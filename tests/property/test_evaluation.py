@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tahoe
-from tahoe.protocol.actions import Metadata
-from tahoe.protocol.predicate import Column, Comparison, In, Literal, Not
-from tahoe.protocol.predicate import evaluate as evaluate_row
-from tahoe.protocol.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, Decimal, Field, Struct
+from tahoe.protocol.log.actions import Metadata
+from tahoe.protocol.types.predicate import Column, Comparison, In, Literal, Not
+from tahoe.protocol.types.predicate import evaluate as evaluate_row
+from tahoe.protocol.types.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, Decimal, Field, Struct
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.reading.evaluation import evaluate
 from tests.table.builders import PROTOCOL, memory_env, put_commit

@@ -13,8 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tahoe.errors import DeletionVectorError, DeltaError, DuplicateColumnsError, InvalidActionError, InvalidLogFileError
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import (
+from tahoe.protocol.changes.constraints import constraints_of
+from tahoe.protocol.configuration.column_mapping import column_id, physical_schema
+from tahoe.protocol.configuration.properties import PROPERTIES
+from tahoe.protocol.configuration.row_tracking import high_water_mark
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import (
     DeletionVectorDescriptor,
     DomainMetadata,
     Metadata,
@@ -23,21 +27,17 @@ from tahoe.protocol.actions import (
     decode_commit,
     encode_commit,
 )
-from tahoe.protocol.clustering import DOMAIN, clustering_columns
-from tahoe.protocol.column_mapping import column_id, physical_schema
-from tahoe.protocol.constraints import constraints_of
-from tahoe.protocol.deletion_vector import MAGIC_NATIVE, MAGIC_PORTABLE, decode_bitmap, decode_inline, vector_location, z85_encode
-from tahoe.protocol.file_paths import canonical_key, resolve_path
-from tahoe.protocol.json_text import DEPTH_MAX, load_json
-from tahoe.protocol.last_checkpoint import parse_last_checkpoint
-from tahoe.protocol.partitions import parse_partition_value
-from tahoe.protocol.properties import PROPERTIES
-from tahoe.protocol.row_tracking import high_water_mark
-from tahoe.protocol.schema import DATE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Primitive, Struct, parse_schema
-from tahoe.protocol.stats import num_records_of
-from tahoe.protocol.stats import parse_statistics as parse_text
-from tahoe.protocol.type_widening import check_type_changes
-from tahoe.protocol.version_checksum import parse_version_checksum
+from tahoe.protocol.log.deletion_vector import MAGIC_NATIVE, MAGIC_PORTABLE, decode_bitmap, decode_inline, vector_location, z85_encode
+from tahoe.protocol.log.file_paths import canonical_key, resolve_path
+from tahoe.protocol.log.last_checkpoint import parse_last_checkpoint
+from tahoe.protocol.log.version_checksum import parse_version_checksum
+from tahoe.protocol.statistics.clustering import DOMAIN, clustering_columns
+from tahoe.protocol.statistics.stats import num_records_of
+from tahoe.protocol.statistics.stats import parse_statistics as parse_text
+from tahoe.protocol.types.json_text import DEPTH_MAX, load_json
+from tahoe.protocol.types.partitions import parse_partition_value
+from tahoe.protocol.types.schema import DATE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Primitive, Struct, parse_schema
+from tahoe.protocol.types.type_widening import check_type_changes
 from tahoe.table.arrow.statistics import StatisticsRequest, parse_statistics
 from tahoe.table.reading.snapshot import load_snapshot
 from tests.table.builders import METADATA, PROTOCOL, make_log, put_commit

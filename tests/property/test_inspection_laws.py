@@ -6,8 +6,8 @@ import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tahoe.protocol import log_files
-from tahoe.protocol.replay import replay
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.replay import replay
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 from tests.property.random_commits import commits

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from tahoe.protocol.limits import Order, RowLimit
-from tahoe.protocol.predicate import TRUE, Column, Comparison, Literal, evaluate, order
-from tahoe.protocol.stats import encode_statistics
+from tahoe.protocol.statistics.limits import Order, RowLimit
+from tahoe.protocol.statistics.stats import encode_statistics
+from tahoe.protocol.types.predicate import TRUE, Column, Comparison, Literal, evaluate, order
 from tahoe.table.reading.limits import needed
 from tests.property.random_files import COLUMNS, Written, loaded, written
 from tests.property.random_predicates import SCHEMA, at, predicates, statistics_of

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.answers import Aggregate, Question
-from tahoe.protocol.limits import Order, RowLimit
-from tahoe.protocol.predicate import TRUE, Column, Comparison, In, IsNull, Literal, Not, evaluate, order
-from tahoe.protocol.schema import LONG, Field, Struct, parse_type
+from tahoe.protocol.log.actions import Metadata, Protocol
+from tahoe.protocol.statistics.answers import Aggregate, Question
+from tahoe.protocol.statistics.limits import Order, RowLimit
+from tahoe.protocol.types.predicate import TRUE, Column, Comparison, In, IsNull, Literal, Not, evaluate, order
+from tahoe.protocol.types.schema import LONG, Field, Struct, parse_type
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.answers import answer, measures_of
 from tahoe.table.reading.limits import needed

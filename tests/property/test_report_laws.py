@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tahoe.protocol.predicate import order
+from tahoe.protocol.types.predicate import order
 from tahoe.table.report.column_values import between, files_by_rows, values_between
 from tahoe.table.report.histograms import BARS_MAX, histogram
 from tahoe.table.report.markup import element

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import (
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import (
     Add,
     Cdc,
     CheckpointMetadata,
@@ -28,10 +28,11 @@ from tahoe.protocol.actions import (
     encode_action,
     encode_commit,
 )
-from tahoe.protocol.deletion_vector import decode_inline, inline_descriptor, z85_decode, z85_encode
-from tahoe.protocol.file_paths import canonical_key, decode_path, encode_path, resolve_path
-from tahoe.protocol.partitions import format_partition_value, parse_partition_value, single_precision
-from tahoe.protocol.schema import (
+from tahoe.protocol.log.deletion_vector import decode_inline, inline_descriptor, z85_decode, z85_encode
+from tahoe.protocol.log.file_paths import canonical_key, decode_path, encode_path, resolve_path
+from tahoe.protocol.statistics.stats import Statistics, claimed_statistics, encode_statistics, has_bounds, parse_statistics
+from tahoe.protocol.types.partitions import format_partition_value, parse_partition_value, single_precision
+from tahoe.protocol.types.schema import (
     BINARY,
     BOOLEAN,
     BYTE,
@@ -53,7 +54,6 @@ from tahoe.protocol.schema import (
     Struct,
     parse_schema,
 )
-from tahoe.protocol.stats import Statistics, claimed_statistics, encode_statistics, has_bounds, parse_statistics
 
 # Surrogates are no characters and cannot be in UTF-8.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.errors import CorruptCheckpointError, MissingVersionError
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Remove
-from tahoe.protocol.limits import RowLimit
-from tahoe.protocol.predicate import Column, Comparison, Literal
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Remove
+from tahoe.protocol.statistics.limits import RowLimit
+from tahoe.protocol.types.predicate import Column, Comparison, Literal
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.delta_log import Log

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import tahoe
 from tahoe.errors import CheckConstraintViolatedError, NotNullViolationError
-from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
-from tahoe.protocol.schema import BINARY, STRING, Field, Primitive, Struct
-from tahoe.protocol.schema import Decimal as DecimalType
+from tahoe.protocol.log.actions import Metadata, Protocol
+from tahoe.protocol.types.partitions import HIVE_NULL, format_partition_value, parse_partition_value
+from tahoe.protocol.types.schema import BINARY, STRING, Field, Primitive, Struct
+from tahoe.protocol.types.schema import Decimal as DecimalType
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.writing.arrow_assignment import assign_arrow
 from tests.table.builders import memory_env, put_commit

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tahoe.protocol.evolution import merge_schemas, merge_source_columns, new_columns
-from tahoe.protocol.schema import INTEGER, LONG, STRING, Array, Field, Map, Struct, walk_fields
+from tahoe.protocol.changes.evolution import merge_schemas, merge_source_columns, new_columns
+from tahoe.protocol.types.schema import INTEGER, LONG, STRING, Array, Field, Map, Struct, walk_fields
 
 
 def structs(depth: int) -> st.SearchStrategy[Struct]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tahoe.protocol.actions import Protocol
-from tahoe.protocol.column_mapping import mapping_mode
-from tahoe.protocol.feature_upgrade import upgrade
-from tahoe.protocol.features import FEATURES, feature_named, setting, supported_features
-from tahoe.protocol.properties import COLUMN_MAPPING_MODE, PROPERTIES, FeatureProperty
+from tahoe.protocol.configuration.column_mapping import mapping_mode
+from tahoe.protocol.configuration.feature_upgrade import upgrade
+from tahoe.protocol.configuration.features import FEATURES, feature_named, setting, supported_features
+from tahoe.protocol.configuration.properties import COLUMN_MAPPING_MODE, PROPERTIES, FeatureProperty
+from tahoe.protocol.log.actions import Protocol
 
 NAMES = [name for feature in FEATURES for name in (feature.name, *feature.preview_names)]
 READER_NAMES = [name for feature in FEATURES if feature.is_reader_feature for name in (feature.name, *feature.preview_names)]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from tahoe.protocol.predicate import Column, Comparison, In, Literal, evaluate
-from tahoe.protocol.skipping import IN_VALUES_MAX, skipping_test
-from tahoe.protocol.stat_tests import may_match
-from tahoe.protocol.stats import Statistics, encode_statistics, parse_statistics
+from tahoe.protocol.statistics.skipping import IN_VALUES_MAX, skipping_test
+from tahoe.protocol.statistics.stat_tests import may_match
+from tahoe.protocol.statistics.stats import Statistics, encode_statistics, parse_statistics
+from tahoe.protocol.types.predicate import Column, Comparison, In, Literal, evaluate
 from tests.property.random_predicates import (
     LEAVES,
     PARTITION,
@@ -91,7 +91,7 @@ def without_nan(statistics):
 @given(data=st.data())
 def test_a_file_with_a_matching_row_is_kept(path, data):
     file, predicate = data.draw(cases(path))
-    with patch("tahoe.protocol.skipping.IN_VALUES_MAX", data.draw(st.sampled_from([100, 1]))):
+    with patch("tahoe.protocol.statistics.skipping.IN_VALUES_MAX", data.draw(st.sampled_from([100, 1]))):
         kept = may_match(skipping_test(predicate, SCHEMA, ["part"]), file.statistics, file.partition)
     matches = any(evaluate(predicate, row) is True for row in file.rows)
     event(f"matches {matches}, kept {kept}")

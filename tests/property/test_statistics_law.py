@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tahoe
-from tahoe.protocol.actions import Add
-from tahoe.protocol.column_mapping import physical_schema
-from tahoe.protocol.stats import Statistics, parse_statistics
+from tahoe.protocol.configuration.column_mapping import physical_schema
+from tahoe.protocol.log.actions import Add
+from tahoe.protocol.statistics.stats import Statistics, parse_statistics
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.verify.check import check_table
 from tests.examples import fewer

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.errors import TagExistsError, TagFilesMissingError, TagNotFoundError, TagRetentionError, VersionNotFoundError
-from tahoe.protocol.log_files import Kind
+from tahoe.protocol.log.log_files import Kind
 from tahoe.table.log import deletion_vectors
 from tests.examples import fewer
 from tests.property.vacuum_worlds import HOUR_MS, World, rows_of, steps

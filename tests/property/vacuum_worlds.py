@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import tahoe
 from tahoe.errors import CannotVacuumLiteError
-from tahoe.protocol.actions import Cdc, Remove
-from tahoe.protocol.deletion_vector import vector_location
-from tahoe.protocol.log_files import Kind, readable_versions
+from tahoe.protocol.log.actions import Cdc, Remove
+from tahoe.protocol.log.deletion_vector import vector_location
+from tahoe.protocol.log.log_files import Kind, readable_versions
 from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.commit.post_commit_hooks import clean_log

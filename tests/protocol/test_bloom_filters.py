@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.errors import BloomFilterColumnError
-from tahoe.protocol.bloom_filter_columns import checked_filters, filtered_columns
-from tahoe.protocol.bloom_filters import BloomFilter, bloom_filter, encode_bloom_filters, moved, parse_bloom_filters, without
-from tahoe.protocol.schema import DOUBLE, FLOAT, LONG, STRING, Array, Field, Struct
+from tahoe.protocol.configuration.bloom_filter_columns import checked_filters, filtered_columns
+from tahoe.protocol.configuration.bloom_filters import BloomFilter, bloom_filter, encode_bloom_filters, moved, parse_bloom_filters, without
+from tahoe.protocol.types.schema import DOUBLE, FLOAT, LONG, STRING, Array, Field, Struct
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6).filter(
     lambda name: name == name.strip()

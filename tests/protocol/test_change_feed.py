@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tahoe.protocol.actions import Add, Cdc, CommitInfo, Metadata, Remove
-from tahoe.protocol.change_feed import DeletionVectorChange, Recorded, Whole, changes_of, first_incompatibility
-from tahoe.protocol.column_mapping import assign_mapping
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.schema import INTEGER, LONG, STRING, VOID, Array, Field, Struct
+from tahoe.protocol.configuration.change_feed import DeletionVectorChange, Recorded, Whole, changes_of, first_incompatibility
+from tahoe.protocol.configuration.column_mapping import assign_mapping
+from tahoe.protocol.log.actions import Add, Cdc, CommitInfo, Metadata, Remove
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.types.schema import INTEGER, LONG, STRING, VOID, Array, Field, Struct
 
 ONE, TWO = inline_descriptor([1]), inline_descriptor([1, 2])
 

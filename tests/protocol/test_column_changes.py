@@ -15,8 +15,7 @@ from tahoe.errors import (
     IdentityReplaceColumnsError,
     InvalidArgumentError,
 )
-from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.column_changes import (
+from tahoe.protocol.changes.column_changes import (
     ColumnChange,
     NewColumn,
     Position,
@@ -27,11 +26,12 @@ from tahoe.protocol.column_changes import (
     rename_column,
     replace_columns,
 )
-from tahoe.protocol.column_metadata import IDENTITY_EXPLICIT, IDENTITY_HIGH_WATER_MARK, IDENTITY_START, IDENTITY_STEP
-from tahoe.protocol.column_type_changes import TEXT_TYPE
-from tahoe.protocol.column_values import identity_columns
-from tahoe.protocol.schema import INTEGER, LONG, STRING, Decimal, Field, Struct
-from tahoe.protocol.table_configuration import TableConfiguration
+from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
+from tahoe.protocol.changes.column_values import identity_columns
+from tahoe.protocol.changes.table_configuration import TableConfiguration
+from tahoe.protocol.log.actions import Metadata, Protocol
+from tahoe.protocol.types.column_metadata import IDENTITY_EXPLICIT, IDENTITY_HIGH_WATER_MARK, IDENTITY_START, IDENTITY_STEP
+from tahoe.protocol.types.schema import INTEGER, LONG, STRING, Decimal, Field, Struct
 
 IDENTITY = {IDENTITY_START: 1, IDENTITY_STEP: 1, IDENTITY_EXPLICIT: False, IDENTITY_HIGH_WATER_MARK: 7}
 COLUMNS = Struct(

@@ -5,8 +5,8 @@ from itertools import count
 import pytest
 
 from tahoe.errors import InvalidPropertyError
-from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.column_mapping import (
+from tahoe.protocol.changes.table_configuration import TableConfiguration
+from tahoe.protocol.configuration.column_mapping import (
     ID,
     NESTED_IDS,
     PHYSICAL_NAME,
@@ -18,8 +18,8 @@ from tahoe.protocol.column_mapping import (
     physical_schema,
     without_mapping,
 )
-from tahoe.protocol.schema import INTEGER, STRING, Array, Field, Map, Struct, walk_fields
-from tahoe.protocol.table_configuration import TableConfiguration
+from tahoe.protocol.log.actions import Metadata, Protocol
+from tahoe.protocol.types.schema import INTEGER, STRING, Array, Field, Map, Struct, walk_fields
 
 NAME = {"delta.columnMapping.mode": "name"}
 

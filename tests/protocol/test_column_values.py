@@ -17,9 +17,7 @@ from tahoe.errors import (
     MetadataChangedException,
     PartitionedByIdentityError,
 )
-from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
-from tahoe.protocol.column_values import (
+from tahoe.protocol.changes.column_values import (
     LONG_MAX,
     Identity,
     as_declared,
@@ -31,8 +29,10 @@ from tahoe.protocol.column_values import (
     moved_high_water_marks,
     with_high_water_marks,
 )
-from tahoe.protocol.conflict import Intent, Winner, find_conflict
-from tahoe.protocol.schema import INTEGER, LONG, STRING, VARIANT, Field, Struct
+from tahoe.protocol.changes.conflict import Intent, Winner, find_conflict
+from tahoe.protocol.log.actions import Metadata, Protocol
+from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
+from tahoe.protocol.types.schema import INTEGER, LONG, STRING, VARIANT, Field, Struct
 
 ALL = Protocol(
     reader_version=1, writer_version=7, writer_features=frozenset({"generatedColumns", "identityColumns", "allowColumnDefaults"})

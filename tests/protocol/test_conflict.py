@@ -16,8 +16,8 @@ from tahoe.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from tahoe.protocol.actions import Add, CommitInfo, DeletionVectorDescriptor, DomainMetadata, Metadata, Protocol, Remove, Txn
-from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Isolation, Winner, find_conflict
+from tahoe.protocol.changes.conflict import EVERYTHING, FilesRead, Intent, Isolation, Winner, find_conflict
+from tahoe.protocol.log.actions import Add, CommitInfo, DeletionVectorDescriptor, DomainMetadata, Metadata, Protocol, Remove, Txn
 
 ADD = Add(path="new", size_bytes=1, modification_time_ms=1, partition_values={"p": "1"})
 MOVED = Add(path="new", size_bytes=1, modification_time_ms=1, data_change=False)

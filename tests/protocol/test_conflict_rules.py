@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tahoe.protocol import properties
-from tahoe.protocol.actions import Add, Metadata, Protocol
-from tahoe.protocol.conflict import EVERYTHING, Intent, Isolation
-from tahoe.protocol.conflict_rules import RULES, Does, Outcome, changes, conflict_of
-from tahoe.protocol.feature_upgrade import upgrade
-from tahoe.protocol.features import FEATURES
-from tahoe.protocol.properties import FeatureProperty
+from tahoe.protocol.changes.conflict import EVERYTHING, Intent, Isolation
+from tahoe.protocol.changes.conflict_rules import RULES, Does, Outcome, changes, conflict_of
+from tahoe.protocol.configuration import properties
+from tahoe.protocol.configuration.feature_upgrade import upgrade
+from tahoe.protocol.configuration.features import FEATURES
+from tahoe.protocol.configuration.properties import FeatureProperty
+from tahoe.protocol.log.actions import Add, Metadata, Protocol
 
 LEGACY = Protocol(reader_version=1, writer_version=2)
 ALL = upgrade(LEGACY, {f.name for f in FEATURES if f.name != "catalogManaged"})

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tahoe.protocol.actions import Add
-from tahoe.protocol.cubes import PROVIDER, cube_leaves, cube_tags, files_to_cluster, joining_cubes
+from tahoe.protocol.log.actions import Add
+from tahoe.protocol.log.cubes import PROVIDER, cube_leaves, cube_tags, files_to_cluster, joining_cubes
 
 COLUMNS = ("a", "b.c")
 SIZES = st.integers(1, 1000)

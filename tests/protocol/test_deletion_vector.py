@@ -3,8 +3,8 @@
 import pytest
 
 from tahoe.errors import DeletionVectorError
-from tahoe.protocol.actions import DeletionVectorDescriptor
-from tahoe.protocol.deletion_vector import (
+from tahoe.protocol.log.actions import DeletionVectorDescriptor
+from tahoe.protocol.log.deletion_vector import (
     decode_bitmap,
     decode_inline,
     decode_stored,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.evolution import is_stored_alike, merge_schemas, mismatches, new_columns, unlike_fields, widening_of
-from tahoe.protocol.schema import (
+from tahoe.protocol.changes.evolution import is_stored_alike, merge_schemas, mismatches, new_columns, unlike_fields, widening_of
+from tahoe.protocol.log.actions import Metadata, Protocol
+from tahoe.protocol.types.schema import (
     BYTE,
     DATE,
     DOUBLE,
@@ -21,7 +21,7 @@ from tahoe.protocol.schema import (
     Map,
     Struct,
 )
-from tahoe.protocol.type_widening import TYPE_CHANGES, is_widening, is_widening_for_iceberg
+from tahoe.protocol.types.type_widening import TYPE_CHANGES, is_widening, is_widening_for_iceberg
 
 
 def schema(**columns):

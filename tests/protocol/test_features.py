@@ -12,11 +12,11 @@ from tahoe.errors import (
     UnsupportedWriterFeatureError,
     WriteNotImplementedError,
 )
-from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.column_mapping import ID, PHYSICAL_NAME
-from tahoe.protocol.feature_upgrade import protocol_for_new_table, upgrade, upgrade_for
-from tahoe.protocol.features import FEATURES, Writes, check_readable, check_writable, supported_features
-from tahoe.protocol.schema import INTEGER, LONG, STRING, TIMESTAMP_NTZ, VARIANT, Array, Field, Struct
+from tahoe.protocol.configuration.column_mapping import ID, PHYSICAL_NAME
+from tahoe.protocol.configuration.feature_upgrade import protocol_for_new_table, upgrade, upgrade_for
+from tahoe.protocol.configuration.features import FEATURES, Writes, check_readable, check_writable, supported_features
+from tahoe.protocol.log.actions import Metadata, Protocol
+from tahoe.protocol.types.schema import INTEGER, LONG, STRING, TIMESTAMP_NTZ, VARIANT, Array, Field, Struct
 
 PLAIN = Struct((Field(name="a", type=INTEGER),))
 

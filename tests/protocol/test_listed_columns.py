@@ -14,9 +14,9 @@ from tahoe.errors import (
     StatisticsColumnNotFoundError,
     StatisticsColumnTypeError,
 )
-from tahoe.protocol.listed_columns import check_listed, unusable_columns, without_unusable
-from tahoe.protocol.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, Array, Field, Struct
-from tahoe.protocol.stats import statistics_columns
+from tahoe.protocol.statistics.listed_columns import check_listed, unusable_columns, without_unusable
+from tahoe.protocol.statistics.stats import statistics_columns
+from tahoe.protocol.types.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, Array, Field, Struct
 
 NAME = "delta.dataSkippingStatsColumns"
 

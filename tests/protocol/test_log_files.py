@@ -1,8 +1,8 @@
 import pytest
 
 from tahoe.errors import MissingVersionError, VersionNotFoundError
-from tahoe.protocol import log_files
-from tahoe.protocol.log_files import Kind, complete_checkpoints, parse_name, plan_segment, readable_versions
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.log_files import Kind, complete_checkpoints, parse_name, plan_segment, readable_versions
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tahoe.protocol.merged_schema import Unmergeable, merged, with_partition_columns
-from tahoe.protocol.schema import BYTE, DOUBLE, INTEGER, LONG, SHORT, STRING, VOID, Array, DataType, Decimal, Field, Map, Struct
+from tahoe.protocol.types.merged_schema import Unmergeable, merged, with_partition_columns
+from tahoe.protocol.types.schema import BYTE, DOUBLE, INTEGER, LONG, SHORT, STRING, VOID, Array, DataType, Decimal, Field, Map, Struct
 
 PRIMITIVES = st.sampled_from([BYTE, SHORT, INTEGER, LONG, STRING, VOID, Decimal(5, 2)])
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from tahoe.protocol.actions import Add, CommitInfo, DeletionVectorDescriptor, Remove
-from tahoe.protocol.moved_rows import CopiedRows, all_places, from_json, new_places, places_of, recorded_places, to_json
+from tahoe.protocol.log.actions import Add, CommitInfo, DeletionVectorDescriptor, Remove
+from tahoe.protocol.statistics.moved_rows import CopiedRows, all_places, from_json, new_places, places_of, recorded_places, to_json
 
 VECTOR = DeletionVectorDescriptor(storage_type="u", path_or_inline="ab^-aqEH.-t@S}K{vb[*k^", offset=4, size_bytes=40, cardinality=2)
 MOVED = {"new": (CopiedRows(path="b", count=3), CopiedRows(path="a", vector=VECTOR, count=2))}

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.errors import PartitionCastFailedError, UnexpectedPartitionColumnError, UnexpectedPartitionCountError
-from tahoe.protocol.partition_folders import PartitionReader, is_hidden, partition_of
-from tahoe.protocol.partitions import partition_folder
-from tahoe.protocol.schema import BOOLEAN, DATE, INTEGER, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Field
-from tahoe.protocol.time_zones import zone_of
+from tahoe.protocol.types.partition_folders import PartitionReader, is_hidden, partition_of
+from tahoe.protocol.types.partitions import partition_folder
+from tahoe.protocol.types.schema import BOOLEAN, DATE, INTEGER, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Field
+from tahoe.protocol.types.time_zones import zone_of
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
 

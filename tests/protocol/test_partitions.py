@@ -9,9 +9,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tahoe.errors import DeltaError, InvalidPartitionValueError, PathOutsideTableError, UnsupportedOperationError
-from tahoe.protocol.file_paths import canonical_key, decode_path, encode_path, encode_url, resolve_path
-from tahoe.protocol.partitions import ascii_folder, format_partition_value, parse_partition_value, partition_folder
-from tahoe.protocol.schema import BINARY, BOOLEAN, BYTE, DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal
+from tahoe.protocol.log.file_paths import canonical_key, decode_path, encode_path, encode_url, resolve_path
+from tahoe.protocol.types.partitions import ascii_folder, format_partition_value, parse_partition_value, partition_folder
+from tahoe.protocol.types.schema import BINARY, BOOLEAN, BYTE, DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

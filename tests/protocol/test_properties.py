@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tahoe.errors import InvalidPropertyError
-from tahoe.protocol.properties import (
+from tahoe.protocol.configuration.properties import (
     CHECKPOINT_INTERVAL,
     COLUMN_MAPPING_MODE,
     ENABLE_DELETION_VECTORS,

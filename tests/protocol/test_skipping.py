@@ -5,12 +5,12 @@ from decimal import Decimal as PyDecimal
 
 import pytest
 
-from tahoe.protocol.column_mapping import PHYSICAL_NAME
-from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, Unknown
-from tahoe.protocol.schema import BOOLEAN, DATE, DOUBLE, INTEGER, STRING, TIMESTAMP, Array, Decimal, Field, Struct
-from tahoe.protocol.skipping import skipping_test
-from tahoe.protocol.stat_tests import DROP, KEEP, Both, Bound, HasValues, OnPartition, may_match, paths_in
-from tahoe.protocol.stats import Statistics
+from tahoe.protocol.configuration.column_mapping import PHYSICAL_NAME
+from tahoe.protocol.statistics.skipping import skipping_test
+from tahoe.protocol.statistics.stat_tests import DROP, KEEP, Both, Bound, HasValues, OnPartition, may_match, paths_in
+from tahoe.protocol.statistics.stats import Statistics
+from tahoe.protocol.types.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, Unknown
+from tahoe.protocol.types.schema import BOOLEAN, DATE, DOUBLE, INTEGER, STRING, TIMESTAMP, Array, Decimal, Field, Struct
 
 SCHEMA = Struct(
     (

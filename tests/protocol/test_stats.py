@@ -6,7 +6,8 @@ from decimal import Decimal as PyDecimal
 
 import pytest
 
-from tahoe.protocol.schema import (
+from tahoe.protocol.statistics.stats import Statistics, encode_statistics, parse_statistics, statistics_columns, truncate_max, truncate_min
+from tahoe.protocol.types.schema import (
     BINARY,
     BOOLEAN,
     DATE,
@@ -22,7 +23,6 @@ from tahoe.protocol.schema import (
     Field,
     Struct,
 )
-from tahoe.protocol.stats import Statistics, encode_statistics, parse_statistics, statistics_columns, truncate_max, truncate_min
 
 SCHEMA = Struct(
     (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.errors import OtherTableInStreamError, StreamOffsetFormatError, StreamOffsetVersionError
-from tahoe.protocol.stream_offset import AFTER_SCHEMA_CHANGE, BASE, SCHEMA_CHANGE, EventTime, StreamOffset, parse_offset
+from tahoe.protocol.streams.stream_offset import AFTER_SCHEMA_CHANGE, BASE, SCHEMA_CHANGE, EventTime, StreamOffset, parse_offset
 
 TEXT = '{"sourceVersion":1,"reservoirId":"t","reservoirVersion":9,"index":-1,"isStartingVersion":false}'
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tahoe.protocol.actions import Metadata
-from tahoe.protocol.schema import DOUBLE, INTEGER, LONG, STRING, Array, DataType, Field, Struct
-from tahoe.protocol.stream_schema import Remedy, SchemaRules, obstacle, shape
+from tahoe.protocol.log.actions import Metadata
+from tahoe.protocol.streams.stream_schema import Remedy, SchemaRules, obstacle, shape
+from tahoe.protocol.types.schema import DOUBLE, INTEGER, LONG, STRING, Array, DataType, Field, Struct
 
 Columns = dict[str, DataType]
 

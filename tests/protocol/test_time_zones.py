@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.errors import InvalidOptionError
-from tahoe.protocol.partitions import parse_timestamp
-from tahoe.protocol.time_zones import SHORT_IDS, zone_asked_for, zone_of
+from tahoe.protocol.types.partitions import parse_timestamp
+from tahoe.protocol.types.time_zones import SHORT_IDS, zone_asked_for, zone_of
 
 
 def offset(name: str, year: int, month: int) -> timedelta | None:

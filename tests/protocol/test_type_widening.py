@@ -3,8 +3,8 @@
 import pytest
 
 from tahoe.errors import UnsupportedTypeChangeError
-from tahoe.protocol.schema import INTEGER, LONG, Array, Field, Map, Struct, parse_type
-from tahoe.protocol.type_widening import check_type_changes, is_widening, recorded_changes, with_type_changes
+from tahoe.protocol.types.schema import INTEGER, LONG, Array, Field, Map, Struct, parse_type
+from tahoe.protocol.types.type_widening import check_type_changes, is_widening, recorded_changes, with_type_changes
 
 ALLOWED = [
     ("byte", "short"),

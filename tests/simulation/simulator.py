@@ -38,16 +38,16 @@ from tahoe.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from tahoe.protocol.actions import Add
-from tahoe.protocol.log_files import LAST_CHECKPOINT, LOG_FOLDER, Kind, parse_name
-from tahoe.protocol.stats import num_records_of
+from tahoe.protocol.log.actions import Add
+from tahoe.protocol.log.log_files import LAST_CHECKPOINT, LOG_FOLDER, Kind, parse_name
+from tahoe.protocol.statistics.stats import num_records_of
 from tahoe.storage.env import Env, FileInfo, Tree
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.commit.post_commit_hooks import clean_log
-from tahoe.table.maintenance.optimize import OptimizeRequest, optimize
+from tahoe.table.layout.optimize import OptimizeRequest, optimize
 from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.table import Table
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tahoe.table.verify.findings import Finding, Severity
 from tahoe.table.verify.findings import Kind as Wrong
 from tests.gated import Gated, Killed
@@ -602,7 +602,7 @@ def _check_end(world: World, founder: Actor, actors: list[Actor]) -> None:
     taken = [number for add in newest.live.adds() if add.base_row_id is not None for number in _row_ids(add)]
     if len(set(taken)) < len(taken):
         life.violations.append(f"row ids were given twice: {sorted(taken)}")
-    wrong = [finding for finding in check(newest) if finding.severity is Severity.ERROR and not _is_of_the_dead(world, finding)]
+    wrong = [finding for finding in check_version(newest) if finding.severity is Severity.ERROR and not _is_of_the_dead(world, finding)]
     life.violations.extend(f"tahoe check: {finding}" for finding in wrong)
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tahoe
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, Add, DeletionVectorDescriptor, Protocol, Remove, encode_commit
-from tahoe.protocol.deletion_vector import encode_bitmap, encode_vector_file, inline_descriptor, stored_descriptor, vector_file_path
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Action, Add, DeletionVectorDescriptor, Protocol, Remove, encode_commit
+from tahoe.protocol.log.deletion_vector import encode_bitmap, encode_vector_file, inline_descriptor, stored_descriptor, vector_file_path
+from tahoe.protocol.types.schema import Struct
 from tahoe.table.reading.snapshot import Snapshot
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
 from tahoe.errors import SchemaMismatchError
-from tahoe.protocol.type_widening import is_widening
+from tahoe.protocol.types.type_widening import is_widening
 from tahoe.spark.writing.assignment_by_position import named_by_position, named_inside
 
 pytestmark = pytest.mark.usefixtures("spark")  # it parses types

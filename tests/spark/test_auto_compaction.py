@@ -14,8 +14,8 @@ from tahoe import DeltaTable, Table
 from tahoe.errors import DataFileMissingError, InvalidOptionError
 from tahoe.spark.layout import auto_compaction
 from tahoe.spark.writing.file_sizes import auto_compaction as parsed
-from tahoe.table.maintenance.auto_compaction import AutoCompaction
-from tahoe.table.verify.check import check
+from tahoe.table.layout.auto_compaction import AutoCompaction
+from tahoe.table.verify.check import check_version
 
 PREFIX = "spark.databricks.delta.autoCompact."
 
@@ -96,7 +96,7 @@ def test_writes_compact_the_partitions_in_which_they_added_files(spark: SparkSes
     )
     assert live(path) == 2
     assert sorted(row.id for row in spark.read.format("delta").load(path).collect()) == [0, 1, 2, 4, 5, 7]
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 def test_the_session_goes_before_the_table(spark: SparkSession, path: str, settings: Any) -> None:

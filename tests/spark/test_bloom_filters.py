@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 import tahoe
 from tahoe.errors import BloomFilterColumnError, BloomFilterOptionError, NoBloomFilterError, StatementSyntaxError
-from tahoe.protocol.bloom_filters import BloomFilter
+from tahoe.protocol.configuration.bloom_filters import BloomFilter
 from tahoe.spark.layout import optimize
 from tahoe.spark.writing.bloom_filters import filter_settings
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tahoe import Table
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tests.spark.builders import COPIES, VECTORS, make
 
 pytestmark = pytest.mark.every_spark
@@ -53,7 +53,7 @@ def test_a_statement_is_done_though_what_is_cached_cannot_be_made_anew(
     assert "no longer cached" in caplog.text
     assert Table(path).version == 1
     assert sorted(Table(path).to_arrow().to_pylist(), key=str) == sorted((r.asDict() for r in spark.table(table).collect()), key=str)
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 def test_a_cached_table_whose_column_is_renamed(spark: SparkSession, table_name: str) -> None:

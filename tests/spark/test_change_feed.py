@@ -28,9 +28,9 @@ from tahoe.errors import (
     TimestampOutOfRangeError,
     UnsupportedOperationError,
 )
-from tahoe.protocol.column_changes import ColumnChange
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Field, Struct
+from tahoe.protocol.changes.column_changes import ColumnChange
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.types.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Field, Struct
 from tahoe.spark.reading import deletion_vectors, planning
 from tahoe.storage import system_env
 from tests.table.feeds import Fed, gone, metadata

@@ -21,7 +21,7 @@ from tahoe.errors import (
     ZOrderStatisticsError,
 )
 from tahoe.spark.layout import optimize
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 
 PREFIX = "spark.databricks.delta.optimize."
 
@@ -85,7 +85,7 @@ def test_the_statement_orders_rows_once(spark: SparkSession, table: str, setting
     assert (history.operation, history.operationParameters["zOrderBy"]) == ("OPTIMIZE", '["a","`n.s`.b"]')
     again = DeltaTable.forPath(spark, table).optimize().where("p = 1").executeZOrderBy(["a", "`n.s`.b"]).collect()[0].metrics
     assert (again.numFilesRemoved, again.zOrderStats) == (0, None)
-    assert list(check(Table(table).snapshot())) == []
+    assert list(check_version(Table(table).snapshot())) == []
 
 
 @pytest.mark.parametrize("columns", [["a", "x"], ["t"]], ids="-".join)
@@ -111,7 +111,7 @@ def test_sparks_engine_does_the_same(
         assert max(files["num_records"].to_pylist()) == 100
     ordered = Table(table).snapshot()
     assert {(add.tags or {}).get("ZCUBE_ZORDER_BY") for add in ordered.live.adds()} == {str(columns).replace("'", '"').replace(" ", "")}
-    assert list(check(ordered)) == []
+    assert list(check_version(ordered)) == []
     column = columns[0]
     values = [row[0] for row in spark.sql(f"SELECT cast({column} as string) FROM delta.`{table}` WHERE id % 60 = 1").collect()]
     kind = "timestamp" if column == "t" else "decimal(9,2)"

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tahoe import Table
 from tahoe.errors import InvalidOptionError
 from tahoe.spark.writing.clustering_on_write import sampled
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 
 SETTING = "spark.tahoe.clusterOnWrite"
 ROWS = 20_000
@@ -81,7 +81,7 @@ def test_a_large_write_becomes_a_cube(
     )
     assert skips(path, "a", "7")
     assert skips(path, "s.b", "'s5'")
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
     assert spark.sql(f"OPTIMIZE delta.`{path}`").collect()[0].metrics.numFilesAdded == 0, "nothing is left to do"
 
 

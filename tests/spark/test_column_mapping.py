@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Row
 
 import tahoe
-from tahoe.protocol.schema import Array, Field, Map, Struct
+from tahoe.protocol.types.schema import Array, Field, Map, Struct
 from tests.spark.foreign import change_schema, mark
 
 

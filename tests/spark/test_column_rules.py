@@ -33,13 +33,13 @@ from tahoe.errors import (
     PartitionedByIdentityError,
     SchemaMismatchError,
 )
-from tahoe.protocol.column_values import LONG_MAX, Identity, identity_columns
+from tahoe.protocol.changes.column_values import LONG_MAX, Identity, identity_columns
 from tahoe.spark.api.table_builder import IdentityGenerator
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.writing.column_rules import complete
 from tahoe.spark.writing.data_writer import rows_for_files
 from tahoe.spark.writing.store_assignment import Refusals
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tahoe.table.writing.planning import plan_write
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WriteRequest
@@ -52,7 +52,7 @@ def append(frame: DataFrame, path: str, **options: Any) -> None:
 
 
 def rows(spark: SparkSession, path: str, *columns: str) -> list[tuple[Any, ...]]:
-    assert list(check(tahoe.Table(path).snapshot())) == []
+    assert list(check_version(tahoe.Table(path).snapshot())) == []
     return sorted(map(tuple, spark.read.format("delta").load(path).select(*(columns or ("*",))).collect()), key=repr)
 
 

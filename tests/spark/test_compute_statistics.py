@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from tahoe import DeltaTable, Table
 from tahoe.errors import StatementSyntaxError
 from tahoe.spark.layout import statistics
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_the_statement_makes_statistics_tight_and_complete(
     assert "tightBounds" not in low
     assert sorted(map(str, spark.read.format("delta").load(table).collect())) == before
     assert spark.read.format("delta").load(table).where("id = 19").count() == 0
-    assert list(check(Table(table).snapshot())) == []
+    assert list(check_version(Table(table).snapshot())) == []
     entry = DeltaTable.forPath(spark, table).history(1).collect()[0]
     assert (entry.operation, entry.operationParameters) == ("COMPUTE STATS", {"predicate": "[]"})
 

@@ -8,10 +8,10 @@ from pyspark.sql.connect import proto
 from pyspark.sql.connect.plan import LogicalPlan
 
 from tahoe.errors import ConcurrentAppendException, ConnectServerError, WriteAlreadyRecordedError
-from tahoe.spark.api.connect_calls import Call, Expression, Relation, calls_of_command, calls_of_relation
-from tahoe.spark.api.connect_messages import Calls, DeltaCommand, DeltaRelation, unpacked
-from tahoe.spark.api.connect_server import Serving
-from tahoe.spark.api.connect_table import RemoteDeltaTable, _Asked, _RemoteMergeBuilder, _RemoteTableBuilder
+from tahoe.spark.api.connect.calls import Call, Expression, Relation, calls_of_command, calls_of_relation
+from tahoe.spark.api.connect.messages import Calls, DeltaCommand, DeltaRelation, unpacked
+from tahoe.spark.api.connect.server import Serving
+from tahoe.spark.api.connect.table import RemoteDeltaTable, _Asked, _RemoteMergeBuilder, _RemoteTableBuilder
 from tahoe.spark.jvm.failures import class_for_clients
 
 

@@ -11,8 +11,8 @@ from tahoe.errors import OperationNotYetSupportedError, UnsupportedOperationErro
 
 proto = pytest.importorskip("pyspark.sql.connect.proto", reason="PySpark's Connect needs packages that are not here", exc_type=ImportError)
 
-from tahoe.spark.api.connect import DeltaSource  # noqa: E402
-from tahoe.spark.api.connect_commands import as_sent, watch  # noqa: E402 - after the packages that it needs
+from tahoe.spark.api.connect.commands import as_sent, watch  # noqa: E402 - after the packages that it needs
+from tahoe.spark.api.connect.data_source import DeltaSource  # noqa: E402
 
 SETTINGS = {
     "spark.sql.sources.partitionOverwriteMode": "dynamic",

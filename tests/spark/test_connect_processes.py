@@ -15,9 +15,9 @@ import pytest
 
 import tahoe
 from tahoe.errors import DataFileMissingError, InvalidTimeTravelError, MetadataChangedException
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.schema import LONG, Field, Struct
-from tahoe.spark.api.connect import DeltaSource, _Reader
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.types.schema import LONG, Field, Struct
+from tahoe.spark.api.connect.data_source import DeltaSource, _Reader
 from tahoe.spark.jvm.types import spark_schema
 from tahoe.storage import system_env
 from tahoe.storage.background import finish_background
@@ -109,7 +109,7 @@ def test_a_feed_in_the_place_of_another_is_read_for_itself(tmp_path: Path, elsew
 
 def test_a_task_is_sent_its_own_files_only(table: tahoe.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     append(table, *range(1000))
-    monkeypatch.setattr("tahoe.spark.api.connect.TASK_BYTES", 1)
+    monkeypatch.setattr("tahoe.spark.api.connect.data_source.TASK_BYTES", 1)
     reader, partitions = pickle.loads(planned(str(table.url), {}))
     assert sorted(ids(pa.Table.from_batches(reader.read(part))) for part in partitions) == [list(range(1000)), [1], [2], [3]]
     few, many = (tahoe.Table(str(table.url)).snapshot(version) for version in (0, 3))

@@ -17,7 +17,7 @@ from tahoe.spark.writing import data_writer
 from tahoe.spark.writing.data_writer import Written
 from tahoe.storage.background import finish_background
 from tahoe.storage.local import LocalStore
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tests.spark.builders import COPIES, VECTORS, make
 
 FEED = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
@@ -115,7 +115,7 @@ def test_a_death_at_any_step_loses_nothing(
                 command(spark, died)
             found = rows(died)
             assert found == (after if step.committed else before), f"step {last}, taken: {is_taken}"
-            assert list(check(Table(died).snapshot())) == []
+            assert list(check_version(Table(died).snapshot())) == []
             if not step.committed:
                 command(spark, died)
                 assert rows(died) == after

@@ -32,7 +32,7 @@ from tahoe.errors import (
     TooManyClusteringColumnsError,
     UnsupportedOperationError,
 )
-from tahoe.protocol.column_mapping import physical_name
+from tahoe.protocol.configuration.column_mapping import physical_name
 
 COLUMNS = "id BIGINT, name STRING, s STRUCT<x: INT, y: ARRAY<STRUCT<z: INT>>>, m MAP<STRING, STRUCT<v: INT>>, p INT"
 ROW = "1 AS id, 'a' AS name, named_struct('x', 1, 'y', array(named_struct('z', 1))) AS s, map('k', named_struct('v', 1)) AS m, 7 AS p"

@@ -28,7 +28,7 @@ from tahoe.errors import (
     ReplaceWhereMismatchError,
     WriteFailedError,
 )
-from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.protocol.types.schema import LONG, Field, Struct
 from tahoe.spark.dml.row_changes import RowChange
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
 from tahoe.errors import FieldsNotMergedError, GeneratedColumnTypeMismatchError, SchemaMismatchError
-from tahoe.protocol.type_widening import TYPE_CHANGES
-from tahoe.table.verify.check import check
+from tahoe.protocol.types.type_widening import TYPE_CHANGES
+from tahoe.table.verify.check import check_version
 
 WIDENS = {"delta.enableTypeWidening": "true"}
 
@@ -54,7 +54,7 @@ def save(frame: DataFrame, path: str, **options: Any) -> None:
 
 
 def read(spark: SparkSession, path: str) -> DataFrame:
-    assert list(check(tahoe.Table(path).snapshot())) == []
+    assert list(check_version(tahoe.Table(path).snapshot())) == []
     return spark.read.format("delta").load(path)
 
 

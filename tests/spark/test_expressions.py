@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from tahoe.protocol.predicate import TRUE, And, Column, Comparison, In, Literal, Not, Or, Unknown, evaluate, has_unknown
+from tahoe.protocol.types.predicate import TRUE, And, Column, Comparison, In, Literal, Not, Or, Unknown, evaluate, has_unknown
 from tahoe.spark.reading.filters import predicate_of
 
 pytestmark = pytest.mark.every_spark

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from tahoe import DeltaTable, Table
 from tahoe.errors import DeltaAnalysisError, FeatureInUseError, FeatureNotPresentError, InvalidColumnNameError
-from tahoe.protocol.features import supported_features
+from tahoe.protocol.configuration.features import supported_features
 from tahoe.spark.dml.row_changes import RowChange
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tests.spark.builders import VECTORS, make
 
 
@@ -34,7 +34,7 @@ def test_a_table_without_the_feature_is_read_by_old_readers(spark: SparkSession,
     assert sorted(DeltaRs(path).to_pyarrow_table()["id"].to_pylist()) == [5, 6, 7, 8, 9]
     table.delete("id = 5")  # without vectors now
     assert not Table(path).snapshot().has_deletion_vectors
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 def test_files_get_the_names_of_their_columns(spark: SparkSession, path: str) -> None:
@@ -61,7 +61,7 @@ def test_files_get_the_names_of_their_columns(spark: SparkSession, path: str) ->
     for add in Table(path).snapshot().live.adds():
         assert {"key", "s"} <= set(pq.read_schema(Path(path) / add.path).names)
         assert "/" not in add.path or add.path.startswith("part=")
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
     assert spark.read.format("delta").option("versionAsOf", 1).load(path).count() == 6
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tahoe import DeltaTable, Table
 from tahoe.errors import RepairUncertainError, StatementSyntaxError
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_the_statement_removes_what_is_gone_and_says_so(spark: SparkSession, dam
     assert spark.sql(f"FSCK REPAIR TABLE {table_name} METADATA ONLY").collect() == []
     assert spark.sql(f"FSCK REPAIR TABLE {table_name}").collect() == [row]
     assert spark.table(table_name).count() == 20
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
     entry = DeltaTable.forPath(spark, path).history(1).collect()[0]
     assert (entry.operation, entry.operationMetrics["numRemovedFiles"]) == ("FSCK", "1")
     assert "Spark" in entry.engineInfo

@@ -8,7 +8,7 @@ import pytest
 
 from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.ddl.guard import check_command
-from tahoe.spark.jvm.guarded_commands import GuardedCommand
+from tahoe.spark.jvm.statements.guarded_commands import GuardedCommand
 
 FOLDER = "file:/tables/t"
 

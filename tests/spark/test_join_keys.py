@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tahoe.protocol.schema import LONG
+from tahoe.protocol.types.schema import LONG
 from tahoe.spark.dml.join_keys import keys_of
 from tahoe.spark.jvm.plans import Equality, Operand
 

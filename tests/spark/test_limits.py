@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 import tahoe
 from tahoe.errors import ConcurrentAppendException
-from tahoe.protocol.limits import RowLimit
+from tahoe.protocol.statistics.limits import RowLimit
 from tahoe.spark.configuration import setting_names
 from tahoe.table.reading.limits import needed
 from tests import sample

@@ -26,7 +26,7 @@ from tahoe.errors import (
 from tahoe.spark.api.table_builder import IdentityGenerator
 from tahoe.spark.dml import join_keys
 from tahoe.spark.dml.row_changes import RowChange
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tests.spark.builders import COPIES, VECTORS, data_files, ids, make
 
 
@@ -59,7 +59,7 @@ def test_upsert(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None
     counts = table.merge(source(spark, 8, 12), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().collect()
     assert counts == [Row(num_affected_rows=4, num_updated_rows=2, num_deleted_rows=0, num_inserted_rows=2)]
     assert rows(path) == {**{n: n * 10 for n in range(8)}, **{n: 1000 + n for n in range(8, 12)}}
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 def test_partition_columns_may_be_in_the_files(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
@@ -67,7 +67,7 @@ def test_partition_columns_may_be_in_the_files(spark: SparkSession, path: str, m
     brought = spark.range(8, 12).selectExpr("id", "1 as amount", "id % 2 as part").alias("s")
     table.merge(brought, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     assert sorted(map(tuple, table.toDF().where("id > 7").collect())) == [(8, 1, 0), (9, 1, 1), (10, 1, 0), (11, 1, 1)]
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 def test_the_first_clause_that_holds_is_taken(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
@@ -418,7 +418,7 @@ def test_row_ids_stay_with_their_rows(spark: SparkSession, path: str, mode: Mapp
     assert {r.id: r.row_id for r in found if r.id < 10} == {n: number for n, number in given.items() if n}
     assert len({r.row_id for r in found}) == len(found) == 11
     assert {r.id for r in found if r.version == 1} == {8, 9, 10, 11}
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 # --- rules on rows

@@ -11,7 +11,7 @@ from pyspark.sql import Row
 
 import tahoe
 from tahoe.errors import InvalidTimeTravelError, TableNotFoundError, VersionNotFoundError
-from tahoe.protocol.schema import LONG, STRING, Field, Struct
+from tahoe.protocol.types.schema import LONG, STRING, Field, Struct
 from tahoe.spark.ddl import catalog
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.storage.background import finish_background

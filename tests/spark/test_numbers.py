@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tahoe import DeltaTable, Table
-from tahoe.protocol.actions import CommitInfo
-from tahoe.protocol.features import supported_features
+from tahoe.protocol.configuration.features import supported_features
+from tahoe.protocol.log.actions import CommitInfo
 from tahoe.table.verify.check import check_table
 from tahoe.tables import IdentityGenerator
 from tests.property.assigned_numbers import NumbersOfLog, NumbersOfRows

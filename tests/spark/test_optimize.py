@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 from tahoe import DeltaTable, Table
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.spark.layout import optimize
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_statement_compacts_and_answers_with_metrics(spark: SparkSession, sm
     assert metrics["filesAdded"]["totalFiles"] == live(small_files) == 2
     assert metrics["deletionVectorStats"] == {"numDeletionVectorsRemoved": 1, "numDeletionVectorRowsRemoved": 1}
     assert (metrics["numTableColumns"], metrics["numTableColumnsWithStats"]) == (4, 4)
-    assert list(check(Table(small_files).snapshot())) == []
+    assert list(check_version(Table(small_files).snapshot())) == []
     history = DeltaTable.forPath(spark, small_files).history(1).collect()[0]
     assert (history.operation, history.operationParameters["predicate"], history.operationParameters["auto"]) == ("OPTIMIZE", "[]", "false")
 
@@ -110,7 +110,7 @@ def test_whoever_rewrites_the_rows_stay(spark: SparkSession, small_files: str, w
     assert sorted(spark.sql(ids.format(small_files)).collect()) == tracked
     assert live(small_files) == 2
     assert spark.read.format("delta").load(small_files).where("x > 1e300").count() == 1, "NaN is larger than all numbers"
-    assert list(check(Table(small_files).snapshot())) == []
+    assert list(check_version(Table(small_files).snapshot())) == []
 
 
 def test_a_cached_dataframe_still_answers(spark: SparkSession, small_files: str) -> None:

@@ -28,7 +28,7 @@ from tahoe.errors import (
     TimestampOutOfRangeError,
     VersionNotFoundError,
 )
-from tahoe.protocol.schema import INTEGER, LONG, STRING, VOID, Field, Struct
+from tahoe.protocol.types.schema import INTEGER, LONG, STRING, VOID, Field, Struct
 from tahoe.spark.reading import planning, scan
 from tahoe.storage.background import finish_background
 from tests.spark.foreign import change_schema, mark
@@ -143,7 +143,7 @@ def test_one_query_sees_one_version_however_often_it_names_the_table(spark, path
         tahoe.Table(path).append(pa.table({"id": [100 + len(looks)]}))
         return planned
 
-    plan = planning.plan
+    plan = planning.plan_scan
     monkeypatch.setattr(planning, "plan", plan_and_be_overtaken)
     query = (
         "select count(*) as n, (select count(*) from seen) as m from seen a full join seen b using (id) where id in (select id from seen)"

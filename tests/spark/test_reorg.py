@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from tahoe import DeltaTable, Table
 from tahoe.errors import InvalidOptionError, InvalidPropertyError
-from tahoe.table.maintenance import optimize
-from tahoe.table.verify.check import check
+from tahoe.table.layout import optimize
+from tahoe.table.verify.check import check_version
 from tests.spark.builders import VECTORS, ids, make
 
 
@@ -31,7 +31,7 @@ def test_purge_leaves_no_vector_and_changes_no_row(spark: SparkSession, path: st
     assert {r.id: r.row_id for r in table.toDF().selectExpr("id", "_metadata.row_id").collect()} == before
     assert {r.version for r in table.toDF().selectExpr("_metadata.row_commit_version as version").collect()} == {0}
     assert table.history(1).collect()[0].operation == "REORG"
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 def test_purge_of_files_with_many_deleted_rows(spark: SparkSession, path: str) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from tahoe import DeltaTable, Table
 from tahoe.errors import ConcurrentAppendException, ReplaceWhereMismatchError
 from tahoe.spark.dml.row_changes import RowChange
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tests.spark.builders import COPIES, VECTORS, data_files, ids, make
 
 
@@ -34,7 +34,7 @@ def test_rows_are_replaced(spark: SparkSession, path: str, mode: Mapping[str, st
     last = DeltaTable.forPath(spark, path).history(1).collect()[0]
     assert (last.version, last.operation, last.operationParameters["predicate"]) == (1, "WRITE", predicate)
     assert last.operationMetrics["numDeletedRows"] == "3"
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 TRACKED = {"delta.enableRowTracking": "true"}
@@ -52,7 +52,7 @@ def test_the_rows_that_stay_keep_their_ids(spark: SparkSession, path: str, mode:
     assert {number: found[number] for number in (*range(5), 8, 9)} == {number: (number, 0) for number in (*range(5), 8, 9)}
     assert {number: found[number][1] for number in (5, 6, 7, 10, 11)} == {5: 1, 6: 2, 7: 2, 10: 3, 11: 3}
     assert len({row_id for row_id, _ in found.values()}) == len(found) == 12
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 def test_rows_that_do_not_match_are_refused(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:

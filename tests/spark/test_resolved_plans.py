@@ -13,7 +13,7 @@ from tahoe.spark.dml.merge_command import Clause, Merge
 from tahoe.spark.dml.resolved_plans import STATEMENTS, changes_table, command_of
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.dml.set_clauses import Assignment
-from tahoe.spark.jvm.dml_commands import (
+from tahoe.spark.jvm.statements.dml_commands import (
     DeleteFromTable,
     DeltaTarget,
     DerivedTarget,

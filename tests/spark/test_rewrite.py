@@ -28,7 +28,7 @@ from tahoe.errors import (
 from tahoe.spark.dml.row_changes import RowChange
 from tahoe.spark.reading import positions
 from tahoe.table.commit import transaction
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tests import sample
 from tests.spark.builders import COPIES, VECTORS, data_files, ids, make
 
@@ -72,7 +72,7 @@ def test_delete_takes_the_rows_for_which_the_condition_is_true(spark: SparkSessi
     table = numbers(spark, path, mode)
     assert table.delete("id % 3 = 1").collect()[0].num_affected_rows == 3
     assert ids(path) == [0, 2, 3, 5, 6, 8, 9]
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 def test_a_deletion_with_vectors_writes_no_data_file(spark: SparkSession, path: str) -> None:
@@ -149,7 +149,7 @@ def test_update_computes_values_from_those_before(spark: SparkSession, path: str
     table.update("t.id >= 8", {"id": "t.id + 100", "TEXT": F.concat(F.lit("was "), F.col("t.id"))})
     assert ids(path) == [0, 1, 2, 3, 4, 5, 6, 7, 108, 109]
     assert Table(path).to_arrow(["text"], filter="id > 100")["text"].to_pylist() == ["was 8", "was 9"]
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 def test_update_of_a_field_leaves_the_others(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
@@ -277,7 +277,7 @@ def test_row_ids_stay_with_their_rows(spark: SparkSession, path: str, mode: Mapp
     assert {r.was: r.row_id for r in found} == {was: number for was, number in given.items() if was % 4 != 1}
     assert {r.version for r in found if r.id == -1} == {1}
     assert {r.version for r in found if r.id != -1} == {0}
-    assert list(check(Table(path).snapshot())) == []
+    assert list(check_version(Table(path).snapshot())) == []
 
 
 # --- beside other writers

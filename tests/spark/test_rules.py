@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
 from tahoe.errors import CheckConstraintViolatedError, GeneratedValueMismatchError, NotNullViolationError, ReplaceWhereMismatchError
-from tahoe.protocol.actions import Metadata, Protocol, encode_commit
-from tahoe.protocol.schema import INTEGER, Field, Struct
-from tahoe.table.verify.check import check
+from tahoe.protocol.log.actions import Metadata, Protocol, encode_commit
+from tahoe.protocol.types.schema import INTEGER, Field, Struct
+from tahoe.table.verify.check import check_version
 
 
 def append(frame: DataFrame, path: str, **options: Any) -> None:
@@ -20,7 +20,7 @@ def append(frame: DataFrame, path: str, **options: Any) -> None:
 
 
 def rows(spark: SparkSession, path: str) -> list[tuple[Any, ...]]:
-    assert list(check(tahoe.Table(path).snapshot())) == []
+    assert list(check_version(tahoe.Table(path).snapshot())) == []
     return sorted(map(tuple, spark.read.format("delta").load(path).collect()), key=repr)
 
 

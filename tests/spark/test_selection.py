@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tahoe.protocol.predicate import And, Column, Comparison, In, IsNull, Literal, Not, Or, Predicate
+from tahoe.protocol.types.predicate import And, Column, Comparison, In, IsNull, Literal, Not, Or, Predicate
 from tahoe.spark.reading.scan import Selection
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe.errors import TimestampOutOfRangeError
-from tahoe.protocol.time_zones import SHORT_IDS
+from tahoe.protocol.types.time_zones import SHORT_IDS
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import session_zone
 

@@ -27,7 +27,7 @@ from tahoe.errors import (
     UnsupportedOperationError,
 )
 from tahoe.spark.dml import resolved_plans
-from tahoe.spark.jvm import dml_commands
+from tahoe.spark.jvm.statements import dml_commands
 
 pytestmark = pytest.mark.every_spark
 
@@ -503,7 +503,7 @@ def test_a_member_of_an_array_cannot_be_assigned(spark: SparkSession, table_name
 
 def test_a_table_that_has_changed_since_the_analysis_is_not_misread(spark: SparkSession, t: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer replaces the table while Spark plans: the statement must not take one column for another."""
-    run = resolved_plans.run
+    run = resolved_plans.run_row_change
 
     def after_another(*arguments: Any) -> Any:
         monkeypatch.undo()

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 
 import tahoe
 from tahoe.errors import InvalidOptionError, NotAnIdentityColumnError, OperationNotYetSupportedError, StatementSyntaxError
-from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.layout.optimize_metrics import LAYOUT
+from tahoe.spark.maintenance.history_detail import DETAIL, HISTORY
 from tahoe.sql.grammar import parse
 from tahoe.tables import IdentityGenerator
 from tests.sql import test_statements as corpus

@@ -25,7 +25,7 @@ from tahoe.errors import (
 )
 from tahoe.spark.ddl import catalog, creation
 from tahoe.spark.dml import write
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tahoe.table.writing.planning import create_table, plan_write
 from tests.spark.streams import append, ids, rows_in, run, source
 
@@ -49,7 +49,7 @@ def test_a_table_goes_through_a_stream_once(spark: SparkSession, source: str, tm
     assert history[-1].operationMetrics == {"numAddedFiles": "2", "numRemovedFiles": "0", "numOutputRows": "30"} | {
         "numOutputBytes": history[-1].operationMetrics["numOutputBytes"]
     }
-    assert list(check(Table(sink).snapshot())) == []
+    assert list(check_version(Table(sink).snapshot())) == []
 
 
 def test_offsets_are_those_of_the_reference(spark: SparkSession, source: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tahoe
-from tahoe.protocol.predicate import TRUE
+from tahoe.protocol.types.predicate import TRUE
 from tahoe.spark.jvm import table_cache
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import leaves, optimised

@@ -10,10 +10,10 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 import tahoe
 from tahoe.errors import DefaultOfNewColumnError, DeltaError, UnsupportedOperationError
-from tahoe.protocol.column_changes import COMMENT, ColumnChange, Position
-from tahoe.protocol.schema import LONG
-from tahoe.spark.ddl.alter_table import apply, column_changes
-from tahoe.spark.jvm.table_changes import (
+from tahoe.protocol.changes.column_changes import COMMENT, ColumnChange, Position
+from tahoe.protocol.types.schema import LONG
+from tahoe.spark.ddl.alter_table import apply_changes, column_changes
+from tahoe.spark.jvm.statements.table_changes import (
     AddColumn,
     AddConstraint,
     ClusterBy,
@@ -44,7 +44,7 @@ def make() -> tahoe.Table:
 def changed(*changes: TableChange) -> tahoe.Table:
     table = make()
     with table.transaction() as open_:
-        apply(open_, changes)
+        apply_changes(open_, changes)
     return table
 
 
@@ -93,7 +93,7 @@ def test_constraints_come_and_go() -> None:
     table = changed(AddConstraint("positive", "id > 0", "CHECK (id > 0)"))
     assert table.snapshot().properties["delta.constraints.positive"] == "id > 0"
     with table.transaction() as open_:
-        apply(open_, [DropConstraint("positive", if_exists=False), DropConstraint("none", if_exists=True)])
+        apply_changes(open_, [DropConstraint("positive", if_exists=False), DropConstraint("none", if_exists=True)])
     assert "delta.constraints.positive" not in table.snapshot().properties
 
 
@@ -112,7 +112,7 @@ def test_what_a_delta_table_does_not_have_is_refused(change: TableChange, text: 
 def test_a_change_that_cannot_be_leaves_nothing_of_the_others() -> None:
     table = make()
     with pytest.raises(DeltaError), table.transaction() as open_:
-        apply(open_, [SetProperty("a", "1"), RenameColumn(("gone",), "other")])
+        apply_changes(open_, [SetProperty("a", "1"), RenameColumn(("gone",), "other")])
     assert table.snapshot().version == 0
 
 

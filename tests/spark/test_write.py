@@ -42,7 +42,7 @@ from tahoe.errors import (
     WriteFailedError,
     WriteNotImplementedError,
 )
-from tahoe.protocol.actions import Add, CommitInfo, Txn, decode_commit
+from tahoe.protocol.log.actions import Add, CommitInfo, Txn, decode_commit
 from tahoe.spark.dml import write
 from tahoe.table.writing.write_plan import WritePlan
 

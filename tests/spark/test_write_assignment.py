@@ -19,8 +19,8 @@ from pyspark.sql import Row, SparkSession
 
 from tahoe import DeltaTable
 from tahoe.errors import NotNullViolationError, SchemaMismatchError, UnsupportedDataTypeError, WriteFailedError
-from tahoe.protocol.assignment_rules import Policy, always_fits, check_assignable, conforms_inside, error_of_cast, storable
-from tahoe.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, encode_type
+from tahoe.protocol.types.assignment_rules import Policy, always_fits, check_assignable, conforms_inside, error_of_cast, storable
+from tahoe.protocol.types.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, encode_type
 
 NAMES = (
     *("string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary"),

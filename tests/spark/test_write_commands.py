@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql.types import LongType, StructType
 
 from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
-from tahoe.protocol.schema import LONG
+from tahoe.protocol.types.schema import LONG
 from tahoe.spark.api.commands import insert_of, new_table
 from tahoe.spark.dml.replace import Matching
 from tahoe.spark.dml.write import Insert
-from tahoe.spark.jvm.write_commands import ReplaceOn, ReplaceUsing, StagedTable, Transform, WriteCommand
+from tahoe.spark.jvm.statements.write_commands import ReplaceOn, ReplaceUsing, StagedTable, Transform, WriteCommand
 
 # Rows, conditions and names of Spark's, which are only handed on.
 ROWS: Any = object()

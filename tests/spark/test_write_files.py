@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tahoe.protocol.partitions import HIVE_NULL, partition_folder
-from tahoe.protocol.schema import BOOLEAN, DATE, DOUBLE, LONG, STRING, TIMESTAMP, Decimal
+from tahoe.protocol.types.partitions import HIVE_NULL, partition_folder
+from tahoe.protocol.types.schema import BOOLEAN, DATE, DOUBLE, LONG, STRING, TIMESTAMP, Decimal
 from tahoe.spark.writing.data_writer import _partition_values, _serialiser, cause, unescape_folder
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)

@@ -9,11 +9,11 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from tahoe import Table
 from tahoe.errors import UnsupportedOperationError
-from tahoe.protocol.schema import INTEGER, STRING, Field, Struct
+from tahoe.protocol.types.schema import INTEGER, STRING, Field, Struct
 from tahoe.spark.ddl.show_describe import reserved_properties, statement_that_creates
 from tahoe.spark.ddl.table_like import copied, target
-from tahoe.spark.jvm.catalog_entries import TableEntry
-from tahoe.spark.jvm.table_like_plans import SourceTable, TableLike
+from tahoe.spark.jvm.statements.catalog_entries import TableEntry
+from tahoe.spark.jvm.statements.table_like_plans import SourceTable, TableLike
 from tahoe.table.writing.planning import create_table
 from tahoe.table.writing.write_request import WriteRequest
 

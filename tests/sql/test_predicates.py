@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tahoe.errors import ColumnNotFoundError, InvalidPredicateError
-from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, evaluate
-from tahoe.protocol.schema import (
+from tahoe.protocol.types.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, evaluate
+from tahoe.protocol.types.schema import (
     BINARY,
     BOOLEAN,
     BYTE,

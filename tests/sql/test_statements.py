@@ -36,7 +36,7 @@ from tahoe.sql.statements import (
     ShowTags,
     SyncIdentity,
     Vacuum,
-    condition_of,
+    condition_of_statement,
     values_of,
 )
 from tahoe.sql.tokens import tokens_of
@@ -297,7 +297,7 @@ def test_a_mistake_is_told_with_its_place(text):
 def test_a_condition_is_no_value():
     found = parse("reorg table identifier(:t) where p = :p apply (purge)").statement
     assert [e.text for e in values_of(found)] == [":t"]
-    assert condition_of(found).text == "p = :p"
+    assert condition_of_statement(found).text == "p = :p"
 
 
 def test_names_alone():

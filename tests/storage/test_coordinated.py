@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tahoe.errors import CommitEntryError, StorageRefusedError, StorageUnavailableError
-from tahoe.protocol.log_files import commit_key, commit_name
+from tahoe.protocol.log.log_files import commit_key, commit_name
 from tahoe.storage.commit_service import CommitEntry
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Store

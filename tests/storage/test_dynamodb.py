@@ -27,7 +27,7 @@ from tahoe.errors import (
     StorageRefusedError,
     StorageUnavailableError,
 )
-from tahoe.protocol.log_files import commit_key, commit_name
+from tahoe.protocol.log.log_files import commit_key, commit_name
 from tahoe.storage import dynamodb, open_store
 from tahoe.storage.cloud import CloudStore
 from tahoe.storage.commit_service import CommitEntry

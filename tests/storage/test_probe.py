@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from tahoe.errors import ConditionalCreateIgnoredError
-from tahoe.protocol.log_files import commit_key
+from tahoe.protocol.log.log_files import commit_key
 from tahoe.storage import cloud, open_store
 from tahoe.storage.cloud_options import foreign_endpoint
 from tahoe.storage.memory import MemoryStore

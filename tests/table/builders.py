@@ -11,10 +11,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, Add, Metadata, Protocol, action_to_json, encode_commit
-from tahoe.protocol.replay import State
-from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Action, Add, Metadata, Protocol, action_to_json, encode_commit
+from tahoe.protocol.log.replay import State
+from tahoe.protocol.types.schema import LONG, Field, Struct
 from tahoe.storage.env import Env
 from tahoe.storage.memory import FaultPlan, MemoryStore
 from tahoe.table.log.delta_log import Log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tahoe.protocol.actions import DeletionVectorDescriptor, Metadata, Protocol
+from tahoe.protocol.log.actions import DeletionVectorDescriptor, Metadata, Protocol
 from tahoe.table.log.delta_log import Log
 from tests.table.builders import PROTOCOL, add, memory_env, put_commit
 

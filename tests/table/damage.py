@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import tahoe
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, Add, encode_commit
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Action, Add, encode_commit
 from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.log.delta_log import Log

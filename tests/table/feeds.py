@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tahoe
-from tahoe.protocol.actions import Action, Add, Cdc, DeletionVectorDescriptor, Metadata, Protocol, Remove
-from tahoe.protocol.column_mapping import assign_mapping, column_id, stored_name
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.file_paths import encode_path
-from tahoe.protocol.schema import STRING, Field, Struct
+from tahoe.protocol.configuration.column_mapping import assign_mapping, column_id, stored_name
+from tahoe.protocol.log.actions import Action, Add, Cdc, DeletionVectorDescriptor, Metadata, Protocol, Remove
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.log.file_paths import encode_path
+from tahoe.protocol.types.schema import STRING, Field, Struct
 from tahoe.storage.env import Env
 from tahoe.table.arrow.types import arrow_type
 from tests.table.builders import put_commit

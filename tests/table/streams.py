@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tahoe.protocol.stream_offset import StreamOffset
-from tahoe.table.reading.stream import AdmissionLimit, Stream
+from tahoe.protocol.streams.stream_offset import StreamOffset
+from tahoe.table.streams.stream import AdmissionLimit, Stream
 
 
 def ends_of(

@@ -13,13 +13,13 @@ import pytest
 
 import tahoe
 from tahoe.errors import ManifestPropertyError
-from tahoe.protocol.actions import Metadata, Protocol, remove_of
-from tahoe.protocol.assigned_numbers import with_identity_marks_of, with_numbers_of
-from tahoe.protocol.column_changes import ColumnChange
-from tahoe.protocol.file_paths import decode_path
-from tahoe.protocol.partitions import partition_folder
-from tahoe.protocol.schema import DATE, DOUBLE, LONG, STRING, TIMESTAMP_NTZ, Field, Struct
-from tahoe.protocol.stats import parse_statistics
+from tahoe.protocol.changes.assigned_numbers import with_identity_marks_of, with_numbers_of
+from tahoe.protocol.changes.column_changes import ColumnChange
+from tahoe.protocol.log.actions import Metadata, Protocol, remove_of
+from tahoe.protocol.log.file_paths import decode_path
+from tahoe.protocol.statistics.stats import parse_statistics
+from tahoe.protocol.types.partitions import partition_folder
+from tahoe.protocol.types.schema import DATE, DOUBLE, LONG, STRING, TIMESTAMP_NTZ, Field, Struct
 from tahoe.table.arrow.statistics import texts_of_parsed
 from tahoe.table.commit.post_commit_hooks import clean_log
 from tahoe.table.verify.check import check_table

@@ -7,9 +7,9 @@ import pytest
 
 import tahoe
 from tahoe.errors import AppendOnlyTableError, InvalidOptionError, InvalidPropertyError, WriteNotImplementedError
-from tahoe.protocol.actions import Protocol
-from tahoe.protocol.column_mapping import column_id, physical_name
-from tahoe.table.writing.alter import set_properties, truncate, unset_properties
+from tahoe.protocol.configuration.column_mapping import column_id, physical_name
+from tahoe.protocol.log.actions import Protocol
+from tahoe.table.transactions.alter import set_properties, truncate, unset_properties
 from tests.table.builders import memory_env
 
 ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b", None]})

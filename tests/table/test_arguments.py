@@ -31,16 +31,16 @@ from tahoe.errors import (
     UnknownPropertyError,
     UnsupportedDataTypeError,
 )
-from tahoe.protocol.column_changes import ColumnChange, NewColumn
-from tahoe.protocol.predicate import Column, IsNull
-from tahoe.protocol.schema import STRING, Field
+from tahoe.protocol.changes.column_changes import ColumnChange, NewColumn
+from tahoe.protocol.types.predicate import Column, IsNull
+from tahoe.protocol.types.schema import STRING, Field
 from tahoe.storage import Env
 from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
+from tahoe.table.transactions.transaction_builder import TransactionBuilder
 from tahoe.table.writing.merge_builder import MergeBuilder
-from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tests.table.builders import memory_env
 
 ROWS = pa.table({"carrier": ["AA", "B6"], "n": [1, 2]})

@@ -12,12 +12,12 @@ import pytest
 
 import tahoe
 from tahoe.errors import DataFileMissingError
-from tahoe.protocol.actions import Add
-from tahoe.protocol.schema import INTEGER, LONG, Field, Struct
+from tahoe.protocol.log.actions import Add
+from tahoe.protocol.types.schema import INTEGER, LONG, Field, Struct
 from tahoe.table.commit.new_files import NewFiles
-from tahoe.table.maintenance import auto_compaction
-from tahoe.table.maintenance.auto_compaction import AutoCompaction, compact_after, compacts_itself, small_files
-from tahoe.table.maintenance.optimize import rewritten_in_threads
+from tahoe.table.layout import auto_compaction
+from tahoe.table.layout.auto_compaction import AutoCompaction, compact_after, compacts_itself, small_files
+from tahoe.table.layout.optimize import rewritten_in_threads
 from tahoe.table.reading.snapshot import load_snapshot
 from tests.table.builders import METADATA, PROTOCOL, add, memory_env, put_commit
 

@@ -15,8 +15,8 @@ import pytest
 
 import tahoe
 from tahoe.errors import DeltaConcurrentModificationException, DeltaError
-from tahoe.protocol.column_changes import ColumnChange
-from tahoe.protocol.schema import LONG
+from tahoe.protocol.changes.column_changes import ColumnChange
+from tahoe.protocol.types.schema import LONG
 from tahoe.table.commit.draft import Draft
 from tahoe.table.verify.check import check_table
 from tests.table.builders import memory_env

@@ -9,12 +9,12 @@ import pytest
 
 import tahoe
 from tahoe.errors import BloomFilterColumnError, InvalidPropertyError, NoBloomFilterError
-from tahoe.protocol.bloom_filters import BloomFilter
-from tahoe.table.maintenance.optimize import FILTERS, REORG, OptimizeRequest, optimize
+from tahoe.protocol.configuration.bloom_filters import BloomFilter
+from tahoe.table.layout.optimize import FILTERS, REORG, OptimizeRequest, optimize
+from tahoe.table.transactions.alter import create_bloom_filters, drop_bloom_filters, set_properties
 from tahoe.table.verify.bloom_filters import xxh64
 from tahoe.table.verify.files import Depth, check_files
 from tahoe.table.verify.findings import Kind
-from tahoe.table.writing.alter import create_bloom_filters, drop_bloom_filters, set_properties
 from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
 from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import memory_env

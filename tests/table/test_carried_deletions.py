@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import tahoe
 from tahoe.errors import ConcurrentDeleteDeleteException
-from tahoe.protocol.actions import Add, CommitInfo, Remove, remove_of
+from tahoe.protocol.log.actions import Add, CommitInfo, Remove, remove_of
 from tahoe.table.commit.transaction import Transaction
-from tahoe.table.maintenance.compaction import Bin, CompactionSettings
-from tahoe.table.maintenance.optimize import REORG, OptimizeReport, OptimizeRequest, optimize, rewritten_in_threads
-from tahoe.table.maintenance.rewriting import Rewritten
+from tahoe.table.layout.compaction import Bin, CompactionSettings
+from tahoe.table.layout.optimize import REORG, OptimizeReport, OptimizeRequest, optimize, rewritten_in_threads
+from tahoe.table.layout.rewriting import Rewritten
 from tahoe.table.verify.check import check_table
 from tahoe.table.writing.write_plan import WritePlan
 from tests.examples import fewer

@@ -10,8 +10,8 @@ import pytest
 
 from tahoe import Table
 from tahoe.errors import FieldsNotMergedError, SchemaMismatchError
-from tahoe.protocol.schema import BINARY, BOOLEAN, DATE, DOUBLE, INTEGER, LONG, STRING, TIMESTAMP, VARIANT, Array
-from tahoe.protocol.schema import Decimal as DecimalType
+from tahoe.protocol.types.schema import BINARY, BOOLEAN, DATE, DOUBLE, INTEGER, LONG, STRING, TIMESTAMP, VARIANT, Array
+from tahoe.protocol.types.schema import Decimal as DecimalType
 from tahoe.table.writing.casts import Casts
 
 NOON, MIDNIGHT = dt.datetime(2024, 1, 31, 12), dt.datetime(2024, 1, 31)

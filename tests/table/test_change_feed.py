@@ -27,13 +27,13 @@ from tahoe.errors import (
     UnsupportedOperationError,
     VersionNotFoundError,
 )
-from tahoe.protocol.actions import CommitInfo, Remove
-from tahoe.protocol.column_changes import ColumnChange
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Decimal, Field, Struct
+from tahoe.protocol.changes.column_changes import ColumnChange
+from tahoe.protocol.log.actions import CommitInfo, Remove
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.types.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Decimal, Field, Struct
 from tahoe.storage.memory import MemoryStore, Operation
 from tahoe.table.arrow.types import arrow_type
-from tahoe.table.reading.change_feed import AskedRange, load_feed, plan_feed
+from tahoe.table.versions.change_feed import AskedRange, load_feed, plan_feed
 from tests.table.builders import memory_env
 from tests.table.feeds import Fed, gone, metadata
 

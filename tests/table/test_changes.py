@@ -27,14 +27,14 @@ from tahoe.errors import (
     SchemaMismatchError,
     UnsupportedOperationError,
 )
-from tahoe.protocol.actions import Add, CommitInfo, DomainMetadata, Remove, Txn, remove_of
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.predicate import And, Column, Comparison, Literal, Unknown
-from tahoe.protocol.schema import LONG, STRING, Field, Struct
+from tahoe.protocol.log.actions import Add, CommitInfo, DomainMetadata, Remove, Txn, remove_of
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.types.predicate import And, Column, Comparison, Literal, Unknown
+from tahoe.protocol.types.schema import LONG, STRING, Field, Struct
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
 from tahoe.table.reading.snapshot import load_snapshot
-from tahoe.table.verify.check import check
-from tahoe.table.writing.alter import set_properties
+from tahoe.table.transactions.alter import set_properties
+from tahoe.table.verify.check import check_version
 from tahoe.table.writing.arrow_writer import write_arrow
 from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import memory_env, put_commit
@@ -58,7 +58,7 @@ def again(table: tahoe.Table) -> tahoe.Table:
 
 
 def ids(table: tahoe.Table) -> list[int]:
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
     return sorted(table.to_arrow().column("id").to_pylist())
 
 
@@ -218,7 +218,7 @@ def test_rows_that_stay_are_the_same_rows_and_the_feed_tells_what_comes_and_goes
     told = table.changes(start_version=version, end_version=version, columns=["id", "p", "_change_type"]).to_pylist()
     gone = [(number, "b" if number >= 20 else "a", "delete") for number in (0, 1, 2, 7, 20, 21)]
     assert sorted(tuple(row.values()) for row in told) == sorted([*gone, (30, "c", "insert"), (31, "c", "insert")])
-    assert not [finding for finding in check(table) if finding.severity.name == "ERROR"]
+    assert not [finding for finding in check_version(table) if finding.severity.name == "ERROR"]
 
 
 def test_a_refused_commit_leaves_no_change_files():

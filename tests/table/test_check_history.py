@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import tahoe
 from tahoe.errors import InvalidDataFileError
-from tahoe.protocol.actions import Action, Add, CommitInfo, remove_of
+from tahoe.protocol.log.actions import Action, Add, CommitInfo, remove_of
 from tahoe.storage.memory import MemoryStore, Operation
 from tahoe.table.log.delta_log import Log
 from tahoe.table.verify.check import Finding, Kind, check_table

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tahoe.errors import StorageUnavailableError
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Remove, Txn
-from tahoe.protocol.last_checkpoint import parse_last_checkpoint
-from tahoe.protocol.schema import DataType, Struct, parse_schema
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Add, DomainMetadata, Metadata, Remove, Txn
+from tahoe.protocol.log.last_checkpoint import parse_last_checkpoint
+from tahoe.protocol.types.schema import DataType, Struct, parse_schema
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
 from tahoe.table.arrow.statistics import parsed_statistics
 from tahoe.table.commit import checkpoint_writer

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tahoe
-from tahoe.protocol.actions import Remove
+from tahoe.protocol.log.actions import Remove
 from tahoe.table.arrow import chunks, statistics
 from tahoe.table.arrow.chunks import one_array, replaced, sorted_table, taken
 from tahoe.table.log import checkpoint, file_parts

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import tahoe
 from tahoe import cli
-from tahoe.protocol.clients import CLIENTS, CLIENTS_BY_NAME, Client
-from tahoe.protocol.features import FEATURES
+from tahoe.protocol.configuration.clients import CLIENTS, CLIENTS_BY_NAME, Client
+from tahoe.protocol.configuration.features import FEATURES
 
 PROPERTIES = {
     "none": {},

@@ -26,10 +26,10 @@ from tahoe.errors import (
     VectorsDisallowedError,
     VersionNotFoundError,
 )
-from tahoe.protocol.column_changes import NewColumn
-from tahoe.protocol.features import supported_features
-from tahoe.protocol.row_tracking import MATERIALISED
-from tahoe.protocol.schema import LONG, Field
+from tahoe.protocol.changes.column_changes import NewColumn
+from tahoe.protocol.configuration.features import supported_features
+from tahoe.protocol.configuration.row_tracking import MATERIALISED
+from tahoe.protocol.types.schema import LONG, Field
 from tahoe.storage.env import Watch
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log import deletion_vectors

@@ -32,7 +32,7 @@ from tahoe.errors import (
     PackageMissingError,
     UnsupportedDataTypeError,
 )
-from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.configuration.column_mapping import column_id
 from tahoe.table.verify.check import check_table
 
 KINDS = pytest.mark.parametrize("shallow", [True, False], ids=["shallow", "deep"])

@@ -29,9 +29,9 @@ from tahoe.errors import (
     UnexpectedPartitionCountError,
 )
 from tahoe.storage.background import finish_background
-from tahoe.table.maintenance import clone as clone_module
-from tahoe.table.maintenance.clone import CloneReport
-from tahoe.table.maintenance.clone_files import DeepFiles
+from tahoe.table.adoption import clone as clone_module
+from tahoe.table.adoption.clone import CloneReport
+from tahoe.table.adoption.clone_files import DeepFiles
 from tahoe.table.verify.check import check_table
 
 KINDS = pytest.mark.parametrize("shallow", [True, False], ids=["shallow", "deep"])

@@ -11,12 +11,12 @@ import pytest
 
 import tahoe
 from tahoe.errors import MetadataChangedException
-from tahoe.protocol.actions import Add, DeletionVectorDescriptor, DomainMetadata, Remove
-from tahoe.protocol.clustering import DOMAIN, columns_without_statistics
-from tahoe.protocol.deletion_vector import RELATIVE
-from tahoe.table.maintenance.compaction import Bin
-from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize, rewritten_in_threads
-from tahoe.table.maintenance.rewriting import Rewritten
+from tahoe.protocol.log.actions import Add, DeletionVectorDescriptor, DomainMetadata, Remove
+from tahoe.protocol.log.deletion_vector import RELATIVE
+from tahoe.protocol.statistics.clustering import DOMAIN, columns_without_statistics
+from tahoe.table.layout.compaction import Bin
+from tahoe.table.layout.optimize import OptimizeReport, OptimizeRequest, optimize, rewritten_in_threads
+from tahoe.table.layout.rewriting import Rewritten
 from tahoe.table.writing.write_plan import WritePlan
 from tests.table.builders import memory_env, put_commit
 

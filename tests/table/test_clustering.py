@@ -25,13 +25,13 @@ from tahoe.errors import (
     ZOrderPartitionColumnError,
     ZOrderStatisticsError,
 )
-from tahoe.protocol.actions import Add
-from tahoe.table.maintenance import laying_out
-from tahoe.table.maintenance.clustering import OrderRequest
-from tahoe.table.maintenance.compaction import Bin, CompactionSettings
-from tahoe.table.maintenance.laying_out import lay_out_in_threads
-from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize
-from tahoe.table.maintenance.rewriting import Rewritten
+from tahoe.protocol.log.actions import Add
+from tahoe.table.layout import laying_out
+from tahoe.table.layout.clustering import OrderRequest
+from tahoe.table.layout.compaction import Bin, CompactionSettings
+from tahoe.table.layout.laying_out import lay_out_in_threads
+from tahoe.table.layout.optimize import OptimizeReport, OptimizeRequest, optimize
+from tahoe.table.layout.rewriting import Rewritten
 from tahoe.table.verify.check import check_table
 from tahoe.table.writing.write_plan import WritePlan
 from tests.table.builders import memory_env

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.protocol.names import unused_name
-from tahoe.table.maintenance import laying_out
+from tahoe.protocol.types.names import unused_name
+from tahoe.table.layout import laying_out
 from tests.table.builders import memory_env
 
 _names = itertools.count()

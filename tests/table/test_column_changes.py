@@ -37,11 +37,11 @@ from tahoe.errors import (
     StructTypeChangeError,
     TooManyClusteringColumnsError,
 )
-from tahoe.protocol.column_changes import ColumnChange, NewColumn, Position, dotted
-from tahoe.protocol.column_mapping import column_id
-from tahoe.protocol.column_type_changes import TEXT_TYPE
-from tahoe.protocol.schema import INTEGER, LONG, STRING, Array, Field, Map, Struct
-from tahoe.table.writing.transaction_builder import TransactionBuilder
+from tahoe.protocol.changes.column_changes import ColumnChange, NewColumn, Position, dotted
+from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
+from tahoe.protocol.configuration.column_mapping import column_id
+from tahoe.protocol.types.schema import INTEGER, LONG, STRING, Array, Field, Map, Struct
+from tahoe.table.transactions.transaction_builder import TransactionBuilder
 from tests.table.builders import memory_env
 
 ROWS = pa.table(

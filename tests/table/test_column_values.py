@@ -22,9 +22,9 @@ from tahoe.errors import (
     SchemaMismatchError,
     UnsupportedOperationError,
 )
-from tahoe.protocol.column_values import LONG_MAX, identity_columns
-from tahoe.protocol.schema import BOOLEAN, DATE, DOUBLE, INTEGER, LONG, STRING, TIMESTAMP, Decimal, Field, Struct
-from tahoe.table.verify.check import check
+from tahoe.protocol.changes.column_values import LONG_MAX, identity_columns
+from tahoe.protocol.types.schema import BOOLEAN, DATE, DOUBLE, INTEGER, LONG, STRING, TIMESTAMP, Decimal, Field, Struct
+from tahoe.table.verify.check import check_version
 from tahoe.table.writing.planning import create_table
 from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import memory_env
@@ -54,7 +54,7 @@ def rows(*values: str, **columns) -> pa.Table:
 
 
 def column(table: tahoe.Table, name: str) -> list:
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
     return table.to_arrow().sort_by("x").column(name).to_pylist()
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tahoe.errors import StorageRefusedError
-from tahoe.protocol.log_files import commit_key
+from tahoe.protocol.log.log_files import commit_key
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
 from tahoe.table.log.committer import Committed, Lost, Unknown, put_commit
 from tests.table.builders import memory_env

@@ -14,11 +14,11 @@ import pytest
 
 import tahoe
 from tahoe.errors import ColumnNotFoundError, DataFileMissingError, DeltaProtocolError, MetadataChangedException
-from tahoe.protocol.actions import Action, Add, Protocol, Remove
-from tahoe.protocol.schema import LONG, STRING, Field, Struct
+from tahoe.protocol.log.actions import Action, Add, Protocol, Remove
+from tahoe.protocol.types.schema import LONG, STRING, Field, Struct
 from tahoe.table.commit.draft import Draft, OperationInfo
-from tahoe.table.maintenance import statistics as command
-from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads
+from tahoe.table.layout import statistics as command
+from tahoe.table.layout.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads
 from tahoe.table.verify.check import check_table
 from tests.table.builders import METADATA, add, make_log, memory_env, put_commit
 from tests.table.damage import lives, rewrite, with_statistics

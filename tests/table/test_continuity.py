@@ -25,8 +25,8 @@ from tahoe.errors import (
     StorageUnavailableError,
     VersionNotFoundError,
 )
-from tahoe.protocol.actions import CommitInfo, encode_commit
-from tahoe.protocol.log_files import classic_checkpoint_name, commit_key
+from tahoe.protocol.log.actions import CommitInfo, encode_commit
+from tahoe.protocol.log.log_files import classic_checkpoint_name, commit_key
 from tahoe.storage.env import Env, FileInfo
 from tahoe.storage.local import LocalStore
 from tahoe.storage.locations import local_path

@@ -31,12 +31,12 @@ from tahoe.errors import (
     UnsupportedDataTypeError,
     UnsupportedOperationError,
 )
-from tahoe.protocol.schema import INTEGER, LONG, STRING, TIMESTAMP, Field, Struct
+from tahoe.protocol.types.schema import INTEGER, LONG, STRING, TIMESTAMP, Field, Struct
 from tahoe.storage.env import Env
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
-from tahoe.table.maintenance.convert import ConvertRequest, convert
-from tahoe.table.maintenance.convert_footers import examined_in_threads
-from tahoe.table.maintenance.convert_sources import CatalogPartition
+from tahoe.table.adoption.convert import ConvertRequest, convert
+from tahoe.table.adoption.convert_footers import examined_in_threads
+from tahoe.table.adoption.convert_sources import CatalogPartition
 from tahoe.table.verify.check import check_table
 from tests.table.between import Interleavings
 from tests.table.builders import memory_env

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import tahoe
-from tahoe.protocol.column_changes import NewColumn
-from tahoe.protocol.schema import STRING, Field
-from tahoe.table.maintenance.compaction import CompactionSettings
-from tahoe.table.maintenance.optimize import REORG, OptimizeReport, OptimizeRequest, optimize
+from tahoe.protocol.changes.column_changes import NewColumn
+from tahoe.protocol.types.schema import STRING, Field
+from tahoe.table.layout.compaction import CompactionSettings
+from tahoe.table.layout.optimize import REORG, OptimizeReport, OptimizeRequest, optimize
 from tests.table.builders import memory_env
 
 ROWS = pa.table(

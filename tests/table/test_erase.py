@@ -12,12 +12,12 @@ import pytest
 
 import tahoe
 from tahoe.errors import AppendOnlyTableError, ErasureHeldByTagsError
-from tahoe.protocol.file_paths import encode_path
-from tahoe.protocol.partitions import ascii_folder, partition_folder
+from tahoe.protocol.log.file_paths import encode_path
+from tahoe.protocol.types.partitions import ascii_folder, partition_folder
 from tahoe.storage import system_env
 from tahoe.storage.background import finish_background
-from tahoe.table.maintenance.traces import Trace, search_folder
-from tahoe.table.verify.check import check
+from tahoe.table.cleanup.traces import Trace, search_folder
+from tahoe.table.verify.check import check_version
 from tahoe.table.verify.findings import Severity
 from tests import sample
 from tests.table.builders import memory_env
@@ -75,7 +75,7 @@ def test_no_byte_has_the_erased_rows(tmp_path, layout, partition_by):
     assert [text for text in (GRACE, "Arlington", "admiral", "of the navy", "Lovelace") if text in left] == []
     assert table.to_arrow(["id", "name"]).to_pylist() == [{"id": 13, "name": "Edsger Dijkstra"}]
     assert len(glob.glob(f"{folder}/_delta_log/*.json")) <= 2  # the commit, and the checkpoint of a V2 table
-    assert [found for found in check(table.snapshot()) if found.severity is Severity.ERROR] == []
+    assert [found for found in check_version(table.snapshot()) if found.severity is Severity.ERROR] == []
     table.append(ROWS.slice(0, 1))
     assert tahoe.Table(folder).count() == 2
 

@@ -13,14 +13,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tahoe.errors import StreamOrderChangedError
-from tahoe.protocol.predicate import evaluate
-from tahoe.protocol.schema import TIMESTAMP, Field, Struct
-from tahoe.protocol.stream_offset import StreamOffset, parse_offset
+from tahoe.protocol.streams.stream_offset import StreamOffset, parse_offset
+from tahoe.protocol.types.predicate import evaluate
+from tahoe.protocol.types.schema import TIMESTAMP, Field, Struct
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading.event_time import EventTimes
-from tahoe.table.reading.feed_stream import FeedStream
 from tahoe.table.reading.snapshot import load_snapshot
-from tahoe.table.reading.stream import AdmissionLimit, Stream, StreamStart, TableStream
+from tahoe.table.streams.event_time import EventTimes
+from tahoe.table.streams.feed_stream import FeedStream
+from tahoe.table.streams.stream import AdmissionLimit, Stream, StreamStart, TableStream
 from tests.table.builders import METADATA, PROTOCOL, add, memory_env, put_commit
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -167,7 +167,7 @@ def test_progress_tells_what_is_left() -> None:
 
 
 def test_files_beyond_the_limit_of_points_are_ordered_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tahoe.table.reading.event_time._POINTS_MAX", 3)
+    monkeypatch.setattr("tahoe.table.streams.event_time._POINTS_MAX", 3)
     times = EventTimes(load_snapshot(log_of([File((number, number + 1)) for number in range(5)])), ("t",))
     assert times.end(None, 2, None) == 2 * MINUTE_US
     assert times.left(4 * MINUTE_US) == (1, 100)

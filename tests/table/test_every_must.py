@@ -20,10 +20,10 @@ import pytest
 
 import tahoe
 from tahoe import errors
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import decode_action
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.replay import replay
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import decode_action
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.log.replay import replay
 from tahoe.storage.env import Env
 from tahoe.table.log.delta_log import Log
 from tahoe.table.verify.check import check_table

@@ -23,8 +23,8 @@ from tahoe.errors import (
     InvalidPredicateError,
     NeedsSparkError,
 )
-from tahoe.protocol.column_type_changes import TEXT_TYPE
-from tahoe.protocol.schema import STRING, Field, Struct
+from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
+from tahoe.protocol.types.schema import STRING, Field, Struct
 from tahoe.sql.expressions import parse_expression
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.arrow.computation import compute

@@ -21,11 +21,11 @@ from tahoe.errors import (
     PropertyNoFeatureError,
     UnknownFeatureError,
 )
-from tahoe.protocol.actions import Protocol
-from tahoe.protocol.features import supported_features
-from tahoe.protocol.log_files import Kind
+from tahoe.protocol.configuration.features import supported_features
+from tahoe.protocol.log.actions import Protocol
+from tahoe.protocol.log.log_files import Kind
 from tahoe.storage.memory import MemoryStore
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tests.table.builders import memory_env, put_commit
 
 DAY_MS = 86_400_000
@@ -92,7 +92,7 @@ def test_a_feature_goes_with_what_the_table_has_of_it(feature, properties, left)
     stays = {"delta.rowTracking"} if feature == "rowTracking" else set()  # with the last row id
     assert {domain.domain for domain in snapshot.domains.values() if domain.domain.startswith("delta.")} == stays
     assert table.to_arrow() == rows
-    assert list(check(snapshot)) == []
+    assert list(check_version(snapshot)) == []
     assert table.history(1)[0]["operation"] == "DROP FEATURE"
     assert table.append(pa.table({"id": pa.array([9], pa.int64())})) == snapshot.version + 1
 
@@ -171,7 +171,7 @@ def test_a_history_is_cut_off_once_it_is_old_enough():
     assert dict(table.properties) == {}
     assert min(file.version for file in table.log.list_files()) > 0
     assert table.to_arrow()["id"].to_pylist() == [0, 1, 2]
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
 
 
 def test_protected_checkpoints_are_given_up_with_the_history_before_them():

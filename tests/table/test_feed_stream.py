@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 
 import tahoe
 from tahoe.errors import ChangesNotRecordedError, StreamSchemaChangedError, StreamTrailingCommitError, UnsupportedOperationError
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, Metadata, Remove, remove_of
-from tahoe.protocol.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
-from tahoe.protocol.column_changes import ColumnChange
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.schema import LONG, STRING, Field, Struct
-from tahoe.protocol.stream_offset import BASE, StreamOffset
+from tahoe.protocol.changes.column_changes import ColumnChange
+from tahoe.protocol.configuration.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Action, Add, Cdc, CommitInfo, Metadata, Remove, remove_of
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.streams.stream_offset import BASE, StreamOffset
+from tahoe.protocol.types.schema import LONG, STRING, Field, Struct
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading.change_feed import feed_schema
-from tahoe.table.reading.feed_stream import FeedStream
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.snapshot import load_snapshot
-from tahoe.table.reading.stream import AdmissionLimit, Portion, StreamStart
+from tahoe.table.streams.feed_stream import FeedStream
+from tahoe.table.streams.stream import AdmissionLimit, Portion, StreamStart
+from tahoe.table.versions.change_feed import feed_schema
 from tests.table.builders import SCHEMA, add, memory_env, put_commit
 from tests.table.feeds import PROTOCOL, Fed, gone, metadata
 from tests.table.streams import ends_of

@@ -13,11 +13,11 @@ import pytest
 
 import tahoe
 from tahoe.errors import InvalidDataFileError, UnsupportedOperationError
-from tahoe.protocol.actions import Add, Metadata
-from tahoe.protocol.schema import BYTE, DOUBLE, Array, Field, Struct, encode_type
+from tahoe.protocol.log.actions import Add, Metadata
+from tahoe.protocol.types.schema import BYTE, DOUBLE, Array, Field, Struct, encode_type
 from tahoe.table.arrow.types import delta_schema
-from tahoe.table.maintenance.clustering import OrderRequest
-from tahoe.table.maintenance.optimize import OptimizeRequest, optimize
+from tahoe.table.layout.clustering import OrderRequest
+from tahoe.table.layout.optimize import OptimizeRequest, optimize
 from tahoe.table.verify.check import check_table
 from tests.table.builders import PROTOCOL, memory_env, put_commit
 

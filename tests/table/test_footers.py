@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tahoe.protocol.actions import Metadata
-from tahoe.protocol.schema import Struct, parse_schema
+from tahoe.protocol.log.actions import Metadata
+from tahoe.protocol.types.schema import Struct, parse_schema
 from tahoe.storage import open_store
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.writing.footers import FileStatistics, read_statistics

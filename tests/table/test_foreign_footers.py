@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tahoe
-from tahoe.protocol.schema import LONG
-from tahoe.protocol.schema import Decimal as DeltaDecimal
-from tahoe.protocol.stats import parse_statistics
+from tahoe.protocol.statistics.stats import parse_statistics
+from tahoe.protocol.types.schema import LONG
+from tahoe.protocol.types.schema import Decimal as DeltaDecimal
 from tahoe.table.verify.check import check_table
 from tests.table.builders import memory_env
 

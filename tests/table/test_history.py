@@ -11,13 +11,13 @@ import pytest
 
 import tahoe
 from tahoe.errors import DeltaConcurrentModificationException, InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import CommitInfo, Metadata, Protocol, encode_commit
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import CommitInfo, Metadata, Protocol, encode_commit
 from tahoe.storage.background import finish_background
 from tahoe.storage.memory import MemoryStore, Operation
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading.history import history, parse_timestamp, version_at, version_before, version_from
 from tahoe.table.reading.snapshot import load_snapshot
+from tahoe.table.versions.history import history, parse_timestamp, version_at, version_before, version_from
 from tests.table.builders import METADATA, PROTOCOL, SCHEMA, add, memory_env, put_commit
 
 STAMPED = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"inCommitTimestamp"}))

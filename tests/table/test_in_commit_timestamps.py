@@ -9,15 +9,15 @@ import pytest
 
 import tahoe
 from tahoe.errors import TimestampOutOfRangeError
-from tahoe.protocol.actions import Metadata
-from tahoe.protocol.properties import ENABLEMENT
-from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.protocol.configuration.properties import ENABLEMENT
+from tahoe.protocol.log.actions import Metadata
+from tahoe.protocol.types.schema import LONG, Field, Struct
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.commit.transaction import Transaction
-from tahoe.table.reading.history import version_at
 from tahoe.table.reading.snapshot import load_snapshot
+from tahoe.table.transactions.alter import set_properties, unset_properties
 from tahoe.table.verify.log import check_log
-from tahoe.table.writing.alter import set_properties, unset_properties
+from tahoe.table.versions.history import version_at
 from tahoe.table.writing.planning import plan_write
 from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import add, memory_env

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tahoe.errors import DataFileMissingError, InvalidTimeTravelError, TableNotFoundError, VersionNotFoundError
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Protocol
-from tahoe.protocol.features import supported_features
-from tahoe.protocol.properties import find_property
+from tahoe.protocol.configuration.features import supported_features
+from tahoe.protocol.configuration.properties import find_property
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Protocol
 from tahoe.table.inspection.inspector import INSPECTIONS, Inspector
 from tahoe.table.table import Table
 from tests.golden import tables as golden

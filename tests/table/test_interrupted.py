@@ -16,11 +16,11 @@ import pytest
 
 import tahoe
 from tahoe.errors import CommandCancelledError
-from tahoe.protocol.deletion_vector import vector_location
+from tahoe.protocol.log.deletion_vector import vector_location
 from tahoe.storage.env import Watch
 from tahoe.table.commit.draft import Draft
 from tahoe.table.log import deletion_vectors
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tests.table.between import interrupted
 from tests.table.builders import memory_env
 
@@ -83,7 +83,7 @@ def test_an_interrupt_leaves_no_file_behind_unless_a_commit_is_being_put(after: 
                     with beside(table).transaction() as winner:
                         winner.delete("id = 1")
         except KeyboardInterrupt:
-            assert list(check(table.snapshot())) == []
+            assert list(check_version(table.snapshot())) == []
             assert puts.is_under_way or unneeded(table) == set(), f"call {calls}"
         else:
             assert (unneeded(table), calls > 5) == (set(), True)
@@ -137,7 +137,7 @@ def test_an_interrupt_between_two_lines_of_a_commit_takes_no_file_from_a_version
         table = made()
         if not interrupt_at(Draft.commit, number, lambda table=table: change(table)):
             break
-        assert list(check(table.snapshot())) == [], f"line {number}"
+        assert list(check_version(table.snapshot())) == [], f"line {number}"
         committed += table.version
         number += 1
     assert number > 10

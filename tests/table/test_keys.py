@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tahoe.protocol.actions import Metadata
-from tahoe.protocol.schema import DATE, DOUBLE, LONG, STRING, Field, Struct
+from tahoe.protocol.log.actions import Metadata
+from tahoe.protocol.types.schema import DATE, DOUBLE, LONG, STRING, Field, Struct
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.keys import FILES_MAX, share_of_files
 from tahoe.table.reading.snapshot import load_snapshot

@@ -20,7 +20,7 @@ import pytest
 import tahoe
 from tahoe.table.arrow import row_stream
 from tahoe.table.reading import physical_rows, rows
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tests.table.builders import memory_env
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -99,7 +99,7 @@ def test_files_are_changed_in_pieces(
     assert nested == {number: data()["n"][0].as_py() for number in expected}
     assert max(small) <= 2 * PIECE_BYTES or is_refused
     assert len(small) > 50
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
     if FEED.items() <= properties.items():
         kinds = table.changes(start_version=1)["_change_type"].to_pylist()
         assert [kinds.count(kind) for kind in ("delete", "update_preimage", "update_postimage", "insert")] == [7, 7, 7, 4]
@@ -188,7 +188,7 @@ def test_more_than_two_gigabytes(kind: str, properties: dict[str, str], tmp_path
         assert each.count("id >= 0 AND v IS NOT NULL") == count - 1
         each.optimize()
         assert sum(batch.num_rows for batch in each.to_batches()) == count
-        assert list(check(each.snapshot())) == []
+        assert list(check_version(each.snapshot())) == []
         print(kind, each.url, before >> 10, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, "MB")
 
 

@@ -17,9 +17,9 @@ from tahoe.errors import (
     StatisticsColumnNotFoundError,
     StatisticsColumnTypeError,
 )
-from tahoe.protocol.actions import Metadata
-from tahoe.protocol.schema import Field, Struct
-from tahoe.table.verify.check import Kind, check
+from tahoe.protocol.log.actions import Metadata
+from tahoe.protocol.types.schema import Field, Struct
+from tahoe.table.verify.check import Kind, check_version
 from tests.table.builders import memory_env
 from tests.table.damage import rewrite
 
@@ -35,7 +35,7 @@ def made(text: str | None = None, **properties: str) -> tahoe.Table:
 
 
 def listed(table: tahoe.Table) -> str | None:
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
     return table.properties.get(NAME)
 
 
@@ -131,7 +131,7 @@ def test_a_list_that_another_writer_has_left_is_told_and_does_no_harm(text: str,
     table = made("k")
     rewrite(table.env, 0, lambda a: a.replace(configuration={NAME: text}) if isinstance(a, Metadata) else a)
     table = tahoe.Table(table.url, env=table.env)
-    (found,) = [found for found in check(table.snapshot()) if found.kind is Kind.WRONG_STATISTICS_COLUMNS]
+    (found,) = [found for found in check_version(table.snapshot()) if found.kind is Kind.WRONG_STATISTICS_COLUMNS]
     assert "gone" in found.detail
     table.append(ROWS)
     assert minima(table) == bounds - {"new"}

@@ -6,7 +6,7 @@ import pickle
 
 import pyarrow as pa
 
-from tahoe.protocol.actions import Add, DeletionVectorDescriptor
+from tahoe.protocol.log.actions import Add, DeletionVectorDescriptor
 from tahoe.table.log.file_parts import MemoryPart
 from tahoe.table.log.live_files import LiveFiles, to_adds, to_table
 

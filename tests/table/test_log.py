@@ -22,10 +22,10 @@ from tahoe.errors import (
     UnsupportedReaderFeatureError,
     VersionNotFoundError,
 )
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import DeletionVectorDescriptor, Metadata, Protocol, Remove, Txn, encode_commit
-from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
-from tahoe.protocol.log_files import commit_key
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import DeletionVectorDescriptor, Metadata, Protocol, Remove, Txn, encode_commit
+from tahoe.protocol.log.last_checkpoint import LastCheckpoint, encode_last_checkpoint
+from tahoe.protocol.log.log_files import commit_key
 from tahoe.storage.memory import Operation
 from tahoe.table.commit.checkpoint_writer import unexpired_tombstones, write_checkpoint
 from tahoe.table.log.delta_log import Log

@@ -22,13 +22,13 @@ from tahoe.errors import (
     StreamStartGoneError,
     TableNotFoundError,
 )
-from tahoe.protocol import log_files
-from tahoe.protocol.change_feed import CHANGE_TYPE
-from tahoe.protocol.stream_offset import StreamOffset, parse_offset
-from tahoe.table.reading.feed_stream import FeedStream
+from tahoe.protocol.configuration.change_feed import CHANGE_TYPE
+from tahoe.protocol.log import log_files
+from tahoe.protocol.streams.stream_offset import StreamOffset, parse_offset
 from tahoe.table.reading.rows import read_rows
-from tahoe.table.reading.stream import AdmissionLimit, Stream, StreamStart, TableStream
-from tahoe.table.reading.stream_commits import Following
+from tahoe.table.streams.feed_stream import FeedStream
+from tahoe.table.streams.stream import AdmissionLimit, Stream, StreamStart, TableStream
+from tahoe.table.streams.stream_commits import Following
 from tests.table.builders import memory_env
 
 PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}

@@ -13,9 +13,9 @@ import pytest
 
 import tahoe
 from tahoe.errors import AppendOnlyTableError, MetadataChangedException, UnsupportedWriterFeatureError
-from tahoe.protocol.actions import encode_commit
-from tahoe.table.maintenance.optimize import OptimizeRequest, optimize
-from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads
+from tahoe.protocol.log.actions import encode_commit
+from tahoe.table.layout.optimize import OptimizeRequest, optimize
+from tahoe.table.layout.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads
 from tahoe.table.reading.scan import Scan
 from tahoe.table.verify.check import check_table
 from tests.table.builders import memory_env, put_commit

@@ -13,13 +13,13 @@ import pytest
 
 import tahoe
 from tahoe.errors import ColumnNotFoundError, ConcurrentDeleteDeleteException, DataFileMissingError, DeltaConcurrentModificationException
-from tahoe.protocol.actions import Protocol
+from tahoe.protocol.log.actions import Protocol
 from tahoe.table.arrow import row_stream
-from tahoe.table.maintenance import optimize as command
-from tahoe.table.maintenance import rewriting
-from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
-from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, rewritten_in_threads
-from tahoe.table.maintenance.rewriting import Rewritten
+from tahoe.table.layout import optimize as command
+from tahoe.table.layout import rewriting
+from tahoe.table.layout.compaction import Bin, CompactionSettings, plan_bins
+from tahoe.table.layout.optimize import OptimizeReport, OptimizeRequest, rewritten_in_threads
+from tahoe.table.layout.rewriting import Rewritten
 from tahoe.table.verify.check import check_table
 from tahoe.table.writing.write_plan import WritePlan
 from tests.table.builders import add, make_log, memory_env, put_commit

@@ -17,7 +17,7 @@ import pytest
 
 import tahoe
 from tahoe.errors import UnsupportedOperationError
-from tahoe.protocol.partitions import HIVE_NULL
+from tahoe.protocol.types.partitions import HIVE_NULL
 
 UTC14 = dt.timezone(dt.timedelta(hours=14))
 VALUES: dict[pa.DataType, list[Any]] = {

@@ -21,15 +21,15 @@ from tahoe.errors import (
     StorageRefusedError,
     TableNotFoundError,
 )
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Add, DeletionVectorDescriptor, Protocol, Remove, encode_commit
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
-from tahoe.protocol.replay import replay
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Add, DeletionVectorDescriptor, Protocol, Remove, encode_commit
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.log.last_checkpoint import LastCheckpoint, encode_last_checkpoint
+from tahoe.protocol.log.replay import replay
 from tahoe.storage.env import Env
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
+from tahoe.table.layout import statistics
 from tahoe.table.log.deletion_vectors import write_vectors
-from tahoe.table.maintenance import statistics
 from tahoe.table.verify import file_repairs
 from tahoe.table.verify.check import Kind, Severity, check_table
 from tahoe.table.verify.findings import finding

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from tahoe.errors import CommitGoneError
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import CommitInfo, Metadata
-from tahoe.protocol.properties import DELETED_FILE_RETENTION
+from tahoe.protocol.configuration.properties import DELETED_FILE_RETENTION
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import CommitInfo, Metadata
 from tahoe.table.report import commit_figures, skipping_figures, upkeep
 from tahoe.table.report.advice import Advice, advice
 from tahoe.table.report.figures import Compaction, Figures, Unneeded, Upkeep

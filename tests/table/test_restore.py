@@ -23,13 +23,13 @@ from tahoe.errors import (
     RestoreVersionError,
     UnsupportedOperationError,
 )
-from tahoe.protocol import clustering
-from tahoe.protocol.actions import Add, Remove
-from tahoe.protocol.column_changes import NewColumn
-from tahoe.protocol.schema import LONG, Field
+from tahoe.protocol.changes.column_changes import NewColumn
+from tahoe.protocol.log.actions import Add, Remove
+from tahoe.protocol.statistics import clustering
+from tahoe.protocol.types.schema import LONG, Field
 from tahoe.storage.env import Env, Watch
+from tahoe.table.adoption import adopt, missing_files
 from tahoe.table.log import deletion_vectors
-from tahoe.table.maintenance import adopt, missing_files
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.check import check_table
 from tests.table.builders import memory_env

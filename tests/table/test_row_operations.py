@@ -36,8 +36,8 @@ from tahoe.errors import (
     SchemaMismatchError,
     TableExistsError,
 )
-from tahoe.protocol.schema import INTEGER, LONG, STRING, Field, Struct
-from tahoe.table.verify.check import check
+from tahoe.protocol.types.schema import INTEGER, LONG, STRING, Field, Struct
+from tahoe.table.verify.check import check_version
 from tahoe.table.writing import arrow_writer
 from tests.table.builders import memory_env
 
@@ -57,7 +57,7 @@ def again(table: tahoe.Table) -> tahoe.Table:
 
 
 def content(table: tahoe.Table) -> dict[Any, Any]:
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
     return {row["id"]: row["v"] for row in table.to_arrow().to_pylist()}
 
 
@@ -482,7 +482,7 @@ def test_an_overwrite_is_run_again_behind_another_writer(
     version = table.overwrite(iter(NEW.to_batches(max_chunksize=1)), **arguments)
     assert version == table.version
     assert content(table) == {**kept(states[0]), 2: "new", 9: "new"}
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
 
 
 def test_an_overwrite_that_cannot_be_run_again_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tahoe.protocol.schema import LONG, STRING
+from tahoe.protocol.types.schema import LONG, STRING
 from tahoe.table.arrow import statistics
 from tahoe.table.arrow.parquet import NestedColumns
 from tahoe.table.arrow.statistics import StatisticsCache, StatisticsRequest, parse_statistics, record_counts

@@ -26,20 +26,20 @@ from tahoe.errors import (
     StreamTrailingCommitError,
     TableNotFoundError,
 )
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Add, CommitInfo, Protocol, remove_of
-from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.schema import LONG, STRING, Field, Struct
-from tahoe.protocol.stream_offset import BASE, StreamOffset
-from tahoe.protocol.stream_schema import SchemaRules
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Add, CommitInfo, Protocol, remove_of
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.streams.stream_offset import BASE, StreamOffset
+from tahoe.protocol.streams.stream_schema import SchemaRules
+from tahoe.protocol.types.schema import LONG, STRING, Field, Struct
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading import stream_commits
-from tahoe.table.reading.feed_stream import FeedStream
-from tahoe.table.reading.schema_log import SchemaLog
-from tahoe.table.reading.schema_tracking import SchemaTracker
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tahoe.table.reading.stream import AdmissionLimit, StreamStart, TableStream
-from tahoe.table.reading.stream_commits import Following
+from tahoe.table.streams import stream_commits
+from tahoe.table.streams.feed_stream import FeedStream
+from tahoe.table.streams.schema_log import SchemaLog
+from tahoe.table.streams.schema_tracking import SchemaTracker
+from tahoe.table.streams.stream import AdmissionLimit, StreamStart, TableStream
+from tahoe.table.streams.stream_commits import Following
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 from tests.table.streams import ends_of
 

@@ -10,7 +10,7 @@ import pytest
 
 import tahoe
 from tahoe.errors import ConcurrentTransactionException, ProtocolChangedException
-from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.protocol.types.schema import LONG, Field, Struct
 from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.writing.arrow_writer import commit_files, write_arrow, write_files

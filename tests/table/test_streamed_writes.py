@@ -18,9 +18,9 @@ import pytest
 
 import tahoe
 from tahoe.errors import DeltaError, InvalidArgumentError, NotNullViolationError, StorageRefusedError
-from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.protocol.types.schema import LONG, Field, Struct
 from tahoe.table.arrow import row_stream
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tahoe.table.writing import open_files
 from tahoe.table.writing.planning import create_table
 from tahoe.table.writing.write_request import WriteRequest
@@ -84,7 +84,7 @@ def test_a_long_stream_becomes_several_files(partition_by: list[str] | None) -> 
     table.append(batches(40), partition_by=partition_by)
     assert sorted(table.to_arrow()["n"].to_pylist()) == list(range(400))
     assert table.files().num_rows > 2
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
     assert table.count("d > 300") == 100  # NaN is above all numbers: its file must not be skipped
     info = table.history()[0]["operationMetrics"]
     assert info["numOutputRows"] == "400"

@@ -21,8 +21,8 @@ from tahoe.errors import (
     PostCommitHookFailedError,
     StorageRefusedError,
 )
-from tahoe.protocol.file_paths import resolve_path
-from tahoe.protocol.partitions import HIVE_NULL, partition_folder
+from tahoe.protocol.log.file_paths import resolve_path
+from tahoe.protocol.types.partitions import HIVE_NULL, partition_folder
 from tahoe.storage.env import Env
 from tahoe.table.commit import draft, symlink_manifests
 from tahoe.table.commit.symlink_manifests import manifests_after_commit

@@ -30,9 +30,9 @@ from tahoe.errors import (
     UnsupportedOperationError,
     WriteNotImplementedError,
 )
-from tahoe.protocol.actions import Add, DomainMetadata, Protocol
-from tahoe.protocol.predicate import Column, Comparison, Literal
-from tahoe.protocol.schema import LONG, STRING, Array, Field, Map, Struct
+from tahoe.protocol.log.actions import Add, DomainMetadata, Protocol
+from tahoe.protocol.types.predicate import Column, Comparison, Literal
+from tahoe.protocol.types.schema import LONG, STRING, Array, Field, Map, Struct
 from tahoe.storage import env_of
 from tahoe.table.writing.planning import create_table
 from tahoe.table.writing.write_request import WriteRequest

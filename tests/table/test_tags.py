@@ -34,14 +34,14 @@ from tahoe.errors import (
     TagRetentionError,
     VersionNotFoundError,
 )
-from tahoe.protocol.actions import DomainMetadata
-from tahoe.protocol.features import supported_features
-from tahoe.protocol.log_files import Kind
-from tahoe.protocol.tags import PREFIX
+from tahoe.protocol.configuration.features import supported_features
+from tahoe.protocol.log.actions import DomainMetadata
+from tahoe.protocol.log.log_files import Kind
+from tahoe.protocol.log.tags import PREFIX
 from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore
+from tahoe.table.cleanup import vacuum as vacuum_module
 from tahoe.table.commit.post_commit_hooks import clean_log
-from tahoe.table.maintenance import vacuum as vacuum_module
 from tahoe.table.verify.check import check_table
 from tests.table.between import Interleavings
 from tests.table.builders import memory_env, put_commit

@@ -10,8 +10,8 @@ import pytest
 
 import tahoe
 from tahoe.errors import CheckConstraintViolatedError, FieldsNotMergedError
-from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.schema import DATE, INTEGER, TIMESTAMP, Field, Struct
+from tahoe.protocol.log.actions import Metadata, Protocol
+from tahoe.protocol.types.schema import DATE, INTEGER, TIMESTAMP, Field, Struct
 from tests.table.builders import memory_env, put_commit
 
 PROTOCOL = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"changeDataFeed", "checkConstraints"}))

@@ -18,8 +18,8 @@ from tahoe.errors import (
     ProtocolChangedException,
     WriteAlreadyRecordedError,
 )
-from tahoe.protocol.actions import CommitInfo, DomainMetadata, Remove, Txn
-from tahoe.protocol.conflict import EVERYTHING, Intent
+from tahoe.protocol.changes.conflict import EVERYTHING, Intent
+from tahoe.protocol.log.actions import CommitInfo, DomainMetadata, Remove, Txn
 from tahoe.storage.env import Watch
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
 from tahoe.table.commit.transaction import Transaction

@@ -16,9 +16,9 @@ import pytest
 
 import tahoe
 from tahoe.errors import CorruptCheckpointError, DeltaError, InvalidOptionError, VersionNotFoundError
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn
-from tahoe.protocol.version_checksum import parse_version_checksum
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn
+from tahoe.protocol.log.version_checksum import parse_version_checksum
 from tahoe.storage.background import finish_background, in_background
 from tahoe.storage.env import Env
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation

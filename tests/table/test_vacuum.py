@@ -28,17 +28,17 @@ from tahoe.errors import (
     VacuumRetentionNegativeError,
     VacuumRetentionTooShortError,
 )
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Add, CommitInfo, DeletionVectorDescriptor, Protocol, Remove, encode_commit
-from tahoe.protocol.deletion_vector import ABSOLUTE
-from tahoe.protocol.log_files import LAST_VACUUM_INFO
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Add, CommitInfo, DeletionVectorDescriptor, Protocol, Remove, encode_commit
+from tahoe.protocol.log.deletion_vector import ABSOLUTE
+from tahoe.protocol.log.log_files import LAST_VACUUM_INFO
 from tahoe.storage.env import Tree
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
+from tahoe.table.cleanup import vacuum as command
+from tahoe.table.cleanup.dead_files import Territory, dead_files, listing_of, nested_tables
+from tahoe.table.cleanup.named_files import keys_of, named_by_actions
 from tahoe.table.log import deletion_vectors
-from tahoe.table.maintenance import vacuum as command
-from tahoe.table.maintenance.dead_files import Territory, dead_files, listing_of, nested_tables
-from tahoe.table.maintenance.named_files import keys_of, named_by_actions
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tahoe.table.verify.findings import Severity
 from tests.gated import Killed
 from tests.table.builders import METADATA, add, make_log, memory_env, put_commit
@@ -546,7 +546,7 @@ def test_a_run_that_is_killed_leaves_a_whole_table_and_the_next_goes_on(lite: bo
     runs = 0
     for world in lives(world_of, run):
         runs += 1
-        assert [finding for finding in check(world.table.snapshot()) if finding.severity is Severity.ERROR] == []
+        assert [finding for finding in check_version(world.table.snapshot()) if finding.severity is Severity.ERROR] == []
         run(world.table)
         assert len(world.files()) == 1
         assert world.table.to_arrow().to_pylist() == [{"id": 3}]

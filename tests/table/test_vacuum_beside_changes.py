@@ -10,11 +10,11 @@ import pytest
 
 import tahoe
 from tahoe.errors import MetadataChangedException, UnsupportedWriterFeatureError, VacuumRetentionTooShortError
-from tahoe.protocol.actions import encode_commit
-from tahoe.protocol.log_files import LAST_VACUUM_INFO, commit_key
+from tahoe.protocol.log.actions import encode_commit
+from tahoe.protocol.log.log_files import LAST_VACUUM_INFO, commit_key
 from tahoe.storage.env import Tree
 from tahoe.storage.memory import MemoryStore
-from tahoe.table.maintenance import vacuum as command
+from tahoe.table.cleanup import vacuum as command
 from tests.table.builders import memory_env, put_commit
 
 HOUR_MS = 3_600_000

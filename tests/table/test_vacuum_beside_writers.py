@@ -19,7 +19,7 @@ from tahoe.errors import (
     TagBesideVacuumError,
     TagFilesMissingError,
 )
-from tahoe.protocol.actions import CommitInfo
+from tahoe.protocol.log.actions import CommitInfo
 from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore
 from tests.table.between import Interleavings

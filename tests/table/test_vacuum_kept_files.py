@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.protocol.actions import CommitInfo
-from tahoe.protocol.log_files import commit_key
+from tahoe.protocol.log.actions import CommitInfo
+from tahoe.protocol.log.log_files import commit_key
 from tahoe.storage.memory import MemoryStore
 from tests.table.builders import memory_env, put_commit
 

@@ -13,8 +13,8 @@ import pytest
 
 import tahoe
 from tahoe.errors import NotADeltaTableError, TableNotFoundError, VersionNotFoundError
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import (
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import (
     Action,
     Add,
     CommitInfo,
@@ -26,13 +26,13 @@ from tahoe.protocol.actions import (
     Txn,
     encode_commit,
 )
-from tahoe.protocol.deletion_vector import encode_bitmap, encode_vector_file, inline_descriptor
-from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
-from tahoe.protocol.replay import replay
+from tahoe.protocol.log.deletion_vector import encode_bitmap, encode_vector_file, inline_descriptor
+from tahoe.protocol.log.last_checkpoint import LastCheckpoint, encode_last_checkpoint
+from tahoe.protocol.log.replay import replay
 from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore, Operation
 from tahoe.table.log.delta_log import Log
-from tahoe.table.verify.check import Finding, Kind, Severity, check, check_table
+from tahoe.table.verify.check import Finding, Kind, Severity, check_table, check_version
 from tests.golden.tables import FOLDER, path, require_folder
 from tests.table.builders import METADATA, add, make_log, memory_env, parquet_bytes, put_commit, state_actions
 
@@ -99,7 +99,7 @@ def test_what_we_write_is_right(env: Env, mode: str) -> None:
     for _ in range(2):
         table.append(ROWS, partition_by=["p"], properties={"delta.columnMapping.mode": mode})
     assert checked(table.log) == []
-    assert list(check(table.snapshot(0))) == []
+    assert list(check_version(table.snapshot(0))) == []
 
 
 GOLDEN = {
@@ -405,7 +405,7 @@ def test_row_ids_that_are_missing_or_given_twice_are_found(env: Env, ids: list[i
     put_commit(
         env, 2, [CommitInfo({}), DomainMetadata(domain="delta.rowTracking", configuration=f'{{"rowIdHighWaterMark":{mark}}}'), *again]
     )
-    found = [f for f in check(table.snapshot()) if f.kind is not Kind.ILLEGAL_LOG_FILE]  # which says what the commit did
+    found = [f for f in check_version(table.snapshot()) if f.kind is not Kind.ILLEGAL_LOG_FILE]  # which says what the commit did
     assert [(f.kind, f.file) for f in found] == [(Kind.WRONG_ROW_IDS, files[number].path) for number in wrong]
 
 
@@ -415,7 +415,7 @@ def test_a_table_that_tracks_rows_may_have_none(env: Env) -> None:
     table.append(ROWS, properties={"delta.enableRowTracking": "true"})
     with table.transaction() as changes:
         changes.remove(table.files()["path"].to_pylist())
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
 
 
 # --- leftovers

@@ -11,7 +11,7 @@ import pytest
 
 import tahoe
 from tahoe.errors import DataFileMissingError
-from tahoe.protocol.actions import Cdc, Remove
+from tahoe.protocol.log.actions import Cdc, Remove
 from tests.table.builders import memory_env
 from tests.table.damage import with_statistics
 

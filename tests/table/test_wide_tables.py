@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tahoe
-from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.protocol.types.schema import LONG, Field, Struct
 from tahoe.table.arrow.chunks import with_columns
 from tahoe.table.arrow.file_columns import FIELD_ID, FileColumns
 from tests.table.builders import memory_env

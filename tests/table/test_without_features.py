@@ -10,13 +10,13 @@ import pytest
 
 import tahoe
 from tahoe.errors import ChangesNotRecordedError, SchemaMismatchError
-from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.features import supported_features
-from tahoe.protocol.properties import PROPERTIES, FeatureProperty
-from tahoe.protocol.schema import INTEGER, STRING, Field, Struct
+from tahoe.protocol.configuration.features import supported_features
+from tahoe.protocol.configuration.properties import PROPERTIES, FeatureProperty
+from tahoe.protocol.log.actions import Metadata, Protocol
+from tahoe.protocol.types.schema import INTEGER, STRING, Field, Struct
 from tahoe.table.log.delta_log import Log
-from tahoe.table.verify.check import check
-from tahoe.table.writing.transaction_builder import TransactionBuilder
+from tahoe.table.transactions.transaction_builder import TransactionBuilder
+from tahoe.table.verify.check import check_version
 from tests.table.builders import PROTOCOL, memory_env, put_commit
 
 SCHEMA = Struct((Field(name="id", type=INTEGER),))
@@ -55,7 +55,7 @@ def test_rows_are_deleted_without_vectors_that_old_readers_do_not_look_at(table:
         changes.delete("id = 2")
     assert not table.snapshot().has_deletion_vectors
     assert table.to_arrow().column("id").to_pylist() == [1, 3]
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
 
 
 def test_commits_have_no_timestamps_of_their_own_and_none_are_asked_for(table: tahoe.Table) -> None:
@@ -71,7 +71,7 @@ def test_commits_have_no_timestamps_of_their_own_and_none_are_asked_for(table: t
     assert all(info is None or info.in_commit_timestamp_ms is None for info in infos)
     assert [commit["version"] for commit in table.history()] == [*range(table.version, -1, -1)]
     assert table.snapshot(timestamp=table.history()[0]["timestamp"]).version == table.version
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
 
 
 def test_other_rules_are_not_followed_either(table: tahoe.Table) -> None:

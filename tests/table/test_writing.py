@@ -19,11 +19,11 @@ from tahoe.errors import (
     UnsupportedDataTypeError,
     UnsupportedFileFormatError,
 )
-from tahoe.protocol.actions import Action, Add, DomainMetadata, Format, Metadata, Protocol
-from tahoe.protocol.column_mapping import column_id, physical_name
-from tahoe.protocol.schema import DOUBLE, LONG, STRING, VOID, Array, Field, Map, Struct
+from tahoe.protocol.configuration.column_mapping import column_id, physical_name
+from tahoe.protocol.log.actions import Action, Add, DomainMetadata, Format, Metadata, Protocol
+from tahoe.protocol.types.schema import DOUBLE, LONG, STRING, VOID, Array, Field, Map, Struct
 from tahoe.table.arrow.types import delta_schema
-from tahoe.table.verify.check import check
+from tahoe.table.verify.check import check_version
 from tahoe.table.writing.arrow_writer import write_arrow
 from tahoe.table.writing.planning import create_table, plan_write
 from tahoe.table.writing.write_request import WriteRequest
@@ -269,7 +269,7 @@ def test_files_hold_the_partition_columns_where_the_table_says_so(properties):
         values = pq.read_table(table.env.store.open(add.path)).column(stored).to_pylist()
         assert set(values) == {add.partition_values[stored]}
     assert table.to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
-    assert list(check(table.snapshot())) == []
+    assert list(check_version(table.snapshot())) == []
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ import tahoe
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
 from tahoe.cli.output import open_console, print_json, print_table, printable
 from tahoe.errors.root import nearest
-from tahoe.protocol.clients import CLIENTS, CLIENTS_BY_NAME, Client
-from tahoe.protocol.features import FEATURES_BY_NAME, supported_features
-from tahoe.protocol.names import quoted
+from tahoe.protocol.configuration.clients import CLIENTS, CLIENTS_BY_NAME, Client
+from tahoe.protocol.configuration.features import FEATURES_BY_NAME, supported_features
+from tahoe.protocol.types.names import quoted
 from tahoe.storage.locations import LOCAL_SCHEME, local_path
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.writing.feature_traces import is_unused
+from tahoe.table.transactions.feature_traces import is_unused
 
 For = Annotated[str | None, typer.Option("--for", metavar="CLIENT", help=f"Only this one of {', '.join(CLIENTS_BY_NAME)}.")]
 Apply = Annotated[

@@ -11,8 +11,8 @@ from rich.filesize import decimal as size_text
 from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, key_value, open_table
 from tahoe.cli.convert import Partition, partition_columns
 from tahoe.cli.output import print_facts, print_json
-from tahoe.table.maintenance.clone import CloneReport
-from tahoe.table.maintenance.foreign_sources import NO_VERSION
+from tahoe.table.adoption.clone import CloneReport
+from tahoe.table.adoption.foreign_sources import NO_VERSION
 
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="Path or URL of the clone.")]
 Timestamp = Annotated[str | None, typer.Option("--timestamp", metavar="TIME", help="Clone the newest version at that time.")]

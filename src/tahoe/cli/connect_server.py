@@ -13,7 +13,7 @@ import typer
 from tahoe.cli.app import errors_as_messages, key_value
 
 if TYPE_CHECKING:
-    from tahoe.spark.api.connect_server import ConnectServer
+    from tahoe.spark.api.connect.server import ConnectServer
 
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen at. Any but localhost needs a token.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one and prints it.")]
@@ -41,7 +41,7 @@ def connect_server(host: Host = "localhost", port: Port = 15002, token: Token = 
     """
     stopping = _Stopping()
     with errors_as_messages():
-        from tahoe.spark.api.connect_server import Serving, serve  # noqa: PLC0415 - the other commands need no PySpark
+        from tahoe.spark.api.connect.server import Serving, serve  # noqa: PLC0415 - the other commands need no PySpark
 
         serving = Serving(host=host, port=port, token=token, settings=dict(key_value(text, "--conf") for text in conf or ()))
         server = serve(serving)

@@ -11,8 +11,8 @@ from rich.filesize import decimal as size_text
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
 from tahoe.cli.output import open_console, print_json
 from tahoe.errors import DeltaError
-from tahoe.protocol.names import counted
-from tahoe.protocol.schema import DataType, Field, Struct, parse_type
+from tahoe.protocol.types.names import counted
+from tahoe.protocol.types.schema import DataType, Field, Struct, parse_type
 
 # SQL's names of types that Delta's schemas name otherwise.
 _SQL_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long", "real": "float"}

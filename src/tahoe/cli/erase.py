@@ -10,9 +10,9 @@ from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_facts, print_json, printable
-from tahoe.protocol.names import counted
+from tahoe.protocol.types.names import counted
+from tahoe.table.cleanup.traces import Search
 from tahoe.table.maintenance.erase import EraseReport
-from tahoe.table.maintenance.traces import Search
 
 Where = Annotated[str, typer.Option("--where", metavar="SQL", help="The rows to erase.")]
 SearchFor = Annotated[

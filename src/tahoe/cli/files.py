@@ -12,9 +12,9 @@ from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_
 from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json, print_table
 from tahoe.cli.rows import plain_rows
 from tahoe.cli.values import cell
-from tahoe.protocol.column_mapping import physical_path
-from tahoe.protocol.predicate import columns_of
-from tahoe.protocol.schema import DataType
+from tahoe.protocol.configuration.column_mapping import physical_path
+from tahoe.protocol.types.predicate import columns_of
+from tahoe.protocol.types.schema import DataType
 from tahoe.table.arrow.chunks import taken_table
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.reading.scan import Scan

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
 from tahoe.cli.output import open_console, print_json
-from tahoe.protocol.names import counted
+from tahoe.protocol.types.names import counted
 
 
 def generate(path: Location, as_json: AsJson = False, option: Options = None) -> None:

@@ -10,7 +10,7 @@ import typer
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import print_json, print_records, print_table
 from tahoe.cli.values import cell, flat, second, with_numbers
-from tahoe.protocol.moments import moment_of
+from tahoe.protocol.types.moments import moment_of
 from tahoe.table.inspection.versions import commits
 
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Print at most this many commits, newest first.")]

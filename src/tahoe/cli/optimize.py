@@ -11,8 +11,8 @@ from rich.filesize import decimal as size_text
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
 from tahoe.cli.output import print_facts, print_json
 from tahoe.errors import InvalidOptionError
-from tahoe.protocol.properties import parse_size
-from tahoe.table.maintenance.optimize import OptimizeReport
+from tahoe.protocol.configuration.properties import parse_size
+from tahoe.table.layout.optimize import OptimizeReport
 
 Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only files that may contain rows that match this condition.")]
 

@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from tahoe.cli.values import json_value
-from tahoe.protocol.names import visible
+from tahoe.protocol.types.names import visible
 
 # People do not read longer tables; --json prints all rows.
 ROWS_SHOWN_MAX = 100

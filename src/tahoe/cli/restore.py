@@ -10,7 +10,7 @@ from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
 from tahoe.cli.output import print_facts, print_json
-from tahoe.table.maintenance.restore import RestoreReport
+from tahoe.table.adoption.restore import RestoreReport
 
 Version = Annotated[str | None, typer.Option("--version", help="The version to restore, or its tag.")]
 Timestamp = Annotated[

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from tahoe.cli.output import print_table
 from tahoe.cli.values import cell
-from tahoe.protocol.partitions import format_partition_value
-from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ
+from tahoe.protocol.types.partitions import format_partition_value
+from tahoe.protocol.types.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ
 
 
 def print_rows(rows: pa.Table, *, more: int = 0) -> None:

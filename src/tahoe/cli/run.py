@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from tahoe.cli.app import errors_as_messages
-from tahoe.programs.launch import STARTUP
-from tahoe.programs.launch import run as run_program
+from tahoe.programs.launch import STARTUP, run_program
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGUMENT]", help="A Python file, a command, or -m MODULE.")]
 

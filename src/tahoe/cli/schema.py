@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import print_json, print_table
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.types.schema import Struct
 
 
 def schema(path: Location, version: Version = None, timestamp: Timestamp = None, as_json: AsJson = False, option: Options = None) -> None:

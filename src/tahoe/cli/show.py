@@ -11,8 +11,8 @@ from rich.filesize import decimal as size_text
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import fact_grid, open_console, print_json, printable
 from tahoe.cli.values import moment
-from tahoe.protocol.moments import moment_of
-from tahoe.protocol.names import dotted
+from tahoe.protocol.types.moments import moment_of
+from tahoe.protocol.types.names import dotted
 from tahoe.table.reading.snapshot import Snapshot
 
 

@@ -12,8 +12,8 @@ from rich.filesize import decimal as size_text
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json, printable
 from tahoe.cli.values import second
-from tahoe.protocol.names import counted
-from tahoe.table.maintenance.vacuum import VacuumReport
+from tahoe.protocol.types.names import counted
+from tahoe.table.cleanup.vacuum import VacuumReport
 
 Retain = Annotated[
     float | None, typer.Option("--retain", metavar="HOURS", help="Retention in hours; default: delta.deletedFileRetentionDuration.")

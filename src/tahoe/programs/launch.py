@@ -39,7 +39,7 @@ _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?", re.IGNORECASE)
 _SHEBANG = re.compile(rb"#!\s*(?:/usr/bin/env\s+)?(\S*python[\d.]*)\b|#!/bin/sh\s+'''exec' \"?([^\"\n]*?python[\d.]*)\"?\s")
 
 
-def run(words: Sequence[str], *, native: bool = False) -> NoReturn:
+def run_program(words: Sequence[str], *, native: bool = False) -> NoReturn:
     """Run a program as it is, with every Spark session that it makes enabled: the program takes the place of this process.
 
     Args:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal as PyDecimal
 from typing import Any
 
-from tahoe.protocol.expressions import Expression, Value
-from tahoe.protocol.partitions import INTEGER_BITS
-from tahoe.protocol.schema import (
+from tahoe.protocol.types.expressions import Expression, Value
+from tahoe.protocol.types.partitions import INTEGER_BITS
+from tahoe.protocol.types.schema import (
     BOOLEAN,
     BYTE,
     DATE,

@@ -1,4 +1,4 @@
-"""Parses SQL expressions over a row into `tahoe.protocol.expressions`, without Spark.
+"""Parses SQL expressions over a row into `tahoe.protocol.types.expressions`, without Spark.
 
 Types, and the casts between them, are those of Spark 4 in ANSI mode. What cannot be computed exactly as Spark computes it is refused.
 """
@@ -14,10 +14,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from tahoe.protocol.column_type_changes import blank_padded
-from tahoe.protocol.expressions import Call, Expression, Reference, Value, references
-from tahoe.protocol.partitions import single_precision
-from tahoe.protocol.schema import (
+from tahoe.protocol.changes.column_type_changes import blank_padded
+from tahoe.protocol.types.expressions import Call, Expression, Reference, Value, references
+from tahoe.protocol.types.partitions import single_precision
+from tahoe.protocol.types.schema import (
     BOOLEAN,
     DATE,
     DECIMAL_PRECISION_MAX,

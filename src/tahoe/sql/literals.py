@@ -16,7 +16,7 @@ from decimal import Context
 from decimal import Decimal as PyDecimal
 from typing import Any, Literal, TypeAlias
 
-from tahoe.protocol.partitions import (
+from tahoe.protocol.types.partitions import (
     BLANKS,
     DAY_MICROS,
     INTEGER_BITS,
@@ -31,9 +31,9 @@ from tahoe.protocol.partitions import (
     to_local,
     to_micros,
 )
-from tahoe.protocol.predicate import And, Column, Comparison, Constant, IsNull, Not, Operator, Or, Predicate
-from tahoe.protocol.predicate import Literal as PredicateLiteral
-from tahoe.protocol.schema import (
+from tahoe.protocol.types.predicate import And, Column, Comparison, Constant, IsNull, Not, Operator, Or, Predicate
+from tahoe.protocol.types.predicate import Literal as PredicateLiteral
+from tahoe.protocol.types.schema import (
     BINARY,
     BOOLEAN,
     DATE,

@@ -20,9 +20,9 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from tahoe.errors import ColumnNotFoundError, InvalidPredicateError, NeedsSparkError
-from tahoe.protocol.partitions import from_micros, single_precision, to_micros
-from tahoe.protocol.predicate import Column
-from tahoe.protocol.schema import (
+from tahoe.protocol.types.partitions import from_micros, single_precision, to_micros
+from tahoe.protocol.types.predicate import Column
+from tahoe.protocol.types.schema import (
     BINARY,
     BOOLEAN,
     DATE,

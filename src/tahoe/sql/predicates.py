@@ -18,10 +18,10 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from tahoe.protocol.column_type_changes import blank_padded
-from tahoe.protocol.expressions import Call, Reference, references
-from tahoe.protocol.expressions import Value as Operand
-from tahoe.protocol.predicate import (
+from tahoe.protocol.changes.column_type_changes import blank_padded
+from tahoe.protocol.types.expressions import Call, Reference, references
+from tahoe.protocol.types.expressions import Value as Operand
+from tahoe.protocol.types.predicate import (
     And,
     Column,
     Comparison,
@@ -36,8 +36,8 @@ from tahoe.protocol.predicate import (
     StartsWith,
     compare,
 )
-from tahoe.protocol.predicate import Literal as PredicateLiteral
-from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Struct
+from tahoe.protocol.types.predicate import Literal as PredicateLiteral
+from tahoe.protocol.types.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Struct
 from tahoe.sql.coercion import folded_comparison, is_beyond_long
 from tahoe.sql.expressions import ExpressionReader, is_number_literal
 from tahoe.sql.literals import Value, compared_at, false_unless_null

@@ -284,7 +284,7 @@ def values_of(record: object) -> Iterator[Expression]:
             yield from values_of(value)
 
 
-def condition_of(record: Statement) -> Expression | None:
+def condition_of_statement(record: Statement) -> Expression | None:
     """The WHERE condition of a statement, if any."""
     return getattr(record, "where", None)
 

@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeVar
 
 from tahoe.errors import AtomicCreateUnsupportedError, CommitEntryError, DeltaStorageError, StorageRefusedError, StorageUnavailableError
 from tahoe.errors.root import cause_text
-from tahoe.protocol.log_files import LOG_FOLDER, Kind, commit_key, parse_name
+from tahoe.protocol.log.log_files import LOG_FOLDER, Kind, commit_key, parse_name
 from tahoe.storage.commit_service import CommitEntry, CommitService
 from tahoe.storage.env import FileInfo, Store, Tree
 from tahoe.storage.locations import S3_SCHEMES

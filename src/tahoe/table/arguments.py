@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelError
-from tahoe.protocol.column_changes import ColumnChange, NewColumn
-from tahoe.protocol.names import parse_column_list
-from tahoe.protocol.predicate import Predicate
-from tahoe.protocol.schema import Struct
-from tahoe.protocol.time_zones import zone_of
+from tahoe.protocol.changes.column_changes import ColumnChange, NewColumn
+from tahoe.protocol.types.names import parse_column_list
+from tahoe.protocol.types.predicate import Predicate
+from tahoe.protocol.types.schema import Struct
+from tahoe.protocol.types.time_zones import zone_of
 from tahoe.storage.env import Env
 from tahoe.table.arrow.given_rows import Unfit, described, rows_of, stream_of
 from tahoe.table.calls import Signature, table_told
@@ -369,7 +369,7 @@ PATHS = Rule(expected="a list of columns", clean=_list_of(_path), remedy=PATH.re
 _FIELDS = _list_of(_instance_of(NewColumn, pa.Field))
 NEW_COLUMNS = Rule(expected="a list of pyarrow.Field", clean=_FIELDS, remedy='Pass [pyarrow.field("name", pyarrow.string())].')
 _CHANGES = _list_of(_instance_of(ColumnChange))
-COLUMN_CHANGES = Rule(expected="a list of ColumnChange", clean=_CHANGES, remedy="See tahoe.protocol.column_changes.")
+COLUMN_CHANGES = Rule(expected="a list of ColumnChange", clean=_CHANGES, remedy="See tahoe.protocol.changes.column_changes.")
 LOCATION = Rule(expected="a path or a url", clean=_location, remedy='Pass a string: "/data/t", "s3://bucket/t".')
 ZONE = Rule(expected="the name of a time zone", clean=_zone, remedy='Pass a name such as "Europe/Paris", or leave it out for UTC.')
 FILE_COLUMN = Rule(

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tahoe.errors import InvalidArgumentError
-from tahoe.protocol.names import parse_column_list
+from tahoe.protocol.types.names import parse_column_list
 from tahoe.table.arguments import (
     CALL,
     COUNT,
@@ -28,22 +28,22 @@ from tahoe.table.arguments import (
 )
 from tahoe.table.arrow.given_rows import ArrowStream
 from tahoe.table.calls import OtherNames, of_objects
+from tahoe.table.cleanup.vacuum import VacuumReport, VacuumRequest, vacuum
 from tahoe.table.inspection.inspector import Inspector
-from tahoe.table.maintenance.clustering import OrderRequest
-from tahoe.table.maintenance.compaction import CompactionSettings
+from tahoe.table.layout.clustering import OrderRequest
+from tahoe.table.layout.compaction import CompactionSettings
+from tahoe.table.layout.optimize import OptimizeReport, OptimizeRequest, optimize
+from tahoe.table.layout.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
+from tahoe.table.layout.vector_removal import remove_vectors
 from tahoe.table.maintenance.erase import EraseReport, EraseRequest, erase
-from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize
-from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
 from tahoe.table.maintenance.table_rows import TableRows
-from tahoe.table.maintenance.vacuum import VacuumReport, VacuumRequest, vacuum
-from tahoe.table.maintenance.vector_removal import remove_vectors
 from tahoe.table.other_names import TABLE
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.report.report import TableReport, report
+from tahoe.table.transactions.feature_drop import drop_feature
+from tahoe.table.transactions.transaction_builder import TransactionBuilder
 from tahoe.table.verify.file_repairs import UnreadableVectors
 from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
-from tahoe.table.writing.feature_drop import drop_feature
-from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
 @of_objects(
@@ -147,7 +147,7 @@ class Table(TableRows, metaclass=OtherNames):
             progress: called with the number of files that were rewritten, and the number of all that are to be rewritten.
 
         Raises:
-            DeltaAnalysisError: the filter, `z_order_by` or `full` do not fit the table; see `tahoe.table.maintenance.clustering.order_of`.
+            DeltaAnalysisError: the filter, `z_order_by` or `full` do not fit the table; see `tahoe.table.layout.clustering.order_of`.
             DeltaConcurrentModificationException: other writers changed all parts of the table that were to be rewritten.
             UnsupportedOperationError: only Spark can read a file, for example one with shredded variants.
         """

@@ -14,13 +14,12 @@ from tahoe.spark.ddl.table_commands import altered
 from tahoe.spark.dml import resolved_plans, write
 from tahoe.spark.dml.replace import Matching
 from tahoe.spark.dml.write import Insert
-from tahoe.spark.jvm.catalog_entries import shows_whole_tables, tables_extended
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
-from tahoe.spark.jvm.streaming_plans import START
-from tahoe.spark.jvm.table_cache import recache
-from tahoe.spark.jvm.table_like_plans import PLANS as TABLE_LIKE
-from tahoe.spark.jvm.write_commands import (
+from tahoe.spark.jvm.statements.catalog_entries import shows_whole_tables, tables_extended
+from tahoe.spark.jvm.statements.streaming_plans import START
+from tahoe.spark.jvm.statements.table_like_plans import PLANS as TABLE_LIKE
+from tahoe.spark.jvm.statements.write_commands import (
     APPEND,
     DYNAMIC,
     OVERWRITE,
@@ -34,6 +33,7 @@ from tahoe.spark.jvm.write_commands import (
     write_command,
     writes_delta,
 )
+from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.reading import planning
 from tahoe.spark.streams import source, triggers
 from tahoe.storage.background import finish_background
@@ -83,24 +83,24 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
     if name == _SHOW_TABLES and shows_whole_tables(plan):
         return _command(gateway, "SHOW TABLE EXTENDED", plan)
     if name == START:
-        triggers.check(gateway, plan)
-        source.check(gateway, plan)
-    guard.check(gateway, name, plan)
+        triggers.check_trigger(gateway, plan)
+        source.check_source(gateway, plan)
+    guard.check_allowed(gateway, name, plan)
     if name.startswith("Drop"):
         finish_background()  # post-commit hooks of earlier commits must not write into the folder while Spark deletes it
     return None
 
 
 def _command(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
-    """A `delta.Command`, which calls `run` with the plan and has the plan's output columns."""
+    """A `delta.Command`, which calls `run_command` with the plan and has the plan's output columns."""
     return gateway.java_class("delta.Command").of(f"Delta {name}", plan, gateway.list([]))
 
 
-def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
+def run_command(gateway: Gateway, plan: JavaObject) -> JavaObject:
     """Run a command that `instead_of` has replaced. Returns its result rows; DML commands return the number of affected rows."""
     name = kind_of(plan)
     if name in resolved_plans.STATEMENTS:
-        return resolved_plans.run(gateway, name, plan)
+        return resolved_plans.run_row_change(gateway, name, plan)
     if name == _SHOW_TABLES:
         return gateway.seq(tables_extended(gateway, plan))
     if name in TABLE_LIKE:
@@ -109,7 +109,7 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     if name in WRITES:
         _write(gateway, write_command(gateway, name, plan))
         return gateway.seq([])
-    url, rows = table_commands.run(gateway, name, plan)
+    url, rows = table_commands.run_table_command(gateway, name, plan)
     recache(gateway, url)
     return rows
 

@@ -20,15 +20,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tahoe.errors import DeltaError, InvalidOptionError, TableNotFoundError
-from tahoe.spark.api.connect_session import is_connect, is_served
-from tahoe.spark.api.convert import run_convert
-from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
+from tahoe.spark.api.connect.session import is_connect, is_served
+from tahoe.spark.api.dml_arguments import assignments_of, condition_column, own_columns
 from tahoe.spark.api.lifecycle import DeltaTableLifecycle
-from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user, run_for_user
+from tahoe.spark.api.merge_builder import DeltaMergeBuilder
 from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder, purged
 from tahoe.spark.api.table_builder import TableBuilder
 from tahoe.spark.api.table_handle import TableHandle
-from tahoe.spark.api.vacuum import report_frame, run_vacuum
 from tahoe.spark.ddl.catalog import location_of, name_parts, path_in
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
 from tahoe.spark.dml.identity import sync_identity
@@ -36,9 +34,13 @@ from tahoe.spark.dml.merge_command import Merge
 from tahoe.spark.dml.resolved_plans import answered
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.statements.time_travel import check_names_no_version
 from tahoe.spark.jvm.table_cache import open_table, table_finder
-from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.layout.auto_compaction import writing_command
+from tahoe.spark.maintenance.convert import run_convert
+from tahoe.spark.maintenance.history_detail import DETAIL, HISTORY, described, detail_row, history_row
+from tahoe.spark.maintenance.user_command import raising_for_user, run_for_user
+from tahoe.spark.maintenance.vacuum import report_frame, run_vacuum
 from tahoe.table.arguments import FLAG, LOCATION, SHARE, TEXT, TEXTS, Rule
 from tahoe.table.arrow.given_rows import Unfit
 from tahoe.table.calls import OtherNames, Signature, of_objects
@@ -81,8 +83,8 @@ def _or_remote(method: M) -> M:
         raising_for_user(lambda: signature.check(cls, (sparkSession, *arguments), named))
         session = SparkSession.getActiveSession() if sparkSession is None else sparkSession
         if is_served(session):
-            from tahoe.spark.api.connect_conflicts import know_conflicts  # noqa: PLC0415 - needs grpc
-            from tahoe.spark.api.connect_table import RemoteDeltaTable  # noqa: PLC0415 - needs protobuf
+            from tahoe.spark.api.connect.conflicts import know_conflicts  # noqa: PLC0415 - needs grpc
+            from tahoe.spark.api.connect.table import RemoteDeltaTable  # noqa: PLC0415 - needs protobuf
 
             know_conflicts()
             return getattr(RemoteDeltaTable, method.__name__)(session, *arguments, **named)
@@ -296,7 +298,7 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")
         target = self._handle.target()
-        return DeltaMergeBuilder(Merge(target=target, source=source, condition=own_columns(target, condition_of(condition), source)))
+        return DeltaMergeBuilder(Merge(target=target, source=source, condition=own_columns(target, condition_column(condition), source)))
 
     def reorg(self, where: str | Column | None = None, *, purge: bool = True, deletedShare: float = 0.0) -> DataFrame:
         """Rewrite files without the rows that deletion vectors mark. The table's rows do not change.

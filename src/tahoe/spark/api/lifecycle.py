@@ -10,14 +10,14 @@ from typing import Any, Self
 
 from pyspark.sql import DataFrame
 
-from tahoe.protocol.tags import can_be_tag
-from tahoe.spark.api.clone import CloneCommand, is_path, run_clone
-from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
-from tahoe.spark.api.restore import run_restore
+from tahoe.protocol.log.tags import can_be_tag
 from tahoe.spark.api.table_handle import TableHandle
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.time_travel import session_moment
+from tahoe.spark.jvm.statements.time_travel import session_moment
 from tahoe.spark.layout.feature_drop import drop_feature
+from tahoe.spark.maintenance.clone import CloneCommand, is_path, run_clone
+from tahoe.spark.maintenance.restore import run_restore
+from tahoe.spark.maintenance.user_command import raising_for_user, run_for_user
 
 
 class DeltaTableLifecycle:

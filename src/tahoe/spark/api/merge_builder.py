@@ -1,29 +1,22 @@
-"""`DeltaMergeBuilder`, and the conversion of the arguments of DML methods to records, with the reference's checks."""
+"""`DeltaMergeBuilder`: a MERGE as a chain of calls."""
 
 # ruff: noqa: N802  the reference's names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
+from pyspark.sql import Column, DataFrame
 
-from tahoe.errors import DeltaError
+from tahoe.spark.api.dml_arguments import assignments_of, condition_column, own_columns
 from tahoe.spark.dml.merge import merge
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.resolved_plans import COUNTS_OF_MERGE, answered
-from tahoe.spark.dml.row_changes import DmlTarget
-from tahoe.spark.dml.set_clauses import Assignment, assignment
-from tahoe.spark.jvm.failures import for_user
-from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.plans import dataset, java_column
-from tahoe.spark.layout.auto_compaction import writing_command
+from tahoe.spark.dml.set_clauses import Assignment
+from tahoe.spark.maintenance.user_command import run_for_user
 from tahoe.table.calls import of_objects
-
-T = TypeVar("T")
 
 
 @of_objects("table.merge(source, condition)")
@@ -121,74 +114,4 @@ class DeltaMergeBuilder:
         return assignments_of(self._command.target, given, name, self._command.source)
 
     def _condition(self, given: Any) -> Column | None:
-        return None if given is None else own_columns(self._command.target, condition_of(given), self._command.source)
-
-
-def run_for_user(spark: SparkSession, command: Callable[[], T]) -> T:
-    """Run a command that may be cancelled. Raises errors as users of Spark expect them."""
-    return raising_for_user(writing_command(Gateway(spark))(command))
-
-
-def raising_for_user(command: Callable[[], T]) -> T:
-    """Run a call. Raises errors as users of Spark expect them."""
-    try:
-        return command()
-    except DeltaError as error:
-        raise for_user(error) from error.__cause__
-
-
-def condition_of(given: Any) -> Column:
-    """Convert a condition, which is a Column or SQL, to a Column.
-
-    Raises:
-        TypeError: the condition is neither.
-    """
-    if type(given) is str:
-        return F.expr(given)
-    if not isinstance(given, Column):
-        raise TypeError(f"'condition' must be a Spark SQL Column or a string (expression in SQL syntax), found to be of type {type(given)}")
-    return given
-
-
-def own_columns(target: DmlTarget, column: Column, source: DataFrame | None = None) -> Column:
-    """Replace the columns of the table's DataFrames in a user's condition or value by names, so that they resolve in the command.
-
-    Args:
-        source: the source of a MERGE. A column that the source has too, because it was derived from the table, is not replaced.
-    """
-    if not target.frames:
-        return column
-    gateway = Gateway(target.spark)
-    named = gateway.java_class("delta.Columns").byName(
-        java_column(column),
-        gateway.list(dataset(frame) for frame in target.frames),
-        None if source is None else dataset(source),
-        gateway.list([] if target.alias is None else [target.alias]),
-    )
-    return gateway.column_of(named)
-
-
-def assignments_of(target: DmlTarget, given: Any, name: str, source: DataFrame | None = None) -> tuple[Assignment, ...]:
-    """Convert a dictionary of values by column to assignments.
-
-    Args:
-        name: the dictionary's name in errors.
-        source: the source of a MERGE.
-
-    Raises:
-        ValueError: the dictionary is None.
-        TypeError: it is not a mapping, or a key or a value has the wrong type.
-    """
-    if given is None:
-        raise ValueError(f"{name} cannot be None")
-    if not isinstance(given, Mapping):
-        raise TypeError(f"{name} must be a dict, found to be {type(given)}")
-    for column, value in given.items():
-        if type(column) is not str:
-            raise TypeError(f"Keys of dict in {name} must contain only strings with column names, found '{column}' of type '{type(column)}")
-        if type(value) is not str and not isinstance(value, Column):
-            wanted = "Spark SQL Columns or strings (expressions in SQL syntax) as values"
-            raise TypeError(f"Values of dict in {name} must contain only {wanted}, found '{value}' of type '{type(value)}'")
-    gateway = Gateway(target.spark)
-    values = {column: F.expr(value) if type(value) is str else own_columns(target, value, source) for column, value in given.items()}
-    return tuple(assignment(gateway, column, value) for column, value in values.items())
+        return None if given is None else own_columns(self._command.target, condition_column(given), self._command.source)

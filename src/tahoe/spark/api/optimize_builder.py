@@ -8,16 +8,17 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
-from tahoe.protocol.names import parse_column_list
-from tahoe.protocol.properties import NUM_INDEXED_COLUMNS
-from tahoe.spark.api.history_detail import described
-from tahoe.spark.api.merge_builder import condition_of, own_columns, run_for_user
+from tahoe.protocol.configuration.properties import NUM_INDEXED_COLUMNS
+from tahoe.protocol.types.names import parse_column_list
+from tahoe.spark.api.dml_arguments import condition_column, own_columns
 from tahoe.spark.api.table_builder import column_names
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.layout.optimize import Optimize, add_filters, compact, purge
 from tahoe.spark.layout.optimize_metrics import LAYOUT, optimized_row
+from tahoe.spark.maintenance.history_detail import described
+from tahoe.spark.maintenance.user_command import run_for_user
 from tahoe.table.calls import of_objects
-from tahoe.table.maintenance.optimize import OptimizeReport
+from tahoe.table.layout.optimize import OptimizeReport
 from tahoe.table.other_names import OPTIMIZE_BUILDER
 
 
@@ -40,7 +41,7 @@ class DeltaOptimizeBuilder:
         """
         if not isinstance(partitionFilter, str):
             raise ValueError(f"partitionFilter needs to be a string but got '{type(partitionFilter)}'.")
-        self._conditions.append(own_columns(self._target, condition_of(partitionFilter)))
+        self._conditions.append(own_columns(self._target, condition_column(partitionFilter)))
         return self
 
     def executeCompaction(self) -> DataFrame:

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from tahoe.native_settings import NATIVE_VARIABLE
 from tahoe.reference_settings import defaults, overrides, submit_arguments_without_reference, submitted_settings, without_reference
-from tahoe.spark.api.connect_session import is_connect
+from tahoe.spark.api.connect.session import is_connect
 from tahoe.spark.api.session import NO_MAVEN, enable, is_without_maven, settings_of_native, warn_if_not_native
 from tahoe.spark.jvm.gateway import Gateway
 

@@ -21,7 +21,7 @@ from tahoe._notebook_errors import shorten_errors
 from tahoe.native_settings import JAR_VARIABLE, PACKAGES, native_settings, obstacle
 from tahoe.reference_settings import CATALOG_CLASS as REFERENCE_CATALOG_CLASS
 from tahoe.reference_settings import without_reference
-from tahoe.spark.api.connect_session import is_connect, is_served
+from tahoe.spark.api.connect.session import is_connect, is_served
 from tahoe.spark.api.source import Source
 from tahoe.spark.api.table_functions import FUNCTIONS
 from tahoe.spark.jvm import failures
@@ -67,16 +67,16 @@ def enable(spark: SparkSession) -> SparkSession:
     """
     shorten_errors(PySparkException)
     if is_served(spark):
-        from tahoe.spark.api.connect_conflicts import know_conflicts  # noqa: PLC0415 - needs grpc
+        from tahoe.spark.api.connect.conflicts import know_conflicts  # noqa: PLC0415 - needs grpc
 
         know_conflicts()
         return spark
     if is_connect(spark):
-        from tahoe.spark.api import connect, connect_commands  # noqa: PLC0415 - a session with a JVM never needs them
+        from tahoe.spark.api.connect import commands, data_source  # noqa: PLC0415 - a session with a JVM never needs them
 
-        connect.register(spark)
-        connect_commands.watch(spark)
-        warnings.warn(connect.SLOWER, stacklevel=2)
+        data_source.register(spark)
+        commands.watch(spark)
+        warnings.warn(data_source.SLOWER, stacklevel=2)
         return spark
     gateway = Gateway(spark)
     gateway.check_session()

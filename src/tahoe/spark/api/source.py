@@ -66,7 +66,7 @@ class Source:
         options: JavaObject,
     ) -> JavaObject:
         gateway, analysed = Gateway.of(session), planning.Analysed(table, metadata, partitions, name, within)
-        return planning.plan(gateway, analysed, version, data, output, filters, limit, gateway.texts(options) if limit else {})
+        return planning.plan_scan(gateway, analysed, version, data, output, filters, limit, gateway.texts(options) if limit else {})
 
     @_answering
     def answer(
@@ -88,7 +88,7 @@ class Source:
 
     @_answering
     def changes(self, session: JavaObject, table: str, versions: str, name: str, *query: str) -> JavaObject:
-        return change_feed.plan(Gateway.of(session), table, versions, name, *query)
+        return change_feed.plan_change_feed(Gateway.of(session), table, versions, name, *query)
 
     @_answering
     def files(
@@ -137,7 +137,7 @@ class Source:
     @_answering
     def run(self, session: JavaObject, plan: JavaObject) -> JavaObject:
         with writing_command(gateway := Gateway.of(session)):
-            return commands.run(gateway, plan)
+            return commands.run_command(gateway, plan)
 
     @_answering
     def save(self, session: JavaObject, mode: str, options: JavaObject, given: JavaObject, data: JavaObject) -> JavaObject:
@@ -194,14 +194,14 @@ class Source:
     @_answering
     def streamSink(self, session: JavaObject, options: JavaObject, mode: str) -> None:  # noqa: N802  Java's name
         gateway = Gateway.of(session)
-        sink.check(gateway, gateway.texts(options), mode)
+        sink.check_sink(gateway, gateway.texts(options), mode)
 
     @_answering
     def streamWrite(  # noqa: N802  Java's name
         self, session: JavaObject, options: JavaObject, partitions: str, mode: str, query: str, batch: int, rows: JavaObject
     ) -> None:
         with writing_command(gateway := Gateway.of(session)):
-            sink.write(gateway, gateway.texts(options), partitions, mode, query, batch, rows)
+            sink.write_microbatch(gateway, gateway.texts(options), partitions, mode, query, batch, rows)
 
     @_answering
     def insert(self, session: JavaObject, table: str, selection: str | None, data: JavaObject, overwrite: bool) -> None:
@@ -224,7 +224,7 @@ class Source:
 
     @_answering
     def statement(self, beneath: JavaObject, text: str, parameters: JavaObject | None) -> JavaObject | None:
-        return statements.plan(Gateway.active(), beneath, text, parameters)
+        return statements.plan_statement(Gateway.active(), beneath, text, parameters)
 
     @_answering
     def perform(self, session: JavaObject, text: str, values: JavaObject, condition: JavaObject | None) -> JavaObject:
@@ -242,15 +242,15 @@ class Source:
 
     @_answering
     def clientRelation(self, session: JavaObject, planner: JavaObject, message: bytes) -> JavaObject | None:  # noqa: N802  Java's name
-        from tahoe.spark.api import connect_answers  # noqa: PLC0415 - needs protobuf, which only servers of Spark Connect have
+        from tahoe.spark.api.connect import answers as connect_answers  # noqa: PLC0415 - needs protobuf, which only servers of Spark Connect have
 
-        return connect_answers.plan(Gateway.of(session), planner, message)
+        return connect_answers.plan_message(Gateway.of(session), planner, message)
 
     @_answering
     def clientCommand(self, session: JavaObject, message: bytes) -> bool:  # noqa: N802  Java's name
-        from tahoe.spark.api import connect_answers  # noqa: PLC0415 - as above
+        from tahoe.spark.api.connect import answers as connect_answers  # noqa: PLC0415 - as above
 
-        return connect_answers.run(Gateway.of(session), message)
+        return connect_answers.run_message(Gateway.of(session), message)
 
     class Java:
         implements: ClassVar = ["delta.Python"]

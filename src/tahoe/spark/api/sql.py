@@ -13,14 +13,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from tahoe.errors import InvalidOptionError, NameOfAnotherKindError, UnsupportedOperationError
-from tahoe.protocol.names import quoted
+from tahoe.protocol.types.names import quoted
 from tahoe.spark.api import statements as running
-from tahoe.spark.api.connect_session import is_connect, is_served
-from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
-from tahoe.spark.api.merge_builder import raising_for_user
+from tahoe.spark.api.connect.session import is_connect, is_served
 from tahoe.spark.ddl.catalog import path_of
 from tahoe.spark.jvm.gateway import Gateway, author_of
-from tahoe.spark.jvm.statement_plans import parameters_of
+from tahoe.spark.jvm.statements.statement_plans import parameters_of
+from tahoe.spark.maintenance.history_detail import DETAIL, HISTORY, described, detail_row, history_row
+from tahoe.spark.maintenance.user_command import raising_for_user
 from tahoe.sql import statements
 from tahoe.sql.grammar import parse, parse_name
 from tahoe.sql.statements import Expression, Name, Statement
@@ -54,7 +54,7 @@ def sql(spark: SparkSession, sqlQuery: str, args: Args = None) -> DataFrame:  # 
     if has_parser(gateway):
         return spark.sql(sqlQuery, args=args)  # type: ignore[arg-type]
     parser = gateway.session.sessionState().sqlParser()
-    plan = running.plan(gateway, parser, sqlQuery, parameters_of(gateway, args))
+    plan = running.plan_statement(gateway, parser, sqlQuery, parameters_of(gateway, args))
     return spark.sql(sqlQuery, args=args) if plan is None else gateway.dataframe_of_plan(plan)  # type: ignore[arg-type]
 
 

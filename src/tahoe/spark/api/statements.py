@@ -26,38 +26,38 @@ from tahoe.errors import (
     StatementSyntaxError,
     TableNotFoundError,
 )
-from tahoe.protocol.names import quoted
-from tahoe.protocol.tags import version_or_tag
-from tahoe.spark.api.bloom_filters import run_create_filters, run_drop_filters
-from tahoe.spark.api.clone import CLONED, CloneCommand, run_clone
-from tahoe.spark.api.convert import run_convert
+from tahoe.protocol.log.tags import version_or_tag
+from tahoe.protocol.types.names import quoted
 from tahoe.spark.api.delta_table import DeltaTable
-from tahoe.spark.api.history_detail import DETAIL, HISTORY
-from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
 from tahoe.spark.api.optimize_builder import compacted, reorganised, with_filters
-from tahoe.spark.api.repair import REPAIRS, run_repair
-from tahoe.spark.api.restore import RESTORED, run_restore
-from tahoe.spark.api.tags import TAGS, run_create_tag, run_drop_tag, shown_tags
-from tahoe.spark.api.vacuum import PATH, paths_frame, run_vacuum
 from tahoe.spark.ddl.catalog import name_parts, path_in, path_of
 from tahoe.spark.ddl.clone_sources import foreign_source
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import java_column
-from tahoe.spark.jvm.statement_plans import bound, explained, is_alias, output_of, parse_error, rows_of, substituted
+from tahoe.spark.jvm.statements.statement_plans import bound, explained, is_alias, output_of, parse_error, rows_of, substituted
+from tahoe.spark.jvm.statements.time_travel import moment_of_micros, session_moment
 from tahoe.spark.jvm.table_cache import open_table
-from tahoe.spark.jvm.time_travel import moment_of_micros, session_moment
 from tahoe.spark.jvm.values import Value, values
 from tahoe.spark.layout.optimize import Optimize
 from tahoe.spark.layout.optimize import explain as explain_optimize
 from tahoe.spark.layout.optimize_metrics import LAYOUT
 from tahoe.spark.layout.statistics import analyze
+from tahoe.spark.maintenance.bloom_filters import run_create_filters, run_drop_filters
+from tahoe.spark.maintenance.clone import CLONED, CloneCommand, run_clone
+from tahoe.spark.maintenance.convert import run_convert
+from tahoe.spark.maintenance.history_detail import DETAIL, HISTORY
+from tahoe.spark.maintenance.repair import REPAIRS, run_repair
+from tahoe.spark.maintenance.restore import RESTORED, run_restore
+from tahoe.spark.maintenance.tags import TAGS, run_create_tag, run_drop_tag, shown_tags
+from tahoe.spark.maintenance.user_command import raising_for_user, run_for_user
+from tahoe.spark.maintenance.vacuum import PATH, paths_frame, run_vacuum
 from tahoe.sql import statements
 from tahoe.sql.grammar import parse, statement_in_script
 from tahoe.sql.statements import AsOf, Expression, Name, Parsed, Statement
-from tahoe.table.maintenance.foreign_sources import ForeignSource
+from tahoe.table.adoption.foreign_sources import ForeignSource
+from tahoe.table.cleanup.vacuum import check_not_partition
 from tahoe.table.maintenance.tags import TagRequest
-from tahoe.table.maintenance.vacuum import check_not_partition
 from tahoe.table.table import Table
 from tahoe.table.verify.repair import RepairRequest
 
@@ -67,7 +67,7 @@ NOTHING = StructType()
 # --- parsing
 
 
-def plan(gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObject | None) -> JavaObject | None:
+def plan_statement(gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObject | None) -> JavaObject | None:
     """Parse a Delta statement into a plan.
 
     Args:
@@ -106,7 +106,7 @@ def _refuse_in_script(text: str) -> None:
 
 def _node(gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, parameters: JavaObject | None) -> JavaObject:
     standing = list(statements.values_of(parsed.statement))
-    condition = statements.condition_of(parsed.statement)
+    condition = statements.condition_of_statement(parsed.statement)
     given = [_expression(beneath, text, e) for e in (standing if condition is None else [*standing, condition])]
     expressions = bound(gateway, given, parameters)
     how = _HOW[type(parsed.statement)]
@@ -248,7 +248,7 @@ def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaOb
     Returns:
         its rows, as a Scala `Seq`.
     """
-    rows = run(*_resolved(gateway, text, resolved, condition))
+    rows = run_statement(*_resolved(gateway, text, resolved, condition))
     return gateway.seq([]) if rows is None else rows_of(gateway, rows)
 
 
@@ -268,7 +268,7 @@ def _resolved(gateway: Gateway, text: str, resolved: JavaObject, condition: Java
     return parsed.statement, Given(gateway, standing, None if condition is None else gateway.column_of(condition))
 
 
-def run(statement: Statement, given: Given) -> DataFrame | None:
+def run_statement(statement: Statement, given: Given) -> DataFrame | None:
     """Run a statement. Returns its rows; None if it has no result columns.
 
     Raises:

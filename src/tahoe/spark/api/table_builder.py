@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
 from tahoe.errors import InvalidOptionError, TableExistsError, TableNotFoundError
-from tahoe.protocol.column_metadata import generated, identity
-from tahoe.protocol.names import parse_column_list
+from tahoe.protocol.types.column_metadata import generated, identity
+from tahoe.protocol.types.names import parse_column_list
 from tahoe.spark.ddl.catalog import name_not_found
 from tahoe.spark.ddl.creation import NewTable, declared_schema, make_table, named_or_path, place_of
-from tahoe.spark.jvm.catalog_entries import declared_columns
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.statements.catalog_entries import declared_columns
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.table.table import Table
 

@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegralType, StringType
 
 from tahoe.errors import ChangeBoundaryNullError, InvalidOptionError, InvalidTimeTravelError
-from tahoe.protocol.tags import can_be_tag
+from tahoe.protocol.log.tags import can_be_tag
 from tahoe.spark.ddl.catalog import location_of, name_within, path_in
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import kind_of
+from tahoe.spark.jvm.statements.time_travel import MomentOf, TimeTravelTarget, path_ending, session_moment, target_of_path
 from tahoe.spark.jvm.table_cache import open_table, table_finder
-from tahoe.spark.jvm.time_travel import MomentOf, TimeTravelTarget, path_ending, session_moment, target_of_path
 from tahoe.spark.jvm.values import Value, depends_on_rows, values
 from tahoe.spark.reading.change_feed import ENABLED_OPTIONS, END_TIMESTAMP, END_VERSION, START_TIMESTAMP, START_VERSION
 from tahoe.table.inspection.inspector import INSPECTIONS

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from tahoe.protocol.names import quoted
-from tahoe.spark.api.merge_builder import condition_of, own_columns, run_for_user
+from tahoe.protocol.types.names import quoted
+from tahoe.spark.api.dml_arguments import condition_column, own_columns
 from tahoe.spark.ddl.catalog import qualified_name
 from tahoe.spark.ddl.creation import named_or_path
 from tahoe.spark.dml.resolved_plans import COUNT, answered
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import Gateway, author_of
+from tahoe.spark.maintenance.user_command import run_for_user
 from tahoe.table.table import Table
-from tahoe.table.writing.transaction_builder import TransactionBuilder
+from tahoe.table.transactions.transaction_builder import TransactionBuilder
 
 # Conditions may use the columns of this many of the newest DataFrames of a table.
 _FRAMES_MAX = 100
@@ -53,7 +54,7 @@ class TableHandle:
         return ["delta", self.table.url] if self.frames else []
 
     def condition(self, given: str | Column | None) -> Column | None:
-        return None if given is None else own_columns(self.target(), condition_of(given))
+        return None if given is None else own_columns(self.target(), condition_column(given))
 
     def affected(self, command: Callable[[], int]) -> DataFrame:
         """Run a DML command. Returns one row with the number of affected rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tahoe.errors import InvalidOptionError
-from tahoe.protocol.partitions import parse_boolean
+from tahoe.protocol.types.partitions import parse_boolean
 
 
 def parse_flag(text: str, name: str, *, table: str) -> bool:

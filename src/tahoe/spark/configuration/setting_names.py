@@ -12,11 +12,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tahoe.errors import InvalidOptionError
 from tahoe.native_settings import FIELD_IDS
-from tahoe.protocol.partitions import parse_boolean
-from tahoe.protocol.properties import AUTO_COMPACT, parse_size
-from tahoe.table.maintenance.clustering import CHECK_SETTING
-from tahoe.table.reading.change_feed import SCHEMA_MODES, SchemaMode
-from tahoe.table.reading.stream_schema import READS_MOVED_COLUMNS
+from tahoe.protocol.configuration.properties import AUTO_COMPACT, parse_size
+from tahoe.protocol.types.partitions import parse_boolean
+from tahoe.table.layout.clustering import CHECK_SETTING
+from tahoe.table.streams.stream_schema import READS_MOVED_COLUMNS
+from tahoe.table.versions.change_feed import SCHEMA_MODES, SchemaMode
 
 _REFERENCES = "spark.databricks.delta."
 _OWN = "spark.tahoe."
@@ -297,7 +297,7 @@ TRACKING_OUTSIDE = _flag(
     "false",
     "the log of schemas may be outside of the query's checkpoint",
 )
-# `tahoe.protocol.schema_acknowledgement` asks for these by their names, with and without the suffix.
+# `tahoe.protocol.streams.schema_acknowledgement` asks for these by their names, with and without the suffix.
 _ACCEPTS = (
     "accepts {} in all streams that track their schema, if it is `always`; with the suffix `.ckpt_<hash>` in one query, also a version"
 )

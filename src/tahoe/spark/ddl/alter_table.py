@@ -1,6 +1,7 @@
 """ALTER TABLE: applies Spark's `TableChange`s to a table, in one transaction.
 
-All forms of ALTER TABLE arrive as `TableChange`s, whose names Spark has resolved. `tahoe.protocol.column_changes` decides what they mean.
+All forms of ALTER TABLE arrive as `TableChange`s, whose names Spark has resolved. `tahoe.protocol.changes.column_changes` decides what they
+mean.
 """
 
 from __future__ import annotations
@@ -12,18 +13,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import ConstraintNotBooleanError, NewConstraintViolatedError, UnsupportedOperationError
-from tahoe.protocol.column_changes import COMMENT, ColumnChange, NewColumn, Path
-from tahoe.protocol.column_metadata import CURRENT_DEFAULT
-from tahoe.protocol.column_type_changes import TEXT_TYPE
-from tahoe.protocol.constraints import Constraint
-from tahoe.protocol.names import quoted
-from tahoe.protocol.schema import Struct
-from tahoe.spark.ddl.creation import condition_of
-from tahoe.spark.jvm.catalog_entries import session_catalog, uri_of_text
+from tahoe.protocol.changes.column_changes import COMMENT, ColumnChange, NewColumn, Path
+from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
+from tahoe.protocol.changes.constraints import Constraint
+from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.schema import Struct
+from tahoe.spark.ddl.creation import condition_of_constraint
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
 from tahoe.spark.jvm.hadoop_store import url_of_uri
-from tahoe.spark.jvm.table_cache import open_table, recache
-from tahoe.spark.jvm.table_changes import (
+from tahoe.spark.jvm.statements.catalog_entries import session_catalog, uri_of_text
+from tahoe.spark.jvm.statements.table_changes import (
     AddColumn,
     AddConstraint,
     ClusterBy,
@@ -42,13 +42,14 @@ from tahoe.spark.jvm.table_changes import (
     UpdateColumnType,
     table_change,
 )
-from tahoe.spark.jvm.time_travel import check_newest
+from tahoe.spark.jvm.statements.time_travel import check_newest
+from tahoe.spark.jvm.table_cache import open_table, recache
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.sql.predicates import columns_named
 from tahoe.table.reading.constraints import row_text
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
-from tahoe.table.writing.transaction_builder import TransactionBuilder
+from tahoe.table.transactions.transaction_builder import TransactionBuilder
 
 # Spark sends SET LOCATION and a change of the provider as changes of these properties, which are not table properties.
 _LOCATION, _PROVIDER = "location", "provider"
@@ -111,11 +112,11 @@ def alter(gateway: Gateway, target: JavaObject, given: Iterable[JavaObject]) -> 
         return
     table = open_table(gateway.spark, target.url())
     with open_changes(gateway.spark, table) as open_:
-        apply(open_, changes)
+        apply_changes(open_, changes)
     recache(gateway, table.url)
 
 
-def apply(open_: TransactionBuilder, changes: Sequence[TableChange]) -> None:
+def apply_changes(open_: TransactionBuilder, changes: Sequence[TableChange]) -> None:
     """Apply the changes of a statement to a transaction. Changes of one kind are one operation."""
     properties = {change.name: change.value for change in changes if isinstance(change, SetProperty)}
     if properties:
@@ -150,7 +151,7 @@ def _apply_single(open_: TransactionBuilder, change: TableChange) -> None:
         case ClusterBy(columns):
             open_.cluster_by(list(columns))
         case AddConstraint(name):
-            open_.add_constraint(name, condition_of(change, table=open_.table.url))
+            open_.add_constraint(name, condition_of_constraint(change, table=open_.table.url))
         case DropConstraint(name, if_exists):
             open_.drop_constraint(name, if_exists=if_exists)
         case OtherChange(kind):

@@ -13,12 +13,12 @@ from contextlib import suppress
 from pyspark.sql import SparkSession
 
 from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
-from tahoe.protocol.names import quoted
-from tahoe.spark.jvm.catalog_entries import SESSION_CATALOG, is_delta, is_delta_provider, session_catalog, table_identifier
+from tahoe.protocol.types.names import quoted
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
+from tahoe.spark.jvm.statements.catalog_entries import SESSION_CATALOG, is_delta, is_delta_provider, session_catalog, table_identifier
+from tahoe.spark.jvm.statements.time_travel import session_moment, target_of_catalog, target_of_path
 from tahoe.spark.jvm.table_cache import metadata_identity, open_table, remember, table_finder
-from tahoe.spark.jvm.time_travel import session_moment, target_of_catalog, target_of_path
 from tahoe.spark.jvm.types import visible_schema
 
 # A property of the catalog's entry, not of the table: the version for which the catalog's statistics were computed.

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from tahoe.protocol.partition_folders import partition_of
-from tahoe.protocol.schema import STRING, Field, Struct
+from tahoe.protocol.types.partition_folders import partition_of
+from tahoe.protocol.types.schema import STRING, Field, Struct
 from tahoe.spark.ddl.catalog import catalog_table
 from tahoe.spark.ddl.conversion import examined_in, request_of_entry, request_of_session
-from tahoe.spark.jvm.catalog_entries import is_view, properties_of, provider_of, session_catalog
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
+from tahoe.spark.jvm.statements.catalog_entries import is_view, properties_of, provider_of, session_catalog
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import delta_schema
-from tahoe.table.maintenance.convert import ConvertRequest
-from tahoe.table.maintenance.convert_sources import source_files
-from tahoe.table.maintenance.foreign_sources import ForeignSource, ParquetSource
-from tahoe.table.maintenance.iceberg_source import IcebergSource
+from tahoe.table.adoption.convert import ConvertRequest
+from tahoe.table.adoption.convert_sources import source_files
+from tahoe.table.adoption.foreign_sources import ForeignSource, ParquetSource
+from tahoe.table.adoption.iceberg_source import IcebergSource
 from tahoe.table.table import Table
 
 _PARQUET, _ICEBERG = "parquet", "iceberg"

@@ -22,13 +22,15 @@ from tahoe.errors import (
     OperationNotAllowedError,
     PartitionSchemaOfCatalogError,
 )
-from tahoe.protocol.actions import CONVERT
-from tahoe.protocol.partition_folders import Partition
-from tahoe.protocol.partitions import HIVE_NULL, partition_folder
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.log.actions import CONVERT
+from tahoe.protocol.types.partition_folders import Partition
+from tahoe.protocol.types.partitions import HIVE_NULL, partition_folder
+from tahoe.protocol.types.schema import Struct
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.ddl.catalog import catalog_table, name_not_found
-from tahoe.spark.jvm.catalog_entries import (
+from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
+from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified, url_of_uri
+from tahoe.spark.jvm.statements.catalog_entries import (
     become_delta,
     is_delta_provider,
     is_view,
@@ -37,15 +39,13 @@ from tahoe.spark.jvm.catalog_entries import (
     provider_of,
     session_catalog,
 )
-from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
-from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified, url_of_uri
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.layout.workers import in_workers, is_local
 from tahoe.spark.writing.write_options import parse_options
-from tahoe.table.maintenance.convert import ConvertReport, ConvertRequest, convert
-from tahoe.table.maintenance.convert_footers import Examined, FooterQuestion, examined, examined_in_threads, in_batches
-from tahoe.table.maintenance.convert_sources import CatalogPartition
+from tahoe.table.adoption.convert import ConvertReport, ConvertRequest, convert
+from tahoe.table.adoption.convert_footers import Examined, FooterQuestion, examined, examined_in_threads, in_batches
+from tahoe.table.adoption.convert_sources import CatalogPartition
 from tahoe.table.table import Table
 
 # The footers of fewer files are read by the driver: a job would start Python workers first.
@@ -80,7 +80,7 @@ def convert_to_delta(spark: SparkSession, command: ConvertCommand) -> str:
         NoProviderToConvertError, NotParquetTableError: the name is a path without a format, or of another format.
         OperationNotAllowedError: the name is of a view.
         PartitionSchemaOfCatalogError, NoCatalogPartitionError, CatalogPropertiesMismatchError: the catalog says something else.
-        and the errors of `tahoe.table.maintenance.convert.convert`
+        and the errors of `tahoe.table.adoption.convert.convert`
     """
     gateway, parts = Gateway(spark), list(command.parts)
     entry, name = catalog_table(gateway, parts), ".".join(parts)

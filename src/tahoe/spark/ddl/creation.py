@@ -23,22 +23,28 @@ from tahoe.errors import (
     TableNotFoundError,
     UnsupportedOperationError,
 )
-from tahoe.protocol.clustering import FEATURE as CLUSTERING
-from tahoe.protocol.column_mapping import without_mapping
-from tahoe.protocol.constraints import PREFIX as CONSTRAINT
-from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, needed_features, properties_for, split_features
-from tahoe.protocol.features import WRITER_VERSION_FEATURES, supported_features
-from tahoe.protocol.properties import find_property
-from tahoe.protocol.schema import Struct, map_fields
-from tahoe.protocol.type_widening import TYPE_CHANGES
+from tahoe.protocol.changes.constraints import PREFIX as CONSTRAINT
+from tahoe.protocol.configuration.column_mapping import without_mapping
+from tahoe.protocol.configuration.feature_upgrade import (
+    MIN_READER_VERSION,
+    MIN_WRITER_VERSION,
+    needed_features,
+    properties_for,
+    split_features,
+)
+from tahoe.protocol.configuration.features import WRITER_VERSION_FEATURES, supported_features
+from tahoe.protocol.configuration.properties import find_property
+from tahoe.protocol.statistics.clustering import FEATURE as CLUSTERING
+from tahoe.protocol.types.schema import Struct, map_fields
+from tahoe.protocol.types.type_widening import TYPE_CHANGES
 from tahoe.spark.ddl.catalog import in_session_catalog, name_parts, path_of
 from tahoe.spark.dml.write import create_as_select
-from tahoe.spark.jvm.catalog_entries import PROVIDER, SESSION_CATALOG, is_delta, new_entry, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
 from tahoe.spark.jvm.hadoop_store import qualified, url_of_uri
+from tahoe.spark.jvm.statements.catalog_entries import PROVIDER, SESSION_CATALOG, is_delta, new_entry, session_catalog, table_identifier
+from tahoe.spark.jvm.statements.table_changes import AddConstraint
+from tahoe.spark.jvm.statements.time_travel import check_names_no_version
 from tahoe.spark.jvm.table_cache import open_table, table_finder
-from tahoe.spark.jvm.table_changes import AddConstraint
-from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.writing.column_rules import check_expressions
 from tahoe.spark.writing.write_options import parse_options
@@ -150,10 +156,10 @@ def declared_constraints(constraints: Iterable[AddConstraint], *, table: str) ->
     Raises:
         UnsupportedOperationError: one of them is not a CHECK constraint.
     """
-    return {CONSTRAINT + constraint.name: condition_of(constraint, table=table) for constraint in constraints}
+    return {CONSTRAINT + constraint.name: condition_of_constraint(constraint, table=table) for constraint in constraints}
 
 
-def condition_of(constraint: AddConstraint, *, table: str) -> str:
+def condition_of_constraint(constraint: AddConstraint, *, table: str) -> str:
     """The condition of a CHECK constraint.
 
     Raises:

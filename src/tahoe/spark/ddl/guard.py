@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tahoe.errors import IncompatibleFormatError, UnsupportedOperationError
-from tahoe.protocol.log_files import LOG_FOLDER
+from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.spark.configuration import setting_names
-from tahoe.spark.jvm.catalog_entries import nearest_with
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.guarded_commands import GuardedCommand, guarded_command
+from tahoe.spark.jvm.statements.catalog_entries import nearest_with
+from tahoe.spark.jvm.statements.guarded_commands import GuardedCommand, guarded_command
 from tahoe.spark.jvm.table_cache import open_table
 
 
@@ -88,7 +88,7 @@ _INTO_FOLDERS: Mapping[str, str] = {
 _TO_FOLDERS = 'Write with format("delta"), or write to another folder.'
 
 
-def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
+def check_allowed(gateway: Gateway, name: str, plan: JavaObject) -> None:
     """Refuse a command that would damage a Delta table.
 
     Args:
@@ -123,7 +123,7 @@ def check_read(settings: Mapping[str, str], path: str, table: str) -> None:
 
 
 def check_command(command: GuardedCommand, *, is_table: Callable[[str], bool], table_around: Callable[[str], str | None]) -> None:
-    """Refuse a command that would damage a Delta table, as `check`.
+    """Refuse a command that would damage a Delta table, as `check_allowed`.
 
     Args:
         is_table: whether there is a Delta table at a location.

@@ -9,14 +9,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION
-from tahoe.protocol.column_values import identity_columns
-from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, properties_for
-from tahoe.protocol.names import literal, quoted
-from tahoe.protocol.schema import Field
+from tahoe.protocol.changes.column_values import identity_columns
+from tahoe.protocol.configuration.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, properties_for
+from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION
+from tahoe.protocol.types.names import literal, quoted
+from tahoe.protocol.types.schema import Field
 from tahoe.spark.ddl.creation import made_with
-from tahoe.spark.jvm.catalog_entries import PROVIDER, TableEntry, table_entry, types_in_sql
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.statements.catalog_entries import PROVIDER, TableEntry, table_entry, types_in_sql
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.table.reading.snapshot import Snapshot

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tahoe.errors import NotPartitionedError, UnsupportedOperationError
-from tahoe.protocol.table_configuration import COMMENT
+from tahoe.protocol.changes.table_configuration import COMMENT
 from tahoe.spark.ddl import alter_table, show_describe
 from tahoe.spark.ddl.catalog import ANALYZED_VERSION
-from tahoe.spark.jvm.catalog_entries import analyze_columns, analyze_table, defined_table, session_catalog
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
+from tahoe.spark.jvm.statements.catalog_entries import analyze_columns, analyze_table, defined_table, session_catalog
+from tahoe.spark.jvm.statements.time_travel import check_newest
 from tahoe.spark.jvm.table_cache import open_table
-from tahoe.spark.jvm.time_travel import check_newest
 from tahoe.spark.reading.scan import message_of
 from tahoe.table.reading.facts import partitions_of
 from tahoe.table.table import Table
-from tahoe.table.writing import alter
+from tahoe.table.transactions import alter
 
 
 def altered(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
@@ -33,7 +33,7 @@ def altered(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
     return defined_table(gateway, plan) if name in _STATEMENTS else None
 
 
-def run(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]:
+def run_table_command(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]:
     """Run a statement for which `altered` returns a table. Returns the table's url and the result rows."""
     target = altered(gateway, name, plan)
     assert target is not None

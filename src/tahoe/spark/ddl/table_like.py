@@ -8,10 +8,10 @@ from __future__ import annotations
 from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.ddl.catalog import path_of
 from tahoe.spark.ddl.creation import NewTable, declared_schema, described_by, make_table_like
-from tahoe.spark.jvm.catalog_entries import is_delta_provider
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.statements.catalog_entries import is_delta_provider
+from tahoe.spark.jvm.statements.table_like_plans import SourceTable, TableLike, source_table, table_like
 from tahoe.spark.jvm.table_cache import open_table
-from tahoe.spark.jvm.table_like_plans import SourceTable, TableLike, source_table, table_like
 
 
 def is_ours(gateway: Gateway, plan: JavaObject) -> bool:

@@ -16,11 +16,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import WriteFailedError
-from tahoe.protocol.actions import Add
-from tahoe.protocol.change_feed import CHANGE_TYPE
-from tahoe.protocol.column_values import check_assigned
-from tahoe.protocol.conflict import EVERYTHING, Reads
-from tahoe.protocol.predicate import TRUE
+from tahoe.protocol.changes.column_values import check_assigned
+from tahoe.protocol.changes.conflict import EVERYTHING, Reads
+from tahoe.protocol.configuration.change_feed import CHANGE_TYPE
+from tahoe.protocol.log.actions import Add
+from tahoe.protocol.types.predicate import TRUE
 from tahoe.spark.dml.rerun import with_retries
 from tahoe.spark.dml.row_changes import IS_FOUND, ROW_POSITION, DmlTarget, RowChange, Touched, given_by_update, stored_columns
 from tahoe.spark.dml.set_clauses import Assignment, first_parts, new_values, resolved

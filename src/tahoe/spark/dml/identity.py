@@ -8,11 +8,11 @@ from __future__ import annotations
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import NotAnIdentityColumnError
-from tahoe.protocol.column_values import identity_columns
-from tahoe.protocol.names import quoted
+from tahoe.protocol.changes.column_values import identity_columns
+from tahoe.protocol.types.names import quoted
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import author_of
-from tahoe.table.writing.transaction_builder import TransactionBuilder
+from tahoe.table.transactions.transaction_builder import TransactionBuilder
 
 
 def sync_identity(target: DmlTarget, column: str) -> None:

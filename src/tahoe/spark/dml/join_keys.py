@@ -19,9 +19,9 @@ from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark 
 
 from tahoe._cached import cached_property
 from tahoe.errors import DeltaError
-from tahoe.protocol.predicate import And, In, Predicate
-from tahoe.protocol.predicate import Column as ColumnPath
-from tahoe.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, parse_type
+from tahoe.protocol.types.predicate import And, In, Predicate
+from tahoe.protocol.types.predicate import Column as ColumnPath
+from tahoe.protocol.types.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, parse_type
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import Equality, Operand, estimated_bytes
 from tahoe.spark.writing.store_assignment import typed_literal

@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import MultipleSourceRowsError
-from tahoe.protocol.change_feed import CHANGE_TYPE
-from tahoe.protocol.conflict import EVERYTHING, Reads
-from tahoe.protocol.names import quoted
-from tahoe.protocol.predicate import TRUE, Or, Predicate
+from tahoe.protocol.changes.conflict import EVERYTHING, Reads
+from tahoe.protocol.configuration.change_feed import CHANGE_TYPE
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.predicate import TRUE, Or, Predicate
 from tahoe.spark.dml.merge_analysis import ACTION, AnalysedMerge, union
 from tahoe.spark.dml.merge_command import MERGE, Clause, Kind, Merge, Merged, check_command, evolved_schema
 from tahoe.spark.dml.rerun import with_retries

@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import InvalidMergeError, UnresolvedMergeColumnError
-from tahoe.protocol.column_values import check_assigned
-from tahoe.protocol.schema import STRING, Field, Struct
+from tahoe.protocol.changes.column_values import check_assigned
+from tahoe.protocol.types.schema import STRING, Field, Struct
 from tahoe.spark.dml.join_keys import Keys, keys_of
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.row_changes import ROW_POSITION, RowChange, given_by_update
@@ -30,7 +30,7 @@ from tahoe.spark.jvm.plans import (
     analysed,
     attributes,
     column_of,
-    condition_of,
+    condition_of_frame,
     equalities,
     estimated_bytes,
     never_changes,
@@ -78,7 +78,7 @@ class AnalysedMerge:
         self.condition, self._on = condition.text, condition.expression
         fixed = at_one_moment(self._gateway, joined)
         if fixed is not None:
-            self._on = condition_of(fixed, "Join")
+            self._on = condition_of_frame(fixed, "Join")
             self.command = replace(self.command, condition=self._gateway.column(self._on))
         self.parameters = {
             "predicate": json.dumps([condition.text]),
@@ -99,7 +99,7 @@ class AnalysedMerge:
     def _at_one_moment(self, clause: Clause) -> Clause:
         """A clause on rows of the target whose condition has the same result each time: several queries evaluate it."""
         fixed = None if clause.condition is None else at_one_moment(self._gateway, self.target.where(clause.condition))
-        return clause if fixed is None else replace(clause, condition=self._gateway.column(condition_of(fixed, "Filter")))
+        return clause if fixed is None else replace(clause, condition=self._gateway.column(condition_of_frame(fixed, "Filter")))
 
     def read_in(self, frames: Sequence[DataFrame]) -> None:
         """Set `reads_target` if one of the queries also reads the target in a subquery of a condition or value."""

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 
-from tahoe.protocol.evolution import merge_source_columns
-from tahoe.protocol.merge_clauses import Outline, check_clauses, outlined
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.changes.evolution import merge_source_columns
+from tahoe.protocol.types.merge_clauses import Outline, check_clauses, outlined
+from tahoe.protocol.types.schema import Struct
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.dml.set_clauses import Assignment, paths_in
 from tahoe.spark.writing.write_inputs import source_schema, table_schema

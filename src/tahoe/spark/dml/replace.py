@@ -14,9 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import ColumnNotFoundError
-from tahoe.protocol.change_feed import CHANGE_TYPE
-from tahoe.protocol.conflict import EVERYTHING
-from tahoe.protocol.names import quoted
+from tahoe.protocol.changes.conflict import EVERYTHING
+from tahoe.protocol.configuration.change_feed import CHANGE_TYPE
+from tahoe.protocol.types.names import quoted
 from tahoe.spark.dml.row_changes import IS_FOUND, DmlTarget, RowChange, stored_columns
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway

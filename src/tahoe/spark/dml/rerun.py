@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tahoe.errors import DeltaConcurrentModificationException
-from tahoe.protocol.properties import CONFLICT_RETRIES
+from tahoe.protocol.configuration.properties import CONFLICT_RETRIES
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import Gateway

@@ -18,7 +18,8 @@ from tahoe.spark.dml.merge import merge
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.dml.set_clauses import Assignment
-from tahoe.spark.jvm.dml_commands import (
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.statements.dml_commands import (
     DeleteFromTable,
     DerivedTarget,
     DmlCommand,
@@ -30,7 +31,6 @@ from tahoe.spark.jvm.dml_commands import (
     dml_command,
     target_of,
 )
-from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.table_cache import open_table
 
 COUNT = ("num_affected_rows",)
@@ -83,7 +83,7 @@ def changes_table(statement: Statement, target: TargetOf) -> bool:
     return target is not None
 
 
-def run(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
+def run_row_change(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
     """Run a statement that `instead_of` has replaced. Returns a Scala `Seq` with one row, which has the counts.
 
     Raises:

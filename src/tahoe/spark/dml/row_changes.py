@@ -21,16 +21,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import MetadataChangedException
-from tahoe.protocol.actions import Add, Cdc
-from tahoe.protocol.change_feed import CHANGE_TYPE
-from tahoe.protocol.column_values import ColumnValues
-from tahoe.protocol.conflict import Reads
-from tahoe.protocol.features import check_writable, setting
-from tahoe.protocol.file_paths import encode_path
-from tahoe.protocol.names import quoted
-from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
-from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
-from tahoe.protocol.schema import LONG, VOID, Field, Struct, types_in
+from tahoe.protocol.changes.column_values import ColumnValues
+from tahoe.protocol.changes.conflict import Reads
+from tahoe.protocol.configuration.change_feed import CHANGE_TYPE
+from tahoe.protocol.configuration.features import check_writable, setting
+from tahoe.protocol.configuration.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
+from tahoe.protocol.configuration.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
+from tahoe.protocol.log.actions import Add, Cdc
+from tahoe.protocol.log.file_paths import encode_path
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.schema import LONG, VOID, Field, Struct, types_in
 from tahoe.spark.dml.job_steps import JobSteps
 from tahoe.spark.dml.row_checks import check_rows
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
@@ -46,7 +46,7 @@ from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.commit.row_deletions import RowDeletion, counted
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_plan import WritePlan, with_minted

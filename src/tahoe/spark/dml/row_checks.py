@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.protocol.assignment_rules import Policy
-from tahoe.protocol.column_values import check_given
-from tahoe.protocol.evolution import check_fields
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.changes.column_values import check_given
+from tahoe.protocol.changes.evolution import check_fields
+from tahoe.protocol.types.assignment_rules import Policy
+from tahoe.protocol.types.schema import Struct
 from tahoe.spark.jvm.plans import top_kinds
 from tahoe.spark.writing.store_assignment import Refusals, assign, without_void
 from tahoe.spark.writing.write_inputs import table_schema

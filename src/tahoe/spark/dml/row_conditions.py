@@ -14,8 +14,8 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
 from tahoe._cached import cached_property
-from tahoe.protocol.actions import FileAction
-from tahoe.protocol.conflict import RowIndexes
+from tahoe.protocol.changes.conflict import RowIndexes
+from tahoe.protocol.log.actions import FileAction
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import analysed, dataset
 from tahoe.spark.reading.scan import message_of

@@ -16,8 +16,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, UnsupportedOperationError
-from tahoe.protocol.evolution import unlike_fields
-from tahoe.protocol.schema import VOID, DataType, Field, Struct
+from tahoe.protocol.changes.evolution import unlike_fields
+from tahoe.protocol.types.schema import VOID, DataType, Field, Struct
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import Named, Value, column_of, name_parts
 from tahoe.spark.writing.store_assignment import spark_type

@@ -11,14 +11,14 @@ from pyspark.sql import Column, DataFrame
 
 from tahoe._cached import cached_property
 from tahoe.errors import InvalidPredicateError
-from tahoe.protocol.actions import Add
-from tahoe.protocol.conflict import EVERYTHING, Reads
-from tahoe.protocol.predicate import And, Constant, Or, Predicate, evaluate, has_unknown, rename
-from tahoe.protocol.predicate import Column as ColumnPath
+from tahoe.protocol.changes.conflict import EVERYTHING, Reads
+from tahoe.protocol.log.actions import Add
+from tahoe.protocol.types.predicate import And, Constant, Or, Predicate, evaluate, has_unknown, rename
+from tahoe.protocol.types.predicate import Column as ColumnPath
 from tahoe.spark.dml.row_changes import ROW_POSITION, RowChange
 from tahoe.spark.dml.row_conditions import RowCondition, condition_of_filter
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.plans import condition_of, dataset, frame_of, leaves, optimised
+from tahoe.spark.jvm.plans import condition_of_frame, dataset, frame_of, leaves, optimised
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.positions import Positions, are_few, gathered, gathered_from, gathering
 from tahoe.spark.reading.scan import Selection
@@ -60,7 +60,7 @@ class Search:
         fixed = at_one_moment(self._gateway, self.rows)
         self._depends_on_moment = fixed is not None
         if fixed is not None:
-            self.rows, self._condition = fixed, condition_of(fixed, "Filter")
+            self.rows, self._condition = fixed, condition_of_frame(fixed, "Filter")
         self._executed: DataFrame | None = None
 
     @cached_property
@@ -203,7 +203,7 @@ def checked_condition(gateway: Gateway, frame: DataFrame, node: Literal["Filter"
     Raises:
         InvalidPredicateError: the condition is not deterministic.
     """
-    expression = condition_of(frame, node)
+    expression = condition_of_frame(frame, node)
     text = condition_text(gateway, expression)
     if not expression.deterministic():
         raise InvalidPredicateError(table=table, predicate=text, detail="it is not deterministic")

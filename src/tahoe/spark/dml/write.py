@@ -19,16 +19,16 @@ from tahoe.errors import (
     NoColumnsError,
     SchemaMismatchError,
 )
-from tahoe.protocol.column_values import column_values
-from tahoe.protocol.evolution import widening_of
-from tahoe.protocol.schema import STRING, Array, Map, Struct
+from tahoe.protocol.changes.column_values import column_values
+from tahoe.protocol.changes.evolution import widening_of
+from tahoe.protocol.types.schema import STRING, Array, Map, Struct
 from tahoe.spark.configuration.option_names import OptionContext
 from tahoe.spark.dml.replace import Matching, replace_rows
 from tahoe.spark.dml.rerun import retry_after_create_race, with_retries
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import engine_of
+from tahoe.spark.jvm.statements.time_travel import check_names_no_version
 from tahoe.spark.jvm.table_cache import open_table, table_finder
-from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.jvm.types import spark_schema
 from tahoe.spark.writing.assignment_by_position import named_by_position, named_inside
 from tahoe.spark.writing.data_writer import rows_for_files, translating_failures, write_rows

@@ -102,7 +102,7 @@ def cancellable(gateway: Gateway) -> Iterator[None]:
             command.end()
 
 
-def check() -> None:
+def check_cancelled() -> None:
     """Raise if this thread's command was cancelled. Call it before work that Spark would start before cancelling its jobs.
 
     Raises:
@@ -119,7 +119,7 @@ class CommandWatch(Watch):
     def before_put(self) -> None:
         if _here.command is not None:
             _here.command.has_put = True  # set before the check: a Ctrl-C is either seen by the check or does not interrupt
-            check()
+            check_cancelled()
 
     def committed(self, url: str, version: int) -> None:
         if _here.command is not None:

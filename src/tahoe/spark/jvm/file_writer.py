@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 
-from tahoe.spark.jvm.cancellation import check
+from tahoe.spark.jvm.cancellation import check_cancelled
 from tahoe.spark.jvm.failures import to_java
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, returned
 from tahoe.spark.jvm.redistribution import LayOut, Redistribution, laid_out, redistributed
@@ -90,7 +90,7 @@ def write_files(
         CommandCancelledError: the command was cancelled before the write; nothing is written.
         Exception: an error of Spark.
     """
-    check()
+    check_cancelled()
     gateway = Gateway(frame.sparkSession)
     manifest = tempfile.mkdtemp(prefix="tahoe-manifest-")
     try:

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
-from tahoe.protocol.names import quoted
+from tahoe.protocol.types.names import quoted
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, class_names
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
@@ -107,7 +107,7 @@ def top_kinds(frame: DataFrame) -> list[str]:
     return kinds
 
 
-def condition_of(frame: DataFrame, node: Literal["Filter", "Join"]) -> JavaObject:
+def condition_of_frame(frame: DataFrame, node: Literal["Filter", "Join"]) -> JavaObject:
     """The condition of a query's topmost filter or join."""
     plan = analysed(frame)
     while kind_of(plan) != node:

@@ -21,10 +21,10 @@ from typing import Generic, TypeAlias, TypeVar
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from tahoe.protocol.answers import Question
-from tahoe.protocol.limits import RowLimit
-from tahoe.protocol.predicate import TRUE, Predicate
-from tahoe.protocol.time_zones import zone_asked_for
+from tahoe.protocol.statistics.answers import Question
+from tahoe.protocol.statistics.limits import RowLimit
+from tahoe.protocol.types.predicate import TRUE, Predicate
+from tahoe.protocol.types.time_zones import zone_asked_for
 from tahoe.spark.jvm.cancellation import CommandWatch
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import HadoopStore, is_hadoops, qualified
@@ -33,11 +33,11 @@ from tahoe.storage.env import Store
 from tahoe.storage.locations import S3_SCHEMES, spelled, split_url
 from tahoe.storage.service_options import REFERENCE_PREFIXES
 from tahoe.table.reading.answers import left_of
-from tahoe.table.reading.change_feed import ChangeFeed, FeedRange, load_feed
 from tahoe.table.reading.limits import needed
 from tahoe.table.reading.scan import Scan, may_match, part_of
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
+from tahoe.table.versions.change_feed import ChangeFeed, FeedRange, load_feed
 
 _logger = logging.getLogger("tahoe")
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pyspark.sql.types import StructType
 
-from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
+from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, parse_schema
 
 # Prefix of the column metadata that concerns only the log and the data files.
 _LOG_METADATA = "delta."

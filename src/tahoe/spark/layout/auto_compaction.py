@@ -18,8 +18,8 @@ from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.layout.optimize import rewriter_of
 from tahoe.spark.writing.file_sizes import auto_compaction
 from tahoe.table.commit.new_files import NewFiles, is_noting, noted
-from tahoe.table.maintenance.auto_compaction import compact_after
-from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.layout.auto_compaction import compact_after
+from tahoe.table.versions.table_reader import TableReader
 
 _logger = logging.getLogger("tahoe")
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
-from tahoe.protocol.names import quoted
+from tahoe.protocol.types.names import quoted
 from tahoe.spark.dml.row_changes import ROW_POSITION, DmlTarget, RowChange
 from tahoe.spark.writing.clustering_on_write import rows_of_files, sampled
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import without_void
-from tahoe.table.maintenance.clustering import CubeBin
-from tahoe.table.maintenance.laying_out import parts_of_file, sample_rows
-from tahoe.table.maintenance.rewriting import Rewritten
+from tahoe.table.layout.clustering import CubeBin
+from tahoe.table.layout.laying_out import parts_of_file, sample_rows
+from tahoe.table.layout.rewriting import Rewritten
 from tahoe.table.writing.write_plan import WritePlan
 
 

@@ -10,30 +10,30 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tahoe.errors import DeltaError, FeatureInUseError
-from tahoe.protocol.actions import Add, Metadata
-from tahoe.protocol.column_mapping import MODE, physical_schema, without_mapping
-from tahoe.protocol.conflict import EVERYTHING
-from tahoe.protocol.features import Feature
-from tahoe.protocol.file_paths import resolve_path
-from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, ENABLE_TYPE_WIDENING
-from tahoe.protocol.schema import map_fields
-from tahoe.protocol.type_widening import TYPE_CHANGES, recorded_changes
+from tahoe.protocol.changes.conflict import EVERYTHING
+from tahoe.protocol.configuration.column_mapping import MODE, physical_schema, without_mapping
+from tahoe.protocol.configuration.features import Feature
+from tahoe.protocol.configuration.properties import ENABLE_DELETION_VECTORS, ENABLE_TYPE_WIDENING
+from tahoe.protocol.log.actions import Add, Metadata
+from tahoe.protocol.log.file_paths import resolve_path
+from tahoe.protocol.types.schema import map_fields
+from tahoe.protocol.types.type_widening import TYPE_CHANGES, recorded_changes
 from tahoe.spark.dml.row_changes import DmlTarget, RowChange
 from tahoe.spark.jvm.gateway import author_of
 from tahoe.spark.layout.optimize import Optimize, purge
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.types import delta_schema
-from tahoe.table.maintenance.optimize import REORG
+from tahoe.table.layout.optimize import REORG
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.writing import feature_drop
+from tahoe.table.transactions import feature_drop
+from tahoe.table.transactions.transaction_builder import TransactionBuilder
 from tahoe.table.writing.planning import check_schema, plan_existing
-from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_request import WriteRequest
 
 
 def drop_feature(target: DmlTarget, feature: str, *, truncate_history: bool) -> None:
-    """Drop a feature from a table, with all its traces; see `tahoe.table.writing.feature_drop`.
+    """Drop a feature from a table, with all its traces; see `tahoe.table.transactions.feature_drop`.
 
     Raises:
         FeatureDropError: the feature does not exist, the table does not have it, or something in the table needs it.

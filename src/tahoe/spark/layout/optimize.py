@@ -14,9 +14,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
-from tahoe.protocol.names import quoted
-from tahoe.protocol.predicate import And, Predicate
-from tahoe.protocol.properties import TARGET_FILE_SIZE
+from tahoe.protocol.configuration.properties import TARGET_FILE_SIZE
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.predicate import And, Predicate
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.dml.row_changes import DmlTarget, RowChange
 from tahoe.spark.dml.touched_rows import Search
@@ -27,10 +27,10 @@ from tahoe.spark.layout.clustering import lay_out
 from tahoe.spark.layout.workers import in_workers, is_local
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import without_void
-from tahoe.table.maintenance.clustering import CubeBin, OrderRequest
-from tahoe.table.maintenance.compaction import GIB, Bin, CompactionSettings
-from tahoe.table.maintenance.laying_out import lay_out_in_threads
-from tahoe.table.maintenance.optimize import (
+from tahoe.table.layout.clustering import CubeBin, OrderRequest
+from tahoe.table.layout.compaction import GIB, Bin, CompactionSettings
+from tahoe.table.layout.laying_out import lay_out_in_threads
+from tahoe.table.layout.optimize import (
     FILTERS,
     REORG,
     OptimizeReport,
@@ -41,7 +41,7 @@ from tahoe.table.maintenance.optimize import (
     rewritten_in_threads,
     summary,
 )
-from tahoe.table.maintenance.rewriting import Rewritten, rewrite_of
+from tahoe.table.layout.rewriting import Rewritten, rewrite_of
 from tahoe.table.writing.parquet_files import WRITES_BLOOM_FILTERS
 from tahoe.table.writing.write_plan import WritePlan
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
-from tahoe.table.maintenance.optimize import OptimizeReport
+from tahoe.table.layout.optimize import OptimizeReport
 
 
 def _counts(*names: str) -> list[StructField]:

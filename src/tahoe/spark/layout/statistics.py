@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tahoe.protocol.stats import Statistics
+from tahoe.protocol.statistics.stats import Statistics
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import author_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.layout.optimize import DRIVER_BYTES_MAX
 from tahoe.spark.layout.workers import in_workers, is_local
-from tahoe.table.maintenance.file_statistics import Measurement
-from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads, measured_or_error
+from tahoe.table.layout.file_statistics import Measurement
+from tahoe.table.layout.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads, measured_or_error
 
 
 def analyze(target: DmlTarget) -> AnalyzeReport:
-    """Compute the statistics of a table that are missing or wide; see `tahoe.table.maintenance.statistics.compute_statistics`."""
+    """Compute the statistics of a table that are missing or wide; see `tahoe.table.layout.statistics.compute_statistics`."""
     request = AnalyzeRequest(**author_of(target.spark))
     return compute_statistics(target.table, request, measurer=_Measurer(target))
 

@@ -1,8 +1,8 @@
 """Answers aggregations of Spark's from the log: what of a query the log decides, and how its values come into the plan.
 
 An aggregation becomes one of values that Python has: one row for each combination of partition values that the query names, with the values
-of those aggregates that `tahoe.protocol.answers` knows how to combine. All other aggregates must not depend on how often a row occurs, nor
-on other columns than partition columns: Spark evaluates them over these rows.
+of those aggregates that `tahoe.protocol.statistics.answers` knows how to combine. All other aggregates must not depend on how often a row
+occurs, nor on other columns than partition columns: Spark evaluates them over these rows.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from tahoe.protocol.answers import Aggregate, PartitionOf, Question, is_plain, measure_of
-from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.statistics.answers import Aggregate, PartitionOf, Question, is_plain, measure_of
+from tahoe.protocol.types.predicate import Predicate
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import scan_of

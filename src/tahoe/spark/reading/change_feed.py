@@ -4,9 +4,10 @@ When a DataFrame is created, its range is resolved and its files are listed. An 
 which may be the end version's, fits the rows, and every action on the DataFrame sees the same changes. As commits never change, a feed is
 listed once, and each query skips files in it.
 
-Spark analyses a `delta.Changes`, which only names the feed. The rule that plans all our tables calls `plan` for its rows, which are a union
-of at most three scans for any number of versions. `tahoe.table.reading.change_feed` defines the three parts. Each is scanned as a table
-with additional partition columns, so that predicates on versions, times and kinds of change skip files like predicates on partitions.
+Spark analyses a `delta.Changes`, which only names the feed. The rule that plans all our tables calls `plan_change_feed` for its rows, which
+are a union of at most three scans for any number of versions. `tahoe.table.versions.change_feed` defines the three parts. Each is scanned
+as a table with additional partition columns, so that predicates on versions, times and kinds of change skip files like predicates on
+partitions.
 
 Protocol: "Reader Requirements for AddCDCFile".
 """
@@ -20,11 +21,12 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
-from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.types.predicate import Predicate
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.flags import parse_flag
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
+from tahoe.spark.jvm.statements.time_travel import MomentOf, TimeTravelTarget, session_moment, target_of_options
 from tahoe.spark.jvm.table_cache import (
     feed_of,
     key_of,
@@ -36,13 +38,12 @@ from tahoe.spark.jvm.table_cache import (
     scan_of,
     table_finder,
 )
-from tahoe.spark.jvm.time_travel import MomentOf, TimeTravelTarget, session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import Output, output_of
 from tahoe.spark.reading.scan import Reader, Selection, has_vectors, partition_schema
-from tahoe.table.reading.change_feed import (
+from tahoe.table.versions.change_feed import (
     PART_NAMES,
     AskedRange,
     ChangeFeed,
@@ -126,7 +127,7 @@ def clips(gateway: Gateway) -> bool:
 # --- planning
 
 
-def plan(gateway: Gateway, table: str, versions: str, name: str, data: str, output: str, filters: str) -> JavaObject:
+def plan_change_feed(gateway: Gateway, table: str, versions: str, name: str, data: str, output: str, filters: str) -> JavaObject:
     """Plan how one query reads a feed: a `delta.Planned` with rows.
 
     Args:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tahoe.protocol.column_mapping import column_id, physical_name
-from tahoe.protocol.names import quoted
-from tahoe.protocol.schema import BOOLEAN, VOID, Array, DataType, Field, Map, Struct, parse_schema, types_in, walk_fields
+from tahoe.protocol.configuration.column_mapping import column_id, physical_name
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.schema import BOOLEAN, VOID, Array, DataType, Field, Map, Struct, parse_schema, types_in, walk_fields
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.native_engine import native_format

@@ -27,8 +27,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
-from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
-from tahoe.protocol.deletion_vector import inline_descriptor
+from tahoe.protocol.log.actions import DeletionVectorDescriptor, decode_deletion_vector
+from tahoe.protocol.log.deletion_vector import inline_descriptor
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import dataset

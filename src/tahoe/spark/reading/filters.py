@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
-from tahoe.protocol.predicate import (
+from tahoe.protocol.types.predicate import (
     TRUE,
     And,
     Column,

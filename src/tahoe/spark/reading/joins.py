@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.names import dotted, visible
-from tahoe.protocol.predicate import Column, In, IsNull, Or, Predicate
+from tahoe.protocol.types.names import dotted, visible
+from tahoe.protocol.types.predicate import Column, In, IsNull, Or, Predicate
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import scan_of

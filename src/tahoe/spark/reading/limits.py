@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from tahoe.protocol.limits import Order, RowLimit
-from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.statistics.limits import Order, RowLimit
+from tahoe.protocol.types.predicate import Predicate
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.reading.answers import are_trusted, has_all_rows

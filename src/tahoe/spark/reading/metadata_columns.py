@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tahoe.protocol.names import quoted
-from tahoe.protocol.row_tracking import (
+from tahoe.protocol.configuration.row_tracking import (
     BASE_ROW_ID,
     DEFAULT_ROW_COMMIT_VERSION,
     METADATA,
@@ -23,6 +22,7 @@ from tahoe.protocol.row_tracking import (
     ROW_ID,
     RowTracking,
 )
+from tahoe.protocol.types.names import quoted
 
 # The field of `_metadata` with which commands find rows again: the row's file number in the version, and its row index.
 POSITION = "position"

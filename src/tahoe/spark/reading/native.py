@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Container, Iterator
 
-from tahoe.protocol.predicate import And, Column, Comparison, Literal, Or, Predicate
-from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, Struct, parse_schema, types_in
+from tahoe.protocol.types.predicate import And, Column, Comparison, Literal, Or, Predicate
+from tahoe.protocol.types.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, Struct, parse_schema, types_in
 from tahoe.spark.jvm.table_cache import scan_of
 from tahoe.spark.reading.scan import Reader
 

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tahoe.errors import InvalidOptionError, SchemaChangedError
-from tahoe.protocol.row_tracking import METADATA
-from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
+from tahoe.protocol.configuration.row_tracking import METADATA
+from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, parse_schema
 from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.native_engine import runs_natively
 from tahoe.spark.jvm.plans import dataset
+from tahoe.spark.jvm.statements.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.table_cache import (
     held_snapshot,
     holds_marked,
@@ -27,7 +28,6 @@ from tahoe.spark.jvm.table_cache import (
     snapshot_of,
     table_finder,
 )
-from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading import answers, change_feed, limits
 from tahoe.spark.reading.data_files import is_plain, mapped_columns
@@ -86,7 +86,7 @@ class Analysed:
     within: str | None
 
 
-def plan(
+def plan_scan(
     gateway: Gateway, analysed: Analysed, version: int, data: str, output: str, filters: str, limit: str, options: Mapping[str, str]
 ) -> JavaObject:
     """Plan how one query reads a table: a `delta.Planned`.
@@ -121,11 +121,11 @@ def answer(
 
     Args:
         options: of the relation.
-        data, output, filters: see `plan`. The filters are all that select the aggregated rows.
+        data, output, filters: see `plan_scan`. The filters are all that select the aggregated rows.
         asked: the aggregation, as `delta.Question` describes it in JSON.
 
     Raises:
-        SchemaChangedError: as for `plan`.
+        SchemaChangedError: as for `plan_scan`.
     """
     reader = _reader(gateway, analysed, version, data, output, filters)
     answered = gateway.java_class("delta.Answered")

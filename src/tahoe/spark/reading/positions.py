@@ -20,7 +20,7 @@ from pyroaring import BitMap, BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.protocol.stats import num_records_of
+from tahoe.protocol.statistics.stats import num_records_of
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.native_engine import runs_natively

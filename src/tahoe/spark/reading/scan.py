@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from tahoe.errors import SessionNotEnabledError, TableReplacedError
-from tahoe.protocol.names import quoted
-from tahoe.protocol.predicate import TRUE, And, Predicate
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.predicate import TRUE, And, Predicate
+from tahoe.protocol.types.schema import Struct
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import hadoop_url
 from tahoe.spark.jvm.native_engine import session_of_whole_files
@@ -33,9 +33,9 @@ from tahoe.spark.reading.data_files import MappedColumns, file_format, relation_
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import FILE_CONSTANTS, NUMBER, ROW_INDEX, Output, hidden_field
 from tahoe.table.arrow.chunks import reordered_table
-from tahoe.table.reading.change_feed import PART_NAMES, FeedPart, FeedRange
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.versions.change_feed import PART_NAMES, FeedPart, FeedRange
 
 # Larger messages go to the JVM in a file, because that is faster than py4j's socket.
 MESSAGE_BYTES_MAX = 8 << 20

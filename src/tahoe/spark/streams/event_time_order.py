@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.protocol.names import dotted
+from tahoe.protocol.types.names import dotted
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.streaming_plans import Watermark, watermarks_of
+from tahoe.spark.jvm.statements.streaming_plans import Watermark, watermarks_of
 from tahoe.spark.streams.options import EVENT_TIME_ORDER, SourceOptions
 from tahoe.table.reading.snapshot import Snapshot
 

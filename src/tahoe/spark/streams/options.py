@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError
-from tahoe.protocol.properties import parse_size
-from tahoe.protocol.schema_acknowledgement import ACKNOWLEDGING, ALWAYS
+from tahoe.protocol.configuration.properties import parse_size
+from tahoe.protocol.streams.schema_acknowledgement import ACKNOWLEDGING, ALWAYS
 from tahoe.spark.configuration.flags import parse_flag
 from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
 from tahoe.spark.reading.change_feed import START_TIMESTAMP, START_VERSION, is_asked_for
-from tahoe.table.reading.stream_commits import Following
+from tahoe.table.streams.stream_commits import Following
 
 Value = TypeVar("Value")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tahoe.errors import DeltaError, DeltaStorageError, StreamSchemaMismatchError
-from tahoe.protocol.schema import Struct, parse_schema
-from tahoe.protocol.stream_schema import SchemaRules, shape
+from tahoe.protocol.streams.stream_schema import SchemaRules, shape
+from tahoe.protocol.types.schema import Struct, parse_schema
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.setting_names import Setting
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot

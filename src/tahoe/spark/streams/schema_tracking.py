@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tahoe.errors import SchemaChangeNotAcknowledgedError, SchemaLocationOutsideError, StreamSchemaChangedError, UnsupportedOperationError
-from tahoe.protocol.schema_acknowledgement import ALWAYS, changes_between, checkpoint_suffix, is_acknowledged
-from tahoe.protocol.stream_schema import SchemaRules, first_retyped
-from tahoe.protocol.tracked_schema import TrackedSchema
+from tahoe.protocol.streams.schema_acknowledgement import ALWAYS, changes_between, checkpoint_suffix, is_acknowledged
+from tahoe.protocol.streams.stream_schema import SchemaRules, first_retyped
+from tahoe.protocol.streams.tracked_schema import TrackedSchema
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import qualified
 from tahoe.spark.streams.options import SourceOptions
-from tahoe.table.reading.schema_log import SchemaLog, schema_log_folder
-from tahoe.table.reading.schema_tracking import merge_next, with_tracked
 from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.streams.schema_log import SchemaLog, schema_log_folder
+from tahoe.table.streams.schema_tracking import merge_next, with_tracked
 
 _SOURCES = "/sources/"
 

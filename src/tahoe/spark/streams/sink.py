@@ -14,8 +14,8 @@ from tahoe.spark.configuration.option_names import OptionContext
 from tahoe.spark.dml.write import Batch, write_batch
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import batch_rows, frame_of
+from tahoe.spark.jvm.statements.time_travel import check_names_no_version
 from tahoe.spark.jvm.table_cache import open_table, table_finder
-from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.writing.foreign_types import holds
 from tahoe.spark.writing.write_inputs import write_options
 from tahoe.spark.writing.write_options import WriteOptions
@@ -23,7 +23,7 @@ from tahoe.spark.writing.write_options import WriteOptions
 _MODES = ("Append", "Complete")
 
 
-def check(gateway: Gateway, options: Mapping[str, str], mode: str) -> None:
+def check_sink(gateway: Gateway, options: Mapping[str, str], mode: str) -> None:
     """Refuse a sink before its query starts.
 
     Args:
@@ -70,7 +70,9 @@ def _path(options: Mapping[str, str]) -> str:
     return path
 
 
-def write(gateway: Gateway, options: Mapping[str, str], partitions: str, mode: str, query: str, batch: int, data: JavaObject) -> None:
+def write_microbatch(
+    gateway: Gateway, options: Mapping[str, str], partitions: str, mode: str, query: str, batch: int, data: JavaObject
+) -> None:
     """Write a batch.
 
     Args:

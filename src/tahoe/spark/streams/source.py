@@ -1,6 +1,6 @@
 """A Delta table as the source of a streaming query: the answers to a `delta.StreamSource`.
 
-`tahoe.table.reading.stream` decides where batches end and which files they read. A batch is a relation over these files, marked as a part
+`tahoe.table.streams.stream` decides where batches end and which files they read. A batch is a relation over these files, marked as a part
 of a stream, which the optimizer's rule plans like any other read.
 """
 
@@ -22,14 +22,14 @@ from tahoe.errors import (
     UnsupportedOperationError,
     VersionNotFoundError,
 )
-from tahoe.protocol.schema import Struct
-from tahoe.protocol.stream_offset import StreamOffset, parse_offset
+from tahoe.protocol.streams.stream_offset import StreamOffset, parse_offset
+from tahoe.protocol.types.schema import Struct
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import qualified
 from tahoe.spark.jvm.plans import dataset, frame_of
-from tahoe.spark.jvm.streaming_plans import plan_of, sources_of
+from tahoe.spark.jvm.statements.streaming_plans import plan_of, sources_of
+from tahoe.spark.jvm.statements.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.table_cache import hold, key_of, open_table, release, table_finder, within_text
-from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.change_feed import clips
 from tahoe.spark.reading.scan import relation_of
@@ -39,13 +39,13 @@ from tahoe.spark.streams.schema import as_analysed, encode_analysed, rules_of
 from tahoe.spark.streams.schema_tracking import as_tracked, started
 from tahoe.spark.writing.store_assignment import predicate_column
 from tahoe.storage.env import Store
-from tahoe.table.reading.change_feed import feed_schema
-from tahoe.table.reading.feed_columns import check_recorded
-from tahoe.table.reading.feed_stream import FeedStream
-from tahoe.table.reading.history import parse_timestamp, timeline, version_at, version_from
-from tahoe.table.reading.schema_tracking import SchemaTracker, with_tracked
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.stream import AdmissionLimit, Portion, Stream, StreamStart, TableStream
+from tahoe.table.streams.feed_stream import FeedStream
+from tahoe.table.streams.schema_tracking import SchemaTracker, with_tracked
+from tahoe.table.streams.stream import AdmissionLimit, Portion, Stream, StreamStart, TableStream
+from tahoe.table.versions.change_feed import feed_schema
+from tahoe.table.versions.feed_columns import check_recorded
+from tahoe.table.versions.history import parse_timestamp, timeline, version_at, version_from
 
 _NO_LIMIT = -1
 
@@ -107,7 +107,7 @@ def _snapshot(gateway: Gateway, options: Mapping[str, str]) -> Snapshot:
     return open_table(gateway.spark, path, options).snapshot()
 
 
-def check(gateway: Gateway, plan: JavaObject) -> None:
+def check_source(gateway: Gateway, plan: JavaObject) -> None:
     """Refuse the start of a query.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.streaming_plans import tables_of, trigger_of
+from tahoe.spark.jvm.statements.streaming_plans import tables_of, trigger_of
 
 # By the simple names of Spark's classes.
 _REFUSED = {"ContinuousTrigger": "A continuous trigger", "RealTimeTrigger": "A real-time trigger"}
@@ -15,7 +15,7 @@ _REMEDY = (
 )
 
 
-def check(gateway: Gateway, plan: JavaObject) -> None:
+def check_trigger(gateway: Gateway, plan: JavaObject) -> None:
     """Refuse the start of a query.
 
     Args:

@@ -16,8 +16,8 @@ from pyspark.sql.types import ArrayType, MapType, NullType, StructField, StructT
 from pyspark.sql.types import DataType as SparkType
 
 from tahoe.errors import ColumnCountMismatchError, SchemaMismatchError, UnsupportedDataTypeError
-from tahoe.protocol.evolution import Widens
-from tahoe.protocol.schema import parse_type
+from tahoe.protocol.changes.evolution import Widens
+from tahoe.protocol.types.schema import parse_type
 
 _REMEDY = "Give a value for each field, or name the columns and fields: INSERT INTO t BY NAME ..."
 

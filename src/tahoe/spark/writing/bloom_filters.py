@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from tahoe.protocol.bloom_filters import BloomFilter
+from tahoe.protocol.configuration.bloom_filters import BloomFilter
 
 _PREFIX = "parquet.bloom.filter."
 

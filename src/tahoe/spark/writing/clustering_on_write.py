@@ -15,14 +15,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 from pyspark.sql.types import ArrayType, AtomicType, BinaryType, DataType, MapType, StringType, StructType, VariantType
 
-from tahoe.protocol.cubes import cube_leaves, cube_tags
-from tahoe.protocol.names import dotted, quoted, unused_name
-from tahoe.protocol.properties import TARGET_FILE_SIZE
+from tahoe.protocol.configuration.properties import TARGET_FILE_SIZE
+from tahoe.protocol.log.cubes import cube_leaves, cube_tags
+from tahoe.protocol.types.names import dotted, quoted, unused_name
 from tahoe.spark.writing.file_sizes import ClusterOnWrite
 from tahoe.table.arrow.layout import plan_layout
 from tahoe.table.arrow.layout_sql import leaf_steps
 from tahoe.table.arrow.sort_keys import TEXT_CHARACTERS
-from tahoe.table.maintenance.laying_out import PART, parts_of_file, sample_rows
+from tahoe.table.layout.laying_out import PART, parts_of_file, sample_rows
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WrittenFile
 

@@ -24,10 +24,10 @@ from tahoe.errors import (
     IdentityOverflowError,
     NonDeterministicGeneratedColumnError,
 )
-from tahoe.protocol.column_metadata import GENERATION_EXPRESSION
-from tahoe.protocol.column_values import ColumnValues, Identity
-from tahoe.protocol.names import quoted
-from tahoe.protocol.schema import Struct, as_nullable
+from tahoe.protocol.changes.column_values import ColumnValues, Identity
+from tahoe.protocol.types.column_metadata import GENERATION_EXPRESSION
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.schema import Struct, as_nullable
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import Expression, counted, expressions
 from tahoe.spark.jvm.types import delta_schema, spark_schema

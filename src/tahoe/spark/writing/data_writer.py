@@ -16,14 +16,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import WriteFailedError
-from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
-from tahoe.protocol.column_mapping import column_id
-from tahoe.protocol.column_values import check_given
-from tahoe.protocol.constraints import constraints_of
-from tahoe.protocol.names import quoted
-from tahoe.protocol.partitions import format_partition_value, parse_partition_value
-from tahoe.protocol.properties import PARQUET_COMPRESSION, PARQUET_FORMAT_VERSION
-from tahoe.protocol.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
+from tahoe.protocol.changes.column_values import check_given
+from tahoe.protocol.changes.constraints import constraints_of
+from tahoe.protocol.configuration.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
+from tahoe.protocol.configuration.column_mapping import column_id
+from tahoe.protocol.configuration.properties import PARQUET_COMPRESSION, PARQUET_FORMAT_VERSION
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.partitions import format_partition_value, parse_partition_value
+from tahoe.protocol.types.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
 from tahoe.spark.jvm.failures import error_of_the_query
 from tahoe.spark.jvm.file_writer import NewFile, WriterSettings, delete_files, write_files
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, is_wrong_call

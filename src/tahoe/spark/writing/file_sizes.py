@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tahoe.protocol.properties import AUTO_OPTIMIZE, CLUSTER_ON_WRITE, OPTIMIZE_WRITE
+from tahoe.protocol.configuration.properties import AUTO_OPTIMIZE, CLUSTER_ON_WRITE, OPTIMIZE_WRITE
 from tahoe.spark.configuration import setting_names
-from tahoe.table.maintenance.auto_compaction import AutoCompaction
+from tahoe.table.layout.auto_compaction import AutoCompaction
 
 Value = TypeVar("Value")
 

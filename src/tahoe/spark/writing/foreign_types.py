@@ -12,8 +12,8 @@ from pyspark.sql.types import ArrayType, DecimalType, IntegralType, LongType, Ma
 from pyspark.sql.types import DataType as SparkType
 
 from tahoe.errors import UnsupportedDataTypeError
-from tahoe.protocol.assignment_rules import Policy
-from tahoe.protocol.schema import parse_type
+from tahoe.protocol.types.assignment_rules import Policy
+from tahoe.protocol.types.schema import parse_type
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import type_casts
 

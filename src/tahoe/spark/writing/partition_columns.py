@@ -12,9 +12,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.protocol.names import quoted
-from tahoe.protocol.partitions import HIVE_NULL, may_be_stored_as_null
-from tahoe.protocol.schema import BINARY, Field, Struct
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.partitions import HIVE_NULL, may_be_stored_as_null
+from tahoe.protocol.types.schema import BINARY, Field, Struct
 from tahoe.spark.writing.store_assignment import Refusals
 
 

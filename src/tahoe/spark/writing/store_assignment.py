@@ -1,7 +1,7 @@
 """Store assignment: matches columns by name, casts them as INSERT does, and checks nulls and lengths while the rows are written.
 
 Protocol: "Writer Version Requirements" (column invariants: NOT NULL). The checks are expressions in the plan that is written, so they need
-no additional pass. Only public functions of PySpark are used; the rules on types are in `tahoe.protocol.assignment_rules`.
+no additional pass. Only public functions of PySpark are used; the rules on types are in `tahoe.protocol.types.assignment_rules`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tahoe.errors import (
     TextTooLongError,
     UnfitValueError,
 )
-from tahoe.protocol import predicate as p
-from tahoe.protocol.assignment_rules import Policy, always_fits, check_assignable, conforms, conforms_inside, error_of_cast
-from tahoe.protocol.column_type_changes import TEXT_TYPE
-from tahoe.protocol.constraints import Constraint
-from tahoe.protocol.names import quoted
-from tahoe.protocol.partitions import format_partition_value
-from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Primitive, Struct, as_nullable
+from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
+from tahoe.protocol.changes.constraints import Constraint
+from tahoe.protocol.types import predicate as p
+from tahoe.protocol.types.assignment_rules import Policy, always_fits, check_assignable, conforms, conforms_inside, error_of_cast
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.partitions import format_partition_value
+from tahoe.protocol.types.schema import VARIANT, VOID, Array, DataType, Field, Map, Primitive, Struct, as_nullable
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import Value, java_column, projected
 from tahoe.spark.jvm.types import delta_schema, spark_schema
@@ -356,7 +356,7 @@ def _violation(table: str, constraint: Constraint) -> Callable[[str], DeltaError
 
 
 def predicate_column(predicate: p.Predicate, schema: Struct) -> Column:
-    """A predicate as a Spark Column, with the semantics of `tahoe.protocol.predicate.evaluate`."""
+    """A predicate as a Spark Column, with the semantics of `tahoe.protocol.types.predicate.evaluate`."""
     match predicate:
         case p.Constant(value):
             return F.lit(value).cast("boolean")

@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tahoe.errors import UnsupportedDataTypeError
-from tahoe.protocol.assignment_rules import Policy
-from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
-from tahoe.protocol.column_type_changes import TEXT_TYPE
-from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
+from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
+from tahoe.protocol.types.assignment_rules import Policy
+from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
+from tahoe.protocol.types.schema import Field, Struct, map_fields, walk_fields
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
 from tahoe.spark.jvm.gateway import Gateway
@@ -25,7 +25,7 @@ from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.spark.writing.store_assignment import declares
 from tahoe.spark.writing.write_options import WriteOptions, parse_options
-from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.versions.table_reader import TableReader
 
 # Spark's metadata key for the collations of a column whose type is string.
 _COLLATIONS = "__COLLATIONS"

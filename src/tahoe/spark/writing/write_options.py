@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import cast, overload
 
 from tahoe.errors import InvalidOptionError
-from tahoe.protocol.assignment_rules import Policy
-from tahoe.protocol.names import parse_column_list
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.types.assignment_rules import Policy
+from tahoe.protocol.types.names import parse_column_list
+from tahoe.protocol.types.schema import Struct
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.flags import parse_flag
 from tahoe.spark.writing.file_sizes import ClusterOnWrite, OptimizedWrite, auto_compaction, cluster_on_write, optimized_write

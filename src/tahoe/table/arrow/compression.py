@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tahoe.protocol.properties import PARQUET_COMPRESSION
+from tahoe.protocol.configuration.properties import PARQUET_COMPRESSION
 
 # Codecs with another name in Arrow. Arrow's lz4 is Parquet's LZ4_RAW; Parquet's LZ4, with Hadoop's framing, is deprecated and not written.
 _ARROW_NAMES = {"uncompressed": "none", "lz4_raw": "lz4"}

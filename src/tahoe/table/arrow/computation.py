@@ -18,9 +18,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import ExpressionFailedError
-from tahoe.protocol.expressions import Call, Expression, Reference, Value, references
-from tahoe.protocol.partitions import BLANKS, DAY_MICROS, cast_boolean, parse_date, parse_timestamp, parse_timestamp_ntz
-from tahoe.protocol.schema import BINARY, BOOLEAN, BYTE, DATE, DOUBLE, FLOAT, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal
+from tahoe.protocol.types.expressions import Call, Expression, Reference, Value, references
+from tahoe.protocol.types.partitions import BLANKS, DAY_MICROS, cast_boolean, parse_date, parse_timestamp, parse_timestamp_ntz
+from tahoe.protocol.types.schema import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    Decimal,
+)
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.decimals import DOUBLE_DIGITS, of_scale, rounded_decimal, wide
 from tahoe.table.arrow.types import arrow_type

@@ -12,8 +12,8 @@ from decimal import Decimal as PyDecimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.partitions import parse_decimal
-from tahoe.protocol.schema import Decimal
+from tahoe.protocol.types.partitions import parse_decimal
+from tahoe.protocol.types.schema import Decimal
 
 _WIDE_DIGITS = 76
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tahoe._cached import cached_property
-from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, DataType
+from tahoe.protocol.types.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, DataType
 from tahoe.table.arrow.parquet import leaves
 
 # Spark wrote the Julian calendar before these versions, and does so later with a setting, which leaves a footer key.

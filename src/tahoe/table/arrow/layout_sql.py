@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from tahoe.protocol.schema import BINARY, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType
+from tahoe.protocol.types.schema import BINARY, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType
 from tahoe.table.arrow.layout import Layout, Split
 from tahoe.table.arrow.sort_keys import as_bytes
 from tahoe.table.arrow.types import arrow_type, delta_schema

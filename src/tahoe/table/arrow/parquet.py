@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tahoe._cached import cached_property
-from tahoe.protocol.log_files import LOG_FOLDER
+from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.storage.env import FileInfo, FileReplacedError, Store
 from tahoe.storage.threads import CORES, in_threads, on_all_cores
 

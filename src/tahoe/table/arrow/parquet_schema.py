@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tahoe.errors import InvalidActionError, UnsupportedDataTypeError
-from tahoe.protocol.schema import Field, Struct, as_nullable, map_fields, parse_schema
+from tahoe.protocol.types.schema import Field, Struct, as_nullable, map_fields, parse_schema
 from tahoe.table.arrow.types import delta_schema
 
 # Spark's key for the schema of the rows that it wrote.

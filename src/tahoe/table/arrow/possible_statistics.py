@@ -1,6 +1,6 @@
 """Statistics that cannot be true are unknown: they exclude no file, and answer no query.
 
-`tahoe.protocol.stats` has the rules, for one file; this module applies them to the statistics of many.
+`tahoe.protocol.statistics.stats` has the rules, for one file; this module applies them to the statistics of many.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.partitions import INTEGER_BITS
-from tahoe.protocol.schema import DataType, Primitive
-from tahoe.protocol.stats import are_contradictory
+from tahoe.protocol.statistics.stats import are_contradictory
+from tahoe.protocol.types.partitions import INTEGER_BITS
+from tahoe.protocol.types.schema import DataType, Primitive
 from tahoe.table.arrow.chunks import one_array
 
 

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from tahoe.protocol.json_text import load_json
-from tahoe.protocol.partitions import from_days, from_micros
-from tahoe.protocol.schema import DataType, Decimal, Primitive, Struct
-from tahoe.protocol.stats import Statistics, encode_statistics
+from tahoe.protocol.statistics.stats import Statistics, encode_statistics
+from tahoe.protocol.types.json_text import load_json
+from tahoe.protocol.types.partitions import from_days, from_micros
+from tahoe.protocol.types.schema import DataType, Decimal, Primitive, Struct
 from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.chunks import one_array, taken_table, text_bytes
 from tahoe.table.arrow.parquet import NestedColumns, child

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from tahoe.errors import UnsupportedDataTypeError
-from tahoe.protocol.schema import (
+from tahoe.protocol.types.schema import (
     BINARY,
     BOOLEAN,
     BYTE,

@@ -2,8 +2,8 @@
 files of a compaction that won.
 
 A compaction moves rows and changes none, so the one who comes second needs not be in conflict: a row of an old file has a place in the new
-one, where a deletion vector deletes it. The compaction's commit has recorded the place (`protocol/moved_rows`), or the row is found by its
-id (`rows_by_ids`). What cannot be carried over stays as it is, and is a conflict.
+one, where a deletion vector deletes it. The compaction's commit has recorded the place (`protocol/statistics/moved_rows`), or the row is
+found by its id (`rows_by_ids`). What cannot be carried over stays as it is, and is a conflict.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pyroaring import BitMap64
 
 from tahoe.errors import DeletionVectorError
-from tahoe.protocol.actions import Action, Add, Remove, remove_of
-from tahoe.protocol.conflict import Winner
-from tahoe.protocol.moved_rows import CopiedRange, MovedRows, all_places, new_places, places_of, recorded_places
+from tahoe.protocol.changes.conflict import Winner
+from tahoe.protocol.log.actions import Action, Add, Remove, remove_of
+from tahoe.protocol.statistics.moved_rows import CopiedRange, MovedRows, all_places, new_places, places_of, recorded_places
 from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.rows_by_ids import Rows, rows_by_ids
 from tahoe.table.log.deletion_vectors import deleted_rows

@@ -21,15 +21,16 @@ import pyarrow.parquet as pq
 
 from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError, MissingVersionError
-from tahoe.protocol import log_files, properties
-from tahoe.protocol.actions import Action, Add, CheckpointMetadata, Remove, Sidecar, Txn, action_to_json, encode_commit
-from tahoe.protocol.column_mapping import physical_path, physical_schema, stored_name
-from tahoe.protocol.features import setting
-from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
-from tahoe.protocol.log_files import Checkpoint, Kind, LogFile, Segment, parse_name
-from tahoe.protocol.replay import FileKey, file_key
-from tahoe.protocol.schema import DataType
-from tahoe.protocol.stats import statistics_columns
+from tahoe.protocol.configuration import properties
+from tahoe.protocol.configuration.column_mapping import physical_path, physical_schema, stored_name
+from tahoe.protocol.configuration.features import setting
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Action, Add, CheckpointMetadata, Remove, Sidecar, Txn, action_to_json, encode_commit
+from tahoe.protocol.log.last_checkpoint import LastCheckpoint, encode_last_checkpoint
+from tahoe.protocol.log.log_files import Checkpoint, Kind, LogFile, Segment, parse_name
+from tahoe.protocol.log.replay import FileKey, file_key
+from tahoe.protocol.statistics.stats import statistics_columns
+from tahoe.protocol.types.schema import DataType
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.compression import arrow_codec
 from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX

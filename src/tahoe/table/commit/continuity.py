@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tahoe.errors import ConcurrentWriteException, DeltaConcurrentModificationException, DeltaError, DeltaLogError, MetadataChangedException
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action
-from tahoe.protocol.log_files import Kind, LogFile
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Action
+from tahoe.protocol.log.log_files import Kind, LogFile
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, is_current
 

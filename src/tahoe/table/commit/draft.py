@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Any, TypedDict
 
 from tahoe.errors import CommitOutcomeUnknownError, DeltaConcurrentModificationException, DeltaError, WriteAlreadyRecordedError
-from tahoe.protocol.actions import Action, Add, Cdc, DomainMetadata, Metadata, Protocol, Txn, remove_of
-from tahoe.protocol.assigned_numbers import with_numbers_of
-from tahoe.protocol.conflict import EVERYTHING, Intent, Reads
-from tahoe.protocol.features import setting
-from tahoe.protocol.moved_rows import CopiedRows
-from tahoe.protocol.properties import ENABLE_DELETION_VECTORS
+from tahoe.protocol.changes.assigned_numbers import with_numbers_of
+from tahoe.protocol.changes.conflict import EVERYTHING, Intent, Reads
+from tahoe.protocol.configuration.features import setting
+from tahoe.protocol.configuration.properties import ENABLE_DELETION_VECTORS
+from tahoe.protocol.log.actions import Action, Add, Cdc, DomainMetadata, Metadata, Protocol, Txn, remove_of
+from tahoe.protocol.statistics.moved_rows import CopiedRows
 from tahoe.storage.env import Watch
 from tahoe.table.commit.new_files import NewFiles, note
 from tahoe.table.commit.row_deletions import RowDeletion

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import DeltaError
-from tahoe.protocol.column_mapping import physical_path, stored_name
-from tahoe.protocol.schema import DataType, Field
+from tahoe.protocol.configuration.column_mapping import physical_path, stored_name
+from tahoe.protocol.types.schema import DataType, Field
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.spool import Spool
 from tahoe.table.arrow.statistics import STATS_PARSED, Path, StatisticsRequest, bound_type, bounds_of_parsed, column_name, parse_statistics

@@ -13,21 +13,22 @@ from datetime import timedelta
 import pyarrow.compute as pc
 
 from tahoe.errors import CommitGoneError, DeltaError, InvalidOptionError
-from tahoe.protocol import log_files, properties
-from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Sidecar, Txn, encode_commit
-from tahoe.protocol.features import setting, supports
-from tahoe.protocol.log_files import Checkpoint, Kind, LogFile
-from tahoe.protocol.replay import FileKey, file_key
-from tahoe.protocol.version_checksum import VersionChecksum, encode_version_checksum
+from tahoe.protocol.configuration import properties
+from tahoe.protocol.configuration.features import setting, supports
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Sidecar, Txn, encode_commit
+from tahoe.protocol.log.log_files import Checkpoint, Kind, LogFile
+from tahoe.protocol.log.replay import FileKey, file_key
+from tahoe.protocol.log.version_checksum import VersionChecksum, encode_version_checksum
 from tahoe.storage.env import FileInfo
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.checkpoint import read_checkpoint, read_few, sidecar_key
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles
-from tahoe.table.reading.history import version_before
 from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
 from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
-from tahoe.table.reading.tags import oldest_held
+from tahoe.table.versions.history import version_before
+from tahoe.table.versions.tags import oldest_held
 
 _logger = logging.getLogger("tahoe")
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import pyarrow.parquet as pq
 
 from tahoe.errors import DataFileMissingError, InvalidDataFileError
-from tahoe.protocol.actions import Action, Add, DeletionVectorDescriptor, Remove, remove_of
-from tahoe.protocol.conflict import RowIndexes
-from tahoe.protocol.file_paths import resolve_path
-from tahoe.protocol.stats import num_records_of, wide_bounds
+from tahoe.protocol.changes.conflict import RowIndexes
+from tahoe.protocol.log.actions import Action, Add, DeletionVectorDescriptor, Remove, remove_of
+from tahoe.protocol.log.file_paths import resolve_path
+from tahoe.protocol.statistics.stats import num_records_of, wide_bounds
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.parquet import UNREADABLE
 from tahoe.table.log.deletion_vectors import deleted_rows_of, write_vectors

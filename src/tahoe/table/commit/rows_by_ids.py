@@ -15,10 +15,10 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 
 from tahoe.errors import DataFileMissingError, DeletionVectorError, InvalidDataFileError
-from tahoe.protocol.actions import Add, FileAction, Remove
-from tahoe.protocol.conflict import Winner
-from tahoe.protocol.row_tracking import preserves_row_ids
-from tahoe.protocol.stats import num_records_of
+from tahoe.protocol.changes.conflict import Winner
+from tahoe.protocol.configuration.row_tracking import preserves_row_ids
+from tahoe.protocol.log.actions import Add, FileAction, Remove
+from tahoe.protocol.statistics.stats import num_records_of
 from tahoe.table.log.deletion_vectors import deleted_rows, row_indexes
 from tahoe.table.reading.physical_rows import read_row_ids
 from tahoe.table.reading.snapshot_state import SnapshotState

@@ -24,12 +24,12 @@ from tahoe.errors import (
     ManifestsWithVectorsError,
     PostCommitHookFailedError,
 )
-from tahoe.protocol.actions import Add, Metadata, Protocol, Remove
-from tahoe.protocol.features import active_features
-from tahoe.protocol.file_paths import resolve_path
-from tahoe.protocol.partitions import HIVE_NULL, partition_folder, timestamp_in_folder
-from tahoe.protocol.properties import SYMLINK_MANIFESTS
-from tahoe.protocol.schema import TIMESTAMP
+from tahoe.protocol.configuration.features import active_features
+from tahoe.protocol.configuration.properties import SYMLINK_MANIFESTS
+from tahoe.protocol.log.actions import Add, Metadata, Protocol, Remove
+from tahoe.protocol.log.file_paths import resolve_path
+from tahoe.protocol.types.partitions import HIVE_NULL, partition_folder, timestamp_in_folder
+from tahoe.protocol.types.schema import TIMESTAMP
 from tahoe.storage.env import Store, deepest_first
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.parquet import LOCAL_SCHEME

@@ -21,18 +21,19 @@ from tahoe.errors import (
     WriteAlreadyRecordedError,
 )
 from tahoe.errors.root import cause_text
-from tahoe.protocol import log_files, moved_rows
-from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
-from tahoe.protocol.assigned_numbers import assigned_row_ids
-from tahoe.protocol.column_values import moved_high_water_marks
-from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
-from tahoe.protocol.features import setting
-from tahoe.protocol.log_files import LogFile
-from tahoe.protocol.moved_rows import MovedRows
-from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, ENABLEMENT, ISOLATION_LEVEL
-from tahoe.protocol.replay import check_commit
-from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
-from tahoe.protocol.row_tracking import PRESERVED, assigns_row_ids, enabled_row_tracking, high_water_mark, with_row_ids
+from tahoe.protocol.changes.assigned_numbers import assigned_row_ids
+from tahoe.protocol.changes.column_values import moved_high_water_marks
+from tahoe.protocol.changes.conflict import Intent, Isolation, Winner, find_conflict
+from tahoe.protocol.configuration.features import setting
+from tahoe.protocol.configuration.properties import ENABLE_DELETION_VECTORS, ENABLEMENT, ISOLATION_LEVEL
+from tahoe.protocol.configuration.row_tracking import DOMAIN as ROW_TRACKING
+from tahoe.protocol.configuration.row_tracking import PRESERVED, assigns_row_ids, enabled_row_tracking, high_water_mark, with_row_ids
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Action, Add, Cdc, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
+from tahoe.protocol.log.log_files import LogFile
+from tahoe.protocol.log.replay import check_commit
+from tahoe.protocol.statistics import moved_rows
+from tahoe.protocol.statistics.moved_rows import MovedRows
 from tahoe.table.commit.carried_deletions import FileChanges, behind_compaction, behind_deletions
 from tahoe.table.commit.continuity import CommitMismatch, check_base, check_follows, gone
 from tahoe.table.commit.post_commit_hooks import after_commit
@@ -40,9 +41,9 @@ from tahoe.table.commit.row_deletions import RowDeletion, num_records, rebased, 
 from tahoe.table.log.committer import Committed, Lost, put_commit
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading.history import parameter_text
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
+from tahoe.table.versions.history import parameter_text
 
 # Each lost attempt means that another writer committed. So many in a row mean a very busy table, not a fault.
 COMMIT_ATTEMPTS_MAX = 1000

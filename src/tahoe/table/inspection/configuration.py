@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tahoe.protocol.features import active_features, feature_named, supported_features
-from tahoe.protocol.properties import PROPERTIES as KNOWN
-from tahoe.protocol.properties import FeatureProperty, find_property
-from tahoe.protocol.tags import tags_of
+from tahoe.protocol.configuration.features import active_features, feature_named, supported_features
+from tahoe.protocol.configuration.properties import PROPERTIES as KNOWN
+from tahoe.protocol.configuration.properties import FeatureProperty, find_property
+from tahoe.protocol.log.tags import tags_of
 from tahoe.table.inspection.inspection import TIME, Column, Inspection, from_rows
 from tahoe.table.reading.snapshot import Snapshot
 

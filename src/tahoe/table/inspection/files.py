@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.actions import DeletionVectorDescriptor
-from tahoe.protocol.deletion_vector import INLINE, vector_location
+from tahoe.protocol.log.actions import DeletionVectorDescriptor
+from tahoe.protocol.log.deletion_vector import INLINE, vector_location
 from tahoe.table.arrow.chunks import one_array, sorted_table, taken
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name, nested_array
 from tahoe.table.inspection.inspection import TEXTS, TIME, Column, Inspection

@@ -14,7 +14,7 @@ from tahoe.table.inspection.files import FILES, PARTITIONS, STATISTICS, VECTORS
 from tahoe.table.inspection.inspection import Inspection
 from tahoe.table.inspection.row_groups import ROW_GROUPS
 from tahoe.table.inspection.versions import HISTORY, SIZES
-from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.versions.table_reader import TableReader
 
 # By name, as documentation and help list them.
 INSPECTIONS: Mapping[str, Inspection] = {

@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import CommitGoneError
-from tahoe.protocol.actions import Add, Remove
-from tahoe.protocol.log_files import Kind, LogFile, readable_versions
-from tahoe.protocol.replay import file_key
+from tahoe.protocol.log.actions import Add, Remove
+from tahoe.protocol.log.log_files import Kind, LogFile, readable_versions
+from tahoe.protocol.log.replay import file_key
 from tahoe.storage.threads import in_pieces, load_all
 from tahoe.table.arrow.chunks import is_in, taken
 from tahoe.table.arrow.statistics import record_counts
 from tahoe.table.inspection.inspection import TEXTS, TIME, Column, Inspection, from_rows
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import file_keys, spelled
-from tahoe.table.reading.history import Timeline, history, parameter_text, timeline
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.versions.history import Timeline, history, parameter_text, timeline
 
 _VERSION = Column(name="version", type=pa.int64(), meaning="version of the table")
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from tahoe.errors import CorruptCheckpointError, DeltaLogError
 from tahoe.errors.root import cause_text
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import (
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import (
     KINDS,
     Action,
     Add,
@@ -27,9 +27,9 @@ from tahoe.protocol.actions import (
     decode_commit,
     decode_deletion_vector,
 )
-from tahoe.protocol.file_paths import canonical_key, decode_path
-from tahoe.protocol.log_files import Checkpoint
-from tahoe.protocol.replay import check_reconciled
+from tahoe.protocol.log.file_paths import canonical_key, decode_path
+from tahoe.protocol.log.log_files import Checkpoint
+from tahoe.protocol.log.replay import check_reconciled
 from tahoe.storage.env import Store
 from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.chunks import one_array

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from hashlib import sha256
 
-from tahoe.protocol.log_files import Kind, LogFile
+from tahoe.protocol.log.log_files import Kind, LogFile
 from tahoe.table.log.delta_log import Log
 
 # The key of the fingerprint in the tags of a V2 checkpoint, and in the footer of any other.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tahoe.errors import StorageRefusedError
-from tahoe.protocol.log_files import commit_key
+from tahoe.protocol.log.log_files import commit_key
 from tahoe.storage.env import Env
 
 # A put without an answer is repeated with the same bytes, so a late arrival of the first attempt does no harm.

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 
 from tahoe.errors import DeletionVectorError, DeletionVectorMissingError
-from tahoe.protocol.actions import DeletionVectorDescriptor, FileAction
-from tahoe.protocol.deletion_vector import (
+from tahoe.protocol.log.actions import DeletionVectorDescriptor, FileAction
+from tahoe.protocol.log.deletion_vector import (
     ABSOLUTE,
     decode_inline,
     decode_stored,

@@ -26,12 +26,12 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.errors.root import cause_text
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import CONVERT, Action, CommitInfo, decode_commit
-from tahoe.protocol.file_paths import canonical_key, resolve_path
-from tahoe.protocol.last_checkpoint import LastCheckpoint, parse_last_checkpoint
-from tahoe.protocol.log_files import LogFile, Segment
-from tahoe.protocol.replay import check_commit, check_reconciled
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import CONVERT, Action, CommitInfo, decode_commit
+from tahoe.protocol.log.file_paths import canonical_key, resolve_path
+from tahoe.protocol.log.last_checkpoint import LastCheckpoint, parse_last_checkpoint
+from tahoe.protocol.log.log_files import LogFile, Segment
+from tahoe.protocol.log.replay import check_commit, check_reconciled
 from tahoe.storage.env import Env, Store
 from tahoe.storage.locations import split_file, split_url
 from tahoe.table.log.kept_commits import KeptCommits

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.json_text import is_text
+from tahoe.protocol.types.json_text import is_text
 from tahoe.table.arrow.chunks import replaced
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_parts import AMBIGUOUS

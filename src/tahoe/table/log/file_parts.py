@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.types.schema import Struct
 from tahoe.storage.env import FileReplacedError
 from tahoe.table.arrow.chunks import taken, taken_table, text_bytes
 from tahoe.table.arrow.parquet import UNREADABLE, NestedColumns

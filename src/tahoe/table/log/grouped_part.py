@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.types.schema import Struct
 from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, NestedColumns
 from tahoe.table.arrow.row_group_bounds import LeafBounds, leaf_bounds, null_counts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
-from tahoe.protocol.actions import Action
-from tahoe.protocol.log_files import LogFile
+from tahoe.protocol.log.actions import Action
+from tahoe.protocol.log.log_files import LogFile
 
 # The size of the kept files. Their actions take about ten times as much memory.
 _BYTES_MAX = 64 << 20

@@ -2,7 +2,7 @@
 
 Protocol: "Action Reconciliation". A snapshot's files are a few parts, newest first: the files that commits added, in memory, and the files
 of a checkpoint, whose columns are read on demand. Replay goes from the newest commit to the checkpoint; a file that a newer part names is
-dropped from older parts. The result must agree with the reference implementation in `tahoe.protocol.replay`.
+dropped from older parts. The result must agree with the reference implementation in `tahoe.protocol.log.replay`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError, MissingVersionError
-from tahoe.protocol.actions import Action, Add, Remove, decode_deletion_vector
-from tahoe.protocol.replay import FileKey, file_key
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.log.actions import Action, Add, Remove, decode_deletion_vector
+from tahoe.protocol.log.replay import FileKey, file_key
+from tahoe.protocol.types.schema import Struct
 from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.chunks import joined_table, reordered, reordered_table
 from tahoe.table.arrow.row_group_bounds import LeafBounds, joined_bounds

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
-from tahoe.protocol.json_text import is_text
-from tahoe.protocol.replay import FileKey
+from tahoe.protocol.log.replay import FileKey
+from tahoe.protocol.types.json_text import is_text
 from tahoe.table.arrow.chunks import taken
 
 Positions: TypeAlias = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tahoe.errors import MissingVersionError
-from tahoe.protocol.actions import CommitInfo
+from tahoe.protocol.log.actions import CommitInfo
 from tahoe.storage.threads import load_all
 from tahoe.table.log.delta_log import Log
 

@@ -1,1 +1,1 @@
-"""What keeps a table small and fast: compaction and the cleanup of files."""
+"""The methods of `Table` about whole tables, and what they compose: tags, erasing, changes of rows with auto compaction."""

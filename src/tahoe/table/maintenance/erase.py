@@ -15,20 +15,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tahoe.errors import CannotVacuumLiteError, ErasureHeldByTagsError, ErasureIncompleteError
-from tahoe.protocol.features import check_known
-from tahoe.protocol.names import counted
+from tahoe.protocol.configuration.features import check_known
+from tahoe.protocol.types.names import counted
 from tahoe.table.arrow.types import arrow_schema
-from tahoe.table.maintenance.compaction import CompactionSettings
-from tahoe.table.maintenance.lite import record_vacuumed_version
-from tahoe.table.maintenance.log_truncation import truncate_log
-from tahoe.table.maintenance.optimize import REORG, OptimizeRequest, optimize
+from tahoe.table.cleanup.lite import record_vacuumed_version
+from tahoe.table.cleanup.log_truncation import truncate_log
+from tahoe.table.cleanup.traces import Needles, Search, has_text, search_folder, texts_in
+from tahoe.table.cleanup.vacuum import VacuumReport, VacuumRequest, vacuum
+from tahoe.table.layout.compaction import CompactionSettings
+from tahoe.table.layout.optimize import REORG, OptimizeRequest, optimize
 from tahoe.table.maintenance.table_rows import TableRows
-from tahoe.table.maintenance.traces import Needles, Search, has_text, search_folder, texts_in
-from tahoe.table.maintenance.vacuum import VacuumReport, VacuumRequest, vacuum
-from tahoe.table.reading.history import version_before
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.table_reader import TableReader
-from tahoe.table.reading.tags import holding_tags, tagged_snapshot
+from tahoe.table.versions.history import version_before
+from tahoe.table.versions.table_reader import TableReader
+from tahoe.table.versions.tags import holding_tags, tagged_snapshot
 
 # Shorter texts are found by chance.
 TEXT_CHARACTERS_MIN = 4

@@ -11,24 +11,24 @@ from datetime import date
 import pyarrow as pa
 
 from tahoe.errors import InvalidArgumentError, ManifestModeError
-from tahoe.protocol.features import check_known
-from tahoe.protocol.schema import Struct
-from tahoe.protocol.tags import Tag, tags_of
+from tahoe.protocol.configuration.features import check_known
+from tahoe.protocol.log.tags import Tag, tags_of
+from tahoe.protocol.types.schema import Struct
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
+from tahoe.table.adoption.clone import CloneReport, CloneRequest, clone
+from tahoe.table.adoption.convert import ConvertReport, ConvertRequest, convert
+from tahoe.table.adoption.foreign_sources import ForeignSource, ParquetSource
+from tahoe.table.adoption.iceberg_source import IcebergSource
+from tahoe.table.adoption.restore import RestoreReport, RestoreRequest, restore
 from tahoe.table.arguments import CALL, FLAG, LOCATION, LONG, OUTSIDE, SCHEMA, TEXT, TEXTS, TIMESTAMP, VERSION, takes
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.commit.symlink_manifests import MODE, ManifestReport, generate_manifests
-from tahoe.table.maintenance.clone import CloneReport, CloneRequest, clone
-from tahoe.table.maintenance.convert import ConvertReport, ConvertRequest, convert
-from tahoe.table.maintenance.foreign_sources import ForeignSource, ParquetSource
-from tahoe.table.maintenance.iceberg_source import IcebergSource
-from tahoe.table.maintenance.restore import RestoreReport, RestoreRequest, restore
 from tahoe.table.maintenance.tags import TagReport, TagRequest, create_tag, drop_tag
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.versions.table_reader import TableReader
 
 
 class TableLifecycle(TableReader):
@@ -127,7 +127,7 @@ class TableLifecycle(TableReader):
             storage_options, env: of the target: credentials and settings of its storage; its outside world, for tests and other hosts.
             user_metadata: for the clone's history; progress: called with the numbers of files that were copied and that are to be copied.
 
-        Raises: those of `tahoe.table.maintenance.clone.clone`, and InvalidArgumentError for another format.
+        Raises: those of `tahoe.table.adoption.clone.clone`, and InvalidArgumentError for another format.
         """
         request = CloneRequest(
             is_shallow=shallow,

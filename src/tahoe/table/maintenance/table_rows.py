@@ -12,8 +12,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from tahoe.errors import InvalidOptionError
-from tahoe.protocol.properties import CONFLICT_RETRIES
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.configuration.properties import CONFLICT_RETRIES
+from tahoe.protocol.types.schema import Struct
 from tahoe.table.arguments import (
     FILTER,
     FLAG,
@@ -33,17 +33,17 @@ from tahoe.table.arrow.given_rows import Data
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.calls import of_objects
 from tahoe.table.commit.rerun import run_again
-from tahoe.table.maintenance.auto_compaction import auto_compacted
+from tahoe.table.layout.auto_compaction import auto_compacted
 from tahoe.table.maintenance.lifecycle import TableLifecycle
 from tahoe.table.reading.filters import Filter, predicate_of
+from tahoe.table.transactions.row_edits import must_satisfy
+from tahoe.table.transactions.transaction_builder import TransactionBuilder
 from tahoe.table.writing.arrow_writer import Must, StagedRows, schema_of_rows, write_arrow
 from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.merge import MergeRequest
 from tahoe.table.writing.merge_builder import MergeBuilder
 from tahoe.table.writing.planning import create_table, plan_existing
 from tahoe.table.writing.row_changes import ChangedRows
-from tahoe.table.writing.row_edits import must_satisfy
-from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_request import WriteRequest
 
 

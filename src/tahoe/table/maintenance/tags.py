@@ -26,22 +26,22 @@ from tahoe.errors import (
     TagRetentionError,
     VersionNotFoundError,
 )
-from tahoe.protocol.actions import DomainMetadata
-from tahoe.protocol.feature_upgrade import upgrade
-from tahoe.protocol.features import check_writable, supported_features
-from tahoe.protocol.moments import moment_of
-from tahoe.protocol.properties import DELETED_FILE_RETENTION, LOG_RETENTION
-from tahoe.protocol.tags import FEATURE, PREFIX, Tag, check_tag_name, tag_of, tags_of
+from tahoe.protocol.configuration.feature_upgrade import upgrade
+from tahoe.protocol.configuration.features import check_writable, supported_features
+from tahoe.protocol.configuration.properties import DELETED_FILE_RETENTION, LOG_RETENTION
+from tahoe.protocol.log.actions import DomainMetadata
+from tahoe.protocol.log.tags import FEATURE, PREFIX, Tag, check_tag_name, tag_of, tags_of
+from tahoe.protocol.types.moments import moment_of
+from tahoe.table.adoption.adopt import planned_anew
+from tahoe.table.adoption.missing_files import missing_since, shown
+from tahoe.table.cleanup.vacuums_at_work import VacuumsAtWork
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
-from tahoe.table.maintenance.adopt import planned_anew
-from tahoe.table.maintenance.missing_files import missing_since, shown
-from tahoe.table.maintenance.vacuums_at_work import VacuumsAtWork
-from tahoe.table.reading.history import parse_timestamp, version_before
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tahoe.table.reading.table_reader import TableReader
-from tahoe.table.reading.tags import shown_names
+from tahoe.table.versions.history import parse_timestamp, version_before
+from tahoe.table.versions.table_reader import TableReader
+from tahoe.table.versions.tags import shown_names
 
 _logger = logging.getLogger("tahoe")
 

@@ -1,6 +1,6 @@
 """Answers from the log: aggregates over the rows of a version, of the files whose statistics decide them, and the files that are left.
 
-Protocol: "Per-file Statistics", "Deletion Vectors". `tahoe.protocol.answers` says which statistics are exact. A minimum
+Protocol: "Per-file Statistics", "Deletion Vectors". `tahoe.protocol.statistics.answers` says which statistics are exact. A minimum
 or maximum that may itself be null is accompanied by a mask of the files that decide it.
 """
 
@@ -12,9 +12,9 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.answers import Aggregate, BoundOf, CountOf, Measure, PartitionOf, Question, measure_of
-from tahoe.protocol.predicate import TRUE
-from tahoe.protocol.stats import Path
+from tahoe.protocol.statistics.answers import Aggregate, BoundOf, CountOf, Measure, PartitionOf, Question, measure_of
+from tahoe.protocol.statistics.stats import Path
+from tahoe.protocol.types.predicate import TRUE
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.reading.facts import Facts, certainly, only_where, unless_known
 from tahoe.table.reading.scan import Scan, part_of

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from tahoe.errors import CheckConstraintViolatedError, InvalidPredicateError, UnsupportedOperationError
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
-from tahoe.protocol.constraints import Constraint
-from tahoe.protocol.predicate import columns_of
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.changes.constraints import Constraint
+from tahoe.protocol.types.predicate import columns_of
+from tahoe.protocol.types.schema import Struct
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.reading.evaluation import evaluate
 

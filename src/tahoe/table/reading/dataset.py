@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.protocol.predicate import And
+from tahoe.protocol.types.predicate import And
 from tahoe.table.arguments import COUNT, FILTER, takes
 from tahoe.table.arrow.chunks import reordered_table
 from tahoe.table.reading.filters import Filter, predicate_of

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import ExpressionFailedError
-from tahoe.protocol.predicate import (
+from tahoe.protocol.types.predicate import (
     And,
     Column,
     Comparison,
@@ -30,7 +30,7 @@ from tahoe.protocol.predicate import (
     Unknown,
     has_computed,
 )
-from tahoe.protocol.schema import BYTE, INTEGER, LONG, SHORT, DataType, Decimal
+from tahoe.protocol.types.schema import BYTE, INTEGER, LONG, SHORT, DataType, Decimal
 from tahoe.sql.literals import Value as Number
 from tahoe.sql.literals import compared_at, place
 from tahoe.table.arrow.chunks import one_array

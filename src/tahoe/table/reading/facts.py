@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
-from tahoe.protocol.answers import exception_to
-from tahoe.protocol.predicate import Predicate
-from tahoe.protocol.stats import Path
+from tahoe.protocol.statistics.answers import exception_to
+from tahoe.protocol.statistics.stats import Path
+from tahoe.protocol.types.predicate import Predicate
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.reading.scan import Scan, may_match, statistics_of

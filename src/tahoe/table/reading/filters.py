@@ -12,9 +12,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import InvalidPredicateError
-from tahoe.protocol.predicate import And, Column, Computed, IsNull, Not, Or, Predicate
-from tahoe.protocol.schema import BOOLEAN, BYTE, DATE, DOUBLE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Struct
-from tahoe.protocol.schema import Decimal as DecimalType
+from tahoe.protocol.types.predicate import And, Column, Computed, IsNull, Not, Or, Predicate
+from tahoe.protocol.types.schema import (
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    Struct,
+)
+from tahoe.protocol.types.schema import Decimal as DecimalType
 from tahoe.sql.predicates import compared_with, parse_predicate
 from tahoe.table.arrow.conditions import Call, Part, Reference, Value, columns_in, condition_of_arrow, parts_of
 from tahoe.table.arrow.types import arrow_schema

@@ -17,10 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.column_mapping import physical_schema
-from tahoe.protocol.schema import TIMESTAMP, DataType
-from tahoe.protocol.skipping import skipping_test
-from tahoe.protocol.stat_tests import (
+from tahoe.protocol.configuration.column_mapping import physical_schema
+from tahoe.protocol.statistics.skipping import skipping_test
+from tahoe.protocol.statistics.stat_tests import (
     Always,
     Both,
     Bound,
@@ -34,6 +33,7 @@ from tahoe.protocol.stat_tests import (
     Overlaps,
     StatTest,
 )
+from tahoe.protocol.types.schema import TIMESTAMP, DataType
 from tahoe.table.arrow.row_group_bounds import unknown_bounds
 from tahoe.table.arrow.statistics import STATS_PARSED, Path, bound_type
 from tahoe.table.reading.evaluation import compare, overlap

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tahoe.protocol.column_mapping import physical_path
-from tahoe.protocol.stats import has_bounds
+from tahoe.protocol.configuration.column_mapping import physical_path
+from tahoe.protocol.statistics.stats import has_bounds
 from tahoe.table.arrow.chunks import taken
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name, python_values
 from tahoe.table.reading.scan import Scan, statistics_of

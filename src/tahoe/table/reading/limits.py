@@ -1,7 +1,7 @@
 """The files that a query with LIMIT needs: so many that their rows suffice, or those that may have one of the first rows in an order.
 
-Protocol: "Per-file Statistics", "Deletion Vectors". `tahoe.protocol.limits` says which statistics tell where the first rows are. Only rows
-count that are there for certain: those of files that satisfy the condition wholly, without the rows that deletion vectors mark.
+Protocol: "Per-file Statistics", "Deletion Vectors". `tahoe.protocol.statistics.limits` says which statistics tell where the first rows are.
+Only rows count that are there for certain: those of files that satisfy the condition wholly, without the rows that deletion vectors mark.
 
 The choice depends on the files alone, not on their order in the snapshot: a query chooses when it is planned and again when it runs, and
 the version may have been loaded again in between.
@@ -18,10 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.limits import ColumnKey, Order, RowLimit, key_of, rows_up_to, text_end
-from tahoe.protocol.predicate import TRUE, Column, IsNull, Predicate
-from tahoe.protocol.stat_tests import BoundName
-from tahoe.protocol.stats import CUT_LENGTH_MIN
+from tahoe.protocol.statistics.limits import ColumnKey, Order, RowLimit, key_of, rows_up_to, text_end
+from tahoe.protocol.statistics.stat_tests import BoundName
+from tahoe.protocol.statistics.stats import CUT_LENGTH_MIN
+from tahoe.protocol.types.predicate import TRUE, Column, IsNull, Predicate
 from tahoe.table.arrow.chunks import one_array, replaced, taken
 from tahoe.table.arrow.statistics import python_values
 from tahoe.table.reading.facts import Facts, certainly, only_where, unless_known

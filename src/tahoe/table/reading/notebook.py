@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from tahoe.protocol.moments import moment_of
-from tahoe.protocol.names import quoted
+from tahoe.protocol.types.moments import moment_of
+from tahoe.protocol.types.names import quoted
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot_state import SnapshotState
 

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from tahoe.errors import InvalidDataFileError
-from tahoe.protocol.actions import FileAction
-from tahoe.protocol.column_mapping import stored_name
-from tahoe.protocol.file_paths import resolve_path
-from tahoe.protocol.partitions import parse_partition_value
-from tahoe.protocol.predicate import Predicate, has_unknown
-from tahoe.protocol.schema import Field
-from tahoe.protocol.stats import num_records_of
+from tahoe.protocol.configuration.column_mapping import stored_name
+from tahoe.protocol.log.actions import FileAction
+from tahoe.protocol.log.file_paths import resolve_path
+from tahoe.protocol.statistics.stats import num_records_of
+from tahoe.protocol.types.partitions import parse_partition_value
+from tahoe.protocol.types.predicate import Predicate, has_unknown
+from tahoe.protocol.types.schema import Field
 from tahoe.table.arrow.chunks import taken_table
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.log.deletion_vectors import row_indexes

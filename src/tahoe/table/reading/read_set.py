@@ -11,13 +11,13 @@ from typing import Protocol as Interface
 
 from tahoe._cached import cached_property
 from tahoe.errors import DeltaError
-from tahoe.protocol.actions import FileAction
-from tahoe.protocol.column_mapping import physical_schema
-from tahoe.protocol.conflict import Reads, RowIndexes
-from tahoe.protocol.predicate import TRUE, And, Predicate, conjuncts, has_unknown
-from tahoe.protocol.skipping import skipping_test
-from tahoe.protocol.stat_tests import StatTest, may_match
-from tahoe.protocol.stats import parse_statistics
+from tahoe.protocol.changes.conflict import Reads, RowIndexes
+from tahoe.protocol.configuration.column_mapping import physical_schema
+from tahoe.protocol.log.actions import FileAction
+from tahoe.protocol.statistics.skipping import skipping_test
+from tahoe.protocol.statistics.stat_tests import StatTest, may_match
+from tahoe.protocol.statistics.stats import parse_statistics
+from tahoe.protocol.types.predicate import TRUE, And, Predicate, conjuncts, has_unknown
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.reading.physical_rows import PhysicalRows, partition_row
 from tahoe.table.reading.snapshot import Snapshot

@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 
 from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
-from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
-from tahoe.protocol.column_mapping import column_id, stored_name
-from tahoe.protocol.names import unused_name
-from tahoe.protocol.predicate import Predicate, columns_of
-from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
-from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.protocol.configuration.column_mapping import column_id, stored_name
+from tahoe.protocol.configuration.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
+from tahoe.protocol.log.actions import DeletionVectorDescriptor, decode_deletion_vector
+from tahoe.protocol.types.names import unused_name
+from tahoe.protocol.types.predicate import Predicate, columns_of
+from tahoe.protocol.types.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.canonical import canonical_table
 from tahoe.table.arrow.file_columns import FileColumns, check_is_read_as, julian_column

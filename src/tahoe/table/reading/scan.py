@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
 from tahoe.errors import ColumnNotFoundError, CorruptCheckpointError, InvalidActionError
-from tahoe.protocol.actions import Add
-from tahoe.protocol.column_mapping import physical_schema, stored_name
-from tahoe.protocol.file_paths import resolve_path
-from tahoe.protocol.partitions import has_zone, parse_partition_value
-from tahoe.protocol.predicate import Predicate
-from tahoe.protocol.schema import DataType, Field
-from tahoe.protocol.stat_tests import StatTest
+from tahoe.protocol.configuration.column_mapping import physical_schema, stored_name
+from tahoe.protocol.log.actions import Add
+from tahoe.protocol.log.file_paths import resolve_path
+from tahoe.protocol.statistics.stat_tests import StatTest
+from tahoe.protocol.types.partitions import has_zone, parse_partition_value
+from tahoe.protocol.types.predicate import Predicate
+from tahoe.protocol.types.schema import DataType, Field
 from tahoe.table.arguments import COUNT, FILE_COLUMN, NAMES, POSITIONS, takes
 from tahoe.table.arrow.chunks import replaced, taken, taken_table
 from tahoe.table.arrow.statistics import StatisticsRequest

@@ -1,7 +1,7 @@
 """Skips files in bulk: evaluates a test on statistics over columns; and tells the files that partition values decide.
 
-Protocol: "Per-file Statistics". `tahoe.protocol.skipping` defines the test and evaluates it for one file; this module gives the same
-results. A file without the needed statistics is kept.
+Protocol: "Per-file Statistics". `tahoe.protocol.statistics.skipping` defines the test and evaluates it for one file; this module gives the
+same results. A file without the needed statistics is kept.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.column_mapping import physical_schema
-from tahoe.protocol.predicate import Predicate, has_unknown, known_by
-from tahoe.protocol.schema import DataType, Struct
-from tahoe.protocol.skipping import skipping_test
-from tahoe.protocol.stat_tests import (
+from tahoe.protocol.configuration.column_mapping import physical_schema
+from tahoe.protocol.statistics.skipping import skipping_test
+from tahoe.protocol.statistics.stat_tests import (
     KEEP,
     Always,
     Both,
@@ -33,6 +31,8 @@ from tahoe.protocol.stat_tests import (
     StatTest,
     paths_in,
 )
+from tahoe.protocol.types.predicate import Predicate, has_unknown, known_by
+from tahoe.protocol.types.schema import DataType, Struct
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import Path, StatisticsRequest, column_name
 from tahoe.table.reading.evaluation import compare, evaluate, overlap

@@ -28,13 +28,13 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.errors.root import cause_text
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn
-from tahoe.protocol.features import check_readable, supported_features
-from tahoe.protocol.log_files import LogFile, Segment
-from tahoe.protocol.replay import State, apply
-from tahoe.protocol.schema import check_readable_names
-from tahoe.protocol.version_checksum import VersionChecksum, parse_version_checksum
+from tahoe.protocol.configuration.features import check_readable, supported_features
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn
+from tahoe.protocol.log.log_files import LogFile, Segment
+from tahoe.protocol.log.replay import State, apply_actions
+from tahoe.protocol.log.version_checksum import VersionChecksum, parse_version_checksum
+from tahoe.protocol.types.schema import check_readable_names
 from tahoe.table.arguments import COUNT, FILTER, NAMES, takes
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.calls import of_objects
@@ -168,7 +168,7 @@ class Snapshot(SnapshotState):
             return self
         state = State(protocol=self.protocol, metadata=self.metadata, txns=dict(self.txns), domains=dict(self.domains))
         for _, actions in newer:
-            apply(state, _without_files(actions), self.log.canonical)
+            apply_actions(state, _without_files(actions), self.log.canonical)
         last = newer[-1][0]
         live = self.live.after([actions for _, actions in reversed(newer)], self.log.canonical)
         checkpoint = frozenset[str]() if self.live.origin is None else self.live.origin.checkpoint
@@ -209,7 +209,7 @@ def _from_log_files(log: Log, segment: Segment) -> Snapshot:
     state, live = State(), LiveFiles(())
     if segment.checkpoint is not None:
         actions, parts = read_checkpoint(log, segment.checkpoint)
-        apply(state, actions, log.canonical)
+        apply_actions(state, actions, log.canonical)
         live = LiveFiles(parts)
         names = ", ".join(f.name for f in segment.checkpoint.files)
         _check_complete(log, state, segment.checkpoint.version, names)
@@ -221,7 +221,7 @@ def _from_log_files(log: Log, segment: Segment) -> Snapshot:
     with showing("reading the log", "commits") as told:
         for number, file in enumerate(segment.deltas, start=1):
             actions = log.read(file)
-            apply(state, _without_files(actions), log.canonical)
+            apply_actions(state, _without_files(actions), log.canonical)
             commits.append([action for action in actions if isinstance(action, (Add, Remove))])
             told(number, len(segment.deltas))
     checkpoint = frozenset(f.name for f in segment.checkpoint.files) if segment.checkpoint else frozenset[str]()

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tahoe._cached import cached_property
-from tahoe.protocol import clustering
-from tahoe.protocol.actions import DomainMetadata, Metadata, Protocol, Txn
-from tahoe.protocol.clustering import clustering_columns
-from tahoe.protocol.column_mapping import mapping_mode
-from tahoe.protocol.features import setting
-from tahoe.protocol.log_files import LogFile
-from tahoe.protocol.properties import ENABLE_IN_COMMIT_TIMESTAMPS
-from tahoe.protocol.row_tracking import RowTracking, enabled_row_tracking
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.configuration.column_mapping import mapping_mode
+from tahoe.protocol.configuration.features import setting
+from tahoe.protocol.configuration.properties import ENABLE_IN_COMMIT_TIMESTAMPS
+from tahoe.protocol.configuration.row_tracking import RowTracking, enabled_row_tracking
+from tahoe.protocol.log.actions import DomainMetadata, Metadata, Protocol, Txn
+from tahoe.protocol.log.log_files import LogFile
+from tahoe.protocol.statistics import clustering
+from tahoe.protocol.statistics.clustering import clustering_columns
+from tahoe.protocol.types.schema import Struct
 from tahoe.table.arguments import TEXT, takes
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.filesize import decimal as size_text
 
-from tahoe.protocol.names import counted, dotted, literal, quoted, sql_path
+from tahoe.protocol.types.names import counted, dotted, literal, quoted, sql_path
 from tahoe.table.report.figures import ColumnSkipping, Compaction, Figures, Unneeded
 
 # OPTIMIZE is worth a run if it leaves at most this share of the files that it rewrites, and if these are more than a few.

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from tahoe.errors import CommitGoneError, VersionNotFoundError
-from tahoe.protocol import log_files
-from tahoe.protocol.log_files import LogFile
-from tahoe.protocol.version_checksum import parse_version_checksum
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.log_files import LogFile
+from tahoe.protocol.log.version_checksum import parse_version_checksum
 from tahoe.storage.threads import load_all
 from tahoe.table.inspection.versions import SIZES
-from tahoe.table.reading.history import Timeline, timeline
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.report.figures import Commits, Period, VersionSize
+from tahoe.table.versions.history import Timeline, timeline
 
 # So many commits are read: a second on a disk, some seconds on an object store.
 COMMITS_MAX = 2000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TypeAlias
 
-from tahoe.protocol.names import visible
+from tahoe.protocol.types.names import visible
 
 
 class Markup(str):

@@ -7,18 +7,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.names import dotted
-from tahoe.protocol.properties import settable
+from tahoe.protocol.configuration.properties import settable
+from tahoe.protocol.types.names import dotted
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.inspection.files import PARTITIONS
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.report.commit_figures import commit_figures
 from tahoe.table.report.figures import Figures, Partitions, PartitionSize, Rows
 from tahoe.table.report.histograms import histogram
 from tahoe.table.report.skipping_figures import skipping
 from tahoe.table.report.upkeep import upkeep
+from tahoe.table.versions.table_reader import TableReader
 
 # Of more partitions, a page shows the largest ones.
 PARTITIONS_MAX = 12

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from rich.filesize import decimal as size_text
 
 from tahoe._version import VERSION
-from tahoe.protocol.names import counted, dotted
+from tahoe.protocol.types.names import counted, dotted
 from tahoe.table.report.advice import Advice, percent
 from tahoe.table.report.charts import bar, line_over_time, moment, stacked_over_time
 from tahoe.table.report.figures import (

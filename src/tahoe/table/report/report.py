@@ -9,11 +9,11 @@ from html import escape
 from pathlib import Path
 
 from tahoe._cached import cached_property
-from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.report.advice import Advice, advice
 from tahoe.table.report.figures import Figures
 from tahoe.table.report.measure import measure
 from tahoe.table.report.page import page
+from tahoe.table.versions.table_reader import TableReader
 
 
 @dataclass(frozen=True, kw_only=True)

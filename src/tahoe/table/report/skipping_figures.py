@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.column_mapping import physical_path
-from tahoe.protocol.predicate import And, Column, Comparison, Literal, Predicate
-from tahoe.protocol.schema import DataType
-from tahoe.protocol.stats import has_bounds
+from tahoe.protocol.configuration.column_mapping import physical_path
+from tahoe.protocol.statistics.stats import has_bounds
+from tahoe.protocol.types.predicate import And, Column, Comparison, Literal, Predicate
+from tahoe.protocol.types.schema import DataType
 from tahoe.table.arrow.chunks import one_array, taken
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name, python_values
 from tahoe.table.reading.snapshot import Snapshot

@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from tahoe.errors import DeltaError
-from tahoe.protocol.features import check_writable
-from tahoe.protocol.properties import DELETED_FILE_RETENTION
-from tahoe.table.maintenance.clustering import OrderRequest, order_of, plan_cubes
-from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins, reasons
-from tahoe.table.maintenance.vacuum import VacuumRequest, vacuum
-from tahoe.table.reading.history import timeline, version_before
+from tahoe.protocol.configuration.features import check_writable
+from tahoe.protocol.configuration.properties import DELETED_FILE_RETENTION
+from tahoe.table.cleanup.vacuum import VacuumRequest, vacuum
+from tahoe.table.layout.clustering import OrderRequest, order_of, plan_cubes
+from tahoe.table.layout.compaction import Bin, CompactionSettings, plan_bins, reasons
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.report.figures import Compaction, Unneeded, Upkeep
+from tahoe.table.versions.history import timeline, version_before
+from tahoe.table.versions.table_reader import TableReader
 
 T = TypeVar("T")
 

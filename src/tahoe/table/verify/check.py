@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tahoe.errors import InvalidPropertyError
-from tahoe.protocol.listed_columns import unusable_columns
+from tahoe.protocol.statistics.listed_columns import unusable_columns
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.verify.files import Depth, check_files
 from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, finding, of_error
 from tahoe.table.verify.log import check_log
 
-__all__ = ["Finding", "Kind", "Severity", "check", "check_table"]
+__all__ = ["Finding", "Kind", "Severity", "check_table", "check_version"]
 
 
-def check(snapshot: Snapshot, *, statistics: bool = False) -> Iterator[Finding]:
+def check_version(snapshot: Snapshot, *, statistics: bool = False) -> Iterator[Finding]:
     """Check a version of a table: the log up to it, its files, and leftover temporary files.
 
     It reads every commit and checkpoint, lists the table's folder, and reads every data file's footer and every deletion vector.
@@ -33,7 +33,7 @@ def check_table(log: Log, version: int | None = None, *, statistics: bool = Fals
     """Check a table that may be unreadable. If it is, the last finding says so, after the findings that explain it.
 
     Args:
-        statistics: as in `check`.
+        statistics: as in `check_version`.
 
     Raises:
         TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is nothing to check.

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import DeltaError
-from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Txn, decode_action
-from tahoe.protocol.column_mapping import mapping_mode, stored_name
-from tahoe.protocol.properties import TXN_RETENTION
-from tahoe.protocol.replay import State
+from tahoe.protocol.configuration.column_mapping import mapping_mode, stored_name
+from tahoe.protocol.configuration.properties import TXN_RETENTION
+from tahoe.protocol.log.actions import Action, Add, DomainMetadata, Metadata, Protocol, Txn, decode_action
+from tahoe.protocol.log.replay import State
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import canonical_paths, vector_ids

@@ -16,20 +16,20 @@ import pyarrow.compute as pc
 
 from tahoe.errors import DeletionVectorError, DeltaConcurrentModificationException, DeltaStorageError, RepairUncertainError
 from tahoe.errors.root import cause_text
-from tahoe.protocol.actions import Add
-from tahoe.protocol.replay import FileKey, file_key
+from tahoe.protocol.log.actions import Add
+from tahoe.protocol.log.replay import FileKey, file_key
 from tahoe.storage.env import is_temporary
 from tahoe.storage.threads import in_threads
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
+from tahoe.table.layout.statistics import with_statistics
 from tahoe.table.log.deletion_vectors import deleted_rows_of
 from tahoe.table.log.file_keys import canonical_paths
-from tahoe.table.maintenance.statistics import with_statistics
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.verify.findings import Finding, Kind
 from tahoe.table.verify.repairs import Action, Repair, Unrepaired, unrepaired
+from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_request import WriteRequest
 

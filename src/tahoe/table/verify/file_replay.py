@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.actions import Action, Add, Remove
-from tahoe.protocol.replay import file_key
+from tahoe.protocol.log.actions import Action, Add, Remove
+from tahoe.protocol.log.replay import file_key
 from tahoe.table.arrow.chunks import is_in, one_array
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import canonical_paths

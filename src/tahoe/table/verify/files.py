@@ -28,23 +28,23 @@ from tahoe.errors import (
     UnsupportedOperationError,
     UnsupportedStorageError,
 )
-from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
-from tahoe.protocol.column_mapping import physical_schema, stored_name
-from tahoe.protocol.deletion_vector import vector_location
-from tahoe.protocol.features import supports
-from tahoe.protocol.file_paths import resolve_path
-from tahoe.protocol.row_tracking import DOMAIN, FEATURE, enabled_row_tracking, high_water_mark
-from tahoe.protocol.skipping import has_collation
-from tahoe.protocol.stats import Statistics, claimed_statistics
+from tahoe.protocol.configuration.column_mapping import physical_schema, stored_name
+from tahoe.protocol.configuration.features import supports
+from tahoe.protocol.configuration.row_tracking import DOMAIN, FEATURE, enabled_row_tracking, high_water_mark
+from tahoe.protocol.log.actions import DeletionVectorDescriptor, decode_deletion_vector
+from tahoe.protocol.log.deletion_vector import vector_location
+from tahoe.protocol.log.file_paths import resolve_path
+from tahoe.protocol.statistics.skipping import has_collation
+from tahoe.protocol.statistics.stats import Statistics, claimed_statistics
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
 from tahoe.storage.threads import REQUESTS, in_threads
 from tahoe.table.arrow.canonical import canonical_schema
 from tahoe.table.arrow.chunks import one_array, sorted_table
 from tahoe.table.arrow.file_columns import FileColumns
 from tahoe.table.arrow.parquet import open_parquet
+from tahoe.table.layout.file_statistics import has_statistics, measure_footer, measure_rows
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.log.file_keys import canonical_paths
-from tahoe.table.maintenance.file_statistics import has_statistics, measure_footer, measure_rows
 from tahoe.table.reading.rows import DataFile, conform, matcher
 from tahoe.table.reading.scan import resolve_urls, typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot

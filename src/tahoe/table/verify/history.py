@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from tahoe.errors import DeltaError, InvalidPropertyError
-from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Remove
-from tahoe.protocol.column_mapping import column_id, physical_name, stored_name
-from tahoe.protocol.features import supports
-from tahoe.protocol.legality import Definition, Transition
-from tahoe.protocol.log_files import commit_name
-from tahoe.protocol.row_tracking import FEATURE, assigns_row_ids, enabled_row_tracking
-from tahoe.protocol.schema import walk_fields
+from tahoe.protocol.changes.legality import Definition, Transition
+from tahoe.protocol.configuration.column_mapping import column_id, physical_name, stored_name
+from tahoe.protocol.configuration.features import supports
+from tahoe.protocol.configuration.row_tracking import FEATURE, assigns_row_ids, enabled_row_tracking
+from tahoe.protocol.log.actions import Action, Add, Cdc, Metadata, Protocol, Remove
+from tahoe.protocol.log.log_files import commit_name
+from tahoe.protocol.types.schema import walk_fields
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.log.delta_log import Log
 from tahoe.table.verify.file_replay import Entry, FileChange, Totals

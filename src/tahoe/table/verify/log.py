@@ -12,13 +12,13 @@ from itertools import pairwise
 from typing import Any
 
 from tahoe.errors import CorruptCheckpointError, DeltaError, DeltaLogError
-from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
-from tahoe.protocol.json_text import load_json
-from tahoe.protocol.last_checkpoint import parse_last_checkpoint
-from tahoe.protocol.legality import Definition, Transition, violations
-from tahoe.protocol.log_files import Checkpoint, Kind, LogFile
-from tahoe.protocol.replay import State, apply, replay
+from tahoe.protocol.changes.legality import Definition, Transition, violations
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Action, DomainMetadata, Metadata, Protocol, Txn
+from tahoe.protocol.log.last_checkpoint import parse_last_checkpoint
+from tahoe.protocol.log.log_files import Checkpoint, Kind, LogFile
+from tahoe.protocol.log.replay import State, apply_actions, replay
+from tahoe.protocol.types.json_text import load_json
 from tahoe.table.log.checkpoint import read_checkpoint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles
@@ -132,7 +132,9 @@ class _Replay:
 
     def _apply(self, commit: _Commit, files: FileReplay) -> Iterator[Finding]:
         before, domains = _definition(self.state), dict(self.state.domains)
-        apply(self.state, [a for a in commit.actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)], self.log.canonical)
+        apply_actions(
+            self.state, [a for a in commit.actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)], self.log.canonical
+        )
         effect, after = files.apply(commit.actions), _definition(self.state)
         if after is not None:
             change = Transition(
@@ -232,7 +234,7 @@ def _from_checkpoint(log: Log, checkpoint: Checkpoint) -> _Replay:
     actions, parts = read_checkpoint(log, checkpoint, whole=True)
     live = LiveFiles(parts)
     found = _Replay(log, checkpoint.version, live=live, totals=Totals.of(live))
-    apply(found.state, actions, log.canonical)
+    apply_actions(found.state, actions, log.canonical)
     for name, action in (("protocol", found.state.protocol), ("metaData", found.state.metadata)):
         if action is None:
             raise CorruptCheckpointError(table=log.url, file=checkpoint_name(checkpoint), detail=f"it has no {name} action")

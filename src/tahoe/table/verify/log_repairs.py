@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tahoe.errors import VersionNotFoundError
-from tahoe.protocol import log_files
-from tahoe.protocol.log_files import LogFile
+from tahoe.protocol.log import log_files
+from tahoe.protocol.log.log_files import LogFile
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.verify.files import TEMPORARY_AGE_MS

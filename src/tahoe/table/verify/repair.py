@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 
 from tahoe.errors import DeltaStorageError, RepairUncertainError
 from tahoe.errors.root import cause_text
-from tahoe.protocol import log_files
+from tahoe.protocol.log import log_files
 from tahoe.storage.env import FileInfo
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.commit.post_commit_hooks import delete_if_same
-from tahoe.table.maintenance.statistics import AnalyzeRequest, compute_statistics
+from tahoe.table.layout.statistics import AnalyzeRequest, compute_statistics
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.verify.file_repairs import FSCK, FileRepairs, UnreadableVectors, check_repairable, commit_changes, plan_file_repairs
 from tahoe.table.verify.files import Depth, check_files
 from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, of_error
 from tahoe.table.verify.log import check_log
 from tahoe.table.verify.log_repairs import plan_log_repairs
 from tahoe.table.verify.repairs import Action, Repair, Unrepaired, unrepaired
+from tahoe.table.versions.table_reader import TableReader
 
 _logger = logging.getLogger("tahoe")
 

@@ -2,7 +2,7 @@
 
 Protocol: "Per-file Statistics". A footer is compared where its bounds are certainly exact; only statistics that exclude values of the file
 are contradictions. The statistics of rows are exact: there, any wrong null count or bound is an error if it changes the result of a query:
-an answer from the log (`tahoe.protocol.answers`) or first rows (`tahoe.protocol.limits`).
+an answer from the log (`tahoe.protocol.statistics.answers`) or first rows (`tahoe.protocol.statistics.limits`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 
 import pyarrow.parquet as pq
 
-from tahoe.protocol.json_text import load_json
-from tahoe.protocol.limits import has_its_row
-from tahoe.protocol.partitions import INTEGER_BITS
-from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Field, Primitive, Struct
-from tahoe.protocol.skipping import has_collation
-from tahoe.protocol.stat_tests import BoundName
-from tahoe.protocol.stats import Statistics, has_bounds, parse_bound, stored_value
+from tahoe.protocol.statistics.limits import has_its_row
+from tahoe.protocol.statistics.skipping import has_collation
+from tahoe.protocol.statistics.stat_tests import BoundName
+from tahoe.protocol.statistics.stats import Statistics, has_bounds, parse_bound, stored_value
+from tahoe.protocol.types.json_text import load_json
+from tahoe.protocol.types.partitions import INTEGER_BITS
+from tahoe.protocol.types.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Field, Primitive, Struct
 from tahoe.table.arrow.types import arrow_type
 
 Path: TypeAlias = tuple[str, ...]

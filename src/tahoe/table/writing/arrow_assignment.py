@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from tahoe.errors import FieldsNotMergedError, NotNullViolationError, TextTooLongError, UnfitValueError, UnsupportedOperationError
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
-from tahoe.protocol.assignment_rules import check_assignable, check_present, error_of_cast
-from tahoe.protocol.column_type_changes import TEXT_TYPE
-from tahoe.protocol.partitions import may_be_stored_as_null
-from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, Array, DataType, Decimal, Field, Map, Struct
+from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
+from tahoe.protocol.types.assignment_rules import check_assignable, check_present, error_of_cast
+from tahoe.protocol.types.partitions import may_be_stored_as_null
+from tahoe.protocol.types.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, Array, DataType, Decimal, Field, Map, Struct
 from tahoe.sql.coercion import is_cast_here
 from tahoe.table.arrow.computation import IMPOSSIBLE, cast, moment
 from tahoe.table.arrow.decimals import exact_decimal

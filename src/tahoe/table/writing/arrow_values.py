@@ -19,11 +19,11 @@ from tahoe.errors import (
     UnsupportedOperationError,
 )
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
-from tahoe.protocol.column_values import ColumnValues, Identity, check_given
-from tahoe.protocol.constraints import Constraint, constraints_of
-from tahoe.protocol.expressions import Call, Expression, Value
-from tahoe.protocol.names import quoted
-from tahoe.protocol.schema import Field, Struct
+from tahoe.protocol.changes.column_values import ColumnValues, Identity, check_given
+from tahoe.protocol.changes.constraints import Constraint, constraints_of
+from tahoe.protocol.types.expressions import Call, Expression, Value
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.schema import Field, Struct
 from tahoe.sql.expressions import parse_expression
 from tahoe.table.arrow.chunks import with_columns
 from tahoe.table.arrow.computation import IMPOSSIBLE, compute, expression_failed

@@ -22,17 +22,17 @@ from tahoe.errors import (
     ReplaceWhereMismatchError,
     UnsupportedDataTypeError,
 )
-from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
-from tahoe.protocol.predicate import Predicate
-from tahoe.protocol.properties import CONFLICT_RETRIES
-from tahoe.protocol.schema import Struct, types_in, walk_fields
+from tahoe.protocol.configuration.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
+from tahoe.protocol.configuration.properties import CONFLICT_RETRIES
+from tahoe.protocol.types.predicate import Predicate
+from tahoe.protocol.types.schema import Struct, types_in, walk_fields
 from tahoe.table.arrow.row_stream import Rows
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.commit.rerun import run_again
 from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.reading.constraints import row_text
 from tahoe.table.reading.evaluation import evaluate
-from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.arrow_values import NewRows
 from tahoe.table.writing.casts import Casts
 from tahoe.table.writing.open_files import OpenFiles

@@ -24,11 +24,11 @@ from tahoe.errors import (
     MissingNotNullColumnError,
     UnsupportedOperationError,
 )
-from tahoe.protocol.assignment_rules import mismatches
-from tahoe.protocol.evolution import check_fields
-from tahoe.protocol.expressions import Expression, Value
-from tahoe.protocol.names import parse_column_list
-from tahoe.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Field, Map, Struct
+from tahoe.protocol.changes.evolution import check_fields
+from tahoe.protocol.types.assignment_rules import mismatches
+from tahoe.protocol.types.expressions import Expression, Value
+from tahoe.protocol.types.names import parse_column_list
+from tahoe.protocol.types.schema import TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Field, Map, Struct
 from tahoe.sql.coercion import is_cast_here
 from tahoe.sql.expressions import parse_expression
 from tahoe.table.arrow.chunks import one_array, with_columns

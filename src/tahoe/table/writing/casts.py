@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tahoe.protocol.schema import (
+from tahoe.protocol.types.schema import (
     BINARY,
     BYTE,
     DATE,

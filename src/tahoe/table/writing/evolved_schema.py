@@ -11,10 +11,19 @@ from itertools import chain
 
 from tahoe.errors import ConstraintTypeMismatchError, FieldsNotMergedError, GeneratedColumnTypeMismatchError, SchemaMismatchError
 from tahoe.errors.root import nearest
-from tahoe.protocol.column_values import column_values
-from tahoe.protocol.constraints import constraints_of
-from tahoe.protocol.evolution import Changed, Widens, is_stored_alike, merge_schemas, mismatches, new_columns, retyped_columns, widening_of
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.changes.column_values import column_values
+from tahoe.protocol.changes.constraints import constraints_of
+from tahoe.protocol.changes.evolution import (
+    Changed,
+    Widens,
+    is_stored_alike,
+    merge_schemas,
+    mismatches,
+    new_columns,
+    retyped_columns,
+    widening_of,
+)
+from tahoe.protocol.types.schema import Struct
 from tahoe.sql.predicates import columns_named
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.casts import Casts

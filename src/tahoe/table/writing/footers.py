@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tahoe.errors import ConcurrentWriteException
-from tahoe.protocol.actions import Metadata
-from tahoe.protocol.column_mapping import physical_schema
-from tahoe.protocol.column_values import identity_columns
-from tahoe.protocol.partitions import from_days, from_micros
-from tahoe.protocol.predicate import is_nan
-from tahoe.protocol.properties import STRING_PREFIX_LENGTH
-from tahoe.protocol.schema import DATE, LONG, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, DataType, Field
-from tahoe.protocol.stats import Statistics, encode_statistics, has_bounds, statistics_columns
+from tahoe.protocol.changes.column_values import identity_columns
+from tahoe.protocol.configuration.column_mapping import physical_schema
+from tahoe.protocol.configuration.properties import STRING_PREFIX_LENGTH
+from tahoe.protocol.log.actions import Metadata
+from tahoe.protocol.statistics.stats import Statistics, encode_statistics, has_bounds, statistics_columns
+from tahoe.protocol.types.partitions import from_days, from_micros
+from tahoe.protocol.types.predicate import is_nan
+from tahoe.protocol.types.schema import DATE, LONG, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, DataType, Field
 from tahoe.storage.env import Store
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.file_columns import julian_before

@@ -17,14 +17,14 @@ from pyroaring import BitMap64
 
 from tahoe._cached import cached_property
 from tahoe.errors import DuplicateDataColumnsError, InvalidMergeError, MultipleSourceRowsError, UnresolvedMergeColumnError
-from tahoe.protocol.actions import Add
-from tahoe.protocol.column_values import check_assigned
-from tahoe.protocol.evolution import check_fields
-from tahoe.protocol.expressions import Expression, references
-from tahoe.protocol.merge_clauses import Outline, check_clauses, outlined
-from tahoe.protocol.names import quoted
-from tahoe.protocol.predicate import TRUE
-from tahoe.protocol.schema import BOOLEAN, Field, Struct, check_unique_names
+from tahoe.protocol.changes.column_values import check_assigned
+from tahoe.protocol.changes.evolution import check_fields
+from tahoe.protocol.log.actions import Add
+from tahoe.protocol.types.expressions import Expression, references
+from tahoe.protocol.types.merge_clauses import Outline, check_clauses, outlined
+from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.predicate import TRUE
+from tahoe.protocol.types.schema import BOOLEAN, Field, Struct, check_unique_names
 from tahoe.table.arrow import row_stream
 from tahoe.table.arrow.chunks import one_array, reordered_table, taken_table, with_columns
 from tahoe.table.arrow.row_stream import parts

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.expressions import Call, Expression, Reference, references
-from tahoe.protocol.predicate import TRUE, And, Column, Comparison, In, IsNull, Literal, Or, Predicate, is_nan
-from tahoe.protocol.schema import BOOLEAN, Primitive
+from tahoe.protocol.types.expressions import Call, Expression, Reference, references
+from tahoe.protocol.types.predicate import TRUE, And, Column, Comparison, In, IsNull, Literal, Or, Predicate, is_nan
+from tahoe.protocol.types.schema import BOOLEAN, Primitive
 from tahoe.table.arrow.chunks import one_array
 
 Rows: TypeAlias = npt.NDArray[np.int64]

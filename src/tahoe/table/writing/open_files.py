@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tahoe.errors import MetadataChangedException
-from tahoe.protocol.properties import TARGET_FILE_SIZE
+from tahoe.protocol.configuration.properties import TARGET_FILE_SIZE
 from tahoe.table.arrow.temporary import temporary_disk_named
 from tahoe.table.writing.footers import read_statistics
 from tahoe.table.writing.parquet_files import as_stored, columns_with_nan, new_key, parquet_writer, plain_value, serialised

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tahoe.protocol.column_mapping import column_id
-from tahoe.protocol.partitions import ascii_folder, format_partition_value
-from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
+from tahoe.protocol.configuration.column_mapping import column_id
+from tahoe.protocol.types.partitions import ascii_folder, format_partition_value
+from tahoe.protocol.types.schema import VOID, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow.compression import arrow_codec
 from tahoe.table.arrow.file_columns import GREGORIAN
 from tahoe.table.arrow.parquet import leaves

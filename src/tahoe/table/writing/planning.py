@@ -22,25 +22,32 @@ from tahoe.errors import (
     TableExistsError,
     UnsupportedDataTypeError,
 )
-from tahoe.protocol import clustering
-from tahoe.protocol.actions import DomainMetadata, Metadata, Protocol
-from tahoe.protocol.bloom_filter_columns import checked_filters, filtered_columns
-from tahoe.protocol.bloom_filters import encode_bloom_filters
-from tahoe.protocol.clustering import check_clustering, clustering_columns, clustering_domain
-from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, highest_id, mapping_mode
-from tahoe.protocol.column_values import as_declared, check_new_columns
-from tahoe.protocol.feature_upgrade import needed_features, properties_for, protocol_for_new_table, split_features, upgrade, upgrade_for
-from tahoe.protocol.features import active_features, check_writable
-from tahoe.protocol.listed_columns import check_listed, without_unusable
-from tahoe.protocol.predicate import Predicate, Unknown, columns_of, has_computed
-from tahoe.protocol.properties import BLOOM_FILTERS, STATS_COLUMNS, normalise
-from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
-from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, walk_fields
+from tahoe.protocol.changes.column_values import as_declared, check_new_columns
+from tahoe.protocol.configuration.bloom_filter_columns import checked_filters, filtered_columns
+from tahoe.protocol.configuration.bloom_filters import encode_bloom_filters
+from tahoe.protocol.configuration.column_mapping import MAX_COLUMN_ID, assign_mapping, highest_id, mapping_mode
+from tahoe.protocol.configuration.feature_upgrade import (
+    needed_features,
+    properties_for,
+    protocol_for_new_table,
+    split_features,
+    upgrade,
+    upgrade_for,
+)
+from tahoe.protocol.configuration.features import active_features, check_writable
+from tahoe.protocol.configuration.properties import BLOOM_FILTERS, STATS_COLUMNS, normalise
+from tahoe.protocol.configuration.row_tracking import MATERIALISED, with_materialised_columns
+from tahoe.protocol.log.actions import DomainMetadata, Metadata, Protocol
+from tahoe.protocol.statistics import clustering
+from tahoe.protocol.statistics.clustering import check_clustering, clustering_columns, clustering_domain
+from tahoe.protocol.statistics.listed_columns import check_listed, without_unusable
+from tahoe.protocol.types.predicate import Predicate, Unknown, columns_of, has_computed
+from tahoe.protocol.types.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, walk_fields
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.commit.draft import was_recorded
 from tahoe.table.reading.scan import partition_field
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.evolved_schema import evolved_schema
 from tahoe.table.writing.write_plan import WritePlan, check_void, is_about
 from tahoe.table.writing.write_request import WriteRequest

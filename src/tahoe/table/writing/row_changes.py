@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from tahoe.protocol.actions import Add
-from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
-from tahoe.protocol.row_tracking import RowTracking
+from tahoe.protocol.configuration.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
+from tahoe.protocol.configuration.row_tracking import RowTracking
+from tahoe.protocol.log.actions import Add
 from tahoe.table.writing.arrow_values import NewRows
 from tahoe.table.writing.arrow_writer import append_hidden_columns
 from tahoe.table.writing.open_files import OpenFiles

@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from tahoe.errors import ReplaceWhereMismatchError, UnsupportedDataTypeError
-from tahoe.protocol import clustering
-from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol, Remove
-from tahoe.protocol.bloom_filter_columns import filtered_columns
-from tahoe.protocol.bloom_filters import BloomFilter
-from tahoe.protocol.clustering import clustering_columns
-from tahoe.protocol.column_mapping import mapping_mode, physical_schema, stored_name
-from tahoe.protocol.column_values import ColumnValues, column_values, with_high_water_marks
-from tahoe.protocol.conflict import EVERYTHING, FilesRead
-from tahoe.protocol.cubes import PROVIDER
-from tahoe.protocol.features import keeps_partitions_in_files
-from tahoe.protocol.file_paths import encode_path
-from tahoe.protocol.partitions import parse_partition_value
-from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_computed, has_unknown, is_nan
-from tahoe.protocol.properties import BLOOM_FILTERS
-from tahoe.protocol.schema import VOID, Array, Map, Struct, types_in, walk_fields
+from tahoe.protocol.changes.column_values import ColumnValues, column_values, with_high_water_marks
+from tahoe.protocol.changes.conflict import EVERYTHING, FilesRead
+from tahoe.protocol.configuration.bloom_filter_columns import filtered_columns
+from tahoe.protocol.configuration.bloom_filters import BloomFilter
+from tahoe.protocol.configuration.column_mapping import mapping_mode, physical_schema, stored_name
+from tahoe.protocol.configuration.features import keeps_partitions_in_files
+from tahoe.protocol.configuration.properties import BLOOM_FILTERS
+from tahoe.protocol.log.actions import Add, DomainMetadata, Metadata, Protocol, Remove
+from tahoe.protocol.log.cubes import PROVIDER
+from tahoe.protocol.log.file_paths import encode_path
+from tahoe.protocol.statistics import clustering
+from tahoe.protocol.statistics.clustering import clustering_columns
+from tahoe.protocol.types.partitions import parse_partition_value
+from tahoe.protocol.types.predicate import Predicate, columns_of, evaluate, has_computed, has_unknown, is_nan
+from tahoe.protocol.types.schema import VOID, Array, Map, Struct, types_in, walk_fields
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.reading.constraints import row_text
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.write_request import STREAMING_UPDATE, TRUNCATE, WRITE, Mode, WriteRequest, WrittenFile
 
 _MODE_NAMES: Mapping[Mode, str] = {"append": "Append", "overwrite": "Overwrite", "error": "ErrorIfExists", "ignore": "Ignore"}

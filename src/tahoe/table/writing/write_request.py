@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.types.schema import Struct
 from tahoe.table.writing.casts import Casts
 
 Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]

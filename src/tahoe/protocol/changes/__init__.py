@@ -1,0 +1,1 @@
+"""How a table may change: its configuration, its columns, and what a concurrent commit means to another."""

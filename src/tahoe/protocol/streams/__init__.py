@@ -1,0 +1,1 @@
+"""How far a stream has read, and which changes of the schema it passes."""

@@ -1,0 +1,1 @@
+"""The schema language, values as texts, and expressions over rows."""

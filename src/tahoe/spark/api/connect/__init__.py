@@ -1,0 +1,1 @@
+"""Spark Connect: clients that have no JVM, and servers that have enabled tahoe."""

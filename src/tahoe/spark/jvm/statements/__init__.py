@@ -1,0 +1,1 @@
+"""What the plan of a statement says, as records of Python."""

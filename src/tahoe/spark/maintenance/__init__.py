@@ -1,0 +1,1 @@
+"""Statements that maintain a table, and their results as rows."""

@@ -1,0 +1,1 @@
+"""Versions made of files that exist: RESTORE, CLONE, CONVERT."""

@@ -1,0 +1,143 @@
+"""Which files of a folder CONVERT TO DELTA makes a table of: those of a listing, of a catalog's partitions, or of a stream's log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tahoe.errors import InvalidDataFileError, UnsupportedOperationError
+from tahoe.protocol.log.file_paths import canonical_key
+from tahoe.protocol.log.log_files import LOG_FOLDER
+from tahoe.protocol.types.json_text import is_text
+from tahoe.protocol.types.partition_folders import Partition, is_hidden
+from tahoe.storage.env import Store, Tree
+
+# The log of a streaming query that writes Parquet files. Only files that it names belong to the query's result.
+SINK_LOG = "_spark_metadata"
+_COMPACT = ".compact"
+
+# Folders of other table formats: their files are not simply the rows of the table.
+_OTHER_FORMATS = {".hoodie": "Hudi"}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A data file that is there already.
+
+    Attributes:
+        partition: from a catalog; None if the names of its folders tell.
+    """
+
+    key: str
+    size_bytes: int
+    modified_ms: int
+    partition: Partition | None = None
+
+    @property
+    def folder(self) -> str:
+        return self.key.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogPartition:
+    """A partition as a catalog has it, with the url of its folder."""
+
+    url: str
+    partition: Partition
+
+
+def source_files(store: Store, *, uses_sink_log: bool, partitions: Sequence[CatalogPartition] | None) -> list[SourceFile]:
+    """The files in the order of their keys.
+
+    Args:
+        partitions: of a catalog: only files directly in their folders belong to the table.
+
+    Raises:
+        UnsupportedOperationError: the folder contains a table of another kind, or a file or partition is outside of it.
+        InvalidDataFileError: the stream's log is incomplete, or names a file that is gone.
+    """
+    tree = store.tree()
+    _check_contents(tree, store.url)
+    there = {
+        key: SourceFile(key, size, modified)
+        for key, size, modified in zip(tree.keys, tree.sizes_bytes, tree.modified_ms, strict=True)
+        if not key.endswith("/")  # how some object stores show folders
+    }
+    if uses_sink_log and any(key.startswith(SINK_LOG + "/") for key in there):
+        found = _in_sink_log(store, there)
+    elif partitions is not None:
+        found = _in_partitions(there.values(), partitions, store.url)
+    else:
+        found = [file for key, file in there.items() if not is_hidden(key)]
+    unspeakable = next((file.key for file in found if not is_text(file.key)), None)
+    if unspeakable is not None:
+        raise _refused(store.url, f"the name of the file {unspeakable!r} is not UTF-8, so no log can contain it", "Rename the file.")
+    return sorted(found, key=lambda file: file.key)
+
+
+def _check_contents(tree: Tree, url: str) -> None:
+    """Refuse folders in which a file is not simply a part of the table."""
+    for key in tree.keys:
+        parts = key.split("/")[:-1]
+        for place, name in enumerate(parts):
+            kind = "Delta" if name == LOG_FOLDER and place else _OTHER_FORMATS.get(name)
+            inside = "/".join(parts[:place])
+            if kind is not None and not is_hidden(f"{inside}/file"):
+                detail = f"{inside or 'it'} is a table of the format {kind}, whose files need not all belong to its rows"
+                raise _refused(url, detail, "Move that table out of the folder, or read it with its own format and write its rows.")
+
+
+def _refused(url: str, detail: str, remedy: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(operation="Taking the folder for a Parquet table", table=url, detail=detail, remedy=remedy)
+
+
+def _in_partitions(there: Iterable[SourceFile], partitions: Sequence[CatalogPartition], url: str) -> list[SourceFile]:
+    known = {_folder_key(found, url): found.partition for found in partitions}
+    inside = (file for file in there if file.folder in known and not file.key.rpartition("/")[2].startswith(("_", ".")))
+    return [SourceFile(file.key, file.size_bytes, file.modified_ms, known[file.folder]) for file in inside]
+
+
+def _folder_key(found: CatalogPartition, url: str) -> str:
+    place = found.url.rstrip("/")
+    if place == url:
+        return ""
+    if not place.startswith(url + "/"):
+        raise _refused(url, f"its partition {found.partition} is in another folder, {place}", "Move the partition into the folder.")
+    return place[len(url) + 1 :]
+
+
+# --- the log of a streaming query
+
+
+def _in_sink_log(store: Store, there: Mapping[str, SourceFile]) -> list[SourceFile]:
+    live: dict[str, None] = {}
+    for entry in _sink_entries(store, there):
+        key = canonical_key(entry["path"], store.url)
+        if entry.get("action") == "delete":
+            live.pop(key, None)
+        else:
+            live[key] = None
+    for key in live:
+        if key not in there:
+            detail = f"the stream's log {SINK_LOG} names it, but it is not in the folder"
+            raise InvalidDataFileError(table=store.url, file=key, detail=detail)
+    return [there[key] for key in live]
+
+
+def _sink_entries(store: Store, there: Mapping[str, SourceFile]) -> Iterable[Mapping[str, str]]:
+    """The entries of all batches. A compacted file has those of all batches up to its own."""
+    names = {key.removeprefix(SINK_LOG + "/") for key in there if key.startswith(SINK_LOG + "/")}
+    whole = (name.removesuffix(_COMPACT) for name in names if name.endswith(_COMPACT))
+    compacted = max((int(number) for number in whole if number.isdigit()), default=-1)
+    later = sorted(int(name) for name in names if name.isdigit() and int(name) > compacted)
+    expected = range(compacted + 1, compacted + 1 + len(later))
+    if later != list(expected):
+        missing = min(set(expected) - set(later))
+        raise InvalidDataFileError(table=store.url, file=f"{SINK_LOG}/{missing}", detail="this batch of the stream's log is missing")
+    for name in [*([f"{compacted}{_COMPACT}"] if compacted >= 0 else []), *map(str, later)]:
+        key = f"{SINK_LOG}/{name}"
+        try:
+            yield from map(json.loads, store.get(key).decode().splitlines()[1:])  # the first line is the version of the format
+        except ValueError as error:
+            raise InvalidDataFileError(table=store.url, file=key, detail=f"the stream's log cannot be read: {error}") from error

@@ -1,0 +1,1 @@
+"""What is deleted, and proof of it: VACUUM, the truncation of a log, the search for traces."""

@@ -1,0 +1,191 @@
+"""Which files and folders of a listing VACUUM deletes: a pure function of the listing, the protected files, and the cutoff.
+
+The names of hidden files and folders are those of the reference. Works on columns, because a table may have millions of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.protocol.log.log_files import LOG_FOLDER
+from tahoe.protocol.types.json_text import is_text
+from tahoe.storage.env import Tree, deepest_first
+from tahoe.table.cleanup.named_files import Keys
+
+FILES = pa.schema([("key", pa.string()), ("size_bytes", pa.int64()), ("modified_ms", pa.int64())])
+
+# Folders of the table that begin like hidden ones, but contain files of versions.
+_SHOWN = frozenset({"_change_data", "_delta_index"})
+
+# The number of keys in one array, whose texts must stay below 2 GiB.
+_CHUNK_KEYS = 1_000_000
+
+# Hadoop keeps the checksum of a local file beside it.
+_CHECKSUM = r"(^|/)\.([^/]+)\.crc$"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What is in a table's folder.
+
+    Attributes:
+        files: the columns `FILES`.
+        folders: modification times by key.
+    """
+
+    files: pa.Table
+    folders: dict[str, int]
+
+
+def listing_of(tree: Tree) -> Listing:
+    """The listing of a store. A name that is not valid text is left out: no action can name such a file, and nobody knows whose it is."""
+    folders = dict(zip(tree.folders, tree.folders_modified_ms, strict=True))
+    keys, sizes, times = tree.keys, pa.array(tree.sizes_bytes, pa.int64()), pa.array(tree.modified_ms, pa.int64())
+    legal = [is_text(key) for key in keys]
+    if not all(legal):
+        keys = [key for key, is_legal in zip(keys, legal, strict=True) if is_legal]
+        sizes, times = sizes.filter(pa.array(legal)), times.filter(pa.array(legal))
+    chunks = [pa.array(keys[start : start + _CHUNK_KEYS], pa.string()) for start in range(0, len(keys), _CHUNK_KEYS)]
+    columns = [pa.chunked_array(chunks, pa.string()), pa.chunked_array([sizes]), pa.chunked_array([times])]
+    return Listing(files=pa.table(columns, schema=FILES), folders=folders)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Territory:
+    """The part of a table's folder that VACUUM may touch.
+
+    Hidden are names that begin with `_` or `.`, except change data, indexes, and folders of partition columns; and folders that are, or
+    belong to, a table of their own.
+
+    Attributes:
+        partition_columns: logical and physical names.
+        hidden_names: further hidden names.
+        tables: folders with a `_delta_log` of their own.
+    """
+
+    partition_columns: frozenset[str] = frozenset()
+    hidden_names: frozenset[str] = frozenset()
+    tables: frozenset[str] = frozenset()
+    _known: dict[str, bool] = field(init=False, default_factory=lambda: {"": True}, repr=False, compare=False)
+
+    def shows(self, folder: str) -> bool:
+        """Whether a folder belongs to the territory."""
+        found = self._known.get(folder)
+        if found is None:
+            above, _, name = folder.rpartition("/")
+            found = self._known[folder] = self.shows(above) and folder not in self.tables and not self._hides(name)
+        return found
+
+    def _hides(self, name: str) -> bool:
+        if name in self.hidden_names:
+            return True
+        column, equals, _ = name.partition("=")
+        return name.startswith(("_", ".")) and name not in _SHOWN and not (equals and column in self.partition_columns)
+
+    def shown(self, keys: pa.ChunkedArray) -> pa.ChunkedArray:
+        """For each file, whether it belongs to the territory."""
+        chunks = []
+        for folders in _folders(keys).chunks:
+            encoded = folders.dictionary_encode()
+            shown = pa.array([self.shows(folder) for folder in encoded.dictionary.to_pylist()], pa.bool_())
+            chunks.append(shown.take(encoded.indices))
+        in_shown_folder = pa.chunked_array(chunks, pa.bool_())
+        return pc.and_not(in_shown_folder, pc.match_substring_regex(keys, r"(^|/)[_.][^/]*$"))
+
+
+def nested_tables(listing: Listing) -> frozenset[str]:
+    """The folders of a listing that have a `_delta_log` of their own, without the table's own folder."""
+    inside = f"/{LOG_FOLDER}"
+    folders = {*listing.folders, *_distinct_folders(listing.files["key"])}
+    return frozenset(folder[: folder.index(f"{inside}/")] for folder in (f"{f}/" for f in folders) if f"{inside}/" in folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadFiles:
+    """What VACUUM deletes.
+
+    Attributes:
+        files: the columns `FILES`.
+        checksums: Hadoop's checksums of these files, and of files that are gone.
+        folders: the folders that are empty, or will be, deepest first.
+        folders_seen: the number of folders that were considered, with the table's own.
+    """
+
+    files: pa.Table
+    checksums: list[str]
+    folders: list[str]
+    folders_seen: int
+
+
+def dead_files(listing: Listing, protected: Keys, territory: Territory, cutoff_ms: int) -> DeadFiles:
+    """The files of the territory that are older than the cutoff and not protected, and the folders that they leave empty.
+
+    A folder that was empty before is deleted only if it is older than the cutoff: a writer may have just made it.
+    """
+    keys = listing.files["key"]
+    is_old = pc.less(listing.files["modified_ms"], cutoff_ms)
+    is_dead = pc.and_not(pc.and_(is_old, territory.shown(keys)), protected.has(keys))
+    dead = listing.files.filter(is_dead)
+    checksums = _checksums(keys, is_old, dead["key"], territory)
+    left = keys.filter(pc.invert(pc.or_(is_dead, pc.is_in(keys, value_set=pa.array(checksums, pa.string())))))
+    emptied = {above for folder in _distinct_folders(dead["key"]) for above in _with_parents(folder)}
+    folders = _removable(listing.folders, set(_distinct_folders(left)), emptied, territory, cutoff_ms)
+    seen = {above for folder in _distinct_folders(keys) for above in _with_parents(folder)} | set(listing.folders)
+    return DeadFiles(files=dead, checksums=checksums, folders=folders, folders_seen=1 + sum(map(territory.shows, seen - {""})))
+
+
+def _checksums(keys: pa.ChunkedArray, is_old: pa.ChunkedArray, dead: pa.ChunkedArray, territory: Territory) -> list[str]:
+    is_checksum = pc.match_substring_regex(keys, _CHECKSUM)
+    found, is_old = keys.filter(is_checksum), is_old.filter(is_checksum)
+    if not len(found):
+        return []
+    described = pc.replace_substring_regex(found, _CHECKSUM, r"\1\2")
+    is_orphan = pc.and_not(is_old, _in(described, keys))
+    wanted = found.filter(pc.or_(is_orphan, _in(described, dead)))
+    return [key for key in wanted.to_pylist() if territory.shows(key.rpartition("/")[0])]
+
+
+def _in(keys: pa.ChunkedArray, known: pa.ChunkedArray) -> pa.ChunkedArray:
+    return Keys(keys=[known], names=frozenset()).has(keys)
+
+
+def _removable(folders: dict[str, int], occupied: set[str], emptied: set[str], territory: Territory, cutoff_ms: int) -> list[str]:
+    """The folders without anything that stays.
+
+    Args:
+        occupied: the folders of the files that stay.
+        emptied: the folders of the files that are deleted, and those above them.
+    """
+    kept, found = set(occupied), []
+    for folder in deepest_first(folders):
+        is_free = folder in emptied or folders[folder] < cutoff_ms
+        if folder not in kept and is_free and territory.shows(folder):
+            found.append(folder)
+        else:
+            kept.add(folder.rpartition("/")[0])
+    return found
+
+
+def folders_above(keys: Iterable[str], territory: Territory) -> list[str]:
+    """The folders of the territory that contain these files, deepest first."""
+    folders = {key.rpartition("/")[0] for key in keys}
+    return deepest_first({above for folder in folders for above in _with_parents(folder) if territory.shows(above)})
+
+
+def _with_parents(folder: str) -> Iterable[str]:
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
+
+
+def _folders(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.replace_substring_regex(keys, r"/?[^/]*$", "")
+
+
+def _distinct_folders(keys: pa.ChunkedArray) -> list[str]:
+    found: list[str] = _folders(keys).unique().to_pylist()
+    return found

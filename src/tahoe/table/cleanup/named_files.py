@@ -1,0 +1,153 @@
+"""The files that actions of the log name, by their keys in the table's folder.
+
+Protocol: "Add File and Remove File", "Add CDC File", "Deletion Vectors". A file in the folder can be named in several ways: relative to the
+table or absolutely, with escapes or, by early writers, without, and by another url of the same folder. VACUUM must recognise all of them.
+Works on columns, because a table may have millions of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.protocol.log.actions import Action, Add, Cdc, DeletionVectorDescriptor, Remove
+from tahoe.protocol.log.deletion_vector import ABSOLUTE, INLINE, vector_location
+from tahoe.protocol.log.file_paths import canonical_key
+from tahoe.protocol.types.json_text import is_text
+from tahoe.storage.locations import LOCAL_SCHEME, split_url
+from tahoe.table.arrow.chunks import is_in
+from tahoe.table.log.file_parts import AMBIGUOUS
+from tahoe.table.log.live_files import LiveFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedFiles:
+    """What some actions name.
+
+    Attributes:
+        paths: of data files and change files, as the log spells them.
+        vectors: stored deletion vectors: the storage type, followed by the path or the encoded id. Inline vectors are left out.
+    """
+
+    paths: pa.ChunkedArray
+    vectors: pa.ChunkedArray
+
+
+def named_by_live(live: LiveFiles) -> NamedFiles:
+    """What the live files of a version name."""
+    return NamedFiles(paths=live.column("path"), vectors=_stored(live.column("deletion_vector")))
+
+
+def named_by_tombstones(removes: pa.StructArray) -> NamedFiles:
+    """What `TOMBSTONE` structs name."""
+    return NamedFiles(paths=pa.chunked_array([removes.field("path")]), vectors=_stored(pa.chunked_array([removes.field("deletionVector")])))
+
+
+def named_by_actions(actions: Iterable[Action]) -> NamedFiles:
+    """What the adds, removes and change files of commits name. Names that are not valid text name no file that can be read."""
+    files = [action for action in actions if isinstance(action, (Add, Remove, Cdc)) and is_text(action.path)]
+    vectors = [file.deletion_vector for file in files if isinstance(file, (Add, Remove)) and file.deletion_vector is not None]
+    stored = [vector_text(vector) for vector in vectors if vector.storage_type != INLINE and is_text(vector.path_or_inline)]
+    return NamedFiles(
+        paths=pa.chunked_array([pa.array([file.path for file in files], pa.string())]),
+        vectors=pa.chunked_array([pa.array(stored, pa.string())]),
+    )
+
+
+def vector_text(vector: DeletionVectorDescriptor) -> str:
+    """A stored vector as in `NamedFiles.vectors`."""
+    return vector.storage_type + vector.path_or_inline
+
+
+def _stored(vectors: pa.ChunkedArray) -> pa.ChunkedArray:
+    present = vectors.drop_null()
+    kinds = pc.struct_field(present, "storageType")
+    texts = pc.binary_join_element_wise(kinds, pc.struct_field(present, "pathOrInlineDv"), "")
+    return texts.filter(pc.not_equal(kinds, INLINE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """Files of the table's folder.
+
+    Attributes:
+        keys: their keys, some of them perhaps more than once.
+        names: the names, without folders, of files that absolute paths place outside the table's folder. A symbolic link, a mount or
+            another scheme may give the folder several urls, so any file of such a name may be the one that is meant.
+        ignore_case: whether the storage may list a file under a name that differs in upper and lower case, or in the composition of
+            letters with accents. On macOS the partitions `p=A` and `p=a` are one folder, which is listed under the name that it got first.
+    """
+
+    keys: list[pa.ChunkedArray]
+    names: frozenset[str]
+    ignore_case: bool = False
+
+    def has(self, keys: pa.ChunkedArray) -> pa.ChunkedArray:
+        """For each key, whether it may be one of these files."""
+        chunks = [chunk for column in self.keys for chunk in column.chunks]
+        mine = pa.chunked_array(chunks, pa.string())
+        found = is_in(keys, mine)
+        if self.ignore_case:
+            found = pc.or_(found, is_in(_without_case(keys), _without_case(mine)))
+        if self.names:
+            names = pa.chunked_array([pa.array(sorted(self.names), pa.string())])
+            found = pc.or_(found, is_in(pc.replace_substring_regex(keys, r"(?s)^.*/", ""), names))
+        return found
+
+
+def _without_case(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.utf8_lower(pc.utf8_normalize(keys, "NFC"))
+
+
+def with_keys(known: Keys, keys: pa.ChunkedArray) -> Keys:
+    """These files and others, by their keys."""
+    return replace(known, keys=[*known.keys, keys])
+
+
+def keys_of(named: Iterable[NamedFiles], table_url: str) -> Keys:
+    """The keys of files that actions name, in every spelling that may be meant.
+
+    Raises:
+        DeletionVectorError: a descriptor is invalid, so that it is unknown which file it names.
+    """
+    keys: list[pa.ChunkedArray] = []
+    resolved: set[str] = set()
+    names: set[str] = set()
+    for files in named:
+        is_ambiguous = pc.match_substring_regex(files.paths, AMBIGUOUS)
+        keys.append(files.paths.filter(pc.invert(is_ambiguous)))
+        for path in files.paths.filter(is_ambiguous).to_pylist():
+            _resolve(path, table_url, resolved, names)
+        for vector in files.vectors.unique().to_pylist():
+            if vector[0] == ABSOLUTE:
+                _resolve(vector[1:], table_url, resolved, names)
+            else:
+                resolved.add(vector_key(vector, table_url))
+    keys.append(pa.chunked_array([pa.array(sorted(filter(is_text, resolved)), pa.string())]))
+    return Keys(keys=keys, names=frozenset(filter(is_text, names)), ignore_case=split_url(table_url)[0] == LOCAL_SCHEME)
+
+
+def vector_key(vector: str, table_url: str) -> str:
+    """The key of a vector that is stored relative to the table.
+
+    Raises:
+        DeletionVectorError: the descriptor is invalid.
+    """
+    location = vector_location(
+        DeletionVectorDescriptor(storage_type=vector[0], path_or_inline=vector[1:], size_bytes=0, cardinality=0), table_url
+    )
+    assert location is not None
+    return location[0].removeprefix(f"{table_url}/")
+
+
+def _resolve(path: str, table_url: str, keys: set[str], names: set[str]) -> None:
+    """Add the key of a path, and the key that it would have if its writer had not escaped it."""
+    for spelling in (path, path.replace("%", "%25")):
+        key = canonical_key(spelling, table_url)
+        if "://" in key:
+            names.add(key.rpartition("/")[2])
+        else:
+            keys.add(key)

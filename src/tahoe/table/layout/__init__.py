@@ -1,0 +1,1 @@
+"""Which files hold the rows: OPTIMIZE, REORG, clustering, auto compaction and ANALYZE."""

@@ -1,0 +1,1 @@
+"""`Table.transaction`: several operations on rows and on the configuration in one commit."""

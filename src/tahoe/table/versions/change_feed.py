@@ -1,0 +1,403 @@
+"""The change data feed of a table over a range of versions: the files to read, their schema, and the rows in Arrow.
+
+A feed is read as three in-memory tables, its parts. Their files contain the changes. Their partition columns are those of the table, and
+the values that are constant for a file: version, time and, if the rows do not contain it, the change type. So everything that works on
+tables (typed partition values, skipping, column mapping, deletion vectors, Spark's plans) works on feeds, and a feed over a thousand
+versions is three scans.
+
+Protocol: "Change Data Files", "Reader Requirements for AddCDCFile". Ranges and schemas follow the rules of the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from tahoe._cached import cached_property
+from tahoe.errors import (
+    ChangeBoundaryTwiceError,
+    ChangeStartMissingError,
+    ChangeStartTooLateError,
+    ColumnNotFoundError,
+    InvalidChangeRangeError,
+    InvalidCommitError,
+    UnsupportedOperationError,
+    VersionNotFoundError,
+)
+from tahoe.protocol.configuration.change_feed import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    FIELDS,
+    Change,
+    DeletionVectorChange,
+    Recorded,
+    Whole,
+    changes_of,
+)
+from tahoe.protocol.log.actions import Action, Add, CommitInfo
+from tahoe.protocol.log.deletion_vector import inline_descriptor
+from tahoe.protocol.log.log_files import LogFile, commit_name
+from tahoe.protocol.types.moments import moment_of
+from tahoe.protocol.types.partitions import format_partition_value
+from tahoe.protocol.types.predicate import Predicate
+from tahoe.protocol.types.schema import TIMESTAMP, Struct
+from tahoe.storage.threads import load_all
+from tahoe.table.arrow.chunks import sorted_table
+from tahoe.table.arrow.types import arrow_schema
+from tahoe.table.log.deletion_vectors import load_bitmap
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.filters import Filter, predicate_of
+from tahoe.table.reading.rows import read_rows
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.versions.feed_columns import FeedColumns
+from tahoe.table.versions.file_tables import table_of
+from tahoe.table.versions.history import Timeline, newest_is_before, parse_timestamp, timeline, version_at, version_from
+from tahoe.table.versions.tags import version_named
+
+SchemaMode: TypeAlias = Literal["endVersion", "latest", "legacy"]
+"""Whose schema the feed of a table with column mapping has: that of the last version of the range, or of the newest version (`legacy` is
+the same here). Without column mapping it is always the newest, as in the reference.
+"""
+
+SCHEMA_MODES: tuple[SchemaMode, ...] = ("endVersion", "latest", "legacy")
+
+PartName: TypeAlias = Literal["recorded", "whole", "remarked"]
+"""A part of a feed.
+
+- `recorded`: change data files.
+- `whole`: data files that were added or removed, with the rows that their deletion vectors do not delete.
+- `remarked`: data files whose deletion vectors changed. The changed rows are those that the vectors in this part mark.
+"""
+
+PART_NAMES: tuple[PartName, ...] = ("recorded", "whole", "remarked")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRange:
+    """The range that a user asks for. Boundaries are inclusive. A missing end is the newest version when the feed is planned."""
+
+    start_version: int | str | None = None
+    end_version: int | str | None = None
+    start_timestamp: str | date | None = None
+    end_timestamp: str | date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedRange:
+    """The versions of a feed, both inclusive, and the version whose schema it has. The range is empty if `end` is before `start`."""
+
+    start: int
+    end: int
+    schema_version: int
+
+    @property
+    def is_empty(self) -> bool:
+        return self.end < self.start
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPart:
+    """Identifies one part of a feed, for callers that do not keep the feed."""
+
+    versions: FeedRange
+    name: PartName
+
+
+@dataclass(frozen=True, slots=True)
+class CommitChanges:
+    """The changes of one version. `timestamp_ms` is None if the log no longer has the commit."""
+
+    version: int
+    timestamp_ms: int | None
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class ChangeFeed:
+    """The changes of a range of versions. Immutable; made by `plan_feed`.
+
+    Attributes:
+        snapshot: the version whose columns the feed has.
+        columns: these, with the widest types that they have had for the rows of the feed; None for those of the version.
+    """
+
+    snapshot: Snapshot
+    range: FeedRange
+    commits: tuple[CommitChanges, ...]
+    columns: Struct | None = None
+
+    @property
+    def url(self) -> str:
+        return self.snapshot.url
+
+    @property
+    def schema(self) -> Struct:
+        """The table's columns, then `_change_type`, `_commit_version` and `_commit_timestamp`."""
+        return feed_schema(self.snapshot, self.columns)
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """The total size of the files to read; a file that is read several times counts several times."""
+        return sum(change.file.size_bytes or 0 for commit in self.commits for change in commit.changes)
+
+    def part(self, name: PartName) -> Snapshot:
+        """One part of the feed as a table; see `PartName`.
+
+        Raises:
+            DeletionVectorError: a vector is missing or damaged.
+        """
+        return {"recorded": self._recorded, "whole": self._whole, "remarked": self._remarked}[name]
+
+    def to_arrow(self, columns: Sequence[str] | None = None, filter: Filter | None = None) -> pa.Table:
+        """The changed rows, in the order of versions.
+
+        Args:
+            columns: names of columns of `schema`, in the wanted order; all if None.
+            filter: as in `Snapshot.scan`, over the columns of `schema`. It is exact. Files are skipped by version, change type, time,
+                partition values and statistics.
+
+        Raises:
+            ColumnNotFoundError, InvalidPredicateError: a column or the filter does not fit the schema.
+            DeltaDataError: a file is not what the log says, or is gone.
+        """
+        zone = self.snapshot.log.zone
+        predicate = None if filter is None else predicate_of(filter, self.schema, zone=zone, table=self.url)
+        wanted = self.schema.names if columns is None else [self._name(column) for column in columns]
+        order = [*wanted, *(() if COMMIT_VERSION in wanted else (COMMIT_VERSION,))]
+        empty = arrow_schema(Struct(tuple(f for name in order if (f := self.schema.find(name)) is not None))).empty_table()
+        rows = pa.concat_tables([empty, *(self._rows(name, predicate, order) for name in PART_NAMES)])
+        return sorted_table(rows, [COMMIT_VERSION]).select(wanted)
+
+    def _rows(self, name: PartName, predicate: Predicate | None, columns: Sequence[str]) -> pa.Table:
+        return read_rows(self.part(name).scan(predicate), columns, marked=name == "remarked")
+
+    def _name(self, column: str) -> str:
+        field = self.schema.find(column)
+        if field is None:
+            raise ColumnNotFoundError(table=self.url, column=column, columns=", ".join(self.schema.names))
+        return field.name
+
+    # --- the parts
+
+    @cached_property
+    def _recorded(self) -> Snapshot:
+        files = [
+            _file(commit, change.file.path, change.file.partition_values, change.file.size_bytes)
+            for commit in self.commits
+            for change in commit.changes
+            if isinstance(change, Recorded)
+        ]
+        return self._table("recorded", files)
+
+    @cached_property
+    def _whole(self) -> Snapshot:
+        files = [
+            _file(commit, change.file.path, change.file.partition_values, change.file.size_bytes, kind=change.kind).replace(
+                deletion_vector=change.file.deletion_vector,
+                stats=change.file.stats,
+            )
+            for commit in self.commits
+            for change in commit.changes
+            if isinstance(change, Whole)
+        ]
+        return self._table("whole", files)
+
+    @cached_property
+    def _remarked(self) -> Snapshot:
+        changes = [(commit, change) for commit in self.commits for change in commit.changes if isinstance(change, DeletionVectorChange)]
+        files = load_all(lambda given: _remarked_file(self.snapshot.log, *given), changes)
+        return self._table("remarked", [file for file in files if file is not None])
+
+    def _table(self, name: PartName, files: Sequence[Add]) -> Snapshot:
+        metadata, here = self.snapshot.metadata, self.range
+        constants = [f.name for f in FIELDS if name != "recorded" or f.name != CHANGE_TYPE]
+        named = metadata.replace(
+            id=f"{metadata.id}/changes/{here.start}/{here.end}/{name}",
+            schema_string=self.schema.to_json(),
+            partition_columns=(*metadata.partition_columns, *constants),
+        )
+        return table_of(files, self.snapshot, here.end, named)
+
+
+def _file(commit: CommitChanges, path: str, values: Mapping[str, str | None] | None, size: int | None, kind: str | None = None) -> Add:
+    """The add action for a file of a part. Planning has ensured that the size is known."""
+    time_ms = commit.timestamp_ms
+    moment = None if time_ms is None else format_partition_value(moment_of(time_ms), TIMESTAMP)
+    constants = {COMMIT_VERSION: str(commit.version), COMMIT_TIMESTAMP: moment, **({} if kind is None else {CHANGE_TYPE: kind})}
+    assert size is not None
+    return Add(path=path, partition_values={**(values or {}), **constants}, size_bytes=size, modification_time_ms=time_ms or 0)
+
+
+def _remarked_file(log: Log, commit: CommitChanges, change: DeletionVectorChange) -> Add | None:
+    """The file with a vector that marks the changed rows; None if there are none."""
+    vector = change.marked
+    if change.unless is not None:
+        rows = load_bitmap(log, change.marked, change.file.path) - load_bitmap(log, change.unless, change.file.path)
+        if not rows:
+            return None
+        vector = inline_descriptor(rows)
+    file = _file(commit, change.file.path, change.file.partition_values, change.file.size_bytes, kind=change.kind)
+    return file.replace(deletion_vector=vector, stats=change.file.stats)
+
+
+# --- planning
+
+
+def plan_feed(newest: Snapshot, asked: AskedRange, *, mode: SchemaMode = "endVersion", clip: bool = False) -> ChangeFeed:
+    """Plan the feed that a user asks for.
+
+    Args:
+        newest: the newest version of the table.
+        mode: whose schema the feed of a table with column mapping has.
+        clip: a start after the newest version gives an empty feed, and an end after the newest commit's time means the newest version;
+            otherwise both are errors.
+
+    Raises:
+        ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError, InvalidChangeRangeError, TimestampOutOfRangeError,
+            InvalidTimeTravelError: the arguments are not a range of the table's versions.
+        VersionNotFoundError, MissingVersionError: the log no longer has the versions.
+        ChangesNotRecordedError: the change data feed was not enabled at one of them.
+        IncompatibleChangesError: rows of one of them cannot be read with the feed's schema.
+    """
+    found = _resolved(newest, asked, clip=clip)
+    if found is None:
+        return ChangeFeed(newest, FeedRange(newest.version + 1, newest.version, newest.version), ())
+    start, end = _snapshot(newest, found[0]), _snapshot(newest, found[1])
+    is_mapped = any(version.column_mapping_mode != "none" for version in (newest, start, end))
+    read = end if is_mapped and mode == "endVersion" else newest
+    return _planned(FeedRange(start.version, end.version, read.version), start, read)
+
+
+def load_feed(newest: Snapshot, versions: FeedRange) -> ChangeFeed:
+    """Load a feed that was planned before from the log again.
+
+    Args:
+        newest: any version of the table.
+
+    Raises:
+        DeltaError: see `plan_feed`.
+    """
+    read = _snapshot(newest, versions.schema_version)
+    return ChangeFeed(read, versions, ()) if versions.is_empty else _planned(versions, _snapshot(newest, versions.start), read)
+
+
+def _snapshot(known: Snapshot, version: int) -> Snapshot:
+    return known if version == known.version else load_snapshot(known.log, version)
+
+
+def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, int] | None:
+    """The first and the last version; None if the range is empty."""
+    url, start, end = newest.url, version_named(newest, asked.start_version), version_named(newest, asked.end_version)
+    for boundary, version, timestamp in (("starting", start, asked.start_timestamp), ("ending", end, asked.end_timestamp)):
+        if version is not None and timestamp is not None:
+            raise ChangeBoundaryTwiceError(table=url, boundary=boundary, version=version, timestamp=timestamp)
+    start_ms = _moment(asked.start_timestamp, url)
+    if start is None:
+        if start_ms is None:
+            raise ChangeStartMissingError(table=url)
+        start = version_from(newest, start_ms)
+        if start > newest.version and not clip:
+            version_at(newest, start_ms)  # raises an error with the range of commit times
+    if start > newest.version:
+        if clip:
+            return None
+        raise ChangeStartTooLateError(table=url, start=start, latest=newest.version)
+    end_ms = _moment(asked.end_timestamp, url)
+    if end_ms is not None:
+        is_late = clip and newest_is_before(newest, end_ms)
+        end = newest.version if is_late else version_at(newest, end_ms)
+    if end is None:
+        return start, newest.version
+    if start_ms is not None and end_ms is not None and start_ms <= end_ms and end == start - 1:
+        return None  # both times are between the same two commits
+    if end < start:
+        raise InvalidChangeRangeError(table=url, start=_end_text(start, asked.start_timestamp), end=_end_text(end, asked.end_timestamp))
+    return start, min(end, newest.version)
+
+
+def _moment(timestamp: str | date | None, url: str) -> int | None:
+    return None if timestamp is None else parse_timestamp(timestamp, table=url)
+
+
+def _end_text(version: int, timestamp: str | date | None) -> str:
+    return f"version {version}" if timestamp is None else f"{timestamp} (version {version})"
+
+
+def _planned(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed:
+    _check_names(read)
+    columns = FeedColumns(read, versions.start, versions.end, start.protocol, start.metadata)
+    times, commits = timeline(read), []
+    files = _commit_files(times, versions)
+    for file, actions in zip(files, load_all(read.log.read, files), strict=True):
+        columns.commit(file.version, actions)
+        info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
+        own_ms = info.in_commit_timestamp_ms
+        timestamp_ms = times.file_time_ms(file.version) if own_ms is None else own_ms
+        commits.append(CommitChanges(file.version, timestamp_ms, changes_in(read, file.version, actions)))
+    return ChangeFeed(read, versions, tuple(commits), columns.widest())
+
+
+def _commit_files(times: Timeline, versions: FeedRange) -> list[LogFile]:
+    """The commit files of a range. A version that a checkpoint makes readable may have lost its commit file."""
+    files = [file for file in times.commits if versions.start <= file.version <= versions.end]
+    if len(files) <= versions.end - versions.start:
+        earliest, latest = (times.commits[0].version, times.commits[-1].version) if times.commits else ("none", "none")
+        raise VersionNotFoundError(table=times.log.url, version=versions.start, earliest=earliest, latest=latest)
+    return files
+
+
+def changes_in(read: Snapshot, version: int, actions: Sequence[Action]) -> tuple[Change, ...]:
+    """The changes of a commit, from all of its actions or some.
+
+    Sizes and partition values that early writers left out of tombstones come from the previous version.
+    """
+    log = read.log
+    changes = changes_of(actions, log.canonical)
+    bare = {log.canonical(change.file.path) for change in changes if _is_bare(change)}
+    if not bare:
+        return tuple(changes)
+    known = {path: add for add in load_snapshot(log, version - 1).live.adds() if (path := log.canonical(add.path)) in bare}
+    completed: list[Change] = []
+    for change in changes:
+        if isinstance(change, Whole) and _is_bare(change):
+            add = known.get(log.canonical(change.file.path))
+            if add is None:
+                detail = f"it removes {change.file.path}, which is not in the previous version"
+                raise InvalidCommitError(table=log.url, file=commit_name(version), detail=detail)
+            change = replace(change, file=change.file.replace(partition_values=add.partition_values, size_bytes=add.size_bytes))
+        completed.append(change)
+    return tuple(completed)
+
+
+def _is_bare(change: Change) -> bool:
+    return isinstance(change, Whole) and (change.file.size_bytes is None or change.file.partition_values is None)
+
+
+# --- the schema
+
+
+def feed_schema(read: Snapshot, columns: Struct | None = None) -> Struct:
+    """The schema of a feed that has the columns of a version.
+
+    Args:
+        columns: these, with other types.
+
+    Raises:
+        UnsupportedOperationError: the table has a column with the name of one of the feed's.
+    """
+    _check_names(read)
+    return Struct((*(columns or read.schema).fields, *FIELDS))
+
+
+def _check_names(read: Snapshot) -> None:
+    """Refuse a table with columns of the same names as the feed's. Writers that know the change data feed do not create such columns."""
+    taken = [f.name for f in FIELDS if read.schema.find(f.name) is not None]
+    if taken:
+        detail = f"the table itself has a column {taken[0]}"
+        remedy = "Rename the column, or read the table at each version with time travel."
+        raise UnsupportedOperationError(operation="Reading the change data feed", table=read.url, detail=detail, remedy=remedy)
