@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.java_collections import JavaIterator
 from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe.table.commit.draft import Draft
-from tests.sample import SETTINGS_OF_SPARK
+from tests.sample import INTERPRETED, settings_of_spark
 
 
 @pytest.fixture(scope="session")
@@ -43,10 +46,27 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             tahoe.configure(builder.config("spark.memory.offHeap.size", "2g"), native=True).getOrCreate()
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    for setting, value in SETTINGS_OF_SPARK.items():
-        session.conf.set(setting, value)
     yield tahoe.enable(session)
     session.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_iteration_that_ends_by_an_exception() -> Iterator[None]:
+    """A Java collection in a `for` ends by an exception, which PySpark converts with thirty questions to the JVM: see `Gateway.items`."""
+    following = JavaIterator.next
+
+    def next_item(self: JavaIterator) -> Any:
+        try:
+            return following(self)
+        except StopIteration:
+            callers = (frame.f_code.co_filename for frame, _ in itertools.islice(traceback.walk_stack(None), 8))
+            ours = next((file for file in callers if "/tahoe/" in file), None)
+            assert ours is None, f"{ours} iterates over a Java collection without Gateway.items"
+            raise
+
+    JavaIterator.next = JavaIterator.__next__ = next_item
+    yield
+    JavaIterator.next = JavaIterator.__next__ = following
 
 
 @pytest.fixture(autouse=True)
@@ -74,14 +94,20 @@ def messages(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return sent
 
 
+@pytest.fixture(autouse=True)
+def _interpreter(request: pytest.FixtureRequest, spark: SparkSession) -> None:
+    """Generated code in one test of three, in a short run."""
+    wanted = {} if "generated_code" in request.fixturenames else settings_of_spark(request.node.nodeid)
+    for setting in INTERPRETED:
+        if setting in wanted:
+            spark.conf.set(setting, wanted[setting])
+        else:
+            spark.conf.unset(setting)
+
+
 @pytest.fixture
-def generated_code(spark: SparkSession) -> Iterator[None]:
+def generated_code() -> None:
     """Spark's interpreter cannot decode the rows of `spark.catalog.listTables`."""
-    for setting in SETTINGS_OF_SPARK:
-        spark.conf.unset(setting)
-    yield
-    for setting, value in SETTINGS_OF_SPARK.items():
-        spark.conf.set(setting, value)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from tahoe.protocol.changes.conflict import EVERYTHING, Intent
 from tahoe.protocol.log.actions import CommitInfo, DomainMetadata, Remove, Txn
 from tahoe.storage.env import Watch
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
+from tahoe.table.commit import transaction
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.writing import arrow_writer, planning
@@ -308,3 +309,23 @@ def test_a_commit_is_asked_about_again_when_it_goes_behind_a_winner():
     log, watch = watched(log, 2)
     assert append(log, "mine").commit() == 2
     assert watch.made == [2]
+
+
+def test_a_transaction_that_is_behind_catches_up_before_it_puts_again(monkeypatch):
+    """While it checks a commit, another follows. Only its first put is lost, not one for each of them."""
+    log, puts = make_log([[add("a")], [add("b")], [add("c")]]), list[int]()
+    read, put = transaction._winner, transaction.put_commit
+
+    def read_slowly(log, version):
+        if version < 6:
+            put_commit(log.env, version + 2, [add(f"theirs{version}")])
+        return read(log, version)
+
+    def counted(env, version, data):
+        puts.append(version)
+        return put(env, version, data)
+
+    monkeypatch.setattr(transaction, "_winner", read_slowly)
+    monkeypatch.setattr(transaction, "put_commit", counted)
+    assert append(log, "mine").commit() == 8
+    assert puts == [1, 8]

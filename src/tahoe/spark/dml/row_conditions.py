@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from tahoe._cached import cached_property
 from tahoe.protocol.changes.conflict import RowIndexes
 from tahoe.protocol.log.actions import FileAction
+from tahoe.protocol.types.schema import Field
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import analysed, dataset
 from tahoe.spark.reading.scan import message_of
@@ -61,14 +62,22 @@ class RowCondition:
             _logger.debug("%s: a condition counts as true for the rows of %s: %s (%s)", self._snapshot.url, file.path, reason, error)
             return None
 
+    @cached_property
+    def _fields(self) -> list[Field]:
+        names = self._evaluator.columns().split("\0")
+        return [field for name in names if (field := self._snapshot.schema.find(name)) is not None]
+
+    @cached_property
+    def _is_query(self) -> bool:
+        return bool(self._evaluator.isQuery())
+
     def _matching(self, file: FileAction) -> RowIndexes | None:
-        fields = [field for name in self._evaluator.columns() if (field := self._snapshot.schema.find(str(name))) is not None]
-        self._queries += bool(self._evaluator.isQuery())
+        self._queries += self._is_query
         if self._queries > QUERIES_MAX:
             _logger.debug("%s: a condition counts as true for the rows of %s: %s", self._snapshot.url, file.path, COUNTS_AS_TRUE["queries"])
             return None
         found = BitMap64()
-        for start, rows in PhysicalRows().pieces(self._snapshot, file, fields):
+        for start, rows in PhysicalRows().pieces(self._snapshot, file, self._fields):
             bits = np.frombuffer(self._evaluator.matching(message_of(rows)), np.uint8)
             found |= BitMap64(np.flatnonzero(np.unpackbits(bits, bitorder="little")) + start)
         return found

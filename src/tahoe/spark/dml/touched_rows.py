@@ -185,7 +185,7 @@ def condition_text(gateway: Gateway, expression: JavaObject) -> str:
     if not gateway.has_subquery(expression):
         return str(gateway.java_class("delta.Literals").sql(expression))
     subqueries = gateway.java_class("delta.Subqueries")
-    queries = [only_query(str(text)) for text in subqueries.origins(expression)]
+    queries = [only_query(str(text)) for text in gateway.items(subqueries.origins(expression).iterator())]
     return str(subqueries.sql(expression, gateway.list(queries)))
 
 

@@ -49,6 +49,8 @@ from tahoe.table.versions.history import parameter_text
 COMMIT_ATTEMPTS_MAX = 1000
 _BACKOFF_SECONDS_MAX = 1.0
 _BACKOFF_SECONDS = 0.01
+# So many commits that followed while others were checked are checked too, before the next attempt.
+_FOLLOWED_MAX = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +201,9 @@ class Transaction:
         """This transaction, rebased onto all commits that exist by now; each of them is checked for conflicts.
 
         A listing may not show the newest winner yet. So each version is read by its name, and none is skipped.
+
+        Checking several takes so long that others follow, and the next put would be lost to them. So a transaction that is behind by more
+        than one catches up first: beside a writer that never rests, only the put itself is a race.
         """
         lost = self._next_version
         newest = max([lost, *(f.version for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT)])
@@ -206,18 +211,12 @@ class Transaction:
             raise gone(self.log, newest)
         mine = replace(self, last_winner_file=file)
         for version in range(lost, newest + 1):
-            mine = mine._rebased_onto(self._winner(version))
+            mine = mine._rebased_onto(_winner(self.log, version))
+        for version in range(newest + 1, newest + 1 + (_FOLLOWED_MAX if newest > lost else 0)):
+            if (file := self.log.commit_file(version)) is None:
+                break
+            mine = replace(mine, last_winner_file=file)._rebased_onto(_winner(self.log, version))
         return mine
-
-    def _winner(self, version: int) -> Winner:
-        """
-        Raises:
-            ConcurrentWriteException, MetadataChangedException: the winner's commit is gone, so conflicts cannot be checked.
-        """
-        try:
-            return Winner(version=version, actions=tuple(self.log.read_version(version)))
-        except MissingVersionError as error:
-            raise gone(self.log, version) from error
 
     def _rebased_onto(self, winner: Winner) -> Transaction:
         _check_not_recorded(self, winner)
@@ -351,6 +350,17 @@ class Transaction:
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         is_append = bool(files) and all(isinstance(a, Add) and a.data_change for a in files)
         return is_append and self.intent.reads is None and not self.deletions
+
+
+def _winner(log: Log, version: int) -> Winner:
+    """
+    Raises:
+        ConcurrentWriteException, MetadataChangedException: the winner's commit is gone, so conflicts cannot be checked.
+    """
+    try:
+        return Winner(version=version, actions=tuple(log.read_version(version)))
+    except MissingVersionError as error:
+        raise gone(log, version) from error
 
 
 def _check_not_recorded(transaction: Transaction, winner: Winner) -> None:

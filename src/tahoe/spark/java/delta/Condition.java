@@ -6,7 +6,6 @@ import java.util.BitSet;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -135,11 +134,11 @@ public class Condition extends AbstractPartialFunction {
   /** Whether each evaluation is a query, which takes longer than a fast writer needs for its next commit. */
   public boolean isQuery() { return bound == null; }
 
-  /** The names of the columns that {@link #matching} takes, in this order. */
-  public List columns() {
+  /** The names of the columns that {@link #matching} takes, in this order, with NUL between them. */
+  public String columns() {
     ArrayList names = new ArrayList();
     for (java.util.Iterator it = columns.values().iterator(); it.hasNext(); ) names.add(((Attribute) it.next()).name());
-    return names;
+    return String.join("\0", names);
   }
 
   /** The indexes of the rows for which the condition is true, as the bits of a {@link BitSet}. */
