@@ -27,7 +27,7 @@ links: .venv-docs/installed ## check the links of the site that lead outside; ne
 	.venv-docs/bin/python -m sphinx -W --keep-going -q -b linkcheck docs build/links
 
 test: java .venv/installed ## run every test that needs no other environment, with a sample of the cases (seven minutes on two cores)
-	TAHOE_EVERY=$${TAHOE_EVERY:-1000} TAHOE_DML_CASES=$${TAHOE_DML_CASES:-80} TAHOE_LIVES=$${TAHOE_LIVES:-12} .venv/bin/python -m pytest --hypothesis-profile=sample $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop --ignore=tests/tools $(TESTS)
+	TAHOE_MODE=$${TAHOE_MODE:-quick} .venv/bin/python -m pytest $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop --ignore=tests/tools $(TESTS)
 
 spark: java .venv/installed ## run every case of the tests that start Spark, among them a thousand random DELETE, UPDATE and MERGE statements (half an hour)
 	.venv/bin/python -m pytest $(PYTEST_XDIST) tests/spark $(TESTS)
@@ -50,7 +50,7 @@ bench: java .venv/installed .venv-reference/installed .cache/reference-jars/inst
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .venv/classes.jsa ## test against the reference implementation and on older Spark versions
 	scripts/suites interop $(TESTS)
 
-everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .venv/classes.jsa ## test, spark and interop together (TAHOE_EVERY=8 for a sample, as .ci/run)
+everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .venv/classes.jsa ## test, spark and interop together (TAHOE_MODE=ci for a sample, as .ci/run)
 	scripts/suites everything
 
 native: java .venv-4.1/installed .cache/comet-jars/installed ## run the Spark suite with plans run natively by Comet, on PySpark 4.1 (half an hour)
@@ -66,19 +66,19 @@ tools: java .venv-tools/installed .venv-4.1/installed .venv-4.2/installed ## run
 	.venv-tools/bin/python -m pytest --confcutdir=tests/tools tests/tools $(TESTS)
 
 corpus: java .venv/installed ## test every query of the corpus under every setting (ten minutes)
-	TAHOE_CORPUS=all .venv/bin/python -m pytest tests/spark/test_corpus.py
+	TAHOE_PROOF=1 .venv/bin/python -m pytest tests/spark/test_corpus.py
 
 large: .venv/installed ## read and change more than 2 GiB in one array, one row group and one file (half an hour, 9 GB of memory, 6 GB of disk)
-	TAHOE_LARGE=1 .venv/bin/python -m pytest tests/table/test_large_values.py -s
+	TAHOE_PROOF=1 .venv/bin/python -m pytest tests/table/test_large_values.py -s
 
 explore: java .venv/installed ## explore every order of storage calls of two and three writers, over every scope (half an hour)
-	TAHOE_EXPLORE=all .venv/bin/python -m pytest tests/exploration -s
+	TAHOE_PROOF=1 .venv/bin/python -m pytest tests/exploration -s
 
 sim: java .venv/installed ## simulate ten thousand runs on a failing storage (half an hour; SEED=42 prints one run, call by call)
 	.venv/bin/python -m tests.simulation $(if $(SEED),$(SEED) 1)
 
 processes: java .venv/installed ## test eight processes on one table, on disk and on S3, with kill -9 (a quarter of an hour)
-	TAHOE_PROCESSES=all .venv/bin/python -m pytest tests/processes -s
+	TAHOE_PROOF=1 .venv/bin/python -m pytest tests/processes -s
 
 killed-streams: java .venv/installed .venv/classes.jsa ## kill the drivers of streams two hundred times, and compare their tables (an hour; SEED=2 for other moments)
 	TAHOE_KILLS=$(or $(KILLS),200) TAHOE_SEED=$(or $(SEED),1) .venv/bin/python -m pytest tests/programs/test_killed_stream.py -s

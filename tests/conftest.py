@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, settings
 
 from tests import sample
 
-# Machines are shared: how long an example takes says nothing. The slow proofs run with more examples by `--hypothesis-profile=thorough`.
+# Machines are shared: how long an example takes says nothing. `--hypothesis-profile=thorough` tries more examples.
 _patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("sample", max_examples=20, **_patient)
-settings.register_profile("quick", max_examples=60, **_patient)
+settings.register_profile("quick", max_examples=20, **_patient)
+settings.register_profile("ci", max_examples=60, **_patient)
+settings.register_profile("full", max_examples=60, **_patient)
 settings.register_profile("thorough", max_examples=2000, **_patient)
-settings.load_profile("quick")
+settings.load_profile(sample.MODE)
 
 # For JVMs that live for minutes and load much code: the fast compiler alone, with room for all that it makes, and no collection before
 # classes fill a memory that is there. For the session of the suite, and for all programs that tests start.
@@ -31,9 +32,6 @@ if _ARCHIVE.exists():
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _OPTIONS)
 
 
-# The folders whose tests start programs: Spark, a browser, processes that commit.
-SAMPLED = ("tests/spark/", "tests/interop/", "tests/programs/", "tests/browser/", "tests/processes/", "tests/exploration/")
-
 # How many cases of the sampled folders were selected, and how many there are.
 _selected = [0, 0]
 
@@ -41,17 +39,18 @@ _selected = [0, 0]
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select cases of the tests that start programs.
 
-    With TAHOE_EVERY=3, each of these tests runs with a third of its cases, beginning with the first. TAHOE_TURN=1 begins with the second,
-    and TAHOE_TURN=2 with the third. A test that has fewer cases runs with one of them. Tests marked `every_case` run with all.
+    If a test runs with a third of its cases, it begins with the first of them; TAHOE_TURN=1 begins with the second, and TAHOE_TURN=2 with
+    the third. A test that has fewer cases runs with one of them. Tests marked `every_case` run with all.
     """
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     left_out: set[pytest.Item] = set()
     for name, cases in tests.items():
-        if name.startswith(SAMPLED):
+        one_in = next((one_in for folder, one_in in sample.ONE_CASE_IN.items() if name.startswith(folder)), 1)
+        if one_in > 1:
             is_whole = cases[0].get_closest_marker("every_case")
-            chosen = cases if is_whole else cases[sample.TURN % min(sample.EVERY, len(cases)) :: sample.EVERY]
+            chosen = cases if is_whole else cases[sample.TURN % min(one_in, len(cases)) :: one_in]
             left_out |= set(cases) - set(chosen)
             _selected[:] = _selected[0] + len(chosen), _selected[1] + len(cases)
     if left_out:

@@ -6,7 +6,6 @@ Each writer tries some versions, one after the other, and writes its name. One m
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Sequence
 
 import pytest
@@ -17,10 +16,11 @@ from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryCommitService, MemoryStore
 from tahoe.table.log.committer import Committed, put_commit
+from tests import sample
 from tests.exploration.explorer import Acknowledge, Explored, Program, Writer, explore
 
 _numbers = itertools.count()
-EVERYTHING = os.environ.get("TAHOE_EXPLORE") == "all"
+EVERYTHING = sample.IS_PROOF
 
 
 def program(name: str, versions: Sequence[int]) -> Program:

@@ -6,7 +6,6 @@ The writers run what users call. A file is added without its rows, because no nu
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -31,6 +30,7 @@ from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.transactions import table_edits
 from tahoe.table.writing.planning import create_table, plan_write
 from tahoe.table.writing.write_request import WriteRequest, WrittenFile
+from tests import sample
 from tests.exploration.explorer import Acknowledge, Explored, Program, Writer, explore
 from tests.property.assigned_numbers import COLUMNS, CREATED, NumbersOfLog
 from tests.table.builders import memory_env
@@ -39,7 +39,7 @@ Operation = Callable[[tahoe.Table], object]
 
 _names = itertools.count()
 
-ALL_PAIRS = os.environ.get("TAHOE_EXPLORE") == "all"
+ALL_PAIRS = sample.IS_PROOF
 
 TRACKED, STAMPED = {"delta.enableRowTracking": "true"}, {"delta.enableInCommitTimestamps": "true"}
 MAPPED = {"delta.columnMapping.mode": "name"}

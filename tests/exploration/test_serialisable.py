@@ -6,7 +6,6 @@ The default is a sample; `make explore` goes through every scope.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,9 +19,10 @@ from tahoe.protocol.log.log_files import Kind
 from tahoe.protocol.statistics.moved_rows import MovedRows, places_of
 from tahoe.table.commit import carried_deletions, row_deletions, transaction
 from tahoe.table.commit.transaction import Transaction
+from tests import sample
 from tests.exploration.model import Op, Row, all_done, each_row_once, in_some_order, run, stamps_rise
 
-ALL_SCOPES = os.environ.get("TAHOE_EXPLORE") == "all"
+ALL_SCOPES = sample.IS_PROOF
 
 INSERT, UPDATE, DELETE = Op("insert"), Op("update", value="2"), Op("delete")
 MARK, REMARK, COMPACT, OVERWRITE, CLEAR = Op("mark"), Op("remark", value="2"), Op("compact"), Op("overwrite", value="2"), Op("clear")

@@ -7,7 +7,6 @@ Whatever the order, the rows are those of one of the two orders of the operation
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +21,7 @@ from tahoe.protocol.changes import conflict
 from tahoe.protocol.changes.conflict_rules import Change
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
+from tests import sample
 from tests.exploration.explorer import Acknowledge, Explored, Program, Writer, explore
 from tests.table.builders import memory_env
 from tests.table.switches import check_values, set_to
@@ -30,7 +30,7 @@ Operation = Callable[[tahoe.Table], object]
 
 _names = itertools.count()
 
-ALL_PAIRS = os.environ.get("TAHOE_EXPLORE") == "all"
+ALL_PAIRS = sample.IS_PROOF
 
 VECTORS, REWRITING = {"delta.enableDeletionVectors": "true"}, {"delta.enableDeletionVectors": "false"}
 

@@ -98,3 +98,13 @@ def test_a_page_names_the_package_that_its_blocks_need(page: str) -> None:
     text, code = (ROOT / page).read_text(encoding="utf-8"), "\n".join(PAGES[page])
     missing = [name for name, use in OPTIONAL.items() if use.search(code) and not re.search(rf"pip install[^`\n]*\b{name}\b", text)]
     assert missing == []
+
+
+def test_every_variable_of_the_suites_is_listed() -> None:
+    files = [ROOT / "Makefile", ROOT / ".ci/run", *(ROOT / "scripts").iterdir(), *(ROOT / "tests").rglob("*.py")]
+    used_names = {
+        name for file in files if file.is_file() for name in re.findall(r"(?<![A-Z_])TAHOE_[A-Z_]+", file.read_text(encoding="utf-8"))
+    }
+    page = (ROOT / "docs" / "TESTING.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`(TAHOE_[A-Z_]+)`", "\n".join(re.findall(r"^\| `TAHOE.*?\|", page, re.MULTILINE))))
+    assert used_names - {"TAHOE_FULL_TRACEBACKS"} - {"TAHOE_"} == listed  # the first is for users

@@ -6,7 +6,6 @@ Of 80 such deletes by 8 threads the reference lands 10. The default is a smaller
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -23,9 +22,10 @@ import tahoe
 from tahoe.storage.background import finish_background
 from tahoe.table.verify.check import check_version
 from tahoe.table.verify.findings import Severity
+from tests import sample
 from tests.storage.servers import s3_server
 
-EVERYTHING = os.environ.get("TAHOE_PROCESSES") == "all"
+EVERYTHING = sample.IS_PROOF
 PROCESSES, COUNT = (8, 50) if EVERYTHING else (4, 8)
 
 

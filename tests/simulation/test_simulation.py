@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-import os
 
 import pytest
 
 from tahoe.table.commit import transaction
 from tahoe.table.log import checkpoint
 from tahoe.table.log.committer import Committed
+from tests import sample
 from tests.simulation.__main__ import report
 from tests.simulation.simulator import live
 
 # Somebody takes long for checkpoints, and the table is dropped and made anew meanwhile.
 RECREATED = ("archivist", "demolisher")
 
-LIVES = int(os.environ.get("TAHOE_LIVES", "40"))
+LIVES = sample.number("TAHOE_LIVES", quick=12, ci=40, full=40)
 
 
 @pytest.fixture(autouse=True)

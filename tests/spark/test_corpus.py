@@ -6,7 +6,6 @@ of its live rows, whatever the settings.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,9 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
 from tahoe.spark.reading import deletion_vectors
+from tests import sample
 from tests.spark.foreign import mark
 
-ALL = os.environ.get("TAHOE_CORPUS") == "all"
+ALL = sample.IS_PROOF
 ROWS = 240
 
 QUERIES = [

@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests import sample
 from tests.dml.engines import Tahoe
 from tests.dml.runner import MODES, STATEMENTS, lives
 
-CASES = int(os.environ.get("TAHOE_DML_CASES", "1040"))
+CASES = sample.number("TAHOE_DML_CASES", quick=80, ci=130, full=1040)
 FIRST_SEED = int(os.environ.get("TAHOE_DML_SEED", "0"))
 
 # A command on a small table is mostly waiting for the driver: two tables at a time take less than twice the time of one.

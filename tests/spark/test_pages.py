@@ -20,7 +20,7 @@ from sybil.parsers.myst import CodeBlockParser
 from typer.testing import CliRunner
 
 from tahoe.cli import app
-from tests.sample import SETTINGS_OF_SPARK
+from tests.sample import settings_of_spark
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 CODE = re.compile(r"^```(python|sql|sh)$", re.MULTILINE)
@@ -94,7 +94,7 @@ SYBIL = Sybil(
 def test_a_page_does_what_it_says(spark: SparkSession, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session = spark.newSession()
-    for setting, value in SETTINGS_OF_SPARK.items():
+    for setting, value in settings_of_spark(page.stem).items():
         session.conf.set(setting, value)
     document = SYBIL.parse(page)
     document.namespace.update({"spark": session, "folder": tmp_path, "__name__": "page"})

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import sample
 from tests.dml.arrow_engine import OnArrow
 from tests.dml.runner import MODES, STATEMENTS, lives
 
-CASES = int(os.environ.get("TAHOE_DML_CASES", "480"))
+CASES = sample.number("TAHOE_DML_CASES", quick=80, ci=480, full=480)
 FIRST_SEED = int(os.environ.get("TAHOE_DML_SEED", "0"))
 
 

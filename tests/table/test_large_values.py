@@ -6,7 +6,6 @@ group and in one array, which takes half an hour, 6 GB of disk and 9 GB of memor
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ import tahoe
 from tahoe.table.arrow import row_stream
 from tahoe.table.reading import physical_rows, rows
 from tahoe.table.verify.check import check_version
+from tests import sample
 from tests.table.builders import memory_env
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -164,7 +164,7 @@ def large_texts(count: int) -> pa.Array:
     return pa.array([chr(97 + number % 26) * TEXT_BYTES for number in range(count)], pa.large_string())
 
 
-@pytest.mark.skipif("TAHOE_LARGE" not in os.environ, reason="needs 9 GB of memory and 6 GB of disk: make large")
+@pytest.mark.skipif(not sample.IS_PROOF, reason="needs 9 GB of memory and 6 GB of disk: make large")
 @pytest.mark.parametrize("kind", GROUPS)
 @pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])
 def test_more_than_two_gigabytes(kind: str, properties: dict[str, str], tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_more_than_two_gigabytes(kind: str, properties: dict[str, str], tmp_path
         print(kind, each.url, before >> 10, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, "MB")
 
 
-@pytest.mark.skipif("TAHOE_LARGE" not in os.environ, reason="needs 9 GB of memory and 6 GB of disk: make large")
+@pytest.mark.skipif(not sample.IS_PROOF, reason="needs 9 GB of memory and 6 GB of disk: make large")
 def test_more_than_two_gigabytes_in_the_calls_that_take_or_give_all_rows(tmp_path: Path) -> None:
     """A frame that replaces rows, the changes of all rows, a layout of all rows, copies, and a frame of pandas."""
     count = 230
