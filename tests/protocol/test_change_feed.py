@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tahoe.protocol.configuration.change_feed import DeletionVectorChange, Recorded, Whole, changes_of, first_incompatibility
+from tahoe.protocol.configuration.change_feed import DeletionVectorChange, Fit, Recorded, Whole, changes_of, first_incompatibility
 from tahoe.protocol.configuration.column_mapping import assign_mapping
 from tahoe.protocol.log.actions import Add, Cdc, CommitInfo, Metadata, Remove
 from tahoe.protocol.log.deletion_vector import inline_descriptor
@@ -103,7 +103,7 @@ def mapped(*fields, start_id=0):
 
 
 def changed(earlier, read, mode="none", read_mode="none"):
-    return first_incompatibility(read, read_mode, earlier, mode)
+    return first_incompatibility(read, read_mode, earlier, mode, Fit())
 
 
 @pytest.mark.parametrize(

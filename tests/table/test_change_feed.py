@@ -482,3 +482,25 @@ def test_types_of_which_none_is_wider_end_a_feed() -> None:
         with pytest.raises(IncompatibleChangesError, match="column n"):
             table.changes(start_version=start)
     assert table.changes(start_version=4)["n"].to_pylist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("mode", "before", "after", "because"),
+    [
+        ("none", ["p"], [], "its partition columns (p)"),
+        ("none", [], ["p"], "its partition columns (none)"),
+        ("name", [], [], "its column id"),  # it has another physical name since
+    ],
+)
+def test_rows_that_the_first_version_removes_must_be_readable_too(tmp_path, mode, before, after, because):
+    """Their files do not have the values of columns by which they were partitioned, and have others under their physical names."""
+    table = tahoe.Table(tmp_path)
+    properties = {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": mode}
+    table.append(pa.table({"id": [1, 2], "p": ["a", "b"]}), partition_by=before, properties=properties)
+    table.overwrite(pa.table({"id": [3], "p": ["c"]}), overwrite_schema=True, partition_by=after)
+    table.append(pa.table({"id": [4], "p": ["d"]}))
+    for start in (0, 1):
+        with pytest.raises(IncompatibleChangeDataError) as raised:
+            table.changes(start_version=start)
+        assert f"version 0 is incompatible because of {because}" in str(raised.value)
+    assert table.changes(start_version=2).column("id").to_pylist() == [4]

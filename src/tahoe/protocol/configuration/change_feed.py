@@ -117,9 +117,7 @@ def _is_idle_merge(info: Mapping[str, Any]) -> bool:
 # --- whether rows of an earlier version can be read with a later schema
 
 
-def first_incompatibility(
-    read: Metadata, read_mode: Mode | str, earlier: Metadata, mode: Mode | str, *, widens: bool = False
-) -> str | None:
+def first_incompatibility(read: Metadata, read_mode: Mode | str, earlier: Metadata, mode: Mode | str, fit: Fit) -> str | None:
     """Why rows written with earlier metadata cannot be read with the schema of later metadata; None if they can.
 
     Added columns and dropped NOT NULL constraints are compatible. Renamed columns are not: with column mapping, the name could silently
@@ -127,23 +125,27 @@ def first_incompatibility(
 
     Args:
         read_mode, mode: the column mapping modes of the later and the earlier metadata.
-        widens: whether a column may have a wider type later.
+        fit: which differences are allowed.
     """
     if mode != "none" and read_mode == "none":
         return "its column mapping, which was disabled later"
     if tuple(read.partition_columns) != tuple(earlier.partition_columns):
         return f"its partition columns ({', '.join(earlier.partition_columns) or 'none'})"
-    fit = Fit(widens=widens)
-    path = first_moved(read.schema, read_mode, earlier.schema, mode) or first_unlike(earlier.schema, read.schema, (), fit)
+    moved = first_moved(read.schema, read_mode, earlier.schema, mode, lacks=fit.lacks)
+    path = moved or first_unlike(earlier.schema, read.schema, (), fit)
     return None if path is None else f"its column {'.'.join(path)}"
 
 
-def first_moved(read: Struct, read_mode: Mode | str, earlier: Struct, mode: Mode | str) -> tuple[str, ...] | None:
-    """A column, at any depth, that was renamed, dropped or replaced later: its physical name differs. None without column mapping."""
+def first_moved(read: Struct, read_mode: Mode | str, earlier: Struct, mode: Mode | str, *, lacks: bool = False) -> tuple[str, ...] | None:
+    """A column, at any depth, that was renamed, dropped or replaced later: its physical name differs. None without column mapping.
+
+    Args:
+        lacks: whether a column may be missing later.
+    """
     if read_mode == "none":
         return None
     now = stored_paths(read, read_mode)
-    return next((path for path, stored in stored_paths(earlier, mode).items() if now.get(path) != stored), None)
+    return next((path for path, stored in stored_paths(earlier, mode).items() if now.get(path, stored if lacks else None) != stored), None)
 
 
 def stored_paths(schema: Struct, mode: Mode | str) -> dict[tuple[str, ...], tuple[str, ...]]:

@@ -15,7 +15,7 @@ from tahoe.errors import (
     MissingVersionError,
     VersionNotFoundError,
 )
-from tahoe.protocol.configuration.change_feed import Fit, first_incompatibility, first_unlike
+from tahoe.protocol.configuration.change_feed import Fit, first_incompatibility
 from tahoe.protocol.configuration.column_mapping import mapping_mode
 from tahoe.protocol.configuration.features import setting
 from tahoe.protocol.configuration.properties import ENABLE_CHANGE_DATA_FEED
@@ -50,7 +50,7 @@ class FeedColumns:
     def __init__(self, read: Snapshot, start: int, end: int, protocol: Protocol, metadata: Metadata) -> None:
         self._read, self._start, self._end = read, start, end
         self._states = [_Here(protocol, metadata, start, is_change=False)]
-        self._removed: Struct | None = None
+        self._removed: _Here | None = None
         self._check_recorded(self._states[0])
 
     def commit(self, version: int, actions: Sequence[Action]) -> None:
@@ -61,7 +61,7 @@ class FeedColumns:
         if (protocol, metadata) != (last.protocol, last.metadata):
             self._states.append(_Here(protocol, metadata, version, is_change=True))
         if version == self._start:
-            self._removed = self._removed_schema(actions)
+            self._removed = self._before_start(actions)
 
     def widest(self) -> Struct:
         """The columns.
@@ -71,42 +71,37 @@ class FeedColumns:
             IncompatibleChangesError: rows of a version cannot be read with the columns.
         """
         columns: DataType = self._read.schema
-        for schema in [*([] if self._removed is None else [self._removed]), *(here.metadata.schema for here in self._states)]:
-            columns = widest(columns, schema)
+        for here in [*([] if self._removed is None else [self._removed]), *self._states]:
+            columns = widest(columns, here.metadata.schema)
         assert isinstance(columns, Struct)
         for here in self._states:
             self._check_recorded(here)
-            self._check_readable(here, columns)
-        self._check_removed(columns)
+            self._check_readable(here, columns, Fit(widens=True))
+        if self._removed is not None:
+            self._check_readable(self._removed, columns, Fit(widens=True, lacks=True, nulls=True))
         return columns
 
     def _check_recorded(self, here: _Here) -> None:
         check_recorded(here.protocol, here.metadata.configuration, here.version, (self._start, self._end), table=self._read.url)
 
-    def _check_readable(self, here: _Here, columns: Struct) -> None:
+    def _check_readable(self, here: _Here, columns: Struct, fit: Fit) -> None:
         read = self._read
         wide, mode = read.metadata.replace(schema_string=columns.to_json()), mapping_mode(here.protocol, here.metadata.configuration)
-        changed = first_incompatibility(wide, read.column_mapping_mode, here.metadata, mode, widens=True)
+        changed = first_incompatibility(wide, read.column_mapping_mode, here.metadata, mode, fit)
         if changed is not None:
             raise self._incompatible(here, changed)
 
-    def _removed_schema(self, actions: Sequence[Action]) -> Struct | None:
-        """The schema of the rows that the first commit removes, if it may change their types, such as a RESTORE of narrower ones."""
+    def _before_start(self, actions: Sequence[Action]) -> _Here | None:
+        """The version whose rows the first commit removes, if it changes how they are read, such as a RESTORE of narrower types."""
         if not any(isinstance(action, Metadata) for action in actions):
             return None
         if not any(isinstance(action, Remove) and action.data_change for action in actions):
             return None
         try:
-            return load_snapshot(self._read.log, self._start - 1).metadata.schema
+            before = load_snapshot(self._read.log, self._start - 1)
         except (VersionNotFoundError, MissingVersionError):  # the log begins here
             return None
-
-    def _check_removed(self, columns: Struct) -> None:
-        """Refuse a first commit that removes rows which cannot be read with the columns."""
-        path = None if self._removed is None else first_unlike(self._removed, columns, (), Fit(widens=True, lacks=True, nulls=True))
-        if path is not None:
-            here = _Here(self._read.protocol, self._read.metadata, self._start - 1, is_change=False)
-            raise self._incompatible(here, f"its column {'.'.join(path)}")
+        return _Here(before.protocol, before.metadata, before.version, is_change=False)
 
     def _incompatible(self, here: _Here, changed: str) -> IncompatibleChangesError:
         if here.is_change:
