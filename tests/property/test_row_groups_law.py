@@ -202,7 +202,7 @@ def test_a_checkpoint_in_another_order_that_another_thread_loads_meanwhile(monke
             out = io.BytesIO()
             pq.write_table(table.take(np.roll(np.arange(len(table)), 17)), out, row_group_size=4)
             log.env.store.put(CHECKPOINT, out.getvalue())
-            snapshot.live.renew(FileNotFoundError(CHECKPOINT))
+            snapshot.live.renew(FileNotFoundError(CHECKPOINT), snapshot.live.parts)
             return found
 
         monkeypatch.setattr(scan_module, "groups_to_read", chosen)

@@ -7,6 +7,7 @@ dropped from older parts. The result must agree with the reference implementatio
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -98,19 +99,26 @@ class Origin:
 
 
 class LiveFiles:
-    """The files of one version, in a fixed order. Immutable; `after` makes those of a newer version.
+    """The files of one version. `after` makes those of a newer version.
 
     A checkpoint may be deleted by metadata cleanup, or replaced by another writer, before all needed columns are read. Then the version is
-    loaded again from the present log. A file keeps a position that was handed out.
+    loaded again from the present log, once for all threads. A file keeps its position from the first column that was read, or from when its
+    position was handed out: until then nobody knows an order.
 
     Args:
         origin: of the whole version, for its files and for some of them.
     """
 
     def __init__(self, parts: Iterable[Part], origin: Origin | None = None) -> None:
-        self.parts = tuple(part for part in parts if not part.is_empty)
+        given = tuple(parts)
+        self.parts = given if not any(part.is_empty for part in given) else tuple(part for part in given if not part.is_empty)
         self.origin = origin
+        self._lock = threading.RLock()  # for the two attributes that change: `parts`, when the version is loaded again, and the next one
         self._handed_out: list[tuple[npt.NDArray[np.int64], pa.ChunkedArray]] = []  # positions, with the paths of their files
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Files are sent to workers, without the lock and the positions of this process."""
+        return LiveFiles, (self.parts, self.origin)
 
     def of(self, origin: Origin) -> LiveFiles:
         """The same files, of a version that can be loaded again."""
@@ -121,10 +129,16 @@ class LiveFiles:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """One column of `COLUMNS` for all files."""
+        self._fix_order()
         return joined_columns(self._answers(lambda part: part.column(name)), COLUMNS[name][0])
+
+    def _fix_order(self) -> None:
+        """Read the paths, by which every file finds its position again."""
+        self._answers(lambda part: part.has_read("path") or part.column("path"))
 
     def statistics(self, request: StatisticsRequest) -> pa.Table:
         """Typed statistics of all files, null if a file has none."""
+        self._fix_order()
         return pa.concat_tables([no_statistics(0, request), *self._answers(lambda part: part.statistics(request))])
 
     @cached_property
@@ -134,14 +148,15 @@ class LiveFiles:
 
     def batches(self) -> Iterator[pa.Table]:
         """All columns of the files, in batches, in any order; see `Part.batches`."""
-        for number, part in enumerate(self.parts):
+        parts = self.parts
+        for number, part in enumerate(parts):
             batches = part.batches()
             try:
                 first = next(batches, None)
             except GONE as error:
-                done = LiveFiles(self.parts[:number]).column("path")
-                self.hand_out(np.arange(len(done)), done)
-                self.renew(error)
+                done = LiveFiles(parts[:number]).column("path")
+                self.hand_out(np.arange(len(done)), done, parts)
+                self.renew(error, parts)
                 yield from self.subset(np.arange(len(done), len(self))).batches()
                 return
             yield from batches if first is None else chain([first], batches)
@@ -170,22 +185,34 @@ class LiveFiles:
 
     def _retried(self, ask: Callable[[], Answer]) -> Answer:
         """An answer, for which the version is loaded again if its checkpoint is gone or turns out to be broken."""
-        try:
-            return ask()
-        except (*GONE, CorruptCheckpointError) as error:
-            self.renew(error)
-        return ask()
+        while True:
+            parts = self.parts
+            try:
+                return ask()
+            except (*GONE, CorruptCheckpointError) as error:
+                self.renew(error, parts)
 
-    def renew(self, error: Exception) -> None:
-        """Load the version again, with the same files in the same order."""
-        if self.origin is None:
-            raise error
-        again = self.origin.find_again(error)
-        if all(part.has_read("path") for part in self.parts):
-            every = joined_columns([part.column("path") for part in self.parts], pa.string())
-            self.parts = (ReorderedPart(again, self._order(again, len(every), [(np.arange(len(every)), every)])),)
-        else:
-            self.parts = (ReorderedPart(again, self._order(again, len(again), self._handed_out)),) if self._handed_out else again.parts
+    def renew(self, error: Exception, parts: tuple[Part, ...]) -> None:
+        """Load the version again, with the same files in the same order, unless another thread has done so.
+
+        Args:
+            error: why.
+            parts: those of which one is gone.
+        """
+        with self._lock:
+            if self.parts is not parts:
+                return
+            if self.origin is None:
+                raise error
+            again = self.origin.find_again(error)
+            if all(part.has_read("path") for part in parts):
+                every = joined_columns([part.column("path") for part in parts], pa.string())
+                self.parts = (ReorderedPart(again, self._order(again, len(every), [(np.arange(len(every)), every)])),)
+            elif self._handed_out:
+                self.parts = (ReorderedPart(again, self._order(again, len(again), self._handed_out)),)
+            else:
+                self.parts = again.parts
+                self.__dict__.pop("num_records", None)  # the only answer that needs no paths
 
     def _order(self, again: LiveFiles, total: int, known: Sequence[tuple[npt.NDArray[np.int64], pa.ChunkedArray]]) -> pa.Array:
         """The places of these files in the version as it was loaded again: of files whose positions are known, and of all others."""
@@ -312,10 +339,19 @@ class LiveFiles:
                 every = max(1, round(1 / share))
                 yield from (batch.take(np.arange(0, len(batch), every)) for batch in part.batches())
 
-    def hand_out(self, positions: npt.NDArray[np.int64], paths: pa.ChunkedArray) -> None:
-        """Note that the positions of some files were handed out, so that these files keep them."""
-        if not self.is_listed:
-            self._handed_out.append((positions, paths))
+    def hand_out(self, positions: npt.NDArray[np.int64], paths: pa.ChunkedArray, parts: tuple[Part, ...]) -> bool:
+        """Note that the positions of some files are handed out, so that these files keep them.
+
+        Args:
+            parts: those of which they are positions.
+
+        Returns:
+            whether they still are.
+        """
+        with self._lock:
+            if self.parts is parts and not self.is_listed:
+                self._handed_out.append((positions, paths))
+            return self.parts is parts
 
 
 class RowGroupSubset:
@@ -332,15 +368,19 @@ class RowGroupSubset:
 
     def positions(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The positions in the version of some of the files, given by their positions among these."""
-        chosen = self.files.subset(rows).column("path")
-        try:
-            found = self._counted(rows)
-        except (*GONE, CorruptCheckpointError) as error:
-            self._version.renew(error)
-        if self._version.parts is not self._whole:  # it was loaded again
-            found = np.asarray(pc.index_in(chosen, value_set=self._version.column("path"))).astype(np.int64)
-        self._version.hand_out(found, chosen)
-        return found
+        chosen, version = self.files.subset(rows).column("path"), self._version
+        while True:
+            parts = version.parts
+            try:
+                if parts is self._whole:
+                    found = self._counted(rows)
+                else:  # it was loaded again
+                    found = np.asarray(pc.index_in(chosen, value_set=LiveFiles(parts).column("path"))).astype(np.int64)
+            except (*GONE, CorruptCheckpointError) as error:
+                version.renew(error, parts)
+                continue
+            if version.hand_out(found, chosen, parts):
+                return found
 
     def _counted(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         starts = np.cumsum([0, *(part.num_rows for part in self._whole)])

@@ -322,13 +322,13 @@ def _narrowed(snapshot: SnapshotState, test: StatTest) -> RowGroupSubset | None:
     if live.is_listed:
         return None
     parts = LiveFiles(live.parts, live.origin)  # another thread may load the version again meanwhile, with other row groups
-    groups = groups_to_read(replace(snapshot, live=parts), test)
-    if parts.group_files[groups].sum() > NARROW_SHARE_MAX * parts.group_files.sum():
-        return None
     try:
+        groups = groups_to_read(replace(snapshot, live=parts), test)
+        if parts.group_files[groups].sum() > NARROW_SHARE_MAX * parts.group_files.sum():
+            return None
         return live.narrowed(parts, groups)
     except (*GONE, CorruptCheckpointError) as error:
-        live.renew(error)
+        live.renew(error, parts.parts)
         return _narrowed(snapshot, test)
 
 
@@ -342,7 +342,7 @@ def in_few_groups(snapshot: SnapshotState) -> Iterator[RowGroupSubset]:
         try:
             yield live.narrowed(parts, np.arange(len(parts.group_files)) < groups)
         except (*GONE, CorruptCheckpointError) as error:
-            live.renew(error)
+            live.renew(error, parts.parts)
             return
         groups = max(1, 2 * groups)
 
