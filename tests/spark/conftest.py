@@ -59,9 +59,9 @@ def _no_iteration_that_ends_by_an_exception() -> Iterator[None]:
         try:
             return following(self)
         except StopIteration:
-            callers = (frame.f_code.co_filename for frame, _ in itertools.islice(traceback.walk_stack(None), 8))
-            ours = next((file for file in callers if "/tahoe/" in file), None)
-            assert ours is None, f"{ours} iterates over a Java collection without Gateway.items"
+            frames = (frame.f_code.co_filename for frame, _ in itertools.islice(traceback.walk_stack(None), 1, 8))
+            caller = next((file for file in frames if "/py4j/" not in file and "/importlib" not in file), "")
+            assert "/tahoe/" not in caller, f"{caller} iterates over a Java collection without Gateway.items"
             raise
 
     JavaIterator.next = JavaIterator.__next__ = next_item

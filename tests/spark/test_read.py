@@ -144,7 +144,7 @@ def test_one_query_sees_one_version_however_often_it_names_the_table(spark, path
         return planned
 
     plan = planning.plan_scan
-    monkeypatch.setattr(planning, "plan", plan_and_be_overtaken)
+    monkeypatch.setattr(planning, "plan_scan", plan_and_be_overtaken)
     query = (
         "select count(*) as n, (select count(*) from seen) as m from seen a full join seen b using (id) where id in (select id from seen)"
     )

@@ -112,7 +112,7 @@ def test_an_analyser_that_takes_no_rules_is_told(spark, monkeypatch):
     asked = Gateway.java_class
 
     class Closed:
-        install = staticmethod(lambda session: ["hintResolutionRules", "postHocResolutionRules"])
+        install = staticmethod(lambda session: "hintResolutionRules\0postHocResolutionRules\0")
 
     monkeypatch.setattr(Gateway, "java_class", lambda self, name: Closed if name == "delta.Rules" else asked(self, name))
     with pytest.warns(UserWarning, match="analyser") as said:
@@ -237,7 +237,7 @@ def test_an_error_of_ours_is_the_one_that_was_raised(spark, marked, monkeypatch)
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(planning, "plan", fail)
+    monkeypatch.setattr(planning, "plan_scan", fail)
     with pytest.raises(TableNotFoundError) as caught:
         spark.read.format("delta").load(marked).collect()
     assert caught.value.next_step == error.next_step
@@ -248,14 +248,14 @@ def test_an_error_in_our_code_shows_where_it_was(spark, marked, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(planning, "plan", fail)
+    monkeypatch.setattr(planning, "plan_scan", fail)
     with pytest.raises(ZeroDivisionError) as caught:
         spark.read.format("delta").load(marked).collect()
     assert any(entry.name == "fail" for entry in caught.traceback)
 
 
 def test_an_error_of_spark_inside_a_callback_stays_sparks(spark, marked, monkeypatch):
-    monkeypatch.setattr(planning, "plan", lambda gateway, *_: gateway.spark.sql("SELECT nosuch"))
+    monkeypatch.setattr(planning, "plan_scan", lambda gateway, *_: gateway.spark.sql("SELECT nosuch"))
     with pytest.raises(Exception, match="UNRESOLVED_COLUMN"):
         spark.read.format("delta").load(marked).collect()
 

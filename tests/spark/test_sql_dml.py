@@ -88,6 +88,19 @@ def test_a_column_comes_before_a_variable(spark: SparkSession, t: str) -> None:
 # --- what a table may be
 
 
+def test_columns_that_a_session_takes_for_strings(spark: SparkSession, table_name: str) -> None:
+    """Spark pads no literal then, so padded values would be found by no condition."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.legacy.charVarcharAsString", "true")
+    session.sql(f"CREATE TABLE {table_name} (id INT, c CHAR(4), v VARCHAR(2), s STRUCT<c: CHAR(4)>) USING delta")
+    session.sql(f"INSERT INTO {table_name} VALUES (1, 'a', 'long', named_struct('c', 'abcdefg'))")
+    session.sql(f"UPDATE {table_name} SET id = 2, c = 'b' WHERE c = 'a'")
+    merge = f"MERGE INTO {table_name} t USING (SELECT 3 AS id, 'b' AS c) s ON t.c = s.c WHEN MATCHED THEN UPDATE SET id = s.id"
+    session.sql(merge + " WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)")
+    assert session.sql(f"SELECT id, c, v, s.c FROM {table_name} WHERE c = 'b'").collect() == [(3, "b", "long", "abcdefg")]
+    assert session.table(table_name).count() == 1
+
+
 @pytest.mark.parametrize("pads", ["true", "false"])
 def test_columns_of_a_fixed_length(spark: SparkSession, table_name: str, pads: str) -> None:
     spark.sql(f"CREATE TABLE {table_name} (id INT, c CHAR(3), s STRUCT<x CHAR(2), y INT>) USING delta")
@@ -512,7 +525,7 @@ def test_a_table_that_has_changed_since_the_analysis_is_not_misread(spark: Spark
         ).save(location(spark, t))
         return run(*arguments)
 
-    monkeypatch.setattr(resolved_plans, "run", after_another)
+    monkeypatch.setattr(resolved_plans, "run_row_change", after_another)
     with pytest.raises(MetadataChangedException):
         spark.sql(f"DELETE FROM {t} WHERE id > 1")
     assert spark.table(t).count() == 3

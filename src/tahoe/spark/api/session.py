@@ -102,7 +102,7 @@ def _install_quiet(gateway: Gateway) -> None:
 
 def _install_rules(gateway: Gateway) -> None:
     """Install the analyser and optimiser rules, in this session and in sessions created from it."""
-    for field in gateway.items(gateway.java_class("delta.Rules").install(gateway.session).iterator()):
+    for field in str(gateway.java_class("delta.Rules").install(gateway.session)).split("\0")[:-1]:
         warnings.warn(NO_RULES.format(field=field, statements=STATEMENTS_OF_RULES[field]), stacklevel=3)
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructType, VarcharType
 from pyspark.sql.types import DataType as SparkType
 
+from tahoe._cached import cached_property
 from tahoe.errors import (
     CheckConstraintViolatedError,
     DeltaError,
@@ -256,9 +257,14 @@ class _Assigner:
         kind = partial(error_of_cast, given, wanted, are_assigned=self.refusals.are_assigned)
         return F.coalesce(column.try_cast(spark_type(wanted)), F.when(has_value, self.refusals.value(path, str(wanted), column, kind)))
 
+    @cached_property
+    def _has_strings_only(self) -> bool:
+        """Whether the session takes char and varchar for string. Then Spark does not pad what it compares with them either."""
+        return self._gateway.spark.conf.get("spark.sql.legacy.charVarcharAsString", "false") == "true"
+
     def _limited(self, column: Column, declared: SparkType, path: tuple[str, ...]) -> Column:
         """A char or varchar value: trailing blanks beyond the limit are cut off, longer text is refused, char is padded."""
-        if not isinstance(declared, CharType | VarcharType):
+        if not isinstance(declared, CharType | VarcharType) or self._has_strings_only:
             return column
         limit = declared.length
         cut = F.when(F.char_length(F.rtrim(column)) <= limit, F.substring(column, 1, limit))
