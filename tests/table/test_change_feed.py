@@ -30,7 +30,7 @@ from tahoe.errors import (
 from tahoe.protocol.changes.column_changes import ColumnChange
 from tahoe.protocol.log.actions import CommitInfo, Remove
 from tahoe.protocol.log.deletion_vector import inline_descriptor
-from tahoe.protocol.types.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Decimal, Field, Struct
+from tahoe.protocol.types.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Decimal, Field, Struct, walk_fields
 from tahoe.storage.memory import MemoryStore, Operation
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.versions.change_feed import AskedRange, load_feed, plan_feed
@@ -485,22 +485,41 @@ def test_types_of_which_none_is_wider_end_a_feed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "before", "after", "because"),
+    ("mode", "id_type", "before", "after", "because"),
     [
-        ("none", ["p"], [], "its partition columns (p)"),
-        ("none", [], ["p"], "its partition columns (none)"),
-        ("name", [], [], "its column id"),  # it has another physical name since
+        ("none", pa.int64(), ["p"], [], "its partition columns (p)"),
+        ("none", pa.int64(), [], ["p"], "its partition columns (none)"),
+        ("name", pa.string(), [], [], "its column id"),  # it is another column since
     ],
 )
-def test_rows_that_the_first_version_removes_must_be_readable_too(tmp_path, mode, before, after, because):
+def test_rows_that_the_first_version_removes_must_be_readable_too(tmp_path, mode, id_type, before, after, because):
     """Their files do not have the values of columns by which they were partitioned, and have others under their physical names."""
     table = tahoe.Table(tmp_path)
     properties = {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": mode}
     table.append(pa.table({"id": [1, 2], "p": ["a", "b"]}), partition_by=before, properties=properties)
-    table.overwrite(pa.table({"id": [3], "p": ["c"]}), overwrite_schema=True, partition_by=after)
-    table.append(pa.table({"id": [4], "p": ["d"]}))
+    table.overwrite(pa.table({"id": pa.array([3]).cast(id_type), "p": ["c"]}), overwrite_schema=True, partition_by=after)
+    table.append(pa.table({"id": pa.array([4]).cast(id_type), "p": ["d"]}))
     for start in (0, 1):
         with pytest.raises(IncompatibleChangeDataError) as raised:
             table.changes(start_version=start)
         assert f"version 0 is incompatible because of {because}" in str(raised.value)
-    assert table.changes(start_version=2).column("id").to_pylist() == [4]
+    assert table.changes(start_version=2).column("id").cast(pa.int64()).to_pylist() == [4]
+
+
+def test_columns_that_an_overwrite_of_the_schema_leaves_are_the_same_columns(tmp_path):
+    """They keep ids and physical names, so the feed has the rows that it removes, and a range across it is readable."""
+    table = tahoe.Table(tmp_path)
+    row = pa.table({"id": [1], "s": [{"a": 1, "b": "x"}], "l": [[{"c": 1}]]})
+    table.append(row, properties={"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": "name"})
+    before = {field.name: dict(field.metadata) for _, field in walk_fields(table.schema)}
+    changed = pa.table({"L": [[{"c": 1}]], "id": [2], "s": [{"a": 1, "b": 2}], "new": [1]})
+    table.overwrite(changed, overwrite_schema=True)
+    after = {field.name: dict(field.metadata) for _, field in walk_fields(table.schema)}
+    assert {name for name in before if before[name] in after.values()} == {"id", "l", "c", "a"}
+    used = {values["delta.columnMapping.id"] for values in before.values()}
+    assert not used & {after[name]["delta.columnMapping.id"] for name in ("s", "b", "new")}
+    table.overwrite(changed, overwrite_schema=True)
+    assert table.changes(start_version=2).select(["id", "_change_type"]).to_pylist() == [
+        {"id": 2, "_change_type": "delete"},
+        {"id": 2, "_change_type": "insert"},
+    ]

@@ -143,6 +143,23 @@ def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[Field],
     return map_fields(schema, assign), highest
 
 
+def with_columns_of(schema: Struct, before: Struct) -> Struct:
+    """The schema that replaces another one of its table. A column of the same name and type, at any depth, is the same column: it keeps id
+    and physical name, as with the reference, so that feeds and streams read on. Nullability does not matter, nor the case of names.
+    """
+    known = {tuple(name.lower() for name in path): field for path, field in walk_fields(before)}
+    paths = (tuple(name.lower() for name in path) for path, _ in walk_fields(schema))
+
+    def same(field: Field) -> Field:
+        other = known.get(next(paths))
+        if other is None or str(other.type).lower() != str(field.type).lower():
+            return field
+        kept = {key: other.metadata[key] for key in (ID, PHYSICAL_NAME, NESTED_IDS) if key in other.metadata}
+        return replace(field, metadata={**kept, **field.metadata})
+
+    return map_fields(schema, same)
+
+
 def without_mapping(schema: Struct) -> Struct:
     """The schema without ids and physical names, for a new table whose schema comes from another table."""
     ours = (ID, PHYSICAL_NAME, NESTED_IDS)

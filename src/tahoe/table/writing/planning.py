@@ -25,7 +25,7 @@ from tahoe.errors import (
 from tahoe.protocol.changes.column_values import as_declared, check_new_columns
 from tahoe.protocol.configuration.bloom_filter_columns import checked_filters, filtered_columns
 from tahoe.protocol.configuration.bloom_filters import encode_bloom_filters
-from tahoe.protocol.configuration.column_mapping import MAX_COLUMN_ID, assign_mapping, highest_id, mapping_mode
+from tahoe.protocol.configuration.column_mapping import MAX_COLUMN_ID, assign_mapping, highest_id, mapping_mode, with_columns_of
 from tahoe.protocol.configuration.feature_upgrade import (
     needed_features,
     properties_for,
@@ -167,6 +167,8 @@ def _metadata(
     configuration = with_materialised_columns(protocol, configuration, table.env.new_id, table=table.url)
     mode = mapping_mode(protocol, configuration)
     if mode != "none":
+        if before is not None and before.column_mapping_mode != "none":
+            schema = with_columns_of(schema, before.schema)
         start_id = 0 if used is None else highest_id(configuration, table=table.url)
         schema, highest = assign_mapping(schema, mode, lambda _: f"col-{table.env.new_id()}", start_id)
         configuration[MAX_COLUMN_ID] = str(highest)
