@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ ROWS = 200
 
 
 @pytest.fixture(scope="module")
-def tables(spark, tmp_path_factory) -> tuple[str, str]:
+def tables(spark, tmp_path_factory) -> Iterator[tuple[str, str]]:
     """A table with marked rows in two of its four files, and its living rows as plain Parquet; both also as views `t` and `plain`."""
     folder = tmp_path_factory.mktemp("vectors")
     table, plain = str(folder / "t"), str(folder / "plain")
@@ -47,7 +48,9 @@ def tables(spark, tmp_path_factory) -> tuple[str, str]:
     rows.where(~rows.id.isin(list(gone))).write.partitionBy("part").parquet(plain)
     spark.read.format("delta").load(table).createOrReplaceTempView("t")
     spark.read.parquet(plain).select(spark.table("t").columns).createOrReplaceTempView("plain")
-    return table, plain
+    yield table, plain
+    for view in ("t", "plain"):
+        spark.catalog.dropTempView(view)
 
 
 def normal(frame: DataFrame) -> list[str]:
