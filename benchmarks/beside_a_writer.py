@@ -21,25 +21,36 @@ from pyspark.sql import SparkSession
 import tahoe
 from benchmarks.measure import FOLDER, Comparison, report, start_spark
 
-ROWS, FILES, STATEMENTS = 20_000, 10, 20
-CONDITIONS = ("id % 1000 = 500", "cust + 1 = 501", "name LIKE '%7777'", "abs(id) = 500")
+ROWS, FILES, TIMES = 20_000, 10, 20
+UPDATE = "UPDATE delta.`{table}` SET n = n + 1 WHERE "
+STATEMENTS = (
+    UPDATE + "id % 1000 = 500",
+    UPDATE + "cust + 1 = 501",
+    UPDATE + "name LIKE '%7777'",
+    UPDATE + "abs(id) = 500",
+    UPDATE + "id IN (SELECT k FROM delta.`{other}`)",
+    "MERGE INTO delta.`{table}` t USING delta.`{other}` s ON t.id + 0 = s.k WHEN MATCHED THEN UPDATE SET n = t.n + 1",
+)
 
 
 def run() -> list[Comparison]:
     spark, path = start_spark(), FOLDER / "beside-a-writer"
-    return [_statements(spark, path, condition) for condition in CONDITIONS]
+    return [_repeated(spark, path, statement) for statement in STATEMENTS]
 
 
-def _statements(spark: SparkSession, path: Path, condition: str) -> Comparison:
-    """STATEMENTS updates by one condition: how many fail, of how many."""
-    shutil.rmtree(path, ignore_errors=True)
+def _repeated(spark: SparkSession, path: Path, text: str) -> Comparison:
+    """One statement, TIMES times: how often it fails."""
+    other = path.with_name(f"{path.name}-other")
+    for folder in (path, other):
+        shutil.rmtree(folder, ignore_errors=True)
+    spark.range(500, ROWS, 1000).withColumnRenamed("id", "k").coalesce(1).write.format("delta").save(str(other))
     rows = spark.range(0, ROWS, 1, FILES).selectExpr("id", "id AS cust", "concat('n', id) AS name", "0L AS n")
     rows.write.format("delta").option("delta.enableDeletionVectors", "true").save(str(path))
-    statement = f"UPDATE delta.`{path}` SET n = n + 1 WHERE {condition}"
+    statement, what = text.format(table=path, other=other), text.format(table="t", other="other").replace("delta.", "")
     spark.sql(statement).collect()
     failed, seconds, before = 0, [], _version(path)
     with _writer(path):
-        for _ in range(STATEMENTS):
+        for _ in range(TIMES):
             start = time.monotonic()
             try:
                 spark.sql(statement).collect()
@@ -47,13 +58,13 @@ def _statements(spark: SparkSession, path: Path, condition: str) -> Comparison:
                 failed += 1
                 print(error, file=sys.stderr)
             seconds.append(time.monotonic() - start)
-        commits = _version(path) - before - (STATEMENTS - failed)
-    print(f"{condition}: {failed} of {STATEMENTS} failed, {max(seconds):.1f} s at most", file=sys.stderr)
+        commits = _version(path) - before - (TIMES - failed)
+    print(f"{what}: {failed} of {TIMES} failed, {max(seconds):.1f} s at most", file=sys.stderr)
     return Comparison(
-        question=f"UPDATE WHERE {condition}: statements that fail beside {commits / sum(seconds):.0f} commits per second",
+        question=f"{what}: statements that fail beside {commits / sum(seconds):.0f} commits per second",
         peer="statements",
         ours=[failed],
-        theirs=[STATEMENTS],
+        theirs=[TIMES],
         unit="",
         goal=0.0,
     )

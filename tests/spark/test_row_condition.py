@@ -227,3 +227,34 @@ def test_a_merge_goes_on_behind_rows_that_no_row_of_its_source_matches(
                 f"MERGE INTO delta.`{target}` t USING (SELECT 5L low, 7L high, 'N5' name UNION ALL SELECT 300L, 300L, 'N300') s {merge}"
             )
         assert Table(target).count("id = 200") == 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "queries", "conflicts"),
+    [
+        ("t.id + 0 = s.low", 0, True),
+        ("t.id + 0 = s.low AND upper(t.name) = s.name", 1, False),  # for the one commit that has a key of the source
+        ("upper(t.name) = s.name AND s.low = 5", 0, False),
+        ("t.zero = s.zero AND s.low = 5 AND t.id < 300", 2, True),  # 0.0 = -0.0
+    ],
+)
+def test_keys_of_a_source_are_looked_up_rather_than_queried(
+    spark: SparkSession,
+    path: str,
+    condition: str,
+    queries: int,
+    conflicts: bool,
+    behind_a_rival: Callable[[Callable[[], object]], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a query for each commit, a statement beside a writer that never rests would never be done."""
+    spark.range(100).selectExpr("id", "concat('n', id) name", "double(id) zero").coalesce(1).write.format("delta").save(path)
+    rows = [pa.table({"id": [number], "name": ["n"], "zero": [0.0]}) for number in (200, 300)]
+    behind_a_rival(lambda: [Table(path).append(row) for row in rows])
+    looked, matching = set[RowCondition](), RowCondition.matching
+    monkeypatch.setattr(RowCondition, "matching", lambda self, file: looked.add(self) or matching(self, file))
+    source = "(SELECT explode(array(5L, 300L)) low, 'N5' name, CAST('-0.0' AS DOUBLE) zero)"
+    with pytest.raises(ConcurrentAppendException) if conflicts else nullcontext():
+        spark.sql(f"MERGE INTO delta.`{path}` t USING {source} s ON {condition} WHEN MATCHED THEN DELETE")
+    assert looked
+    assert sum(each._evaluator.queries() for each in looked) <= queries

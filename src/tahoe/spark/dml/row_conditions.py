@@ -47,7 +47,7 @@ class RowCondition:
         Args:
             evaluator: makes the `delta.Condition`; called if there is a file to look at.
         """
-        self._snapshot, self._evaluator_of, self._queries = snapshot, evaluator, 0
+        self._snapshot, self._evaluator_of = snapshot, evaluator
 
     @cached_property
     def _evaluator(self) -> JavaObject:
@@ -68,12 +68,11 @@ class RowCondition:
         return [field for name in names if (field := self._snapshot.schema.find(name)) is not None]
 
     @cached_property
-    def _is_query(self) -> bool:
-        return bool(self._evaluator.isQuery())
+    def _may_query(self) -> bool:
+        return bool(self._evaluator.mayQuery())
 
     def _matching(self, file: FileAction) -> RowIndexes | None:
-        self._queries += self._is_query
-        if self._queries > QUERIES_MAX:
+        if self._may_query and self._evaluator.queries() >= QUERIES_MAX:
             _logger.debug("%s: a condition counts as true for the rows of %s: %s", self._snapshot.url, file.path, COUNTS_AS_TRUE["queries"])
             return None
         found = BitMap64()

@@ -11,12 +11,14 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionDef;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionRef;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
@@ -67,6 +69,8 @@ public class Condition extends AbstractPartialFunction {
   private final LinkedHashMap columns = new LinkedHashMap();  // of these the ones that the condition needs
   private final HashMap common = new HashMap();  // expressions that are named inside of the condition, by their id
   private final Expression bound;  // null if only a query can evaluate it
+  private final Expression needed;  // what must hold where the query finds a row; null if that is not known
+  private int queries = 0;
 
   private Condition(SparkSession session, LogicalPlan rows, Expression condition, LogicalPlan source) {
     this.session = session;
@@ -75,8 +79,43 @@ public class Condition extends AbstractPartialFunction {
     this.source = source;
     define(rows);
     require(condition.references());
-    Expression evaluated = source == null ? (Expression) condition.transform(this) : null;
-    bound = evaluated == null || needsQuery(evaluated) ? null : evaluated;
+    Expression keys = source == null ? condition : keys();
+    Expression evaluated = keys == null ? null : (Expression) keys.transform(this);
+    if (evaluated != null && needsQuery(evaluated)) evaluated = null;
+    boolean isWhole = source == null || condition instanceof EqualTo;
+    bound = isWhole ? evaluated : null;
+    needed = isWhole ? null : evaluated;
+  }
+
+  /** Of a MERGE's condition: that a row of the table has one of the source's keys; null if it has no keys, or too many. */
+  private Expression keys() {
+    ArrayList parts = new ArrayList();
+    conjuncts(condition, parts);
+    for (java.util.Iterator it = parts.iterator(); it.hasNext(); ) {
+      Object part = it.next();
+      if (!(part instanceof EqualTo) || !((Expression) part).deterministic()) continue;
+      Expression left = ((EqualTo) part).left(), right = ((EqualTo) part).right();
+      Expression theirs = isOfSource(left) ? left : right, ours = theirs == left ? right : left;
+      if (!isOfSource(theirs) || ours.references().intersect(source.outputSet()).nonEmpty()) continue;
+      ArrayList key = new ArrayList();
+      key.add(Aliases.named(theirs, INDEX));
+      Expression among = Reread.among(session, ours, new Project(seq(key), source));
+      if (among != null) return among;
+    }
+    return null;
+  }
+
+  private boolean isOfSource(Expression expression) {
+    return expression.references().nonEmpty() && expression.references().subsetOf(source.outputSet());
+  }
+
+  private static void conjuncts(Expression condition, ArrayList parts) {
+    if (!(condition instanceof And)) {
+      parts.add(condition);
+      return;
+    }
+    conjuncts(((And) condition).left(), parts);
+    conjuncts(((And) condition).right(), parts);
   }
 
   /**
@@ -131,8 +170,10 @@ public class Condition extends AbstractPartialFunction {
     return false;
   }
 
-  /** Whether each evaluation is a query, which takes longer than a fast writer needs for its next commit. */
-  public boolean isQuery() { return bound == null; }
+  /** Whether an evaluation may be a query, which takes longer than a fast writer needs for its next commit. */
+  public boolean mayQuery() { return bound == null; }
+
+  public int queries() { return queries; }
 
   /** The names of the columns that {@link #matching} takes, in this order, with NUL between them. */
   public String columns() {
@@ -143,21 +184,27 @@ public class Condition extends AbstractPartialFunction {
 
   /** The indexes of the rows for which the condition is true, as the bits of a {@link BitSet}. */
   public byte[] matching(Object message) throws IOException {
-    final BitSet found = new BitSet();
-    if (bound == null) {
+    if (bound != null) return where(bound, message).toByteArray();
+    BitSet found = new BitSet();
+    if (needed == null || !where(needed, message).isEmpty()) {
+      queries++;
       for (java.util.Iterator it = Dataset$.MODULE$.ofRows(session, query(message)).collectAsList().iterator(); it.hasNext(); )
         found.set((int) ((Row) it.next()).getLong(0));
-      return found.toByteArray();
     }
+    return found.toByteArray();
+  }
+
+  private static BitSet where(final Expression evaluated, Object message) throws IOException {
+    final BitSet found = new BitSet();
     Answered.each(message, new Answered.Each() {
       private int index = 0;
 
       public void row(InternalRow row) {
-        if (Boolean.TRUE.equals(bound.eval(row))) found.set(index);
+        if (Boolean.TRUE.equals(evaluated.eval(row))) found.set(index);
         index++;
       }
     });
-    return found.toByteArray();
+    return found;
   }
 
   // by a query

@@ -23,6 +23,7 @@ import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DecimalType;
 import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
@@ -34,6 +35,11 @@ import scala.runtime.AbstractPartialFunction;
 class Reread extends AbstractPartialFunction {
   /** Larger results stay queries. */
   private static final int RESULT_ROWS_MAX = 1 << 16;
+
+  /** Of other types, such as floats with their two zeros, equal values may be different objects. */
+  private static final HashSet EQUAL_IF_SAME = new HashSet(Arrays.asList(new Object[] {
+      "boolean", "byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz", "string"
+  }));
 
   private final SparkSession session;
   private final Nodes nodes;
@@ -56,9 +62,9 @@ class Reread extends AbstractPartialFunction {
     SubqueryExpression subquery = (SubqueryExpression) node;
     LogicalPlan plan = same(subquery);
     if (subquery.isCorrelated()) return subquery.withNewPlan(plan);
-    if (node instanceof Exists) return Literal$.MODULE$.apply(Boolean.valueOf(rows(plan, 1).length > 0));
+    if (node instanceof Exists) return Literal$.MODULE$.apply(Boolean.valueOf(rows(session, plan, 1).length > 0));
     if (!(node instanceof ScalarSubquery)) return subquery.withNewPlan(plan);
-    InternalRow[] rows = rows(plan, 2);
+    InternalRow[] rows = rows(session, plan, 2);
     if (rows.length > 1) throw new UnsupportedOperationException(Condition.FAILS);
     DataType type = ((Expression) node).dataType();
     return new Literal(rows.length == 0 ? null : rows[0].get(0, type), type);
@@ -69,17 +75,20 @@ class Reread extends AbstractPartialFunction {
     return (LogicalPlan) ((LogicalPlan) subquery.plan()).transformDownWithSubqueries(nodes);
   }
 
-  private Expression members(InSubquery in) {
-    InternalRow[] rows = rows(same(in.query()), RESULT_ROWS_MAX + 1);
-    if (rows.length > RESULT_ROWS_MAX) return null;
-    Expression value = (Expression) in.values().head();
+  private Expression members(InSubquery in) { return among(session, (Expression) in.values().head(), same(in.query())); }
+
+  /** That a value is one of a query's results, of which it has one column; null if they are too many, or of a type whose equal values differ. */
+  static Expression among(SparkSession session, Expression value, LogicalPlan query) {
     DataType type = value.dataType();
+    if (!EQUAL_IF_SAME.contains(type.typeName()) && !(type instanceof DecimalType)) return null;
+    InternalRow[] rows = rows(session, query, RESULT_ROWS_MAX + 1);
+    if (rows.length > RESULT_ROWS_MAX) return null;
     HashSet members = new HashSet();
     for (int i = 0; i < rows.length; i++) members.add(rows[i].get(0, type));
     return new InSet(value, CollectionConverters.asScala(members).toSet());
   }
 
-  private InternalRow[] rows(LogicalPlan plan, int most) {
+  private static InternalRow[] rows(SparkSession session, LogicalPlan plan, int most) {
     return Dataset$.MODULE$.ofRows(session, plan).queryExecution().executedPlan().executeTake(most);
   }
 
