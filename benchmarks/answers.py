@@ -1,6 +1,8 @@
-"""How fast are COUNT, MIN and MAX that the log answers? On 1,000,000 files, and between two days on 1,000 files of a day each.
+"""How fast are COUNT, MIN and MAX that the log answers? On 1,000,000 files, and between two days on 1,000 files of a
+day each.
 
-The files of the first table are not there: no side reads one. Each side has a Spark session of the same version, in its own process.
+The files of the first table are not there: no side reads one. Each side has a Spark session of the same version, in its
+own process.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ OF_ALL = f"{READ}.selectExpr('count(*)', 'min(l_orderkey)', 'max(l_orderkey)').c
 
 # Rows in the order of their times, and one file for each day.
 MADE = (
-    "spark.range(0, {rows}, 1, {days}).selectExpr('id', 'timestamp_seconds({start} + id * {step}) as at', 'hash(id) as v')"
-    ".write.format('delta').save(path)"
+    "spark.range(0, {rows}, 1, {days}).selectExpr('id', 'timestamp_seconds({start} + id * {step}) as at', 'hash(id) "
+    "as v').write.format('delta').save(path)"
 )
-BETWEEN = f"{READ}.where('at >= timestamp_seconds({{least}}) and at < timestamp_seconds({{end}})').groupBy().count().collect()"
+BETWEEN = (
+    f"{READ}.where('at >= timestamp_seconds({{least}}) and at < "
+    "timestamp_seconds({end})').groupBy().count().collect()"
+)
 
 # The same, with answers from the log on or off.
 SWITCHED = "[spark.conf.set('spark.databricks.delta.optimizeMetadataQuery.enabled', answers), {query}][1]"
@@ -50,7 +55,10 @@ def _of_all_files() -> list[Comparison]:
             later[position].append(statistics.median(side.ask(OF_ALL, path=path) for _ in range(5)))
             side.stop()
     assert all(answer == answers[0] for answer in answers), "both sides must answer alike"
-    what = f"COUNT(*), MIN and MAX of a long on {FILES:,} files that are not there: the first query in a process opens the table"
+    what = (
+        f"COUNT(*), MIN and MAX of a long on {FILES:,} files that are not there: the first query in a process opens "
+        f"the table"
+    )
     return [
         compared(f"count, min, max on {FILES:,} files, first", first, 0.3, what=what),
         compared(f"count, min, max on {FILES:,} files, later", later, 0.3, what=what),

@@ -1,4 +1,6 @@
-"""What does a one-row append cost compared with delta-rs, which starts no Spark job? And how many storage requests does it make?"""
+"""What does a one-row append cost compared with delta-rs, which starts no Spark job? And how many storage requests does
+it make?
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,13 @@ def run() -> list[Comparison]:
             deltalake.write_deltalake(theirs, row, mode="append")
 
     return [
-        compare(f"append one row, {APPENDS} times", peer="delta-rs, without Spark", ours=append, theirs=append_there, what=requests(spark))
+        compare(
+            f"append one row, {APPENDS} times",
+            peer="delta-rs, without Spark",
+            ours=append,
+            theirs=append_there,
+            what=requests(spark),
+        )
     ]
 
 

@@ -1,4 +1,6 @@
-"""How fast are rows read and written without Spark, compared with delta-rs? Both read and write the same tables, in one process."""
+"""How fast are rows read and written without Spark, compared with delta-rs? Both read and write the same tables, in one
+process.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def reads() -> list[Comparison]:
     asked = {
         "read 10,000,000 rows whole": (None, None),
         "read one of 10,000,000 rows by its key": (f"id = {KEY}", [("id", "=", KEY)]),
-        "read a twentieth of 10,000,000 rows, a range": (f"id between {LOW} and {HIGH}", [("id", ">=", LOW), ("id", "<=", HIGH)]),
+        "read a twentieth of 10,000,000 rows, a range": (
+            f"id between {LOW} and {HIGH}",
+            [("id", ">=", LOW), ("id", "<=", HIGH)],
+        ),
     }
     return [
         compare(
@@ -87,7 +92,11 @@ def appends() -> list[Comparison]:
         goal=1.0,
     )
     small = compare("50 appends of ten rows", peer=PEER, ours=ours, theirs=theirs, before=clean, goal=1.0)
-    return [large, small, Comparison(question="50 appends of ten rows: bytes", peer=PEER, **sizes, unit="bytes", goal=1.0)]
+    return [
+        large,
+        small,
+        Comparison(question="50 appends of ten rows: bytes", peer=PEER, **sizes, unit="bytes", goal=1.0),
+    ]
 
 
 def merges() -> Comparison:

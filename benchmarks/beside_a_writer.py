@@ -1,7 +1,8 @@
-"""Does a statement get its turn beside a writer that never rests? Another process updates single rows of the table without Spark.
+"""Does a statement get its turn beside a writer that never rests? Another process updates single rows of the table
+without Spark.
 
-Each kind of statement has a condition that no statistics and no equality can decide, so that only a look at the rows of each commit of
-the writer shows that the statement did not read them.
+Each kind of statement has a condition that no statistics and no equality can decide, so that only a look at the rows of
+each commit of the writer shows that the statement did not read them.
 """
 
 from __future__ import annotations

@@ -50,7 +50,9 @@ class Side:
             "DRIVER_MEMORY": driver_memory,
         }
         command = [str(home / "bin" / "python"), "-m", "benchmarks.worker", name, str(FOLDER), ",".join(map(str, jars))]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
+        )
         self._answer()
 
     def ask(self, code: str, **names: str) -> float:
@@ -83,7 +85,9 @@ def both() -> Iterator[tuple[Side, Side]]:
             side.stop()
 
 
-def turns(sides: tuple[Side, Side], ask: Callable[[Side], float], rounds: int = ROUNDS, warm_up: int = 1) -> list[list[float]]:
+def turns(
+    sides: tuple[Side, Side], ask: Callable[[Side], float], rounds: int = ROUNDS, warm_up: int = 1
+) -> list[list[float]]:
     """The time of each side. The sides take turns, also in who goes first in a round."""
     times: dict[str, list[float]] = {side.name: [] for side in sides}
     for number in range(rounds + warm_up):
@@ -94,7 +98,9 @@ def turns(sides: tuple[Side, Side], ask: Callable[[Side], float], rounds: int = 
     return list(times.values())
 
 
-def compared(question: str, times: Sequence[Sequence[float]], goal: float | None, peer: str = PEER, what: str = "") -> Comparison:
+def compared(
+    question: str, times: Sequence[Sequence[float]], goal: float | None, peer: str = PEER, what: str = ""
+) -> Comparison:
     return Comparison(question=question, peer=peer, ours=times[0], theirs=times[1], goal=goal, what=what)
 
 
@@ -158,7 +164,9 @@ def _small(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
 
 
 def _vectors(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
-    """Reads of a table with deletion vectors by the reference: compared with the same table without vectors, and with the reference."""
+    """Reads of a table with deletion vectors by the reference: compared with the same table without vectors, and with
+    the reference.
+    """
     whole = str(folder / "scan")
     found = []
     for share, condition in (("0.01 %", "l_orderkey % 10000 = 7"), ("10 %", "l_orderkey % 10 = 7")):
@@ -169,7 +177,9 @@ def _vectors(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
             source=lineitem(),
             path=path,
         )
-        reference.ask("spark.sql(f'DELETE FROM delta.`{path}` WHERE {condition}').collect()", path=path, condition=condition)
+        reference.ask(
+            "spark.sql(f'DELETE FROM delta.`{path}` WHERE {condition}').collect()", path=path, condition=condition
+        )
         answers = []
         for side in sides:
             side.ask(SUMS, path=path)
@@ -210,7 +220,10 @@ def _a_million_files() -> list[Comparison]:
             side.ask(point, path=str(table))
             later[position].append(statistics.median(side.ask(point, path=str(table)) for _ in range(5)))
             side.stop()
-    what = f"Queries on {FILES:,} files: the first one in a process opens the table; the files are not there, and no query reads one"
+    what = (
+        f"Queries on {FILES:,} files: the first one in a process opens the table; the files are not there, and no "
+        f"query reads one"
+    )
     return [
         compared(f"first point query on {FILES:,} files", first, 0.1, what=what),
         compared(f"later point queries on {FILES:,} files", later, 0.2, what=what),

@@ -1,6 +1,7 @@
 """How much do Bloom filters save in a lookup of ten ids that have no order?
 
-Both tables have the same rows in files of the same size; the files of one carry filters for `id`. Every file's range has every id.
+Both tables have the same rows in files of the same size; the files of one carry filters for `id`. Every file's range
+has every id.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ IDS = 10
 def make_table(spark: SparkSession, name: str, properties: str) -> None:
     spark.sql(f"CREATE TABLE delta.`{FOLDER / name}` (id string, value double, text string) USING delta {properties}")
     rows = spark.range(0, FILES * ROWS_PER_FILE, 1, FILES).select(
-        F.md5(F.col("id").cast("string")).alias("id"), F.rand(1).alias("value"), F.md5(F.rand(2).cast("string")).alias("text")
+        F.md5(F.col("id").cast("string")).alias("id"),
+        F.rand(1).alias("value"),
+        F.md5(F.rand(2).cast("string")).alias("text"),
     )
     rows.write.format("delta").mode("append").save(str(FOLDER / name))
 

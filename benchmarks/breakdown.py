@@ -1,6 +1,8 @@
-"""Where the time of a one-row append and of a count with a filter goes, in milliseconds per part: `python -m benchmarks.breakdown`.
+"""Where the time of a one-row append and of a count with a filter goes, in milliseconds per part: `python -m
+benchmarks.breakdown`.
 
-The parts are functions of tahoe, timed from outside; the rest is Spark. Values are medians of many runs after a warm-up.
+The parts are functions of tahoe, timed from outside; the rest is Spark. Values are medians of many runs after a
+warm-up.
 """
 
 from __future__ import annotations
@@ -76,7 +78,11 @@ def profile(what: str, parts: dict[str, tuple[ModuleType, str]], action: Callabl
             action()
             whole = time.perf_counter() - began
         rounds.append(
-            {**clock.spent, "total": whole, "Spark itself, and calls between Python and the JVM": whole - sum(clock.spent.values())}
+            {
+                **clock.spent,
+                "total": whole,
+                "Spark itself, and calls between Python and the JVM": whole - sum(clock.spent.values()),
+            }
         )
     console = screen()
     console.print(f"\n| {what} | ms |\n| --- | ---: |")

@@ -1,4 +1,6 @@
-"""Threads that change single rows of one table, with or without a compaction beside them. Runs on both sides of a comparison."""
+"""Threads that change single rows of one table, with or without a compaction beside them. Runs on both sides of a
+comparison.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def _statement(path: str, key: int, number: int) -> str:
             return f"UPDATE delta.`{path}` SET n = n + 1 WHERE id = {key}"
         case _:
             source = f"(SELECT {key}L AS id)"
-            return f"MERGE INTO delta.`{path}` t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = t.n + 1"
+            return (
+                f"MERGE INTO delta.`{path}` t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = t.n + 1"
+            )
 
 
 def _tried(spark: SparkSession, statement: str) -> str:

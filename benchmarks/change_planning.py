@@ -1,7 +1,7 @@
 """How long do DELETE of one id and MERGE of a hundred rows take to plan, on a table of a million files?
 
-No file has the ids, so nothing is read but the log. One table has a checkpoint of ours, in the order of its clustering column, the other
-one the same files in the order of another writer.
+No file has the ids, so nothing is read but the log. One table has a checkpoint of ours, in the order of its clustering
+column, the other one the same files in the order of another writer.
 """
 
 from __future__ import annotations
@@ -35,12 +35,24 @@ def run() -> list[Comparison]:
         spark.sql(f"DELETE FROM delta.`{tables[side]}` WHERE {CLUSTERED_BY} = -12345").collect()
 
     def merge(side: str) -> None:
-        spark.sql(f"MERGE INTO delta.`{tables[side]}` t USING source s ON t.{CLUSTERED_BY} = s.id WHEN MATCHED THEN DELETE").collect()
+        spark.sql(
+            f"MERGE INTO delta.`{tables[side]}` t USING source s ON t.{CLUSTERED_BY} = s.id WHEN MATCHED THEN DELETE"
+        ).collect()
 
     peer = "a checkpoint without the order"
     return [
-        compare(f"DELETE of one id in {FILES:,} files", peer=peer, ours=lambda: delete("ordered"), theirs=lambda: delete("unordered")),
-        compare(f"MERGE of {ROWS} rows into {FILES:,} files", peer=peer, ours=lambda: merge("ordered"), theirs=lambda: merge("unordered")),
+        compare(
+            f"DELETE of one id in {FILES:,} files",
+            peer=peer,
+            ours=lambda: delete("ordered"),
+            theirs=lambda: delete("unordered"),
+        ),
+        compare(
+            f"MERGE of {ROWS} rows into {FILES:,} files",
+            peer=peer,
+            ours=lambda: merge("ordered"),
+            theirs=lambda: merge("unordered"),
+        ),
     ]
 
 

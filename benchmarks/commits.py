@@ -1,7 +1,7 @@
 """How fast are commits, opening a long log, and checkpoints, compared with delta-rs? Without Spark.
 
-Each side runs in its own processes, on its own tables. The time of tahoe includes its work after a commit (version checksums and
-checkpoints) and the wait for it when the program exits.
+Each side runs in its own processes, on its own tables. The time of tahoe includes its work after a commit (version
+checksums and checkpoints) and the wait for it when the program exits.
 """
 
 from __future__ import annotations
@@ -29,14 +29,20 @@ def run() -> list[Comparison]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     found = [
-        compared(f"append {APPENDS} small files, one writer", lambda side, n: _appends(folder / f"one-{side}-{n}", side, 1), 1.0),
+        compared(
+            f"append {APPENDS} small files, one writer",
+            lambda side, n: _appends(folder / f"one-{side}-{n}", side, 1),
+            1.0,
+        ),
         compared(
             "the same without forcing files to the disk",
             lambda side, n: _appends(folder / f"unsynced-{side}-{n}", side, 1, "append unsynced"),
             None,
         ),
         compared(
-            f"{PROCESSES} processes append {APPENDS // 2} each", lambda side, n: _appends(folder / f"many-{side}-{n}", side, PROCESSES), 1.0
+            f"{PROCESSES} processes append {APPENDS // 2} each",
+            lambda side, n: _appends(folder / f"many-{side}-{n}", side, PROCESSES),
+            1.0,
         ),
         *_long_log(folder),
         *_checkpoint(folder),
@@ -52,7 +58,9 @@ def compared(question: str, ask: object, goal: float | None, unit: str = "s", wh
             taken = ask(side, number)  # type: ignore[operator]
             if number:
                 times[side].append(taken)
-    return Comparison(question=question, peer=PEER, ours=times["tahoe"], theirs=times["delta-rs"], unit=unit, goal=goal, what=what)
+    return Comparison(
+        question=question, peer=PEER, ours=times["tahoe"], theirs=times["delta-rs"], unit=unit, goal=goal, what=what
+    )
 
 
 def _start(side: str, job: str, path: Path, *arguments: object) -> subprocess.Popen[str]:
@@ -107,7 +115,10 @@ def _long_log(folder: Path) -> list[Comparison]:
             goal=1.0,
             what=what,
         )
-        for question, key in ((f"open after {COMMITS:,} commits", "cold"), ("a new commit on an open table of these", "warm"))
+        for question, key in (
+            (f"open after {COMMITS:,} commits", "cold"),
+            ("a new commit on an open table of these", "warm"),
+        )
     ]
 
 
@@ -135,7 +146,10 @@ def _checkpoint(folder: Path) -> list[Comparison]:
             theirs=[f[key] for f in found["delta-rs"]],
             unit=unit,
             goal=1.0,
-            what="Checkpoint: the table is open already; time is that of the checkpoint alone, memory that of the process at its peak",
+            what=(
+                "Checkpoint: the table is open already; time is that of the checkpoint alone, memory that of the "
+                "process at its peak"
+            ),
         )
         for key, unit in (("time", "s"), ("memory", "MB"))
     ]

@@ -63,7 +63,9 @@ def _delta_rs(job: str, path: str, count: int) -> dict[str, float]:
             deltalake.write_deltalake(path, ROW)
         case "append" | "append unsynced":
             table = deltalake.DeltaTable(path)
-            patient = deltalake.CommitProperties(max_commit_retries=1000)  # with its default of 15, commits of several processes fail
+            patient = deltalake.CommitProperties(
+                max_commit_retries=1000
+            )  # with its default of 15, commits of several processes fail
             _wait()
             for _ in range(count):
                 deltalake.write_deltalake(table, ROW, mode="append", commit_properties=patient)

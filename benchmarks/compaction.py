@@ -1,7 +1,8 @@
-"""How fast is OPTIMIZE? A thousand files of lineitem become one; then there is nothing to do, also in a table of 100,000 files.
+"""How fast is OPTIMIZE? A thousand files of lineitem become one; then there is nothing to do, also in a table of
+100,000 files.
 
-Beside the reference each side has a Spark session of the same version, in its own process. delta-rs and tahoe without Spark take turns in
-this process.
+Beside the reference each side has a Spark session of the same version, in its own process. delta-rs and tahoe without
+Spark take turns in this process.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ FILES = 1000
 LARGE_FILES = 100_000
 OPTIMIZE = "spark.sql(f'OPTIMIZE delta.`{path}`').collect()"
 COUNT = "spark.sql(f'SELECT count(*), sum(l_quantity) FROM delta.`{path}`').collect()"
-WRITE = "spark.read.parquet(source).repartition(int(files)).write.format('delta').option('delta.enableDeletionVectors', 'true').save(path)"
+WRITE = (
+    "spark.read.parquet(source).repartition(int(files)).write.format('delta').option('delta.enableDeletionVectors', "
+    "'true').save(path)"
+)
 DELETE = "spark.sql(f'DELETE FROM delta.`{path}` WHERE l_orderkey % 10 = 7').collect()"
 
 
@@ -88,7 +92,9 @@ def _nothing_to_do_in_a_large_table(sides: tuple[Side, Side]) -> Comparison:
     for side in sides:
         side.ask("spark.conf.set('spark.databricks.delta.optimize.minFileSize', '1')")
     return compared(
-        f"OPTIMIZE with nothing to do, {LARGE_FILES:,} files", turns(sides, lambda side: side.ask(OPTIMIZE, path=str(path))), 0.1
+        f"OPTIMIZE with nothing to do, {LARGE_FILES:,} files",
+        turns(sides, lambda side: side.ask(OPTIMIZE, path=str(path))),
+        0.1,
     )
 
 

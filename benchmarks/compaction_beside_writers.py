@@ -1,7 +1,8 @@
-"""Does a compaction get in the way of writers? Threads change single rows of the same files while OPTIMIZE runs again and again.
+"""Does a compaction get in the way of writers? Threads change single rows of the same files while OPTIMIZE runs again
+and again.
 
-Each side has a table with deletion vectors and a session of its own. The question is how many commands fail, and how many are done in a
-time, compared with the same time without a compaction.
+Each side has a table with deletion vectors and a session of its own. The question is how many commands fail, and how
+many are done in a time, compared with the same time without a compaction.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ SECONDS = 60
 THREADS = 8
 ROWS_PER_THREAD = 10_000
 
-# What runs in the worker: a function that returns the number of commands that were done, of those that failed, and of compactions.
+# What runs in the worker: a function that returns the number of commands that were done, of those that failed, and of
+# compactions.
 PREPARE = (
     "spark.range(0, 80000, 1, 16).selectExpr('id', 'id AS n').write.format('delta').mode('append')"
     ".option('delta.enableDeletionVectors', 'true').save(path)"
@@ -54,8 +56,13 @@ def _counts(side: Side, is_compacted: bool) -> tuple[int, int, int]:
     path = FOLDER / f"busy-{side.name}"
     shutil.rmtree(path, ignore_errors=True)
     side.ask(PREPARE, path=str(path))
-    code = "[import_module('benchmarks.busy_writers').change_rows(spark, path, int(threads), int(seconds), is_compacted == 'yes')]"
-    side.ask(code, path=str(path), threads=str(THREADS), seconds=str(SECONDS), is_compacted="yes" if is_compacted else "no")
+    code = (
+        "[import_module('benchmarks.busy_writers').change_rows(spark, path, int(threads), int(seconds), is_compacted "
+        "== 'yes')]"
+    )
+    side.ask(
+        code, path=str(path), threads=str(THREADS), seconds=str(SECONDS), is_compacted="yes" if is_compacted else "no"
+    )
     done, failed, compactions = map(int, side.rows[0])
     return done, failed, compactions
 

@@ -1,7 +1,8 @@
-"""What do clients of Spark Connect wait for small queries? Fifty clients of `tahoe connect-server`, and of a server without tahoe.
+"""What do clients of Spark Connect wait for small queries? Fifty clients of `tahoe connect-server`, and of a server
+without tahoe.
 
-Both servers run the same Spark with the same settings. Every client sends its next query when it has the answer to the last one, so the
-machine is busy, and a latency contains the time that a query waits for the others.
+Both servers run the same Spark with the same settings. Every client sends its next query when it has the answer to the
+last one, so the machine is busy, and a latency contains the time that a query waits for the others.
 """
 
 from __future__ import annotations
@@ -84,11 +85,16 @@ def run() -> list[Comparison]:
     conf = [part for name, value in SETTINGS.items() for part in ("--conf", f"{name}={value}")]
     tahoe = str(Path(sys.executable).with_name("tahoe"))
     plain = json.dumps({**SETTINGS, "spark.connect.grpc.binding.port": "0"})
-    with serving(tahoe, "connect-server", "--port", "0", *conf) as ours, serving(sys.executable, "-c", PLAIN, plain) as theirs:
+    with (
+        serving(tahoe, "connect-server", "--port", "0", *conf) as ours,
+        serving(sys.executable, "-c", PLAIN, plain) as theirs,
+    ):
         rows = ours[0].range(10_000).selectExpr("id", "id % 100 AS k", "cast(id AS STRING) AS name").coalesce(1)
         rows.write.parquet(str(folder / "parquet"))
         rows.write.format("delta").save(str(folder / "delta"))
-        parquet, delta = (f"SELECT count(*), max(name) FROM {name}.`{folder}/{name}` WHERE k = 7" for name in ("parquet", "delta"))
+        parquet, delta = (
+            f"SELECT count(*), max(name) FROM {name}.`{folder}/{name}` WHERE k = 7" for name in ("parquet", "delta")
+        )
         found = [
             _compared("without a table", ours, theirs, *["SELECT count(*) FROM range(1000) WHERE id % 7 = 3"] * 2),
             _compared("the same Parquet file", ours, theirs, parquet, parquet),
@@ -98,7 +104,9 @@ def run() -> list[Comparison]:
     return found
 
 
-def _compared(what: str, ours: Sequence[SparkSession], theirs: Sequence[SparkSession], our_query: str, their_query: str) -> Comparison:
+def _compared(
+    what: str, ours: Sequence[SparkSession], theirs: Sequence[SparkSession], our_query: str, their_query: str
+) -> Comparison:
     """The median latency of each round; the sides take turns."""
     latencies: dict[str, list[float]] = {"ours": [], "theirs": []}
     for number in range(WARM_UP + ROUNDS):
@@ -113,7 +121,10 @@ def _compared(what: str, ours: Sequence[SparkSession], theirs: Sequence[SparkSes
         ours=latencies["ours"],
         theirs=latencies["theirs"],
         goal=GOAL,
-        what=f"Latencies of clients: the medians of {CLIENTS * QUERIES} queries, each sent when its client has the last answer",
+        what=(
+            f"Latencies of clients: the medians of {CLIENTS * QUERIES} queries, each sent when its client has the "
+            f"last answer"
+        ),
     )
 
 

@@ -1,4 +1,5 @@
-"""How fast are CONVERT TO DELTA and symlink manifests? Of 10,000 small files in 100 partitions; and after a commit that touches one.
+"""How fast are CONVERT TO DELTA and symlink manifests? Of 10,000 small files in 100 partitions; and after a commit that
+touches one.
 
 Each side has a Spark session of the same version, in its own process, and a copy of the folder of its own.
 """
@@ -24,10 +25,13 @@ CONVERT = "spark.sql(f'CONVERT TO DELTA parquet.`{path}` PARTITIONED BY (p INT)'
 COUNT = "spark.read.format('delta').load(path).where('c0 >= 50').selectExpr('count(*) AS n').collect()"
 GENERATE = "spark.sql(f'GENERATE symlink_format_manifest FOR TABLE delta.`{path}`').collect()"
 SWITCH_ON = (
-    "spark.sql(f\"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.compatibility.symlinkFormatManifest.enabled' = 'true')\").collect()"
+    "spark.sql(f\"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.compatibility.symlinkFormatManifest.enabled' = "
+    "'true')\").collect()"
 )
 SWITCH_OFF = SWITCH_ON.replace("'true'", "'false'")
-APPEND = f"spark.range({ROWS}).selectExpr('id AS c0', '7 AS p').coalesce(1).write.format('delta').mode('append').save(path)"
+APPEND = (
+    f"spark.range({ROWS}).selectExpr('id AS c0', '7 AS p').coalesce(1).write.format('delta').mode('append').save(path)"
+)
 
 _MANIFESTS = "_symlink_format_manifest"
 
@@ -52,7 +56,11 @@ def run() -> list[Comparison]:
         compared(f"GENERATE for {FILES:,} files in {PARTITIONS} partitions", full, 0.5, what=table),
         compared("append to one partition that keeps manifests current", kept, 0.5, what=table),
         compared(
-            "the part of that append that the manifests take, beside GENERATE", [[hook], full[0]], 0.1, "tahoe's own GENERATE", what=table
+            "the part of that append that the manifests take, beside GENERATE",
+            [[hook], full[0]],
+            0.1,
+            "tahoe's own GENERATE",
+            what=table,
         ),
     ]
 
@@ -66,7 +74,9 @@ def write_folder(path: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
         if number == 0:
             pq.write_table(rows, path / "one", store_schema=False)
-        shutil.copyfile(path / "one", place / f"part-{number:05}-0f5bb0b4-5d5c-4f8e-9c4e-{number:012}-c000.snappy.parquet")
+        shutil.copyfile(
+            path / "one", place / f"part-{number:05}-0f5bb0b4-5d5c-4f8e-9c4e-{number:012}-c000.snappy.parquet"
+        )
     (path / "one").unlink()
 
 

@@ -1,7 +1,7 @@
 """How fast are DELETE, UPDATE and MERGE compared with the reference implementation, and with copy-on-write?
 
-Each side has a Spark session of the same version in its own process, makes the same calls of `DeltaTable`, and has a copy of the table for
-each round, whose data files are hard links. The resulting tables are compared, untimed.
+Each side has a Spark session of the same version in its own process, makes the same calls of `DeltaTable`, and has a
+copy of the table for each round, whose data files are hard links. The resulting tables are compared, untimed.
 
     SCALE_FACTOR=10   of the large table (60 million rows in 100 files); use 1 for a quick run
     SMALL_SCALE=1     of the smaller tables
@@ -55,7 +55,9 @@ CONTENTS = f"{READ}.selectExpr('count(*)', 'sum(cast(xxhash64(*) as decimal(38, 
 OPEN = f"{READ}.where('l_orderkey = -1').collect()"
 
 DELETE = "DeltaTable.forPath(spark, path).delete(condition)"
-UPDATE = "DeltaTable.forPath(spark, path).update(condition, {'l_quantity': 'l_quantity + 1', 'l_comment': '\"changed\"'})"
+UPDATE = (
+    "DeltaTable.forPath(spark, path).update(condition, {'l_quantity': 'l_quantity + 1', 'l_comment': '\"changed\"'})"
+)
 _MERGE = "DeltaTable.forPath(spark, path).alias('t').merge(spark.read.parquet(source).alias('s'), condition)"
 UPSERT = f"{_MERGE}.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()"
 INSERT = f"{_MERGE}.whenNotMatchedInsertAll().execute()"
@@ -90,7 +92,17 @@ def lineitem_parts(scale: str, files: int) -> Path:
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
         generator = Path(sys.executable).with_name("tpchgen-cli")
-        arguments = ["parquet", "--scale-factor", scale, "--tables", "lineitem", "--parts", str(files), "--output-dir", str(folder)]
+        arguments = [
+            "parquet",
+            "--scale-factor",
+            scale,
+            "--tables",
+            "lineitem",
+            "--parts",
+            str(files),
+            "--output-dir",
+            str(folder),
+        ]
         subprocess.run([str(generator), *arguments, "--overwrite", "--quiet"], check=True)
         done.touch()
     return folder / "lineitem"
@@ -99,7 +111,9 @@ def lineitem_parts(scale: str, files: int) -> Path:
 def string_keys_base(scale: str) -> Base:
     """The same with a text key, so that files are not ranges of keys."""
     whole = lineitem_base(scale).plain
-    return _base(f"sf{scale}-strings", lambda path: _write(path, [whole], ["*", f"{TEXT_KEY} AS l_key"], file_each=True))
+    return _base(
+        f"sf{scale}-strings", lambda path: _write(path, [whole], ["*", f"{TEXT_KEY} AS l_key"], file_each=True)
+    )
 
 
 TEXT_KEY = "concat(sha1(cast(l_orderkey as string)), '-', l_linenumber)"
@@ -126,7 +140,9 @@ def _base(name: str, write: Callable[[Path], None]) -> Base:
     return base
 
 
-def _write(path: Path, source: Sequence[Path], columns: Sequence[str] = ("*",), *, file_each: bool = False, ranges: int = 0) -> None:
+def _write(
+    path: Path, source: Sequence[Path], columns: Sequence[str] = ("*",), *, file_each: bool = False, ranges: int = 0
+) -> None:
     """Write a table with Spark: one file per source file, or files by ranges of keys."""
     side = Side(SIDES[0], DRIVER_MEMORY)
     read = "delta" if (source[0] / "_delta_log").exists() else "parquet"
@@ -172,7 +188,9 @@ _numbers = itertools.count()
 
 
 def copy_table(table: Path, to: Path) -> None:
-    """Copy a table. Data files are hard links; the log is copied, because some of its files are overwritten in place."""
+    """Copy a table. Data files are hard links; the log is copied, because some of its files are overwritten in
+    place.
+    """
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(table, to, copy_function=os.link, ignore=shutil.ignore_patterns("_delta_log"))
     shutil.copytree(table / "_delta_log", to / "_delta_log")
@@ -181,7 +199,9 @@ def copy_table(table: Path, to: Path) -> None:
 def new_bytes(table: Path, base: Path) -> int:
     """How much a command has written: data, deletion vectors, the log, and any other file."""
     known = {path.relative_to(base) for path in base.rglob("*")}
-    return sum(path.stat().st_size for path in table.rglob("*") if path.is_file() and path.relative_to(table) not in known)
+    return sum(
+        path.stat().st_size for path in table.rglob("*") if path.is_file() and path.relative_to(table) not in known
+    )
 
 
 @dataclass
@@ -218,7 +238,9 @@ class Asked:
 
 
 def contest(asked: Sequence[Asked], code: str, *, warm_up: int = 1, **names: str) -> None:
-    """Run the rounds of one question, in turns. The first round is a warm-up, in which all sides must leave the same table."""
+    """Run the rounds of one question, in turns. The first round is a warm-up, in which all sides must leave the same
+    table.
+    """
     unique = [Asked(a.side, a.base, f"{a.name}-{i}", a.seconds, a.kilobytes) for i, a in enumerate(asked)]
     for number in range(ROUNDS + warm_up):
         turn = unique if number % 2 else unique[::-1]
@@ -227,7 +249,9 @@ def contest(asked: Sequence[Asked], code: str, *, warm_up: int = 1, **names: str
             assert all(contents == left[0] for contents in left), f"all must leave the same rows: {left}"
 
 
-def beside_reference(sides: Sequence[Side], base: Path, question: str, code: str, goal: float | None, **names: str) -> Comparison:
+def beside_reference(
+    sides: Sequence[Side], base: Path, question: str, code: str, goal: float | None, **names: str
+) -> Comparison:
     asked = [Asked(side, base, side.name) for side in sides]
     contest(asked, code, **names)
     return Comparison(question=question, peer=PEER, ours=asked[0].seconds, theirs=asked[1].seconds, goal=goal)
@@ -266,10 +290,23 @@ def delete_by_keys() -> list[Comparison]:
     return [
         Comparison(question=question, peer=PEER, ours=marked.seconds, theirs=theirs.seconds, goal=0.2),
         Comparison(question=question, peer=COPYING, ours=marked.seconds, theirs=copied.seconds, goal=0.1),
-        Comparison(question="what that DELETE writes", peer=COPYING, ours=marked.kilobytes, theirs=copied.kilobytes, unit="kB", goal=0.001),
-        Comparison(question="what that DELETE writes", peer=PEER, ours=marked.kilobytes, theirs=theirs.kilobytes, unit="kB"),
         Comparison(
-            question=f"the same rows as {len(keys)} disjuncts", peer="a scan with the filter", ours=many.seconds, theirs=scans, goal=1.5
+            question="what that DELETE writes",
+            peer=COPYING,
+            ours=marked.kilobytes,
+            theirs=copied.kilobytes,
+            unit="kB",
+            goal=0.001,
+        ),
+        Comparison(
+            question="what that DELETE writes", peer=PEER, ours=marked.kilobytes, theirs=theirs.kilobytes, unit="kB"
+        ),
+        Comparison(
+            question=f"the same rows as {len(keys)} disjuncts",
+            peer="a scan with the filter",
+            ours=many.seconds,
+            theirs=scans,
+            goal=1.5,
         ),
     ]
 
@@ -286,13 +323,19 @@ def _least_key(stats: str) -> int:
 def update() -> list[Comparison]:
     base = lineitem_base(SCALE_FACTOR)
     with processes() as sides:
-        return [beside_reference(sides, base.marked, "UPDATE of 1 % of the rows, scattered", UPDATE, 0.5, condition=f"{THOUSANDTH} < 10")]
+        return [
+            beside_reference(
+                sides, base.marked, "UPDATE of 1 % of the rows, scattered", UPDATE, 0.5, condition=f"{THOUSANDTH} < 10"
+            )
+        ]
 
 
 def _upsert_source(base: Base) -> str:
     """A source with 1 % of the rows. 90 % of them match; the others use gaps in the order keys."""
     new = "l_orderkey = l_orderkey + 8"
-    return source_of("upsert", base, f"{THOUSANDTH} < 10", (f"{THOUSANDTH} < 9", CHANGED[1]), (f"{THOUSANDTH} = 9", new))
+    return source_of(
+        "upsert", base, f"{THOUSANDTH} < 10", (f"{THOUSANDTH} < 9", CHANGED[1]), (f"{THOUSANDTH} = 9", new)
+    )
 
 
 def merge() -> list[Comparison]:
@@ -300,10 +343,20 @@ def merge() -> list[Comparison]:
     base = lineitem_base(SCALE_FACTOR)
     names = {"source": _upsert_source(base), "condition": BY_KEYS}
     with processes() as sides:
-        found = [beside_reference(sides, base.marked, f"MERGE, upsert of 1 %, scale factor {SCALE_FACTOR}", UPSERT, 0.4, **names)]
+        found = [
+            beside_reference(
+                sides, base.marked, f"MERGE, upsert of 1 %, scale factor {SCALE_FACTOR}", UPSERT, 0.4, **names
+            )
+        ]
     peaks = [_peak_of(name, base.marked, UPSERT, names) for name in SIDES]
-    what = "Peak memory is that of the JVM, of Python and of its workers, in processes that do nothing but two such MERGEs"
-    found.append(Comparison(question="peak memory of that", peer=PEER, ours=peaks[0], theirs=peaks[1], unit="MB", goal=1.0, what=what))
+    what = (
+        "Peak memory is that of the JVM, of Python and of its workers, in processes that do nothing but two such MERGEs"
+    )
+    found.append(
+        Comparison(
+            question="peak memory of that", peer=PEER, ours=peaks[0], theirs=peaks[1], unit="MB", goal=1.0, what=what
+        )
+    )
     return found
 
 
@@ -337,7 +390,15 @@ def merge_inserts() -> list[Comparison]:
     source = source_of("inserts", base, f"{THOUSANDTH} = 0", there, new)
     with processes() as sides:
         return [
-            beside_reference(sides, base.marked, "MERGE, inserts only, 0.1 % of the keys", INSERT, 0.5, source=source, condition=BY_KEYS)
+            beside_reference(
+                sides,
+                base.marked,
+                "MERGE, inserts only, 0.1 % of the keys",
+                INSERT,
+                0.5,
+                source=source,
+                condition=BY_KEYS,
+            )
         ]
 
 
@@ -363,7 +424,9 @@ def merge_strings() -> list[Comparison]:
     numbers = lineitem_base(SMALL_SCALE)
     half = source_of("half", numbers, f"{THOUSANDTH} < 500", CHANGED)
     with processes() as sides:
-        by_text, halved = (f"MERGE, {what}, scale factor {SMALL_SCALE}" for what in ("keys are text, 1 %", "source is half the target"))
+        by_text, halved = (
+            f"MERGE, {what}, scale factor {SMALL_SCALE}" for what in ("keys are text, 1 %", "source is half the target")
+        )
         return [
             beside_reference(sides, base.marked, by_text, UPSERT, 0.8, source=source, condition="t.l_key = s.l_key"),
             beside_reference(sides, numbers.marked, halved, UPSERT, 0.8, source=half, condition=BY_KEYS),
@@ -387,7 +450,11 @@ def read() -> list[Comparison]:
                         if number:
                             times[position].append(seconds)
                 question = f"{what} after a DELETE of {share}"
-                found.append(Comparison(question=question, peer="a table without vectors", ours=times[0], theirs=times[1], goal=1.3))
+                found.append(
+                    Comparison(
+                        question=question, peer="a table without vectors", ours=times[0], theirs=times[1], goal=1.3
+                    )
+                )
             shutil.rmtree(table)
     return found
 
@@ -404,7 +471,11 @@ def grid() -> list[Comparison]:
                     marked, copied = Asked(side, base.marked, "vectors"), Asked(side, base.plain, "copies")
                     contest([marked, copied], code, condition=condition)
                     question = f"{name} of {share}, files of {size_mb} MB: vectors"
-                    found.append(Comparison(question=question, peer=COPYING, ours=marked.seconds, theirs=copied.seconds, goal=1.0))
+                    found.append(
+                        Comparison(
+                            question=question, peer=COPYING, ours=marked.seconds, theirs=copied.seconds, goal=1.0
+                        )
+                    )
     return found
 
 

@@ -13,7 +13,9 @@ APPENDS = int(os.environ.get("APPENDS", "200"))
 PARTITIONS = 100
 
 # Rows of all partitions are in each of the eight tasks.
-_ROWS = f"spark.read.parquet(source).withColumn('part', F.pmod(F.hash('l_orderkey'), F.lit({PARTITIONS}))).repartition(8)"
+_ROWS = (
+    f"spark.read.parquet(source).withColumn('part', F.pmod(F.hash('l_orderkey'), F.lit({PARTITIONS}))).repartition(8)"
+)
 _WRITE = f"{_ROWS}.write.format('delta').partitionBy('part')"
 _COUNT_FILES = f"{READ}.select('_metadata.file_path').distinct().count()"
 
@@ -51,7 +53,12 @@ def _optimised_writes(sides: tuple[Side, Side], folder: Path) -> list[Comparison
         compared("optimised write", [optimised, plain], 1.1, "the plain write", what),
         compared("optimised write", beside, 0.8, what=what),
         Comparison(
-            question="files of an optimised write", peer="partitions", ours=files[:1], theirs=[float(PARTITIONS)], unit="files", goal=1.0
+            question="files of an optimised write",
+            peer="partitions",
+            ours=files[:1],
+            theirs=[float(PARTITIONS)],
+            unit="files",
+            goal=1.0,
         ),
     ]
 
@@ -80,7 +87,15 @@ def _appends(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
     what = f"{APPENDS} one-row appends, in turns, with spark.databricks.delta.autoCompact.enabled"
     return [
         compared(f"{APPENDS} appends with auto compaction", [[sum(times)] for times in each], 0.6, what=what),
-        Comparison(question="files left by them", peer="the reference", ours=left[0], theirs=left[1], unit="files", goal=1.0, what=what),
+        Comparison(
+            question="files left by them",
+            peer="the reference",
+            ours=left[0],
+            theirs=left[1],
+            unit="files",
+            goal=1.0,
+            what=what,
+        ),
     ]
 
 

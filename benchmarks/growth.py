@@ -1,11 +1,12 @@
 """Does a call cost no more than four times as much on a table that is four times as large, in one dimension alone?
 
-For each dimension (versions, files, columns, ...) there are two tables, of n and of 4n, which differ in nothing else; each public call is
-timed on both. The two sides are CPU seconds of this process, the least of some runs, without the first. What is proportional may cost 4.5
-times as much. Only ratios of calls that take longer than `TOLD_FROM_S` are told: the others are noise.
+For each dimension (versions, files, columns, ...) there are two tables, of n and of 4n, which differ in nothing else;
+each public call is timed on both. The two sides are CPU seconds of this process, the least of some runs, without the
+first. What is proportional may cost 4.5 times as much. Only ratios of calls that take longer than `TOLD_FROM_S` are
+told: the others are noise.
 
-`DIMENSIONS=versions,files` and `CALLS=open,rows` choose some of them, `SMALLER=10` makes all tables so many times smaller. Everything runs
-without Spark; `growth_spark.py` asks the same through Spark.
+`DIMENSIONS=versions,files` and `CALLS=open,rows` choose some of them, `SMALLER=10` makes all tables so many times
+smaller. Everything runs without Spark; `growth_spark.py` asks the same through Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +29,17 @@ import pyarrow.parquet as pq
 import tahoe
 from benchmarks.measure import FOLDER, ROUNDS, Comparison, report
 from tahoe.protocol.changes.constraints import PREFIX as CONSTRAINT
-from tahoe.protocol.log.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
+from tahoe.protocol.log.actions import (
+    Action,
+    Add,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Remove,
+    Txn,
+    encode_commit,
+)
 from tahoe.protocol.log.deletion_vector import inline_descriptor
 from tahoe.protocol.log.tags import Tag
 from tahoe.protocol.types.schema import LONG, STRING, DataType, Field, Struct
@@ -131,7 +142,11 @@ def make_table(folder: Path, shape: Shape) -> None:
         pq.write_table(data.drop_columns(["part"]) if shape.partitions else data, folder / f"{name}.parquet")
 
     def add(number: int) -> Add:
-        path, first, data = f"part-{number:08}.parquet", _OTHER_IDS if number else 0, folder / f"{'other' if number else 'first'}.parquet"
+        path, first, data = (
+            f"part-{number:08}.parquet",
+            _OTHER_IDS if number else 0,
+            folder / f"{'other' if number else 'first'}.parquet",
+        )
         link(data, folder / path)
         size_bytes = data.stat().st_size
         values = {"part": f"p{number % shape.partitions}"} if shape.partitions else {}
@@ -152,12 +167,25 @@ def make_table(folder: Path, shape: Shape) -> None:
     configuration |= {f"{CONSTRAINT}c{number}": f"id >= {-number}" for number in range(shape.constraints)}
     partitions = ("part",) if shape.partitions else ()
     config: list[Action] = [
-        Protocol(reader_version=3, writer_version=7, reader_features=_READER_FEATURES, writer_features=_WRITER_FEATURES),
-        Metadata(id="growth", schema_string=schema_of(shape).to_json(), partition_columns=partitions, configuration=configuration),
+        Protocol(
+            reader_version=3, writer_version=7, reader_features=_READER_FEATURES, writer_features=_WRITER_FEATURES
+        ),
+        Metadata(
+            id="growth",
+            schema_string=schema_of(shape).to_json(),
+            partition_columns=partitions,
+            configuration=configuration,
+        ),
         *(Txn(app_id=f"application-{number}", version=number) for number in range(shape.txns)),
-        *(DomainMetadata(domain=f"made.up.{number}", configuration="{}", removed=False) for number in range(shape.domains)),
+        *(
+            DomainMetadata(domain=f"made.up.{number}", configuration="{}", removed=False)
+            for number in range(shape.domains)
+        ),
         *(Tag(name=f"tag{number}", version=0, created_ms=_NOW_MS).domain for number in range(shape.tags)),
-        *(Remove(path=f"gone-{number}", deletion_timestamp_ms=_NOW_MS, data_change=True) for number in range(shape.tombstones)),
+        *(
+            Remove(path=f"gone-{number}", deletion_timestamp_ms=_NOW_MS, data_change=True)
+            for number in range(shape.tombstones)
+        ),
     ]
     adds = [add(number) for number in range(files + shape.versions - 2)]
     bodies = [config, adds[:files], *([one] for one in adds[files:])]
@@ -298,7 +326,11 @@ def compared(home: Path, dimensions: Mapping[str, int], calls: Sequence[str], me
                 theirs=small,
                 goal=GOAL,
             )
-            print(f"{asked.question:32} {large[0]:8.3f} {small[0]:8.3f} {asked.ratio:6.2f}", "" if asked.ratio <= GOAL else "!", flush=True)
+            print(
+                f"{asked.question:32} {large[0]:8.3f} {small[0]:8.3f} {asked.ratio:6.2f}",
+                "" if asked.ratio <= GOAL else "!",
+                flush=True,
+            )
             found += [asked] if large[0] >= TOLD_FROM_S else []
         shutil.rmtree(home, ignore_errors=True)
     return found

@@ -1,7 +1,8 @@
-"""Does a call through Spark cost no more than four times as much on a table that is four times as large, in one dimension alone?
+"""Does a call through Spark cost no more than four times as much on a table that is four times as large, in one
+dimension alone?
 
-As `growth.py`, with its tables and its variables `DIMENSIONS`, `CALLS` and `SMALLER`. The two sides are CPU seconds of Spark's JVM and of
-this process, the least of some runs, each on a copy of the table that the session has never met.
+As `growth.py`, with its tables and its variables `DIMENSIONS`, `CALLS` and `SMALLER`. The two sides are CPU seconds of
+Spark's JVM and of this process, the least of some runs, each on a copy of the table that the session has never met.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ CALLS: Mapping[str, Call] = {
     "merge": _sql(_MERGE + " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"),
     "optimize": _sql("OPTIMIZE {t}"),
     "restore": _sql("RESTORE TABLE {t} TO VERSION AS OF {half}"),
-    "clone": lambda spark, path, _: spark.sql(f"CREATE TABLE delta.`{path}-clone` SHALLOW CLONE delta.`{path}`").collect(),
+    "clone": lambda spark, path, _: spark.sql(
+        f"CREATE TABLE delta.`{path}-clone` SHALLOW CLONE delta.`{path}`"
+    ).collect(),
 }
 
 

@@ -1,8 +1,9 @@
-"""How many files, and pages inside a file, a query for one value of a column must read, by layout: tables of 100 files, without Spark.
+"""How many files, and pages inside a file, a query for one value of a column must read, by layout: tables of 100 files,
+without Spark.
 
-The first data set is that of Figure 5 of the paper (Armbrust et al., VLDB 2020). Z-order and the Hilbert curve are computed as the
-reference does: for each column the number of a value's range among 1000 ranges of equal size, ten bits each, interleaved; files of equal
-size by the result.
+The first data set is that of Figure 5 of the paper (Armbrust et al., VLDB 2020). Z-order and the Hilbert curve are
+computed as the reference does: for each column the number of a value's range among 1000 ranges of equal size, ten bits
+each, interleaved; files of equal size by the result.
 """
 
 from __future__ import annotations
@@ -93,7 +94,11 @@ DATA = {
 
 
 def tahoe_files(table: pa.Table, _: Sequence[Ranked], files: int = FILES) -> list[Numbers]:
-    sample = table.take(pa.array(np.sort(np.random.default_rng(0).choice(table.num_rows, min(SAMPLE_ROWS, table.num_rows), replace=False))))
+    sample = table.take(
+        pa.array(
+            np.sort(np.random.default_rng(0).choice(table.num_rows, min(SAMPLE_ROWS, table.num_rows), replace=False))
+        )
+    )
     leaves = Assigner(plan_layout(sample, files)).leaves(table)
     return [rows for leaf in range(files) if len(rows := np.flatnonzero(leaves == leaf))]
 
@@ -157,7 +162,9 @@ def transposed(numbers: Sequence[npt.NDArray[np.uint64]], bits: int = 10) -> lis
 # --- what a query reads
 
 
-def share_read(columns: Sequence[Ranked], files: Sequence[Numbers], queries: Sequence[Numbers]) -> npt.NDArray[np.float64]:
+def share_read(
+    columns: Sequence[Ranked], files: Sequence[Numbers], queries: Sequence[Numbers]
+) -> npt.NDArray[np.float64]:
     """For each column the percentage of files whose minimum and maximum do not exclude a value, over all queries."""
     found = []
     for column, asked in zip(columns, queries, strict=True):
@@ -177,7 +184,9 @@ def queries_for_values(columns: Sequence[Ranked], random: np.random.Generator) -
     return [random.integers(1, len(column.values) + 1, QUERIES) for column in columns]
 
 
-def measure_data(name: str) -> tuple[dict[str, list[npt.NDArray[np.float64]]], dict[str, list[npt.NDArray[np.float64]]], list[str]]:
+def measure_data(
+    name: str,
+) -> tuple[dict[str, list[npt.NDArray[np.float64]]], dict[str, list[npt.NDArray[np.float64]]], list[str]]:
     """For each layout, and each seed, the share of files read of each column, by both kinds of queries."""
     for_rows: dict[str, list[npt.NDArray[np.float64]]] = {layout: [] for layout in LAYOUTS}
     for_values: dict[str, list[npt.NDArray[np.float64]]] = {layout: [] for layout in LAYOUTS}
@@ -205,13 +214,19 @@ def compare_data(name: str) -> list[Comparison]:
         average = {side: [float(seed.mean()) for seed in for_rows[side]] for side in ("tahoe", peer)}
         question = f"files read by an equality: {name}, average of columns"
         goal = 1.0 if peer == "Z-order" else None
-        found.append(Comparison(question=question, peer=peer, ours=average["tahoe"], theirs=average[peer], unit="%", goal=goal))
+        found.append(
+            Comparison(question=question, peer=peer, ours=average["tahoe"], theirs=average[peer], unit="%", goal=goal)
+        )
     if name == "uniform":
         sides = {"average": [float(seed.mean()) for seed in ours], "worst column": [float(mean_worst(ours))]}
         for (part, percent), paper, goal in zip(sides.items(), PAPER, GOALS, strict=True):
             limit = round((100 - goal) / (100 - paper), 2)
             question = f"Figure 5, files read: {part}"
-            found.append(Comparison(question=question, peer="the paper", ours=percent, theirs=[100 - paper], unit="%", goal=limit))
+            found.append(
+                Comparison(
+                    question=question, peer="the paper", ours=percent, theirs=[100 - paper], unit="%", goal=limit
+                )
+            )
     return found
 
 
@@ -246,7 +261,9 @@ def compare_pages() -> Comparison:
     show("pages skipped (%) inside a file", shares, list(uniform(np.random.default_rng(0))))
     average = {side: [float(seed.mean()) for seed in seeds] for side, seeds in shares.items()}
     question = "pages read by an equality inside a file: uniform, average of columns"
-    return Comparison(question=question, peer="sorted by the first", ours=average["tahoe"], theirs=average["sorted"], unit="%")
+    return Comparison(
+        question=question, peer="sorted by the first", ours=average["tahoe"], theirs=average["sorted"], unit="%"
+    )
 
 
 # --- appends to a clustered table
@@ -282,7 +299,9 @@ def append_and_cluster(before: int, appends: Sequence[int], seed: int) -> tuple[
     for number, append in enumerate(appends):
         added = np.arange(stop, stop := stop + append * UNIT_ROWS)
         sizes = {cube: sum(map(len, files)) for cube, files in cubes.items()}
-        joined = np.concatenate([added, *(rows_of for cube in joining_cubes(len(added), sizes) for rows_of in cubes.pop(cube))])
+        joined = np.concatenate(
+            [added, *(rows_of for cube in joining_cubes(len(added), sizes) for rows_of in cubes.pop(cube))]
+        )
         written += len(joined)
         files = tahoe_files(rows.take(pa.array(joined)), (), cube_leaves(len(joined), stop, UNIT_ROWS))
         cubes[str(number)] = [joined[found] for found in files]

@@ -1,6 +1,8 @@
-"""How fast is LIMIT? Any 10 rows of a table of 10,000 files, and the newest 100 rows of one with 1,000 files in the order of their times.
+"""How fast is LIMIT? Any 10 rows of a table of 10,000 files, and the newest 100 rows of one with 1,000 files in the
+order of their times.
 
-Beside the reference, each side has a Spark session of the same version, in its own process. Parquet is read by the session of tahoe's side.
+Beside the reference, each side has a Spark session of the same version, in its own process. Parquet is read by the
+session of tahoe's side.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ DAYS = int(os.environ.get("DAYS", "1000"))
 ROWS_PER_FILE = 1000
 
 MADE = (
-    "spark.range(0, {rows}, 1, {files}).selectExpr('id', 'timestamp_seconds(1700000000 + id * 10) as at', 'hash(id) as v', "
-    "'uuid() as name').write.format('delta').save(path)"
+    "spark.range(0, {rows}, 1, {files}).selectExpr('id', 'timestamp_seconds(1700000000 + id * 10) as at', 'hash(id) "
+    "as v', 'uuid() as name').write.format('delta').save(path)"
 )
 PARQUET = "spark.read.parquet(path)"
 ANY = ".limit(10).collect()"
@@ -30,8 +32,12 @@ def run() -> list[Comparison]:
     folder = FOLDER / "limits"
     shutil.rmtree(folder, ignore_errors=True)
     with both() as sides:
-        found = _compared(sides, str(folder / "many"), MANY_FILES, f"LIMIT 10 on {MANY_FILES:,} files", ANY, goals=(0.3, 0.1))
-        found += _compared(sides, str(folder / "days"), DAYS, f"newest 100 rows of {DAYS:,} files", NEWEST, goals=(0.3, 0.1))
+        found = _compared(
+            sides, str(folder / "many"), MANY_FILES, f"LIMIT 10 on {MANY_FILES:,} files", ANY, goals=(0.3, 0.1)
+        )
+        found += _compared(
+            sides, str(folder / "days"), DAYS, f"newest 100 rows of {DAYS:,} files", NEWEST, goals=(0.3, 0.1)
+        )
     shutil.rmtree(folder, ignore_errors=True)
     return found
 

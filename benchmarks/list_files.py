@@ -1,8 +1,9 @@
 """How much time and memory does it take to list a million files, compared with delta-rs?
 
-Each side runs in its own process. tahoe lists path, url, size, time, partition values and row counts with `Table(path).files()`; delta-rs
-has one call, `get_add_actions`, which returns the statistics of all six columns too. So both are also compared with `inspect.statistics()`
-added, which tells what `get_add_actions` does. Imports count in the memory, but not in the time.
+Each side runs in its own process. tahoe lists path, url, size, time, partition values and row counts with
+`Table(path).files()`; delta-rs has one call, `get_add_actions`, which returns the statistics of all six columns too. So
+both are also compared with `inspect.statistics()` added, which tells what `get_add_actions` does. Imports count in the
+memory, but not in the time.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def run() -> list[Comparison]:
     def compared(side: str, key: str, unit: str, goal: float | None) -> Comparison:
         ours, theirs = ([run[key] for run in runs[of]] for of in (side, "delta_rs"))
         what = "time" if unit == "s" else "memory"
-        return Comparison(question=f"{QUESTIONS[side]}: {what}", peer=PEER, ours=ours, theirs=theirs, unit=unit, goal=goal, what=WHAT)
+        return Comparison(
+            question=f"{QUESTIONS[side]}: {what}", peer=PEER, ours=ours, theirs=theirs, unit=unit, goal=goal, what=WHAT
+        )
 
     return [
         compared("files", "seconds", "s", 0.3),

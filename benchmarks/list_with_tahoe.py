@@ -1,4 +1,6 @@
-"""One side of list_files.py: tahoe lists the files of a table, and with `statistics` also the statistics of all columns."""
+"""One side of list_files.py: tahoe lists the files of a table, and with `statistics` also the statistics of all
+columns.
+"""
 
 from __future__ import annotations
 
@@ -22,5 +24,9 @@ files = table.files()
 statistics = table.inspect.statistics() if what == "statistics" else None
 found = {"seconds": time.perf_counter() - began, "megabytes": peak_megabytes()}
 least = table.inspect.statistics() if statistics is None else statistics
-answer = [files.num_rows, pc.sum(files["size_bytes"]).as_py(), pc.sum(pc.struct_field(least["min_values"], column)).as_py()]
+answer = [
+    files.num_rows,
+    pc.sum(files["size_bytes"]).as_py(),
+    pc.sum(pc.struct_field(least["min_values"], column)).as_py(),
+]
 print(json.dumps({**found, "answer": answer}))

@@ -69,7 +69,9 @@ def metadata_action(fields: dict[str, str], partition_columns: list[str]) -> dic
 
 
 def write_checkpointed_table(folder: Path, files: int, version: int = 10) -> None:
-    """A log with one classic checkpoint that names `files` files, and the commit of that version. The files do not exist."""
+    """A log with one classic checkpoint that names `files` files, and the commit of that version. The files do not
+    exist.
+    """
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     name = f"{version:020}"
@@ -77,22 +79,36 @@ def write_checkpointed_table(folder: Path, files: int, version: int = 10) -> Non
     with pq.ParquetWriter(log / f"{name}.checkpoint.parquet", _CHECKPOINT, compression="snappy") as writer:
         head = [
             {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
-            {"metaData": {key: list(value.items()) if key == "configuration" else value for key, value in metadata.items()}},
+            {
+                "metaData": {
+                    key: list(value.items()) if key == "configuration" else value for key, value in metadata.items()
+                }
+            },
         ]
         head[1]["metaData"]["format"] = {"provider": "parquet", "options": []}
         writer.write_table(pa.Table.from_pylist(head, _CHECKPOINT))
         for adds in _adds(files):
-            nulls = [pa.nulls(len(adds), field.type) for field in (_CHECKPOINT.field("protocol"), _CHECKPOINT.field("metaData"))]
+            nulls = [
+                pa.nulls(len(adds), field.type)
+                for field in (_CHECKPOINT.field("protocol"), _CHECKPOINT.field("metaData"))
+            ]
             writer.write_table(pa.Table.from_arrays([*nulls, adds], schema=_CHECKPOINT))
-    (log / f"{name}.json").write_text(json.dumps({"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}}) + "\n")
+    (log / f"{name}.json").write_text(
+        json.dumps({"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}}) + "\n"
+    )
     size_bytes = (log / f"{name}.checkpoint.parquet").stat().st_size
-    (log / "_last_checkpoint").write_text(json.dumps({"version": version, "size": files + 2, "sizeInBytes": size_bytes}))
+    (log / "_last_checkpoint").write_text(
+        json.dumps({"version": version, "size": files + 2, "sizeInBytes": size_bytes})
+    )
 
 
 def write_commits(folder: Path, commits: int) -> None:
     """A log of `commits` commits without a checkpoint; each adds one file, of new data. The files do not exist."""
     (folder / "_delta_log").mkdir(parents=True)
-    head = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata_action(_SCHEMA, ["l_shipdate"])}]
+    head = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": metadata_action(_SCHEMA, ["l_shipdate"])},
+    ]
     for version in range(commits):
         add_commit(folder, version, head if version == 0 else [], of=commits)
 
@@ -152,33 +168,46 @@ ORDERS_PER_FILE = 24
 
 
 def write_clustered_table(folder: Path, files: int, version: int = 10) -> None:
-    """A log of a table clustered by `l_orderkey`, whose checkpoint lists the files in no order, with statistics as texts.
+    """A log of a table clustered by `l_orderkey`, whose checkpoint lists the files in no order, with statistics as
+    texts.
 
-    The texts are made column by column, because ten million of them would take minutes otherwise. The files do not exist.
+    The texts are made column by column, because ten million of them would take minutes otherwise. The files do not
+    exist.
     """
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     metadata = metadata_action(_SCHEMA, [])
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["domainMetadata", "clustering"]}
-    domain = {"domain": "delta.clustering", "configuration": json.dumps({"clusteringColumns": [[CLUSTERED_BY]]}), "removed": False}
+    domain = {
+        "domain": "delta.clustering",
+        "configuration": json.dumps({"clusteringColumns": [[CLUSTERED_BY]]}),
+        "removed": False,
+    }
     schema = pa.schema(
         [
             ("protocol", pa.struct([*_PROTOCOL, ("writerFeatures", pa.list_(pa.string()))])),
             ("metaData", _METADATA),
-            ("domainMetadata", pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])),
+            (
+                "domainMetadata",
+                pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]),
+            ),
             ("add", _ADD),
         ]
     )
     head = [{"protocol": protocol}, {"metaData": _as_row(metadata)}, {"domainMetadata": domain}]
     name = f"{version:020}"
-    with pq.ParquetWriter(log / f"{name}.checkpoint.parquet", schema, compression="snappy", use_dictionary=False) as writer:
+    with pq.ParquetWriter(
+        log / f"{name}.checkpoint.parquet", schema, compression="snappy", use_dictionary=False
+    ) as writer:
         writer.write_table(pa.Table.from_pylist(head, schema))
         numbers = np.random.default_rng(1).permutation(files)
         for start in range(0, files, CHUNK_FILES):
             adds = _clustered_adds(numbers[start : start + CHUNK_FILES])
             columns = [adds if f.name == "add" else pa.nulls(len(adds), f.type) for f in schema]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-    (log / f"{name}.json").write_text(json.dumps({"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}}) + "\n")
+    (log / f"{name}.json").write_text(
+        json.dumps({"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}}) + "\n"
+    )
 
 
 def put_new_file(table: Path, version: int) -> None:
@@ -197,7 +226,10 @@ def put_new_file(table: Path, version: int) -> None:
 
 
 def _as_row(metadata: dict[str, object]) -> dict[str, object]:
-    return metadata | {"configuration": list(metadata["configuration"].items()), "format": {"provider": "parquet", "options": []}}  # type: ignore[attr-defined]
+    return metadata | {
+        "configuration": list(metadata["configuration"].items()),
+        "format": {"provider": "parquet", "options": []},
+    }  # type: ignore[attr-defined]
 
 
 def _clustered_adds(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
@@ -209,18 +241,57 @@ def _clustered_adds(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
         return pc.binary_join_element_wise(*columns, "")
 
     days = (np.datetime64("1992-01-02") + numbers % DAYS).astype("datetime64[D]")
-    order, price, noise = numbers * ORDERS_PER_FILE, chance.integers(90_000, 200_000, count), chance.integers(0, 1 << 40, count)
+    order, price, noise = (
+        numbers * ORDERS_PER_FILE,
+        chance.integers(90_000, 200_000, count),
+        chance.integers(0, 1 << 40, count),
+    )
     stats = text(
-        *('{"numRecords":6000,"minValues":{"l_orderkey":', order, ',"l_partkey":', chance.integers(1, 40, count), ',"l_quantity":1.00'),
-        *(',"l_extendedprice":', price, ',"l_receiptdate":"', days, '","l_comment":" about the ', noise, ' deposi","l_shipdate":"', days),
-        *('"},"maxValues":{"l_orderkey":', order + ORDERS_PER_FILE - 1, ',"l_partkey":', 200_000 - chance.integers(1, 40, count)),
-        *(',"l_quantity":50.00,"l_extendedprice":', price + 100_000, ',"l_receiptdate":"', days, '","l_comment":"zzle ', noise),
-        *(' furiously","l_shipdate":"', days, '"},"nullCount":{"l_orderkey":0,"l_partkey":0,"l_quantity":0,"l_extendedprice":0'),
+        *(
+            '{"numRecords":6000,"minValues":{"l_orderkey":',
+            order,
+            ',"l_partkey":',
+            chance.integers(1, 40, count),
+            ',"l_quantity":1.00',
+        ),
+        *(
+            ',"l_extendedprice":',
+            price,
+            ',"l_receiptdate":"',
+            days,
+            '","l_comment":" about the ',
+            noise,
+            ' deposi","l_shipdate":"',
+            days,
+        ),
+        *(
+            '"},"maxValues":{"l_orderkey":',
+            order + ORDERS_PER_FILE - 1,
+            ',"l_partkey":',
+            200_000 - chance.integers(1, 40, count),
+        ),
+        *(
+            ',"l_quantity":50.00,"l_extendedprice":',
+            price + 100_000,
+            ',"l_receiptdate":"',
+            days,
+            '","l_comment":"zzle ',
+            noise,
+        ),
+        *(
+            ' furiously","l_shipdate":"',
+            days,
+            '"},"nullCount":{"l_orderkey":0,"l_partkey":0,"l_quantity":0,"l_extendedprice":0',
+        ),
         ',"l_receiptdate":0,"l_comment":0,"l_shipdate":0}}',
     )
-    nothing = pa.MapArray.from_arrays(pa.array(np.zeros(count + 1), pa.int32()), pa.array([], pa.string()), pa.array([], pa.string()))
+    nothing = pa.MapArray.from_arrays(
+        pa.array(np.zeros(count + 1), pa.int32()), pa.array([], pa.string()), pa.array([], pa.string())
+    )
     columns = {
-        "path": text("part-", numbers % 200, "-", chance.integers(0, 1 << 62, count), "-", numbers, ".c000.snappy.parquet"),
+        "path": text(
+            "part-", numbers % 200, "-", chance.integers(0, 1 << 62, count), "-", numbers, ".c000.snappy.parquet"
+        ),
         "partitionValues": nothing,
         "size": pa.array(400_000 + chance.integers(0, 100_000, count)),
         "modificationTime": pa.array(1_700_000_000_000 + numbers),

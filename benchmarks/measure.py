@@ -1,4 +1,5 @@
-"""How the benchmarks measure: both sides in one run, taking turns, after a warm-up. They report medians and their ratio.
+"""How the benchmarks measure: both sides in one run, taking turns, after a warm-up. They report medians and their
+ratio.
 
 A machine varies from run to run, so only ratios within one run are meaningful.
 """
@@ -53,7 +54,9 @@ class Comparison:
 
 
 def link_data_files(table: Path, plain: Path) -> None:
-    """Link a table's data files into a folder without a log, with the checksums that Spark verifies when it reads them."""
+    """Link a table's data files into a folder without a log, with the checksums that Spark verifies when it reads
+    them.
+    """
     for file in table.rglob("*.parquet*"):
         key = file.relative_to(table)
         if not key.parts[0].startswith("_"):
@@ -117,7 +120,11 @@ HEADINGS = ("question", "tahoe", "compared with", "", "ratio", "goal")
 
 
 def cells(comparison: Comparison) -> tuple[str, ...]:
-    goal = "" if comparison.goal is None else f"≤ {comparison.goal:g}" + ("" if comparison.ratio <= comparison.goal else ", missed")
+    goal = (
+        ""
+        if comparison.goal is None
+        else f"≤ {comparison.goal:g}" + ("" if comparison.ratio <= comparison.goal else ", missed")
+    )
     return (
         comparison.question,
         _range(comparison.ours, comparison.unit),
@@ -162,7 +169,17 @@ def tpch(*tables: str) -> Path:
         done = folder / f"{table}.done"
         if not done.exists():
             generator = Path(sys.executable).with_name("tpchgen-cli")
-            arguments = ["parquet", "--scale-factor", SCALE_FACTOR, "--tables", table, "--parts", "8", "--output-dir", str(folder)]
+            arguments = [
+                "parquet",
+                "--scale-factor",
+                SCALE_FACTOR,
+                "--tables",
+                table,
+                "--parts",
+                "8",
+                "--output-dir",
+                str(folder),
+            ]
             subprocess.run([str(generator), *arguments, "--overwrite", "--quiet"], check=True)
             done.touch()
     return folder

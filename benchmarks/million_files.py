@@ -27,10 +27,12 @@ def the_table() -> Path:
 
 
 def figures(sides: Mapping[str, Sequence[str]]) -> dict[str, list[dict[str, float]]]:
-    """What each side's process has printed in each round, in turns, after one to warm up. All must give the same answer.
+    """What each side's process has printed in each round, in turns, after one to warm up. All must give the same
+    answer.
 
     Args:
-        sides: by name, the module of `benchmarks` that the process runs, and its arguments behind the table and the column.
+        sides: by name, the module of `benchmarks` that the process runs, and its arguments behind the table and the
+            column.
     """
     table, answers = the_table(), set()
     runs: dict[str, list[dict[str, float]]] = {side: [] for side in sides}

@@ -1,7 +1,8 @@
-"""How fast are Delta tables in a session with Comet, beside Spark's own engine, Comet on Parquet files, and the reference with Comet?
+"""How fast are Delta tables in a session with Comet, beside Spark's own engine, Comet on Parquet files, and the
+reference with Comet?
 
-Sessions of the same Spark take turns, each in its own process. `PARTS="shapes tpch"` selects some parts; TPC-DS (`PARTS=tpcds`) takes hours
-and runs only if it is selected. `QUERIES="q3 q14a"` selects queries of TPC-DS.
+Sessions of the same Spark take turns, each in its own process. `PARTS="shapes tpch"` selects some parts; TPC-DS
+(`PARTS=tpcds`) takes hours and runs only if it is selected. `QUERIES="q3 q14a"` selects queries of TPC-DS.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ SHAPES = {
         "select l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice * (1 - l_discount)), count(*) from {} "
         "where l_shipdate <= date'1998-09-02' group by 1, 2 order by 1, 2",
     ),
-    "top 5 of a group by": (0.3, "select l_partkey, sum(l_quantity) as q from {} group by 1 order by q desc, l_partkey limit 5"),
+    "top 5 of a group by": (
+        0.3,
+        "select l_partkey, sum(l_quantity) as q from {} group by 1 order by q desc, l_partkey limit 5",
+    ),
     "q6": (
         0.7,
-        "select sum(l_extendedprice * l_discount) from {} where l_shipdate >= date'1994-01-01' and l_shipdate < date'1995-01-01' "
-        "and l_discount between 0.05 and 0.07 and l_quantity < 24",
+        "select sum(l_extendedprice * l_discount) from {} where l_shipdate >= date'1994-01-01' and l_shipdate < "
+        "date'1995-01-01' and l_discount between 0.05 and 0.07 and l_quantity < 24",
     ),
 }
 
@@ -47,7 +51,11 @@ def run() -> list[Comparison]:
     (comet,) = (CACHE / "comet-jars").glob("comet-spark-*.jar")
     native = Side("native", jars=[comet])
     try:
-        native.ask("spark.read.parquet(source).write.format('delta').save(path)", source=lineitem(), path=str(folder / "lineitem"))
+        native.ask(
+            "spark.read.parquet(source).write.format('delta').save(path)",
+            source=lineitem(),
+            path=str(folder / "lineitem"),
+        )
         link_data_files(folder / "lineitem", folder / "parquet")
         found = []
         for part in PARTS:
@@ -74,9 +82,15 @@ def _shapes(native: Side, spark: Side, folder: Path) -> Iterator[Comparison]:
 def _vectors(native: Side, _: Side, folder: Path) -> Iterator[Comparison]:
     """A hundred files, of which ten have a vector; one row in a hundred of the table is deleted."""
     plain, marked = folder / "hundred", folder / "vectors"
-    native.ask(f"spark.read.parquet(source).repartitionByRange(100, 'l_orderkey').write.format('delta').save('{plain}')", source=lineitem())
+    native.ask(
+        f"spark.read.parquet(source).repartitionByRange(100, 'l_orderkey').write.format('delta').save('{plain}')",
+        source=lineitem(),
+    )
     shutil.copytree(plain, marked)
-    native.ask(f"spark.sql(\"alter table delta.`{marked}` set tblproperties ('delta.enableDeletionVectors' = 'true')\").collect()")
+    native.ask(
+        f"spark.sql(\"alter table delta.`{marked}` set tblproperties ('delta.enableDeletionVectors' = "
+        f"'true')\").collect()"
+    )
     native.ask(f"spark.sql('delete from delta.`{marked}` where l_orderkey < 600000 and l_orderkey % 10 = 1').collect()")
     for name, (_, query) in SHAPES.items():
         yield compared(
@@ -97,7 +111,9 @@ def _tpch(native: Side, spark: Side, folder: Path) -> Iterator[Comparison]:
 def _tpch_beside_reference(native: Side, reference: Side, folder: Path) -> Iterator[Comparison]:
     _tables_of_tpch(native, folder)
     for table in TABLES:
-        reference.ask(f"spark.read.format('delta').load('{folder / 'tpch' / table}').createOrReplaceTempView('{table}')")
+        reference.ask(
+            f"spark.read.format('delta').load('{folder / 'tpch' / table}').createOrReplaceTempView('{table}')"
+        )
     yield from _together(native, reference, "TPC-H", QUERIES, 0.4, REFERENCE)
 
 
@@ -110,24 +126,33 @@ def _tables_of_tpch(native: Side, folder: Path) -> None:
 
 
 def _tpcds(native: Side, spark: Side, _: Path) -> Iterator[Comparison]:
-    made = tpcds_data.make(lambda source, schema, by, path: native.ask(LOADED, source=source, schema=schema, by=by, path=path))
+    made = tpcds_data.make(
+        lambda source, schema, by, path: native.ask(LOADED, source=source, schema=schema, by=by, path=path)
+    )
     for side, kind in ((native, "delta"), (spark, "parquet")):
         for table in tpcds_data.schemas():
             side.ask(f"spark.read.format('{kind}').load('{made / kind / table}').createOrReplaceTempView('{table}')")
     yield from _together(native, spark, "TPC-DS", tpcds_data.only(os.environ.get("QUERIES", "")), 0.65, SPARK)
 
 
-def _together(native: Side, peer: Side, name: str, queries: Mapping[str | int, str], goal: float, peer_name: str) -> Iterator[Comparison]:
+def _together(
+    native: Side, peer: Side, name: str, queries: Mapping[str | int, str], goal: float, peer_name: str
+) -> Iterator[Comparison]:
     """Queries on views that both sides have: their times in each round together, then each one's."""
     found = []
     for number, query in queries.items():
         answers: dict[str, list[list[str]]] = {}
         times = turns((native, peer), lambda side, q=query, a=answers: _answered(side, q, a))
         if answers[native.name] != answers[peer.name]:
-            print(f"{name} {number}: the sides have other rows: {answers[native.name][:3]} and {answers[peer.name][:3]}")
+            print(
+                f"{name} {number}: the sides have other rows: {answers[native.name][:3]} and {answers[peer.name][:3]}"
+            )
         print(name, number, *(f"{statistics.median(each):.2f}" for each in times), flush=True)
         found.append(compared(f"{name} {number}", times, None, peer_name))
-    summed = [[sum(times) for times in zip(*(getattr(each, side) for each in found), strict=True)] for side in ("ours", "theirs")]
+    summed = [
+        [sum(times) for times in zip(*(getattr(each, side) for each in found), strict=True)]
+        for side in ("ours", "theirs")
+    ]
     yield compared(f"{name}, all {len(found)} queries", summed, goal, peer_name)
     yield from found
 
@@ -144,17 +169,32 @@ FILES = 1000
 def _changes(native: Side, _: Side, folder: Path) -> Iterator[Comparison]:
     """Commands, with Comet and with it switched off in the same session."""
     path, small = folder / "changed", folder / "small"
-    native.ask(f"spark.read.parquet(source).repartition({FILES}).write.format('delta').save('{small}')", source=lineitem())
+    native.ask(
+        f"spark.read.parquet(source).repartition({FILES}).write.format('delta').save('{small}')", source=lineitem()
+    )
     merge = (
-        "spark.sql('merge into delta.`{0}` t using (select * from delta.`{0}` where l_orderkey % 100 = 1) s on t.l_orderkey = s.l_orderkey "
-        "and t.l_linenumber = s.l_linenumber when matched then update set l_quantity = s.l_quantity + 1').collect()"
+        "spark.sql('merge into delta.`{0}` t using (select * from delta.`{0}` where l_orderkey % 100 = 1) s on "
+        "t.l_orderkey = s.l_orderkey and t.l_linenumber = s.l_linenumber when matched then update set l_quantity = "
+        "s.l_quantity + 1').collect()"
     )
     for name, table, code in (
         ("MERGE of 1 %", folder / "lineitem", merge.format(path)),
-        ("UPDATE of 1 %", folder / "lineitem", f"spark.sql('update delta.`{path}` set l_tax = 0 where l_orderkey % 100 = 1').collect()"),
-        ("DELETE of 1 %", folder / "lineitem", f"spark.sql('delete from delta.`{path}` where l_orderkey % 100 = 1').collect()"),
+        (
+            "UPDATE of 1 %",
+            folder / "lineitem",
+            f"spark.sql('update delta.`{path}` set l_tax = 0 where l_orderkey % 100 = 1').collect()",
+        ),
+        (
+            "DELETE of 1 %",
+            folder / "lineitem",
+            f"spark.sql('delete from delta.`{path}` where l_orderkey % 100 = 1').collect()",
+        ),
         (f"OPTIMIZE of {FILES} files", small, f"spark.sql('optimize delta.`{path}`').collect()"),
-        ("ZORDER", folder / "lineitem", f"spark.sql('optimize delta.`{path}` zorder by (l_partkey, l_shipdate)').collect()"),
+        (
+            "ZORDER",
+            folder / "lineitem",
+            f"spark.sql('optimize delta.`{path}` zorder by (l_partkey, l_shipdate)').collect()",
+        ),
     ):
         times: dict[bool, list[float]] = {True: [], False: []}
         for number in range(4):

@@ -1,7 +1,8 @@
-"""How long does a query of one partition take, of tables with ever more partitions of one file each? Figure 4 of the paper.
+"""How long does a query of one partition take, of tables with ever more partitions of one file each? Figure 4 of the
+paper.
 
-A table's log is a checkpoint of ours. Only the files that are asked for exist. The first query opens the table; later ones ask for other
-partitions.
+A table's log is a checkpoint of ours. Only the files that are asked for exist. The first query opens the table; later
+ones ask for other partitions.
 """
 
 from __future__ import annotations
@@ -34,12 +35,19 @@ def make_table(folder: Path, size: int) -> None:
     (folder / "_delta_log").mkdir(parents=True)
     pq.write_table(pa.table({"value": [1.5]}), folder / "one.parquet")
     size_bytes = (folder / "one.parquet").stat().st_size
-    stats = json.dumps({"numRecords": 1, "minValues": {"value": 1.5}, "maxValues": {"value": 1.5}, "nullCount": {"value": 0}})
+    stats = json.dumps(
+        {"numRecords": 1, "minValues": {"value": 1.5}, "maxValues": {"value": 1.5}, "nullCount": {"value": 0}}
+    )
     with (folder / "_delta_log" / f"{0:020}.json").open("w") as out:
         out.write(json.dumps({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}) + "\n")
         out.write(json.dumps({"metaData": metadata_action({"part": "integer", "value": "double"}, ["part"])}) + "\n")
         for number in range(size):
-            add = {"path": f"part={number}/f.parquet", "partitionValues": {"part": str(number)}, "size": size_bytes, "stats": stats}
+            add = {
+                "path": f"part={number}/f.parquet",
+                "partitionValues": {"part": str(number)},
+                "size": size_bytes,
+                "stats": stats,
+            }
             out.write(json.dumps({"add": {**add, "modificationTime": 0, "dataChange": True}}) + "\n")
     for number in asked(size):
         (folder / f"part={number}").mkdir(exist_ok=True)
@@ -72,8 +80,16 @@ def run() -> list[Comparison]:
         peer = f"{before:,} partitions"
         later = {n: times[n][1:] for n in (before, size)}
         found += [
-            Comparison(question=f"one of {size:,} partitions, first", peer=peer, ours=times[size][:1], theirs=times[before][:1]),
-            Comparison(question=f"one of {size:,} partitions, later", peer=peer, ours=later[size], theirs=later[before], goal=1.2),
+            Comparison(
+                question=f"one of {size:,} partitions, first", peer=peer, ours=times[size][:1], theirs=times[before][:1]
+            ),
+            Comparison(
+                question=f"one of {size:,} partitions, later",
+                peer=peer,
+                ours=later[size],
+                theirs=later[before],
+                goal=1.2,
+            ),
         ]
     print({size: round(statistics.median(taken[1:]), 3) for size, taken in times.items()})
     return found

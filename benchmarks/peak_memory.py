@@ -17,7 +17,9 @@ def peak_megabytes() -> float:
 
 
 def peak_megabytes_of_all() -> float:
-    """Peak resident memory of this process and of all that it started, such as Spark's JVM and its workers. Linux only."""
+    """Peak resident memory of this process and of all that it started, such as Spark's JVM and its workers. Linux
+    only.
+    """
     parents: dict[int, int] = {}
     peaks: dict[int, float] = {}
     for status in Path("/proc").glob("[0-9]*/status"):

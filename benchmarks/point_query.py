@@ -40,7 +40,13 @@ def make_tables(folder: Path) -> None:
         pq.write_table(pa.table({"id": list(ids), "value": values, "text": [f"row {i}" for i in ids]}), first / name)
         (second / name).hardlink_to(first / name)
         bounds = {"minValues": {"id": ids[0], "value": min(values)}, "maxValues": {"id": ids[-1], "value": max(values)}}
-        add = {"path": name, "partitionValues": {}, "size": (first / name).stat().st_size, "modificationTime": 0, "dataChange": True}
+        add = {
+            "path": name,
+            "partitionValues": {},
+            "size": (first / name).stat().st_size,
+            "modificationTime": 0,
+            "dataChange": True,
+        }
         stats = json.dumps({"numRecords": ROWS_PER_FILE, **bounds, "nullCount": {"id": 0, "value": 0, "text": 0}})
         logs[first].append({"add": {**add, "stats": stats}})
         logs[second].append({"add": add})

@@ -1,4 +1,5 @@
-"""How fast are RESTORE and CLONE? RESTORE brings back 1,000 and 100,000 files that a DELETE removed; a shallow clone names 100,000 files.
+"""How fast are RESTORE and CLONE? RESTORE brings back 1,000 and 100,000 files that a DELETE removed; a shallow clone
+names 100,000 files.
 
 Each side has a Spark session of the same version, in its own process, and a fresh copy of the table each time.
 """
@@ -61,7 +62,9 @@ def _timed(side: Side, statement: str, folder: Path, files: int) -> float:
 def write_table(path: Path, files: int) -> None:
     """A table whose first version has the files, and whose second has one other file. The files are empty."""
     (path / "_delta_log").mkdir(parents=True)
-    names = [f"part-{number:05}-0f5bb0b4-5d5c-4f8e-9c4e-{number:012}-c000.snappy.parquet" for number in range(files + 1)]
+    names = [
+        f"part-{number:05}-0f5bb0b4-5d5c-4f8e-9c4e-{number:012}-c000.snappy.parquet" for number in range(files + 1)
+    ]
     for name in names:
         (path / name).touch()
     for version, actions in enumerate((_created(names[1:]), _replaced(names[1:], names[0]))):
@@ -72,14 +75,25 @@ def write_table(path: Path, files: int) -> None:
 
 def _add(name: str, number: int) -> dict[str, Any]:
     stats = STATS % (10 * number, 10 * number + 9)
-    common = {"path": name, "partitionValues": {}, "size": 1000, "modificationTime": SHORTLY_AGO_S * 1000, "dataChange": True}
+    common = {
+        "path": name,
+        "partitionValues": {},
+        "size": 1000,
+        "modificationTime": SHORTLY_AGO_S * 1000,
+        "dataChange": True,
+    }
     return {"add": {**common, "stats": stats}}
 
 
 def _created(names: list[str]) -> Iterator[dict[str, Any]]:
     yield {"commitInfo": {"timestamp": SHORTLY_AGO_S * 1000, "operation": "WRITE"}}
     yield {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
-    metadata = {"id": "removed-files", "format": {"provider": "parquet", "options": {}}, "schemaString": SCHEMA, "partitionColumns": []}
+    metadata = {
+        "id": "removed-files",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": SCHEMA,
+        "partitionColumns": [],
+    }
     yield {"metaData": {**metadata, "configuration": {}, "createdTime": SHORTLY_AGO_S * 1000}}
     yield from (_add(name, number) for number, name in enumerate(names))
 
@@ -88,7 +102,9 @@ def _replaced(names: list[str], other: str) -> Iterator[dict[str, Any]]:
     yield {"commitInfo": {"timestamp": SHORTLY_AGO_S * 1000 + 1000, "operation": "DELETE"}}
     yield _add(other, 0)
     for name in names:
-        yield {"remove": {"path": name, "deletionTimestamp": SHORTLY_AGO_S * 1000 + 1000, "dataChange": True, "size": 1000}}
+        yield {
+            "remove": {"path": name, "deletionTimestamp": SHORTLY_AGO_S * 1000 + 1000, "dataChange": True, "size": 1000}
+        }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Runs the benchmarks, prints the results, and keeps them in benchmarks/results: `make bench`, or `make bench ONLY="scan load"`."""
+"""Runs the benchmarks, prints the results, and keeps them in benchmarks/results: `make bench`, or `make bench
+ONLY="scan load"`.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def main() -> int:
     for question in chosen:
         console.rule(question, align="left")
         with tempfile.NamedTemporaryFile(suffix=".json") as out:
-            done = subprocess.run([sys.executable, "-m", f"benchmarks.{question}", "--out", out.name], cwd=ROOT, check=False)
+            done = subprocess.run(
+                [sys.executable, "-m", f"benchmarks.{question}", "--out", out.name], cwd=ROOT, check=False
+            )
             if done.returncode:
                 failed.append(question)
             else:
@@ -93,7 +97,8 @@ def keep(found: list[Comparison]) -> Path:
         "",
         *(f"- {name}: {value}" for name, value in machine.items()),
         "",
-        f"Medians of {ROUNDS} rounds after a warm-up, minimum and maximum in brackets; both sides took turns in one run.",
+        f"Medians of {ROUNDS} rounds after a warm-up, minimum and maximum in brackets; both sides took turns in "
+        f"one run.",
         "",
         "| " + " | ".join(HEADINGS) + " |",
         "|" + " --- |" * len(HEADINGS),
@@ -115,7 +120,9 @@ def describe_machine() -> dict[str, str]:
         ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.strip()
     return {
-        "machine": f"{os.cpu_count()} cores ({processor()}), {memory_gib():.0f} GiB, {platform.system()} {platform.machine()}",
+        "machine": (
+            f"{os.cpu_count()} cores ({processor()}), {memory_gib():.0f} GiB, {platform.system()} {platform.machine()}"
+        ),
         "versions": ", ".join(f"{name} {version(name)}" for name in PACKAGES) + f", Python {platform.python_version()}",
         "java": java[0] if java else "unknown",
         "commit": commit or "unknown",

@@ -1,7 +1,8 @@
-"""What do small statements cost? A DELETE that finds nothing, compared with the reference; others, compared with a session without tahoe.
+"""What do small statements cost? A DELETE that finds nothing, compared with the reference; others, compared with a
+session without tahoe.
 
-If a session has run a statement before another session of the same process is enabled, it stays as Spark made it. So both sides run in
-one JVM and take turns.
+If a session has run a statement before another session of the same process is enabled, it stays as Spark made it. So
+both sides run in one JVM and take turns.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def _deletes(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
 
 def _resolving(folder: Path) -> list[Comparison]:
     """The time that Spark takes to resolve a statement."""
-    builder = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
+    builder = (
+        SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
+    )
     plain = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
     plain.sql("SELECT 1").collect()
     ours = tahoe.enable(plain.newSession())
@@ -72,7 +75,12 @@ def _resolving(folder: Path) -> list[Comparison]:
     query = "SELECT a.id, sum(b.id) FROM {kind}_a a JOIN {kind}_b b ON a.id = b.k WHERE a.id > 3 GROUP BY a.id"
     other = "SELECT id + 1 AS x FROM range(10) WHERE id > 3 ORDER BY x"
     found = [
-        _added("what tahoe adds to a statement that is not its", lambda: _plan(ours, other), lambda: _plan(plain, other), limit_ms=1),
+        _added(
+            "what tahoe adds to a statement that is not its",
+            lambda: _plan(ours, other),
+            lambda: _plan(plain, other),
+            limit_ms=1,
+        ),
         _added(
             "what a SELECT over two Delta tables takes more than over two of Parquet",
             lambda: _plan(ours, query.format(kind="delta")),

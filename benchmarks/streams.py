@@ -1,6 +1,8 @@
-"""How fast are streams from a table into a table? How soon a row arrives, how fast a table is copied, what planning costs.
+"""How fast are streams from a table into a table? How soon a row arrives, how fast a table is copied, what planning
+costs.
 
-Each side has a Spark session of the same version, in its own process. Where no file needs to be read, the files of the logs do not exist.
+Each side has a Spark session of the same version, in its own process. Where no file needs to be read, the files of the
+logs do not exist.
 """
 
 from __future__ import annotations
@@ -34,7 +36,12 @@ def run() -> list[Comparison]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with both() as sides:
-        found = [*_arrival(sides, folder), *_backfill(sides, folder), _feed(sides, folder), _commits_behind(sides, folder)]
+        found = [
+            *_arrival(sides, folder),
+            *_backfill(sides, folder),
+            _feed(sides, folder),
+            _commits_behind(sides, folder),
+        ]
     found += _a_million_files(folder)
     shutil.rmtree(folder, ignore_errors=True)
     return found
@@ -50,11 +57,16 @@ def _arrival(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
         times[side.name] += _arrivals(side, folder / f"arrival-{side.name}-{len(times[side.name])}")
     found = list(times.values())
     worst = [statistics.quantiles(side, n=100)[-1] for side in found]
-    what = "Arrival: from the commit of an appended row to the commit with this row in the sink, by the times of both files"
+    what = (
+        "Arrival: from the commit of an appended row to the commit with this row in the sink, by the times of both "
+        "files"
+    )
     return [
         compared("a row arrives, median", found, 0.8, what=what),
         compared("a row arrives, median, in seconds", [found[0], [1.0]], 1.0, "one second", what=what),
-        compared("a row arrives, 99th percentile", [[worst[0]], [statistics.median(found[0])]], 2.5, "its median", what=what),
+        compared(
+            "a row arrives, 99th percentile", [[worst[0]], [statistics.median(found[0])]], 2.5, "its median", what=what
+        ),
         compared("a row arrives, 99th percentile", [[worst[0]], [worst[1]]], None, what=what),
     ]
 
@@ -63,7 +75,12 @@ def _arrivals(side: Side, folder: Path) -> list[float]:
     source, sink = folder / "source", folder / "sink"
     table = tahoe.Table(str(source))
     table.append(pa.table({"id": [0]}))
-    side.ask(f"{SIDE}.begin(spark, source, sink, checkpoint)", source=str(source), sink=str(sink), checkpoint=str(folder / "checkpoint"))
+    side.ask(
+        f"{SIDE}.begin(spark, source, sink, checkpoint)",
+        source=str(source),
+        sink=str(sink),
+        checkpoint=str(folder / "checkpoint"),
+    )
     times = []
     for number in range(APPENDS + 3):
         before = _versions(sink)
@@ -102,7 +119,12 @@ def _backfill(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
     pairs = [(copy(sides[0], stream), copy(sides[0], COPY)) for _ in range(rounds)]
     return [
         compared("copy lineitem in 1,000 files by a stream (AvailableNow)", streamed, 0.7),
-        compared("copy lineitem in 1,000 files by a stream (AvailableNow)", list(zip(*pairs, strict=True)), 1.25, "a batch copy"),
+        compared(
+            "copy lineitem in 1,000 files by a stream (AvailableNow)",
+            list(zip(*pairs, strict=True)),
+            1.25,
+            "a batch copy",
+        ),
     ]
 
 
@@ -112,10 +134,17 @@ def _backfill(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
 def _feed(sides: tuple[Side, Side], folder: Path) -> Comparison:
     source = str(folder / "fed")
     rows = UPDATES * UPDATED_ROWS
-    sides[0].ask(f"spark.range(0, {rows}, 1, {UPDATES}).withColumn('n', F.lit(0)).write.format('delta').save(path)", path=source)
-    sides[0].ask("spark.sql(f'ALTER TABLE delta.`{path}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true)')", path=source)
+    sides[0].ask(
+        f"spark.range(0, {rows}, 1, {UPDATES}).withColumn('n', F.lit(0)).write.format('delta').save(path)", path=source
+    )
+    sides[0].ask(
+        "spark.sql(f'ALTER TABLE delta.`{path}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true)')", path=source
+    )
     for start in range(0, rows, UPDATED_ROWS):
-        update = f"spark.sql(f'UPDATE delta.`{{path}}` SET n = n + 1 WHERE id BETWEEN {start} AND {start + UPDATED_ROWS - 1}').collect()"
+        update = (
+            f"spark.sql(f'UPDATE delta.`{{path}}` SET n = n + 1 WHERE id BETWEEN {start} AND "
+            f"{start + UPDATED_ROWS - 1}').collect()"
+        )
         sides[0].ask(update, path=source)
 
     def copy(side: Side) -> float:
@@ -166,7 +195,10 @@ def _a_million_files(folder: Path) -> list[Comparison]:
             nothing[position].append(1000 * statistics.median(_column(side)))
             side.stop()
     what = f"Streams from {FILES:,} files: the batch is planned and not read, so that no file needs to be there"
-    batch, trigger = f"first batch of {FILES:,} files, 1,000 per trigger", f"trigger without anything new, {FILES:,} files"
+    batch, trigger = (
+        f"first batch of {FILES:,} files, 1,000 per trigger",
+        f"trigger without anything new, {FILES:,} files",
+    )
     return [
         compared(batch, first, 0.2, what=what),
         _in_units(f"{batch}: memory", PEER, memory, "MB", 0.5),
@@ -175,7 +207,9 @@ def _a_million_files(folder: Path) -> list[Comparison]:
     ]
 
 
-def _in_units(question: str, peer: str, numbers: Sequence[Sequence[float]], unit: str, goal: float | None) -> Comparison:
+def _in_units(
+    question: str, peer: str, numbers: Sequence[Sequence[float]], unit: str, goal: float | None
+) -> Comparison:
     return Comparison(question=question, peer=peer, ours=numbers[0], theirs=numbers[1], unit=unit, goal=goal)
 
 

@@ -1,9 +1,9 @@
 """How fast is a point query on ten million files, and what does the checkpoint cost that makes it so?
 
-The table is clustered by the column that is asked for. Its log begins with a checkpoint of another writer, which lists the files in no
-order. tahoe then writes its own, and for comparison the same checkpoint without the order. Queries are planned without Spark: what is
-measured is the list of files. Each side runs in its own process. The next checkpoint is made of the first one and of one more commit.
-Times of processors tell more than those of a clock if other programs run.
+The table is clustered by the column that is asked for. Its log begins with a checkpoint of another writer, which lists
+the files in no order. tahoe then writes its own, and for comparison the same checkpoint without the order. Queries are
+planned without Spark: what is measured is the list of files. Each side runs in its own process. The next checkpoint is
+made of the first one and of one more commit. Times of processors tell more than those of a clock if other programs run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from benchmarks.measure import FOLDER, ROUNDS, Comparison, report
 FILES = int(os.environ.get("FILES", "10000000"))
 SIDES = ("ordered", "unordered")
 Found: TypeAlias = dict[str, list[dict[str, float]]]
-WHAT = "Ten million files: ours is a checkpoint in the order of the clustering column, theirs the same one in the order of the log"
+WHAT = (
+    "Ten million files: ours is a checkpoint in the order of the clustering column, theirs the same one in the order "
+    "of the log"
+)
 
 
 def run() -> list[Comparison]:
@@ -42,7 +45,9 @@ def run() -> list[Comparison]:
         question: str, found: dict[str, list[dict[str, float]]], key: str, unit: str = "s", goal: float | None = None
     ) -> Comparison:
         ours, theirs = ([one[key] for one in found[side]] for side in SIDES)
-        return Comparison(question=question, peer="without the order", ours=ours, theirs=theirs, unit=unit, goal=goal, what=WHAT)
+        return Comparison(
+            question=question, peer="without the order", ours=ours, theirs=theirs, unit=unit, goal=goal, what=WHAT
+        )
 
     size = f"{FILES:,} files"
     return [

@@ -18,8 +18,14 @@ LATER = 7
 
 
 def write(path: str, order: str) -> dict[str, float]:
-    """The checkpoint of the newest version, in the files' order or in the one in which the log has them; and that of the next version."""
-    order_of = patch("tahoe.table.commit.checkpoint_writer.order_of", lambda *_: None) if order == "unordered" else nullcontext()
+    """The checkpoint of the newest version, in the files' order or in the one in which the log has them; and that of
+    the next version.
+    """
+    order_of = (
+        patch("tahoe.table.commit.checkpoint_writer.order_of", lambda *_: None)
+        if order == "unordered"
+        else nullcontext()
+    )
     with order_of:
         write_checkpoint(Table(path).snapshot())
         first, megabytes = time.process_time(), peak_megabytes()

@@ -1,8 +1,9 @@
-"""How fast are TPC-DS's queries on Delta tables, compared with plain Parquet in the same partitions, and with the reference?
+"""How fast are TPC-DS's queries on Delta tables, compared with plain Parquet in the same partitions, and with the
+reference?
 
-Parquet is asked in tahoe's session, the reference in one of its own, of the same Spark. Facts are partitioned by date, dimensions are not
-partitioned. `QUERIES="q3 q14a"` selects some queries. `WARM_UP=0` counts the first time of each query too, for scale factors at which a
-round takes hours: who goes first then alternates from query to query.
+Parquet is asked in tahoe's session, the reference in one of its own, of the same Spark. Facts are partitioned by date,
+dimensions are not partitioned. `QUERIES="q3 q14a"` selects some queries. `WARM_UP=0` counts the first time of each
+query too, for scale factors at which a round takes hours: who goes first then alternates from query to query.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ WARM_UP = int(os.environ.get("WARM_UP", "1"))
 PARQUET = "Spark, the same files as Parquet"
 
 LOADED = (
-    "(lambda rows: (rows.repartition(by).write.partitionBy(by) if by else rows.coalesce(2).write).format('delta').save(path))"
-    "(spark.read.csv(source, sep='|', schema=schema))"
+    "(lambda rows: (rows.repartition(by).write.partitionBy(by) if by else "
+    "rows.coalesce(2).write).format('delta').save(path))(spark.read.csv(source, sep='|', schema=schema))"
 )
 QUERY = "spark.sql(query).collect()"
 
@@ -39,8 +40,16 @@ def run() -> list[Comparison]:
         found = [_query(ours, reference, number, *query) for number, query in enumerate(chosen.items())]
     beside_parquet, beside_reference = ([pair[n] for pair in found] for n in (0, 1))
     slower = [c.question for c in beside_parquet if _is_slower(c)]
-    print(f"slower than Parquet by more than {SLOWER_SECONDS} s and {SLOWER_RATIO - 1:.0%}: {', '.join(slower) or 'no query'}")
-    return [_total(beside_parquet, GOAL_OF_PARQUET), _total(beside_reference, GOAL_OF_REFERENCE), *beside_parquet, *beside_reference]
+    print(
+        f"slower than Parquet by more than {SLOWER_SECONDS} s and {SLOWER_RATIO - 1:.0%}: "
+        f"{', '.join(slower) or 'no query'}"
+    )
+    return [
+        _total(beside_parquet, GOAL_OF_PARQUET),
+        _total(beside_reference, GOAL_OF_REFERENCE),
+        *beside_parquet,
+        *beside_reference,
+    ]
 
 
 def _create(side: Side, kind: str, table: str, by: str, path: str) -> None:
@@ -80,7 +89,9 @@ def _is_slower(beside: Comparison) -> bool:
 
 def _total(queries: list[Comparison], goal: float) -> Comparison:
     """The queries together: the sum of their times in each round."""
-    ours, theirs = ([sum(times) for times in zip(*(getattr(q, side) for q in queries), strict=True)] for side in ("ours", "theirs"))
+    ours, theirs = (
+        [sum(times) for times in zip(*(getattr(q, side) for q in queries), strict=True)] for side in ("ours", "theirs")
+    )
     return replace(queries[0], question=f"TPC-DS, all {len(queries)} queries", ours=ours, theirs=theirs, goal=goal)
 
 

@@ -1,4 +1,6 @@
-"""TPC-DS: its tables, made by a generator that Maven fetches, and its queries, from Spark's own tests. Neither is kept with the sources."""
+"""TPC-DS: its tables, made by a generator that Maven fetches, and its queries, from Spark's own tests. Neither is kept
+with the sources.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def queries() -> dict[str, str]:
     (tests,) = JARS.glob("spark-sql_*-tests.jar")
     with ZipFile(tests) as jar:
         found = {
-            Path(name).stem: jar.read(name).decode() for name in jar.namelist() if name.startswith("tpcds/q") and name.endswith(".sql")
+            Path(name).stem: jar.read(name).decode()
+            for name in jar.namelist()
+            if name.startswith("tpcds/q") and name.endswith(".sql")
         }
     return dict(sorted(found.items(), key=lambda query: (int(query[0].strip("qab")), query[0])))
 
@@ -70,11 +74,12 @@ def schemas() -> dict[str, str]:
 
 
 def make(load: Callable[[str, str, str, str], object]) -> Path:
-    """The folder with the tables at `SCALE_FACTOR`, made once: `delta/TABLE`, and the same data files without a log as `parquet/TABLE`.
+    """The folder with the tables at `SCALE_FACTOR`, made once: `delta/TABLE`, and the same data files without a log as
+    `parquet/TABLE`.
 
     Args:
-        load: writes a Delta table, from a pattern of paths of texts with columns between bars, a schema as DDL, the partition column or "",
-            and the path of the table.
+        load: writes a Delta table, from a pattern of paths of texts with columns between bars, a schema as DDL, the
+            partition column or "", and the path of the table.
     """
     if not (FOLDER / "done").exists():
         shutil.rmtree(FOLDER, ignore_errors=True)
@@ -90,8 +95,19 @@ def make(load: Callable[[str, str, str, str], object]) -> Path:
 
 
 def _generate(folder: Path) -> None:
-    """All tables, in two pieces each: the generator makes a table of returns beside its sales, or makes the sales once more for it."""
-    arguments = ["--scale", SCALE_FACTOR, "--parallelism", "2", "--directory", str(folder), "--do-not-terminate", "--overwrite"]
+    """All tables, in two pieces each: the generator makes a table of returns beside its sales, or makes the sales once
+    more for it.
+    """
+    arguments = [
+        "--scale",
+        SCALE_FACTOR,
+        "--parallelism",
+        "2",
+        "--directory",
+        str(folder),
+        "--do-not-terminate",
+        "--overwrite",
+    ]
     subprocess.run(["java", "-cp", _class_path(), "io.trino.tpcds.Driver", *arguments], check=True)
 
 

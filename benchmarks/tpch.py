@@ -34,9 +34,17 @@ def run() -> list[Comparison]:
             return spark.sql(text).collect()
 
         assert _rounded(ask("delta")) == _rounded(ask("parquet")), f"both sides must answer query {number} alike"
-        compared = compare(f"TPC-H {number}", peer=PEER, ours=lambda a=ask: a("delta"), theirs=lambda a=ask: a("parquet"), goal=GOAL_EACH)
+        compared = compare(
+            f"TPC-H {number}",
+            peer=PEER,
+            ours=lambda a=ask: a("delta"),
+            theirs=lambda a=ask: a("parquet"),
+            goal=GOAL_EACH,
+        )
         found.append(compared)
-    total = [[sum(times) for times in zip(*(getattr(c, side) for c in found), strict=True)] for side in ("ours", "theirs")]
+    total = [
+        [sum(times) for times in zip(*(getattr(c, side) for c in found), strict=True)] for side in ("ours", "theirs")
+    ]
     return [replace(found[0], question="TPC-H, all 22 queries", ours=total[0], theirs=total[1], goal=1.05), *found]
 
 

@@ -1,4 +1,5 @@
-"""How fast is VACUUM? 100,000 data files that a DELETE removed a month ago are deleted; then there is nothing to do; then LITE.
+"""How fast is VACUUM? 100,000 data files that a DELETE removed a month ago are deleted; then there is nothing to do;
+then LITE.
 
 Each side has a Spark session of the same version, in its own process, and a fresh copy of the table each time.
 """
@@ -32,7 +33,9 @@ def run() -> list[Comparison]:
     with both() as sides:
         for statement, name in ((VACUUM, "VACUUM"), (LITE, "VACUUM LITE")):
             again: dict[str, list[float]] = {side.name: [] for side in sides}
-            found[name] = turns(sides, lambda side, s=statement, a=again: _vacuumed(side, s, folder, a), rounds=min(ROUNDS, 2))  # type: ignore[misc]
+            found[name] = turns(
+                sides, lambda side, s=statement, a=again: _vacuumed(side, s, folder, a), rounds=min(ROUNDS, 2)
+            )  # type: ignore[misc]
             if statement == VACUUM:
                 found["VACUUM again, with nothing to do"] = [times[1:] for times in again.values()]
     shutil.rmtree(folder, ignore_errors=True)
@@ -54,7 +57,9 @@ def _vacuumed(side: Side, statement: str, folder: Path, again: dict[str, list[fl
 def write_table(path: Path) -> None:
     """A table whose first version has all files, whose second has removed all but one. The files are empty."""
     (path / "_delta_log").mkdir(parents=True)
-    names = [f"part-{number:05}-0f5bb0b4-5d5c-4f8e-9c4e-{number:012}-c000.snappy.parquet" for number in range(FILES + 1)]
+    names = [
+        f"part-{number:05}-0f5bb0b4-5d5c-4f8e-9c4e-{number:012}-c000.snappy.parquet" for number in range(FILES + 1)
+    ]
     for name in names:
         (path / name).touch()
         os.utime(path / name, (LONG_AGO_S, LONG_AGO_S))
@@ -67,17 +72,30 @@ def write_table(path: Path) -> None:
 def _created(names: list[str]) -> Iterator[dict[str, Any]]:
     yield {"commitInfo": {"timestamp": LONG_AGO_S * 1000, "operation": "WRITE"}}
     yield {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
-    metadata = {"id": "dead-files", "format": {"provider": "parquet", "options": {}}, "schemaString": SCHEMA, "partitionColumns": []}
+    metadata = {
+        "id": "dead-files",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": SCHEMA,
+        "partitionColumns": [],
+    }
     yield {"metaData": {**metadata, "configuration": {}, "createdTime": LONG_AGO_S * 1000}}
     for name in names:
-        add = {"path": name, "partitionValues": {}, "size": 1000, "modificationTime": LONG_AGO_S * 1000, "dataChange": True}
+        add = {
+            "path": name,
+            "partitionValues": {},
+            "size": 1000,
+            "modificationTime": LONG_AGO_S * 1000,
+            "dataChange": True,
+        }
         yield {"add": add}
 
 
 def _deleted(names: list[str]) -> Iterator[dict[str, Any]]:
     yield {"commitInfo": {"timestamp": LONG_AGO_S * 1000 + 1000, "operation": "DELETE"}}
     for name in names:
-        yield {"remove": {"path": name, "deletionTimestamp": LONG_AGO_S * 1000 + 1000, "dataChange": True, "size": 1000}}
+        yield {
+            "remove": {"path": name, "deletionTimestamp": LONG_AGO_S * 1000 + 1000, "dataChange": True, "size": 1000}
+        }
 
 
 if __name__ == "__main__":

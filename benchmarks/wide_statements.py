@@ -30,7 +30,9 @@ def run() -> list[Comparison]:
     with both() as sides:
         for side in sides:
             for name, start in (("table", 0), ("source", ROWS // 2)):
-                code = write.replace("start", str(start)).replace("rows", str(ROWS)).replace("*columns", f"*{columns!r}")
+                code = (
+                    write.replace("start", str(start)).replace("rows", str(ROWS)).replace("*columns", f"*{columns!r}")
+                )
                 side.ask(code, path=str(folder / f"{side.name}-{name}"))
         found = [
             compared(f"{name}, {COLUMNS:,} columns", turns(sides, _asking(folder, code), rounds=3), goal)

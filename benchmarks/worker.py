@@ -1,4 +1,5 @@
-"""One side of a comparison, in its own process and Python environment: a Spark session that times the expressions that it reads from stdin.
+"""One side of a comparison, in its own process and Python environment: a Spark session that times the expressions that
+it reads from stdin.
 
 It also runs where tahoe is not installed, so it imports tahoe only on tahoe's side.
 
@@ -24,7 +25,8 @@ def session(side: str, folder: str, jars: str) -> SparkSession:
     """A session with the same settings on all sides.
 
     Args:
-        side: `tahoe`; `native`, which is tahoe with Comet; `reference`, also with Comet as `native-reference`; `spark` for Spark alone.
+        side: `tahoe`; `native`, which is tahoe with Comet; `reference`, also with Comet as `native-reference`; `spark`
+            for Spark alone.
         jars: what the session needs of JARs, separated by commas: folders of the reference's JARs, and Comet's JAR.
     """
     settings = {
@@ -39,11 +41,15 @@ def session(side: str, folder: str, jars: str) -> SparkSession:
     folders = [place for place in jars.split(",") if os.path.isdir(place)]
     comet = next((place for place in jars.split(",") if os.path.isfile(place)), None)
     if side in ("reference", "native-reference"):
-        settings["spark.jars"] = ",".join(sorted(jar for place in folders for jar in glob.glob(os.path.join(place, "*.jar"))))
+        settings["spark.jars"] = ",".join(
+            sorted(jar for place in folders for jar in glob.glob(os.path.join(place, "*.jar")))
+        )
         settings["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
         settings["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     if side == "native-reference":
-        settings |= import_module("tahoe.native_settings").native_settings(settings, import_module("pyspark").__version__, "", comet)
+        settings |= import_module("tahoe.native_settings").native_settings(
+            settings, import_module("pyspark").__version__, "", comet
+        )
     builder = SparkSession.builder.master("local[*]").appName(f"benchmark {side}")
     for name, value in settings.items():
         builder = builder.config(name, value)

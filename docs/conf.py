@@ -99,7 +99,7 @@ def _loads_nothing(app: Any, error: Exception | None) -> None:
 
 
 def _to_an_error(app: Any, env: Any, node: Any, shown: Any) -> Any:
-    """What a docstring says under Raises: our errors are links to their page, and those of Python and PySpark, and sentences, are text."""
+    """What a docstring says under Raises: our errors are links to their page; those of Python and PySpark are text."""
     name = node.get("reftarget", "")
     if node.get("reftype") != "exc":
         return None

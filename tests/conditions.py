@@ -1,4 +1,5 @@
-"""Faults of rows and assignments, and the condition of the error for each: the same by every way to write, with Spark and without.
+"""Faults of rows and assignments, and the condition of the error for each: the same by every way to write, with Spark
+and without.
 
 `tests/table/test_conditions.py` asks the writer without Spark, `tests/spark/test_conditions.py` the one of Spark.
 """
@@ -61,7 +62,9 @@ def table(place: str) -> Table:
 
 
 class Written(NamedTuple):
-    """Rows with a fault, and the conditions by which writes and a MERGE refuse them. A MERGE with schema evolution refuses as `evolved`."""
+    """Rows with a fault, and the conditions by which writes and a MERGE refuse them. A MERGE with schema evolution
+    refuses as `evolved`.
+    """
 
     name: str
     data: pa.Table
@@ -71,26 +74,41 @@ class Written(NamedTuple):
 
 
 _MISSING, _NULL = "DELTA_MISSING_NOT_NULL_COLUMN_VALUE", "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
-_LONG, _OVERFLOW, _INVALID = "DELTA_EXCEED_CHAR_VARCHAR_LIMIT", "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE", "CAST_INVALID_INPUT"
+_LONG, _OVERFLOW, _INVALID = (
+    "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+    "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE",
+    "CAST_INVALID_INPUT",
+)
 _UNLIKE, _NO_CAST = "DELTA_FAILED_TO_MERGE_FIELDS", "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION"
 _FIELDS = "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
 
 WRITTEN = [
     Written("no NOT NULL column", rows(without="id"), _MISSING, "DELTA_MERGE_UNRESOLVED_EXPRESSION", _MISSING),
-    Written("no NOT NULL field", rows(types={"s": pa.struct([("a", pa.int32())])}, s={"a": 1}), _MISSING, _FIELDS, _MISSING),
+    Written(
+        "no NOT NULL field", rows(types={"s": pa.struct([("a", pa.int32())])}, s={"a": 1}), _MISSING, _FIELDS, _MISSING
+    ),
     Written("null", rows(id=None), _NULL, _NULL, _NULL),
     Written("null in a field", rows(s={"a": 1, "b": None}), _NULL, _NULL, _NULL),
     Written("varchar", rows(v="abcd"), _LONG, _LONG, _LONG),
     Written("char", rows(c="abcd"), _LONG, _LONG, _LONG),
     Written("overflow", rows(types={"n": pa.int64()}, n=1 << 40), _UNLIKE, _OVERFLOW, _OVERFLOW),
-    Written("overflow of a decimal", rows(types={"d": pa.decimal128(10, 2)}, d=Number("12345.00")), _UNLIKE, _OVERFLOW, _OVERFLOW),
+    Written(
+        "overflow of a decimal",
+        rows(types={"d": pa.decimal128(10, 2)}, d=Number("12345.00")),
+        _UNLIKE,
+        _OVERFLOW,
+        _OVERFLOW,
+    ),
     Written("text for an int", rows(types={"n": pa.string()}, n="x"), _UNLIKE, _INVALID, _INVALID),
-    Written("struct for an int", rows(types={"n": pa.struct([("a", pa.int32())])}, n={"a": 1}), _UNLIKE, _NO_CAST, _UNLIKE),
+    Written(
+        "struct for an int", rows(types={"n": pa.struct([("a", pa.int32())])}, n={"a": 1}), _UNLIKE, _NO_CAST, _UNLIKE
+    ),
     Written("int for a struct", rows(types={"s": pa.int32()}, s=1), _UNLIKE, _NO_CAST, _UNLIKE),
     Written("int for an array", rows(types={"l": pa.int32()}, l=1), _UNLIKE, _NO_CAST, _UNLIKE),
 ]
 
-# Assignments with a fault, and the condition by which UPDATE and MERGE refuse them; two, if they refuse them by different ones.
+# Assignments with a fault, and the condition by which UPDATE and MERGE refuse them; two, if they refuse them by
+# different ones.
 ASSIGNED: list[tuple[Mapping[str, str], str]] = [
     ({"id": "NULL"}, _NULL),
     ({"s.b": "NULL"}, _NULL),

@@ -22,8 +22,9 @@ settings.register_profile("full", max_examples=60, **_patient)
 settings.register_profile("thorough", max_examples=2000, **_patient)
 settings.load_profile(sample.MODE)
 
-# For JVMs that live for minutes and load much code: the fast compiler alone, with room for all that it makes, and no collection before
-# classes fill a memory that is there. For the session of the suite, and for all programs that tests start.
+# For JVMs that live for minutes and load much code: the fast compiler alone, with room for all that it makes, and no
+# collection before classes fill a memory that is there. For the session of the suite, and for all programs that tests
+# start.
 _OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:MetaspaceSize=512m"
 # Spark's classes as scripts/archive-classes has kept them. The JVM would print why it cannot use an archive.
 _ARCHIVE = Path(sys.prefix, "classes.jsa")
@@ -39,8 +40,9 @@ _selected = [0, 0]
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select cases of the tests that start programs.
 
-    If a test runs with a third of its cases, it begins with the first of them; TAHOE_TURN=1 begins with the second, and TAHOE_TURN=2 with
-    the third. A test that has fewer cases runs with one of them. Tests marked `every_case` run with all.
+    If a test runs with a third of its cases, it begins with the first of them; TAHOE_TURN=1 begins with the second, and
+    TAHOE_TURN=2 with the third. A test that has fewer cases runs with one of them. Tests marked `every_case` run with
+    all.
     """
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:

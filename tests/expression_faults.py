@@ -1,4 +1,6 @@
-"""Expressions that fail for a row, and the condition that Spark has for each, which is that of the error without Spark, too."""
+"""Expressions that fail for a row, and the condition that Spark has for each, which is that of the error without Spark,
+too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A thread that does one thing at a time, when it is told to: how the explorer and the simulator hold the code that they run."""
+"""A thread that does one thing at a time, when it is told to: how the explorer and the simulator hold the code that
+they run.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which cases run: a mode for the whole run. docs/TESTING.md, "Which cases run", has the rules.
 
-Tests that start programs are sampled by `tests/conftest.py`. The functions here select cases inside a test. How many cases ran, and of how
-many, is printed at the end.
+Tests that start programs are sampled by `tests/conftest.py`. The functions here select cases inside a test. How many
+cases ran, and of how many, is printed at the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _IS_OLDER_SPARK = not version("pyspark").startswith(NEWEST_SPARK)
 # So many that each test runs with one of its cases.
 _ONE = 1000
 
-# One case in how many of each test runs, by the folder of the tests that start programs: with the newest Spark, and with older ones.
+# One case in how many of each test runs, by the folder of the tests that start programs: with the newest Spark, and
+# with older ones.
 _NEWEST: Mapping[str, Mapping[str, int]] = {
     "quick": {
         "tests/spark/": _ONE,
@@ -61,7 +62,9 @@ counted = [0, 0]
 
 
 def settings_of_spark(test: str) -> dict[str, str]:
-    """The settings of the session in a test. In a short run Spark interprets expressions in two tests of three, by their names."""
+    """The settings of the session in a test. In a short run Spark interprets expressions in two tests of three, by
+    their names.
+    """
     return INTERPRETED if IS_SHORT and zlib.crc32(test.encode()) % 3 else {}
 
 

@@ -4,7 +4,8 @@
     tahoe.enable(spark)                              # then format("delta") works, in Python and in SQL
     tahoe.Table("/data/flights").to_arrow()          # a small reader that needs no Spark
 
-`errors` contains every error that tahoe raises. Names are imported on first use, so only those that need PySpark import it.
+`errors` contains every error that tahoe raises. Names are imported on first use, so only those that need PySpark import
+it.
 """
 
 from __future__ import annotations
@@ -59,8 +60,16 @@ __all__ = [
     "tables",
 ]
 
-if _find_spec("pyspark") is None:  # names that need PySpark are left out, so that `from tahoe import *` and help(tahoe) work
-    __all__[:] = ["Snapshot", "Table", "__version__", "errors", "exceptions"]  # a list of its own would mislead type checkers
+if (
+    _find_spec("pyspark") is None
+):  # names that need PySpark are left out, so that `from tahoe import *` and help(tahoe) work
+    __all__[:] = [
+        "Snapshot",
+        "Table",
+        "__version__",
+        "errors",
+        "exceptions",
+    ]  # a list of its own would mislead type checkers
 
 
 def __getattr__(name: str) -> _Any:
@@ -70,13 +79,17 @@ def __getattr__(name: str) -> _Any:
         return _import_module(f"tahoe.{name}")
     instead = _import_module("tahoe.table.other_names").MODULE.get(name)
     if instead is not None:
-        is_import = _sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"  # it would hide the reason of an AttributeError
+        is_import = (
+            _sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"
+        )  # it would hide the reason of an AttributeError
         raise (
             errors.UnknownImportError(name=name, instead=instead)
             if is_import
             else errors.UnknownNameError(owner="tahoe", name=name, instead=instead)
         )
-    raise AttributeError(f"module 'tahoe' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])  # Python suggests another
+    raise AttributeError(
+        f"module 'tahoe' has no attribute {name!r}", name=name, obj=_sys.modules[__name__]
+    )  # Python suggests another
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
 """A property that is computed once per object.
 
-In Python 3.11, `functools.cached_property` holds one lock per class while it computes, so a thread that waits for storage blocks all
-others. From 3.12 on it takes no lock, and neither does this one: two threads may compute the same value at the same time.
+In Python 3.11, `functools.cached_property` holds one lock per class while it computes, so a thread that waits for
+storage blocks all others. From 3.12 on it takes no lock, and neither does this one: two threads may compute the same
+value at the same time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Shows errors in notebooks with the user's own frames: those inside tahoe and Spark, often more than fifty, say nothing to a user.
+"""Shows errors in notebooks with the user's own frames: those inside tahoe and Spark, often more than fifty, say
+nothing to a user.
 
-IPython lets a program show exceptions of some classes itself. Errors of others, and what another package shows itself, stay as they are.
+IPython lets a program show exceptions of some classes itself. Errors of others, and what another package shows itself,
+stay as they are.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ _SERVER_FRAMES = "\n\nJVM stacktrace:"
 
 
 def shorten_errors(*classes: type[BaseException]) -> None:
-    """Show errors of tahoe without the frames inside it, if this is a notebook or IPython's shell. Another call changes nothing.
+    """Show errors of tahoe without the frames inside it, if this is a notebook or IPython's shell. Another call changes
+    nothing.
 
     Args:
         classes: classes of Spark's, some of whose errors are tahoe's: those whose condition begins with `DELTA_`.
@@ -40,7 +43,9 @@ def shorten_errors(*classes: type[BaseException]) -> None:
         return
     others, show_others = shell.custom_exceptions, shell.CustomTB
 
-    def show(shell: Any, kind: type[BaseException], error: BaseException, frames: Any, tb_offset: int | None = None) -> Any:
+    def show(
+        shell: Any, kind: type[BaseException], error: BaseException, frames: Any, tb_offset: int | None = None
+    ) -> Any:
         if _is_ours(error) and not shell.call_pdb and (own := _own_frames(frames)) is not None:
             return _show_short(shell, error, frames, own)
         if isinstance(error, others):

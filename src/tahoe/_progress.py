@@ -1,7 +1,7 @@
 """Shows how far long work without Spark is: a bar in a terminal or a notebook, once the work has taken a second.
 
-Whoever works says how much is done; only this module knows how that looks, and whether somebody watches. Nobody watches a program whose
-output goes to a pipe or a file, and a script shows nothing unless it is asked to.
+Whoever works says how much is done; only this module knows how that looks, and whether somebody watches. Nobody watches
+a program whose output goes to a pipe or a file, and a script shows nothing unless it is asked to.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ WAIT_S = 1.0
 # The time between two pictures of a bar in a notebook.
 _PICTURE_S = 0.25
 
-# There is one bar at a time: work inside of other work shows none. Nor does work of other threads, such as what is done after a commit.
+# There is one bar at a time: work inside of other work shows none. Nor does work of other threads, such as what is done
+# after a commit.
 _shown = threading.Lock()
 _command_line = threading.Event()
 
@@ -47,7 +48,9 @@ def watch_command_line() -> None:
 
 
 @contextmanager
-def showing(work: str, unit: str = "files", *, told: Progress | None = None, is_ours: bool = True) -> Iterator[Progress]:
+def showing(
+    work: str, unit: str = "files", *, told: Progress | None = None, is_ours: bool = True
+) -> Iterator[Progress]:
     """Show how far work is, until the block ends.
 
     Args:
@@ -112,9 +115,16 @@ class _InTerminal:
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
         from rich.progress import Progress as RichProgress  # noqa: PLC0415
 
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[counts]}"), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[counts]}"),
+            TimeRemainingColumn(),
+        )
         console = Console(file=sys.stderr)
-        self._rich = RichProgress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+        self._rich = RichProgress(
+            *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
         self._unit = unit
         self._rich.start()
         self._task = self._rich.add_task(work, total=None, counts="")

@@ -1,4 +1,6 @@
-"""The names of the reference's module `delta.exceptions`. `DeltaConcurrentModificationException` is the base of the others."""
+"""The names of the reference's module `delta.exceptions`. `DeltaConcurrentModificationException` is the base of the
+others.
+"""
 
 from tahoe.errors import (
     ConcurrentAppendException,

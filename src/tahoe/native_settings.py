@@ -1,6 +1,7 @@
 """The settings of Spark that a session needs to run plans natively, with Apache DataFusion Comet.
 
-It knows nothing of PySpark, as `reference_settings`: `tahoe run --native spark-submit` works where PySpark is only in Spark's own folder.
+It knows nothing of PySpark, as `reference_settings`: `tahoe run --native spark-submit` works where PySpark is only in
+Spark's own folder.
 """
 
 from __future__ import annotations
@@ -47,14 +48,35 @@ COMET_ENABLED = "spark.comet.enabled"
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 """Spark's setting with which readers find the columns of files by field ids, where a schema has them."""
 
-# Settings of a session with which the rows of files that Spark itself must read, and rows of the driver, reach native operators above; and
-# with which files are read by field ids.
-SESSION_SETTINGS = {"spark.comet.convert.parquet.enabled": "true", "spark.comet.exec.localTableScan.enabled": "true", FIELD_IDS: "true"}
+# Settings of a session with which the rows of files that Spark itself must read, and rows of the driver, reach native
+# operators above; and with which files are read by field ids.
+SESSION_SETTINGS = {
+    "spark.comet.convert.parquet.enabled": "true",
+    "spark.comet.exec.localTableScan.enabled": "true",
+    FIELD_IDS: "true",
+}
 
-# Functions that Spark computes although Comet could, by their classes: no standard says what their last digit is, and Comet has another one
-# for up to two of three values; and one in which it fails, if an array is constant.
+# Functions that Spark computes although Comet could, by their classes: no standard says what their last digit is, and
+# Comet has another one for up to two of three values; and one in which it fails, if an array is constant.
 _FUNCTIONS_OF_SPARK = (
-    *("Sin", "Cos", "Tan", "Cot", "Sec", "Csc", "Asin", "Acos", "Atan", "Atan2", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh"),
+    *(
+        "Sin",
+        "Cos",
+        "Tan",
+        "Cot",
+        "Sec",
+        "Csc",
+        "Asin",
+        "Acos",
+        "Atan",
+        "Atan2",
+        "Sinh",
+        "Cosh",
+        "Tanh",
+        "Asinh",
+        "Acosh",
+        "Atanh",
+    ),
     *("Exp", "Expm1", "Log", "Log10", "Log2", "Log1p", "Logarithm", "Pow", "Cbrt", "Hypot"),
     "ArraysOverlap",
 )
@@ -72,7 +94,9 @@ _DEFAULTS = {
 }
 
 
-def obstacle(version: str, jar: str | None = None, settings: Mapping[str, str] | None = None, jars: str = "") -> str | None:
+def obstacle(
+    version: str, jar: str | None = None, settings: Mapping[str, str] | None = None, jars: str = ""
+) -> str | None:
     """Why plans of a version of Spark cannot run natively, as a sentence; None if nothing is known.
 
     Args:
@@ -105,8 +129,8 @@ def _no_build(version: str) -> str | None:
     if _line(version) in BUILDS:
         return None
     return (
-        f"Comet has no build for Spark {version}, so plans run in Spark's own engine. To run them natively, install a PySpark that "
-        f"it has one for: pip install 'pyspark=={next(iter(BUILDS))}.*'"
+        f"Comet has no build for Spark {version}, so plans run in Spark's own engine. To run them natively, install "
+        f"a PySpark that it has one for: pip install 'pyspark=={next(iter(BUILDS))}.*'"
     )
 
 
@@ -115,28 +139,37 @@ def _no_platform() -> str | None:
     if kind in _PLATFORMS:
         return None
     return (
-        f"Comet has no library for {' on '.join(kind)}, so plans run in Spark's own engine. It has libraries for Linux on x86-64 and ARM64."
+        f"Comet has no library for {' on '.join(kind)}, so plans run in Spark's own engine. It has libraries for "
+        f"Linux on x86-64 and ARM64."
     )
 
 
 def _no_jar(version: str, jar: str | None, members: Sequence[str]) -> str | None:
     if not jar or f"{_PLUGIN.replace('.', '/')}.class" in members:
         return None
-    where = f"The file {jar} is not Comet's JAR" if os.path.isfile(os.path.expanduser(jar)) else f"Comet's JAR is not at {jar}"
+    where = (
+        f"The file {jar} is not Comet's JAR"
+        if os.path.isfile(os.path.expanduser(jar))
+        else f"Comet's JAR is not at {jar}"
+    )
     return (
-        f"{where}, so plans run in Spark's own engine. Correct the path, or leave it out: then the JAR comes from Maven as "
-        f"{BUILDS[_line(version)]}."
+        f"{where}, so plans run in Spark's own engine. Correct the path, or leave it out: then the JAR comes from "
+        f"Maven as {BUILDS[_line(version)]}."
     )
 
 
 def _other_jar(version: str, settings: Mapping[str, str], names: Sequence[str], jars: str) -> str | None:
     """A JAR of Comet that says by its name, or by the names of its members, that it is for another Spark."""
-    places = [*names, *(settings.get(name, "") for name in _JARS), *(glob.glob(os.path.join(jars, "comet-spark-*.jar")) if jars else ())]
+    places = [
+        *names,
+        *(settings.get(name, "") for name in _JARS),
+        *(glob.glob(os.path.join(jars, "comet-spark-*.jar")) if jars else ()),
+    ]
     for found in _FOR_SPARK.finditer(" ".join(places)):
         if found[1] != _line(version):
             return (
-                f"A JAR of Comet is for Spark {found[1]}, and this is Spark {version}, so plans run in Spark's own engine. Put "
-                f"{BUILDS[_line(version)]} in its place."
+                f"A JAR of Comet is for Spark {found[1]}, and this is Spark {version}, so plans run in Spark's own "
+                f"engine. Put {BUILDS[_line(version)]} in its place."
             )
     return None
 
@@ -147,11 +180,15 @@ def memory_obstacle(settings: Mapping[str, str]) -> str | None:
     size = _bytes(settings.get("spark.memory.offHeap.size", OFF_HEAP_BYTES))
     if not is_off and (size is None or size >= OFF_HEAP_BYTES_MIN):
         return None
-    found = "spark.memory.offHeap.enabled is false" if is_off else f"spark.memory.offHeap.size is {settings['spark.memory.offHeap.size']}"
+    found = (
+        "spark.memory.offHeap.enabled is false"
+        if is_off
+        else f"spark.memory.offHeap.size is {settings['spark.memory.offHeap.size']}"
+    )
     return (
         f"Comet works in memory outside of Java's heap, and {found}, so plans run in Spark's own engine. Set "
-        f"spark.memory.offHeap.enabled to true and spark.memory.offHeap.size to {OFF_HEAP_BYTES_MIN >> 20}m or more, such as "
-        f"{OFF_HEAP_BYTES}."
+        f"spark.memory.offHeap.enabled to true and spark.memory.offHeap.size to {OFF_HEAP_BYTES_MIN >> 20}m or more, "
+        f"such as {OFF_HEAP_BYTES}."
     )
 
 
@@ -172,13 +209,17 @@ def native_settings(settings: Mapping[str, str], version: str, jars: str, jar: s
         jar: the path of Comet's JAR; None for the one of `JAR_VARIABLE`, else the one on Maven.
     """
     changed = {name: value for name, value in _DEFAULTS.items() if name not in settings}
-    changed |= _listed(settings, "spark.plugins", _PLUGIN) | _listed(settings, "spark.sql.extendedExplainProviders", _EXPLAIN)
+    changed |= _listed(settings, "spark.plugins", _PLUGIN) | _listed(
+        settings, "spark.sql.extendedExplainProviders", _EXPLAIN
+    )
     jar = jar or os.environ.get(JAR_VARIABLE)
     if jar:
         path = os.path.abspath(os.path.expanduser(jar))
         for name in _CLASS_PATHS:
             changed |= _listed(settings, name, path, "," if name == "spark.jars" else os.pathsep)
-    elif not any("comet-spark" in settings.get(name, "") for name in _JARS) and not glob.glob(os.path.join(jars, "comet-spark-*.jar")):
+    elif not any("comet-spark" in settings.get(name, "") for name in _JARS) and not glob.glob(
+        os.path.join(jars, "comet-spark-*.jar")
+    ):
         changed |= _listed(settings, PACKAGES, BUILDS[_line(version)])
     return changed
 

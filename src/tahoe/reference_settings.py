@@ -1,4 +1,5 @@
-"""The settings of Spark that bring the reference, delta-spark, into a session; and what is left of a configuration without them.
+"""The settings of Spark that bring the reference, delta-spark, into a session; and what is left of a configuration
+without them.
 
 It knows nothing of PySpark: `tahoe run spark-submit` works where PySpark is only in Spark's own folder.
 """
@@ -76,11 +77,17 @@ def submitted_settings(arguments: Sequence[str]) -> dict[str, str]:
     """The settings that the arguments of spark-submit set, the deploy mode and the file of defaults included."""
     others = {"--deploy-mode": "spark.submit.deployMode", "--properties-file": "--properties-file"}
     options, _ = _options(arguments)
-    return {setting or others[option]: value for option, setting, value in options if value is not None and (setting or option in others)}
+    return {
+        setting or others[option]: value
+        for option, setting, value in options
+        if value is not None and (setting or option in others)
+    }
 
 
 def _options(arguments: Sequence[str]) -> tuple[list[tuple[str, str | None, str | None]], list[str]]:
-    """The options of spark-submit, each with its setting, if it has one, and its value; and the application with its arguments."""
+    """The options of spark-submit, each with its setting, if it has one, and its value; and the application with its
+    arguments.
+    """
     found: list[tuple[str, str | None, str | None]] = []
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
@@ -98,7 +105,9 @@ def _options(arguments: Sequence[str]) -> tuple[list[tuple[str, str | None, str 
 
 
 def defaults(folder: Path, file: str | None = None) -> dict[str, str]:
-    """The settings of a file of defaults: the one that is named, else `spark-defaults.conf` in Spark's folder of configuration."""
+    """The settings of a file of defaults: the one that is named, else `spark-defaults.conf` in Spark's folder of
+    configuration.
+    """
     path = Path(file) if file else folder / "spark-defaults.conf"
     return dict(_properties(path.read_text(encoding="utf-8", errors="replace"))) if path.is_file() else {}
 

@@ -19,7 +19,8 @@ def browser() -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         message = (
-            "NOT RUN: there is no Chromium to look at pages with: apt-get install chromium (scripts/chromium), or another package with it"
+            "NOT RUN: there is no Chromium to look at pages with: apt-get install chromium (scripts/chromium), or "
+            "another package with it"
         )
         if os.environ.get("TAHOE_BROWSER") == "required":
             pytest.fail(message)

@@ -23,7 +23,11 @@ def eventful(folder: Path) -> tahoe.Table:
     properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
     for number in range(12):
         pairs = 10 + number
-        rows = {"n": range(number * 50, number * 50 + 2 * pairs), HOSTILE: ["x" * 200] * 2 * pairs, "p" + HOSTILE: [HOSTILE, None] * pairs}
+        rows = {
+            "n": range(number * 50, number * 50 + 2 * pairs),
+            HOSTILE: ["x" * 200] * 2 * pairs,
+            "p" + HOSTILE: [HOSTILE, None] * pairs,
+        }
         table.append(pa.table(rows), partition_by=["p" + HOSTILE], properties=properties if number == 0 else None)
     with table.transaction(operation=HOSTILE) as changes:
         changes.delete("n < 15")
@@ -100,13 +104,18 @@ def test_the_page_says_what_was_measured_of_each_column(page: Page, report: Tabl
 
 def test_nothing_in_the_table_is_more_than_text(page: Page) -> None:
     assert page.evaluate("[document.scripts.length, document.images.length, window.hacked ?? null]") == [0, 0, None]
-    assert page.locator("a").evaluate_all("links => links.every(link => link.hash && document.querySelector(link.hash))")
+    assert page.locator("a").evaluate_all(
+        "links => links.every(link => link.hash && document.querySelector(link.hash))"
+    )
 
 
 @pytest.mark.parametrize("screen", [PHONE, DESK], ids=["phone", "desk"])
 def test_the_page_fits_the_screen(page: Page, screen: dict[str, int]) -> None:
     page.set_viewport_size(screen)
-    wide = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll')).map(e => e.outerHTML)"
+    wide = (
+        "all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll')).map(e => "
+        "e.outerHTML)"
+    )
     assert page.locator("main *, header *").evaluate_all(wide) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= screen["width"]
     overflowing = "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth).map(box => box.outerHTML)"
@@ -118,7 +127,9 @@ def test_pictures_and_tables_have_names(page: Page) -> None:
     assert page.locator("h1").count() == 1
     named = "pictures => pictures.every(p => p.getAttribute('aria-label') && p.querySelector('title').textContent)"
     assert page.locator("svg[role=img]").evaluate_all(named)
-    assert page.locator("table").evaluate_all("tables => tables.every(t => t.querySelector('th') && t.closest('figure, details'))")
+    assert page.locator("table").evaluate_all(
+        "tables => tables.every(t => t.querySelector('th') && t.closest('figure, details'))"
+    )
 
 
 def test_colours_follow_the_reader_and_paper_is_white(page: Page) -> None:

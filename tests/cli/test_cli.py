@@ -67,7 +67,9 @@ def test_help_lists_every_command_and_loads_none() -> None:
     for name, summary in SUMMARIES.items():
         assert " ".join(load_command(name).help.split()).startswith(summary), name
         assert name in run("--help").stdout
-    code = "import sys; from tahoe.cli import app; app(['--help'], standalone_mode=False); print('pyarrow' in sys.modules)"
+    code = (
+        "import sys; from tahoe.cli import app; app(['--help'], standalone_mode=False); print('pyarrow' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
 
@@ -275,7 +277,10 @@ def test_values_are_shown_in_one_line_that_steers_no_terminal(odd: str) -> None:
 
 
 def run_main(
-    monkeypatch: pytest.MonkeyPatch, output: io.TextIOWrapper | None, *arguments: str, errors: io.TextIOWrapper | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    output: io.TextIOWrapper | None,
+    *arguments: str,
+    errors: io.TextIOWrapper | None = None,
 ) -> int:
     """The entry point, with a standard output of its own; gives the exit code."""
     with monkeypatch.context() as patched:
@@ -313,7 +318,12 @@ def test_a_narrow_terminal_gets_row_below_row_and_nothing_cut(fed: str, monkeypa
     """Columns of a letter or two cannot be read."""
     file = tahoe.Table(fed).files().column("path")[0].as_py()
     shown = {}
-    for width, arguments in ((40, ["files", fed]), (40, ["show", fed]), (40, ["changes", fed, "--from", "2"]), (200, ["files", fed])):
+    for width, arguments in (
+        (40, ["files", fed]),
+        (40, ["show", fed]),
+        (40, ["changes", fed, "--from", "2"]),
+        (200, ["files", fed]),
+    ):
         output = Terminal(io.BytesIO(), encoding="utf-8")
         monkeypatch.setenv("COLUMNS", str(width))
         monkeypatch.setenv("TERM", "xterm")
@@ -354,7 +364,12 @@ def test_an_output_that_takes_nothing_is_told_without_a_traceback(path: str, mon
 
     for arguments in (["files", path], ["files", path, "--json"]):
         errors = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        assert run_main(monkeypatch, io.TextIOWrapper(Full(), encoding="utf-8", write_through=True), *arguments, errors=errors) == 2
+        assert (
+            run_main(
+                monkeypatch, io.TextIOWrapper(Full(), encoding="utf-8", write_through=True), *arguments, errors=errors
+            )
+            == 2
+        )
         errors.flush()
         assert errors.buffer.getvalue() == b"tahoe: [Errno 28] No space left on device\n"  # type: ignore[attr-defined]
     assert run_main(monkeypatch, None, "files", path) == 0
@@ -362,7 +377,9 @@ def test_an_output_that_takes_nothing_is_told_without_a_traceback(path: str, mon
 
 def test_a_pipe_that_is_closed_ends_it_quietly(path: str) -> None:
     program = "import sys; from tahoe.cli import main; main()"
-    writer = subprocess.Popen([sys.executable, "-c", program, "show", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    writer = subprocess.Popen(
+        [sys.executable, "-c", program, "show", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert writer.stdout is not None
     assert writer.stderr is not None
     writer.stdout.close()
@@ -409,7 +426,12 @@ def test_optimize_says_what_it_did_and_would_do(path: str) -> None:
     assert re.search(r"files to rewrite\s+4 \(", planned)
     assert tahoe.Table(path).version == 1
     done = run_json("optimize", path, "--where", "day = '2026-01-01'")
-    assert (len(done["removed_bytes"]), len(done["added_bytes"]), done["version"], done["partitions"]) == (2, 1, 2, [{"day": "2026-01-01"}])
+    assert (len(done["removed_bytes"]), len(done["added_bytes"]), done["version"], done["partitions"]) == (
+        2,
+        1,
+        2,
+        [{"day": "2026-01-01"}],
+    )
     assert re.search(r"files rewritten\s+2 \(.*version\s+3", run("optimize", path).stdout, re.DOTALL)
     assert "nothing to do" in run("optimize", path).stdout
     refused = run("optimize", path, "--target-size", "big")
@@ -494,7 +516,9 @@ def test_a_shell_completes_commands_and_options() -> None:
     program = "import sys; from tahoe.cli import main; sys.argv = ['tahoe']; main()"
     for words, offered in (("tahoe his", ["history"]), ("tahoe history --ver", ["--version", "--verbose"])):
         asked = {"_TAHOE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, **asked})
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, **asked}
+        )
         assert done.stdout.split() == offered
 
 
@@ -512,7 +536,11 @@ def test_every_command_works_on_an_object_store() -> None:
         table = tahoe.Table(url, {**server.options, "aws_session_token": "a=b"})
         table.append(ROWS, partition_by=["day"])
         assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3]
-        options = [word for key, value in {**server.options, "aws_session_token": "a=b"}.items() for word in ("--option", f"{key}={value}")]
+        options = [
+            word
+            for key, value in {**server.options, "aws_session_token": "a=b"}.items()
+            for word in ("--option", f"{key}={value}")
+        ]
         assert {command: run(command, url, *options).exit_code for command in COMMANDS} == dict.fromkeys(COMMANDS, 0)
         assert run("check", url, *options).stdout == "No problems found\n"
 
@@ -528,7 +556,9 @@ def test_every_command_works_on_an_object_store() -> None:
         (["s3://bucket/t"], "expected a command before the path, for example: tahoe show s3://bucket/t"),
     ],
 )
-def test_a_path_in_the_place_of_something_else_is_told_with_the_command_that_is_meant(arguments: list[str], told: str) -> None:
+def test_a_path_in_the_place_of_something_else_is_told_with_the_command_that_is_meant(
+    arguments: list[str], told: str
+) -> None:
     done = CliRunner().invoke(cli.app, arguments)
     assert done.exit_code == 2
     assert told in " ".join(done.output.replace("│", " ").split())

@@ -29,7 +29,11 @@ main()
 
 
 def test_without_java_a_message_says_what_is_missing(tmp_path):
-    program = [sys.executable, "-c", "import sys; from tahoe.cli import main; sys.argv[1:] = ['connect-server', '--port', '0']; main()"]
+    program = [
+        sys.executable,
+        "-c",
+        "import sys; from tahoe.cli import main; sys.argv[1:] = ['connect-server', '--port', '0']; main()",
+    ]
     environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
     done = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=300, check=False)
     assert done.returncode == 2, done.stderr
@@ -40,7 +44,9 @@ def test_without_java_a_message_says_what_is_missing(tmp_path):
 
 def test_a_signal_while_python_ends_does_not_change_the_exit_code():
     """Python takes its modules apart when it has put back the default handlers."""
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("ready: ")
         process.send_signal(signal.SIGTERM)

@@ -1,4 +1,6 @@
-"""`tahoe.install_as_delta()`: `import delta` finds tahoe, or an error says why not. Each case is a process, because modules stay."""
+"""`tahoe.install_as_delta()`: `import delta` finds tahoe, or an error says why not. Each case is a process, because
+modules stay.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def ran(program: str, *paths: Path) -> str:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [ROOT / "src", *paths]))}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment, check=False
+    )
     return done.stdout.strip() if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
 
 
@@ -49,7 +53,11 @@ print(delta.__version__)
 
 def test_every_name_of_the_package(reference: Path) -> None:
     """Also where delta-spark's own package is installed."""
-    (line,) = [line for line in (ROOT / "requirements" / "reference.txt").read_text().splitlines() if line.startswith("delta-spark")]
+    (line,) = [
+        line
+        for line in (ROOT / "requirements" / "reference.txt").read_text().splitlines()
+        if line.startswith("delta-spark")
+    ]
     assert ran(EVERY_NAME) == ran(EVERY_NAME, reference) == line.partition("==")[2]
 
 
@@ -71,5 +79,7 @@ def test_nothing_changes_before_it_is_called(reference: Path) -> None:
 
 
 def test_without_pyspark() -> None:
-    said = ran("import tahoe, tahoe.programs.delta_names as d\nd.find_spec = lambda name: None\ntahoe.install_as_delta()")
+    said = ran(
+        "import tahoe, tahoe.programs.delta_names as d\nd.find_spec = lambda name: None\ntahoe.install_as_delta()"
+    )
     assert "[DELTA_PYSPARK_MISSING]" in said

@@ -20,7 +20,11 @@ from tahoe.table.inspection.inspector import INSPECTIONS
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     table = tahoe.Table(tmp_path / "t")
-    table.append(pa.table({"id": [1, 2, 3], "day": ["a", "a", "b"]}), partition_by=["day"], properties={"delta.appendOnly": "false"})
+    table.append(
+        pa.table({"id": [1, 2, 3], "day": ["a", "a", "b"]}),
+        partition_by=["day"],
+        properties={"delta.appendOnly": "false"},
+    )
     table.append(pa.table({"id": [4], "day": ["a"]}))
     table.tag("first", 0)
     return str(tmp_path / "t")
@@ -54,7 +58,16 @@ def test_names_in_json_are_spelled_in_one_way(path: str) -> None:
         "writers",
     )
     inspections = [["inspect", what] for what in INSPECTIONS if what != "statistics"]
-    commands = [["show"], ["history"], ["tags"], ["files"], ["check"], ["analyze"], ["optimize", "--dry-run"], ["vacuum", "--dry-run"]]
+    commands = [
+        ["show"],
+        ["history"],
+        ["tags"],
+        ["files"],
+        ["check"],
+        ["analyze"],
+        ["optimize", "--dry-run"],
+        ["vacuum", "--dry-run"],
+    ]
     for command in [*commands, ["repair", "--dry-run"], ["report"], *inspections]:
         names = set(names_in(run_json(*command, path), data=data))
         assert not {name for name in names if not re.fullmatch("[a-z][a-z0-9_]*", name)}, command

@@ -97,7 +97,10 @@ def test_optimize_counts_parts_in_good_english(path: str) -> None:
 
 
 def test_vacuum_tells_since_when_files_are_not_needed(path: str) -> None:
-    assert "0 files (0 bytes) and 0 folders would be deleted; what versions since 20" in run("vacuum", path, "--dry-run").stdout
+    assert (
+        "0 files (0 bytes) and 0 folders would be deleted; what versions since 20"
+        in run("vacuum", path, "--dry-run").stdout
+    )
     refused = run("vacuum", path, "--retain", "0").stderr
     assert "retention of 0 h " in refused
     assert "--no-retention-check" in refused

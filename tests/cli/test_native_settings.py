@@ -25,16 +25,23 @@ def _without_a_jar(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_jar_comes_from_maven_unless_one_is_there(tmp_path: Path) -> None:
     assert native_settings({}, VERSION, str(tmp_path))["spark.jars.packages"] == BUILDS["4.1"]
-    assert native_settings({"spark.jars.packages": "a:b:1"}, VERSION, str(tmp_path))["spark.jars.packages"] == f"a:b:1,{BUILDS['4.1']}"
+    assert (
+        native_settings({"spark.jars.packages": "a:b:1"}, VERSION, str(tmp_path))["spark.jars.packages"]
+        == f"a:b:1,{BUILDS['4.1']}"
+    )
     for named in ("spark.jars", "spark.driver.extraClassPath"):
-        assert "spark.jars.packages" not in native_settings({named: "/x/comet-spark-spark4.1_2.13-1.2.0.jar"}, VERSION, str(tmp_path))
+        assert "spark.jars.packages" not in native_settings(
+            {named: "/x/comet-spark-spark4.1_2.13-1.2.0.jar"}, VERSION, str(tmp_path)
+        )
     (tmp_path / "comet-spark-spark4.1_2.13-1.2.0.jar").touch()
     assert "spark.jars.packages" not in native_settings({}, VERSION, str(tmp_path))
 
 
 def test_a_jar_joins_the_class_paths_that_a_program_has(tmp_path: Path) -> None:
     jar = str(tmp_path / "comet.jar")
-    changed = native_settings({"spark.jars": "/a.jar", "spark.driver.extraClassPath": "/b.jar"}, VERSION, str(tmp_path), jar)
+    changed = native_settings(
+        {"spark.jars": "/a.jar", "spark.driver.extraClassPath": "/b.jar"}, VERSION, str(tmp_path), jar
+    )
     assert changed["spark.jars"] == f"/a.jar,{jar}"
     assert changed["spark.driver.extraClassPath"] == os.pathsep.join(["/b.jar", jar])
     assert changed["spark.executor.extraClassPath"] == jar
@@ -139,7 +146,11 @@ def test_spark_submit_gets_the_settings_as_arguments(tmp_path: Path, monkeypatch
     words = command_of([str(submit), "--conf", "spark.memory.offHeap.size=1g", "job.py"], native=True)
     assert "spark.plugins=org.apache.spark.CometPlugin" in words
     assert words[-1] == "job.py"
-    assert not [word for word in words if word.startswith("spark.memory.offHeap.size=") and word != "spark.memory.offHeap.size=1g"]
+    assert not [
+        word
+        for word in words
+        if word.startswith("spark.memory.offHeap.size=") and word != "spark.memory.offHeap.size=1g"
+    ]
 
 
 class Started:
@@ -165,7 +176,10 @@ def test_a_builder_without_a_way_to_maven_makes_a_session_without_comet(monkeypa
     configured = session.configure(builder, native=True)
     with pytest.warns(UserWarning, match="no way to Maven"):
         assert configured.getOrCreate() == "session"
-    assert started.settings == [{"spark.app.name": "mine", PACKAGES: "a:b:1", "spark.plugins": "x"}, {"spark.app.name": "mine"}]
+    assert started.settings == [
+        {"spark.app.name": "mine", PACKAGES: "a:b:1", "spark.plugins": "x"},
+        {"spark.app.name": "mine"},
+    ]
 
 
 def test_a_program_without_a_way_to_maven_runs_without_comet(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,5 +189,7 @@ def test_a_program_without_a_way_to_maven_runs_without_comet(monkeypatch: pytest
     monkeypatch.setattr(SparkContext, "_gateway", None)
     conf.set("spark.app.name", "mine")
     with pytest.warns(UserWarning, match="no way to Maven"):
-        programs.initialize(lambda _, *given: started.start(dict(given[2].getAll())) and None, SparkContext, None, None, conf)
+        programs.initialize(
+            lambda _, *given: started.start(dict(given[2].getAll())) and None, SparkContext, None, None, conf
+        )
     assert started.settings == [{"spark.app.name": "mine", PACKAGES: "a:b:1"}, {"spark.app.name": "mine"}]

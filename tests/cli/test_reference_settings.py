@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tahoe.reference_settings import defaults, overrides, submit_arguments_without_reference, submitted_settings, without_reference
+from tahoe.reference_settings import (
+    defaults,
+    overrides,
+    submit_arguments_without_reference,
+    submitted_settings,
+    without_reference,
+)
 
 EXTENSION, CATALOG = "io.delta.sql.DeltaSparkSessionExtension", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
@@ -18,13 +24,25 @@ EXTENSION, CATALOG = "io.delta.sql.DeltaSparkSessionExtension", "org.apache.spar
         ("spark.jars.packages", "io.delta:delta-spark_2.13:4.0.0", None),
         ("spark.jars.packages", "a:b:1, io.delta:delta-spark_4.1_2.13:4.4.0,c:d:2", "a:b:1,c:d:2"),
         ("spark.jars.packages", "io.deltastream:x:1", "io.deltastream:x:1"),
-        ("spark.jars", "/jars/delta-spark_2.13-4.0.0.jar,file:/jars/delta-storage-4.0.0.jar,/jars/mine.jar", "/jars/mine.jar"),
-        ("spark.jars", "/delta-core_2.12/mine.jar,/jars/my-delta-spark.jar", "/delta-core_2.12/mine.jar,/jars/my-delta-spark.jar"),
+        (
+            "spark.jars",
+            "/jars/delta-spark_2.13-4.0.0.jar,file:/jars/delta-storage-4.0.0.jar,/jars/mine.jar",
+            "/jars/mine.jar",
+        ),
+        (
+            "spark.jars",
+            "/delta-core_2.12/mine.jar,/jars/my-delta-spark.jar",
+            "/delta-core_2.12/mine.jar,/jars/my-delta-spark.jar",
+        ),
         ("spark.submit.pyFiles", "delta-core_2.12-2.4.0.jar,mine.zip", "mine.zip"),
         ("spark.sql.extensions", f"{EXTENSION},org.example.Mine", "org.example.Mine"),
         ("spark.sql.extensions", EXTENSION, None),
         ("spark.sql.catalog.spark_catalog", CATALOG, None),
-        ("spark.sql.catalog.spark_catalog", "org.apache.iceberg.spark.SparkSessionCatalog", "org.apache.iceberg.spark.SparkSessionCatalog"),
+        (
+            "spark.sql.catalog.spark_catalog",
+            "org.apache.iceberg.spark.SparkSessionCatalog",
+            "org.apache.iceberg.spark.SparkSessionCatalog",
+        ),
         ("spark.sql.catalog.other", CATALOG, CATALOG),
         ("spark.sql.shuffle.partitions", 2, 2),
     ],
@@ -40,7 +58,10 @@ def test_what_is_left_of_a_setting(setting: str, before: object, after: object) 
         ("--packages io.delta:delta-spark_2.13:4.0.0 pyspark-shell", "pyspark-shell"),
         ("--packages=io.delta:d:1,a:b:1 --master local x.py", "--packages a:b:1 --master local x.py"),
         (f"--verbose --conf spark.sql.extensions={EXTENSION} -c a=b=c x.py --conf", "--verbose -c a=b=c x.py --conf"),
-        ("--jars delta-spark_2.13-4.0.0.jar,m.jar x.py --packages io.delta:d:1", "--jars m.jar x.py --packages io.delta:d:1"),
+        (
+            "--jars delta-spark_2.13-4.0.0.jar,m.jar x.py --packages io.delta:d:1",
+            "--jars m.jar x.py --packages io.delta:d:1",
+        ),
         ("--name 'a b' x.py", "--name 'a b' x.py"),
         ("--version", "--version"),
         ("--packages", "--packages"),

@@ -50,8 +50,12 @@ def test_programs_get_the_figures(path: str, tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.html")) == []
 
 
-@pytest.mark.parametrize(("output", "told"), [("no/page.html", "there is no folder"), (".", "it is a folder"), ("t/page.html", "VACUUM")])
-def test_a_place_that_is_wrong_is_refused_before_the_table_is_read(path: str, tmp_path: Path, output: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("output", "told"), [("no/page.html", "there is no folder"), (".", "it is a folder"), ("t/page.html", "VACUUM")]
+)
+def test_a_place_that_is_wrong_is_refused_before_the_table_is_read(
+    path: str, tmp_path: Path, output: str, told: str
+) -> None:
     (Path(path) / "_delta_log" / f"{0:020}.json").write_text("damaged")
     done = run(path, "--output", output)
     assert done.exit_code == 2

@@ -26,7 +26,11 @@ PROPERTIES = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors":
 def path(tmp_path: Path) -> str:
     """Two files; a row of the first is deleted by a vector."""
     table = tahoe.Table(tmp_path / "a table")
-    table.append(pa.table({"id": [1, 2, 3], "p": ["x", "x", "x"], "v": [1.5, None, 3.5]}), partition_by=["p"], properties=PROPERTIES)
+    table.append(
+        pa.table({"id": [1, 2, 3], "p": ["x", "x", "x"], "v": [1.5, None, 3.5]}),
+        partition_by=["p"],
+        properties=PROPERTIES,
+    )
     table.append(pa.table({"id": [11, 12], "p": ["y", "y"], "v": [11.5, float("nan")]}))
     with table.transaction() as changes:
         changes.delete("id = 1")
@@ -47,7 +51,9 @@ def rows(*arguments: str) -> list[dict[str, Any]]:
 def test_head_prints_first_rows(path: str) -> None:
     assert len(rows("head", path)) == 4
     assert len(rows("head", path, "-n", "3")) == 3
-    assert rows("head", path, "--where", "id < 10", "--column", "v", "--column", "id", "-n", "1") == [{"v": None, "id": 2}]
+    assert rows("head", path, "--where", "id < 10", "--column", "v", "--column", "id", "-n", "1") == [
+        {"v": None, "id": 2}
+    ]
     assert len(rows("head", path, "--version", "0")) == 3
     assert re.search(r"^id +p +v$", run("head", path).stdout.splitlines()[0])
     assert "DELTA_COLUMN_NOT_FOUND" in run("head", path, "--column", "w").stderr
@@ -62,7 +68,10 @@ def test_head_reads_no_more_files_than_it_must(path: str) -> None:
 
 def test_sql_reads_a_path_in_quotes_and_a_name(path: str) -> None:
     assert rows("sql", f"select count(*) n, sum(id) s from '{path}'") == [{"n": 4, "s": 28}]
-    query = f"with big as (select * from t where id > 2) select big.id from big join '{path}' o using (id, p) order by 1 desc"
+    query = (
+        f"with big as (select * from t where id > 2) select big.id from big join '{path}' o using (id, p) order by 1 "
+        f"desc"
+    )
     assert rows("sql", query, "--table", f"t={path}") == [{"id": 12}, {"id": 11}, {"id": 3}]
     assert rows("sql", "select id from t where p = 'x' and v is null", "--table", f"t={path}") == [{"id": 2}]
     assert rows("sql", f"select min(id) from '{path}'", "--version", "0") == [{"min(id)": 1}]
@@ -98,7 +107,9 @@ def test_sql_reads_the_columns_that_the_query_needs(path: str, monkeypatch: pyte
     asked: list[Sequence[str]] = []
     original = Scan.to_batches
 
-    def to_batches(self: Scan, columns: Sequence[str] | None = None, *rest: Any, **options: Any) -> pa.RecordBatchReader:
+    def to_batches(
+        self: Scan, columns: Sequence[str] | None = None, *rest: Any, **options: Any
+    ) -> pa.RecordBatchReader:
         asked.extend([] if options.get("limit") == 0 or columns is None else [columns])
         return original(self, columns, *rest, **options)
 
@@ -132,6 +143,8 @@ def test_a_query_that_is_wrong_is_refused(path: str) -> None:
 
 
 def test_without_duckdb_the_message_says_how_to_install_it(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["tahoe.cli.sql"], "find_spec", lambda name: None if name == "duckdb" else find_spec(name))
+    monkeypatch.setattr(
+        sys.modules["tahoe.cli.sql"], "find_spec", lambda name: None if name == "duckdb" else find_spec(name)
+    )
     refused = run("sql", f"select * from '{path}'")
     assert (refused.exit_code, "pip install duckdb" in refused.stderr) == (2, True)

@@ -1,4 +1,6 @@
-"""`tahoe run` without Spark: the program is the one that would have run, as it would have run, and no other Python is harmed."""
+"""`tahoe run` without Spark: the program is the one that would have run, as it would have run, and no other Python is
+harmed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ from tahoe.errors import (
 from tahoe.programs.launch import STARTUP, command_of, environment
 
 ROOT = Path(__file__).resolve().parents[2]
-LAUNCH = [sys.executable, "-c", "import sys; from tahoe.programs.launch import run; run(sys.argv[1:])"]  # as the command, but starts faster
+LAUNCH = [
+    sys.executable,
+    "-c",
+    "import sys; from tahoe.programs.launch import run; run(sys.argv[1:])",
+]  # as the command, but starts faster
 WITHOUT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 SAYS = """
@@ -50,7 +56,14 @@ def program(tmp_path: Path) -> Path:
 def started(*words: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [*LAUNCH, *map(str, words)]
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env={**WITHOUT, **variables}, input="from stdin", timeout=60, check=False
+        command,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**WITHOUT, **variables},
+        input="from stdin",
+        timeout=60,
+        check=False,
     )
 
 
@@ -93,7 +106,9 @@ def test_the_exit_code_is_the_programs(code: int, tmp_path: Path) -> None:
 def test_standard_input_and_output_are_the_programs(tmp_path: Path) -> None:
     done = started("-c", "import sys; print(sys.stdin.read(), end=''); print('told', file=sys.stderr)", cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("from stdin", "told\n")
-    assert started("bash", "-c", "yes | head -1", cwd=tmp_path).stdout == "y\n", "a program that is no Python ends with its pipe"
+    assert started("bash", "-c", "yes | head -1", cwd=tmp_path).stdout == "y\n", (
+        "a program that is no Python ends with its pipe"
+    )
 
 
 WAITS = """
@@ -110,7 +125,9 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 11), (signal.SIGINT, 12), (signal.SIGKILL, -9)])
 def test_a_signal_reaches_the_program(number: signal.Signals, code: int, tmp_path: Path) -> None:
-    with subprocess.Popen([*LAUNCH, "-c", WAITS], stdout=subprocess.PIPE, text=True, env=WITHOUT, cwd=tmp_path) as process:
+    with subprocess.Popen(
+        [*LAUNCH, "-c", WAITS], stdout=subprocess.PIPE, text=True, env=WITHOUT, cwd=tmp_path
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
@@ -124,7 +141,12 @@ def test_the_sitecustomize_that_was_there_runs(program: Path, tmp_path: Path) ->
     done = started("-c", code, cwd=program.parent, PYTHONPATH=f"{tmp_path}")
     assert done.stdout == "theirs sitecustomize\ntheirs sitecustomize\n1 True\n"
     (tmp_path / "sitecustomize.py").write_text("raise ValueError('theirs')\n")
-    done = started("-c", "import sys; print(hasattr(sys.meta_path[0], 'hooks_pyspark'))", cwd=program.parent, PYTHONPATH=f"{tmp_path}")
+    done = started(
+        "-c",
+        "import sys; print(hasattr(sys.meta_path[0], 'hooks_pyspark'))",
+        cwd=program.parent,
+        PYTHONPATH=f"{tmp_path}",
+    )
     assert done.stdout == "True\n"
     assert "Error in sitecustomize" in done.stderr
     assert "theirs" in done.stderr
@@ -147,7 +169,10 @@ def other_python(tmp_path: Path) -> Path:
 
 def test_a_python_without_tahoe_is_not_harmed(tmp_path: Path) -> None:
     python = other_python(tmp_path)
-    code = "import delta; from pyspark.sql.session import SparkSession as S; print(delta.MINE, S.Builder().getOrCreate().sc, S(3).sc)"
+    code = (
+        "import delta; from pyspark.sql.session import SparkSession as S; print(delta.MINE, "
+        "S.Builder().getOrCreate().sc, S(3).sc)"
+    )
     done = started("bash", "-c", f'{python} -c "{code}"', cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("1 1 3\n", "")
     with pytest.raises(ProgramWithoutTahoeError, match="another Python"):
@@ -157,10 +182,16 @@ def test_a_python_without_tahoe_is_not_harmed(tmp_path: Path) -> None:
     script.chmod(0o755)
     with pytest.raises(ProgramWithoutTahoeError, match="other/bin/python"):
         command_of([str(script)])
-    script.write_text(f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n")  # as pip writes it where a path is long
+    script.write_text(
+        f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n"
+    )  # as pip writes it where a path is long
     with pytest.raises(ProgramWithoutTahoeError, match="other/bin/python"):
         command_of([str(script)])
-    isolated = started("-c", f"import subprocess; subprocess.run([{sys.executable!r}, '-I', '-c', 'print(1)'], check=True)", cwd=tmp_path)
+    isolated = started(
+        "-c",
+        f"import subprocess; subprocess.run([{sys.executable!r}, '-I', '-c', 'print(1)'], check=True)",
+        cwd=tmp_path,
+    )
     assert (isolated.stdout, isolated.stderr) == ("1\n", "")
 
 
@@ -174,7 +205,9 @@ def test_a_module_of_the_program_called_delta_stays(tmp_path: Path) -> None:
     """But a folder with data does not hide the package."""
     (tmp_path / "program.py").write_text(DELTA)
     (tmp_path / "delta").mkdir()
-    shutil.copytree(ROOT / "tests" / "cli", tmp_path / "delta" / "part=1", ignore=lambda *_: os.listdir(ROOT / "tests" / "cli"))
+    shutil.copytree(
+        ROOT / "tests" / "cli", tmp_path / "delta" / "part=1", ignore=lambda *_: os.listdir(ROOT / "tests" / "cli")
+    )
     assert "tahoe/delta" in started("program.py", cwd=tmp_path).stdout
     (tmp_path / "delta.py").write_text("MINE = 1\n")
     assert started("program.py", cwd=tmp_path).stdout == "1\n"
@@ -184,7 +217,9 @@ def test_databricks_is_left_alone(program: Path) -> None:
     assert not said("says.py", cwd=program.parent, DATABRICKS_RUNTIME_VERSION="17.0")["hooked"]
 
 
-@pytest.mark.parametrize("words", [["-I", "x.py"], ["-sE", "x.py"], ["python", "-S", "x.py"], ["-X", "dev", "-I", "-m", "x"]])
+@pytest.mark.parametrize(
+    "words", [["-I", "x.py"], ["-sE", "x.py"], ["python", "-S", "x.py"], ["-X", "dev", "-I", "-m", "x"]]
+)
 def test_a_python_that_could_not_be_hooked_is_refused(words: list[str]) -> None:
     with pytest.raises(PythonOptionError):
         command_of(words)
@@ -226,7 +261,11 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_spark_submit_in_cluster_mode_is_refused(spark_submit: Path) -> None:
-    for words in (["--deploy-mode", "cluster"], ["--conf", "spark.submit.deployMode=cluster"], ["--deploy-mode=cluster"]):
+    for words in (
+        ["--deploy-mode", "cluster"],
+        ["--conf", "spark.submit.deployMode=cluster"],
+        ["--deploy-mode=cluster"],
+    ):
         with pytest.raises(ClusterModeError):
             command_of([str(spark_submit), *words, "x.py"])
     (spark_submit.parents[1] / "conf" / "spark-defaults.conf").write_text("spark.submit.deployMode cluster\n")
@@ -236,7 +275,9 @@ def test_spark_submit_in_cluster_mode_is_refused(spark_submit: Path) -> None:
 
 
 def test_spark_submit_starts_without_the_reference(spark_submit: Path) -> None:
-    (spark_submit.parents[1] / "conf" / "spark-defaults.conf").write_text("spark.jars.packages io.delta:delta-spark_2.13:4.0.0\n")
+    (spark_submit.parents[1] / "conf" / "spark-defaults.conf").write_text(
+        "spark.jars.packages io.delta:delta-spark_2.13:4.0.0\n"
+    )
     words = [str(spark_submit), "--conf", "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension", "x.py", "1"]
     assert command_of(words)[1:] == ["--conf", "spark.jars.packages=", "x.py", "1"]
 
@@ -244,7 +285,9 @@ def test_spark_submit_starts_without_the_reference(spark_submit: Path) -> None:
 def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """All that follows the program is the program's, its --help too."""
     ran: list[tuple[list[str], bool]] = []
-    monkeypatch.setattr(import_module("tahoe.cli.run"), "run_program", lambda words, *, native: ran.append((words, native)))
+    monkeypatch.setattr(
+        import_module("tahoe.cli.run"), "run_program", lambda words, *, native: ran.append((words, native))
+    )
     for words in (["dbt", "--help"], ["-m", "pytest", "-x", "--json"], ["x.py", "--", "-h"]):
         app(["run", *words], standalone_mode=False)
         assert ran.pop() == (words, False)
@@ -259,7 +302,11 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 def test_a_name_that_is_no_program_is_told_in_one_line() -> None:
     done = subprocess.run(
-        [Path(sys.executable).with_name("tahoe"), "run", "nothing-like-it"], capture_output=True, text=True, timeout=60, check=False
+        [Path(sys.executable).with_name("tahoe"), "run", "nothing-like-it"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 2
     assert done.stderr.startswith("[DELTA_PROGRAM_NOT_FOUND]")

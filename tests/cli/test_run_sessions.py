@@ -106,7 +106,9 @@ def test_a_jvm_starts_without_the_reference(no_files: Path, monkeypatch: pytest.
     assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--conf spark.jars.packages=c:d:2 pyspark-shell"
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages io.delta:delta-spark_2.13:4.0.0 --name 'a b' pyspark-shell")
     started(conf)
-    assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--name 'a b' pyspark-shell", "the program's own packages win over those of the file"
+    assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--name 'a b' pyspark-shell", (
+        "the program's own packages win over those of the file"
+    )
 
 
 def test_a_jvm_that_runs_already_is_left_as_it_is(no_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,11 @@ def _made(table: tahoe.Table, call: Call) -> list[dict[str, Any]]:
             table.update(call["set"], call["condition"])
             return []
     builder = table.merge(
-        _rows(table, call["source"]), call["condition"], source_alias=SOURCE, target_alias=TARGET, merge_schema=call["evolves"]
+        _rows(table, call["source"]),
+        call["condition"],
+        source_alias=SOURCE,
+        target_alias=TARGET,
+        merge_schema=call["evolves"],
     )
     for method, arguments in call["clauses"]:
         builder = getattr(builder, re.sub("([A-Z])", r"_\1", method).lower())(**arguments)

@@ -1,7 +1,7 @@
 """Statements as calls of `DeltaTable`, and the one place where such a call is made.
 
-A call is JSON, so that it can be made in another process: with `DeltaTable` of tahoe or of the reference implementation, which have the
-same methods. Nothing of tahoe is imported here.
+A call is JSON, so that it can be made in another process: with `DeltaTable` of tahoe or of the reference
+implementation, which have the same methods. Nothing of tahoe is imported here.
 """
 
 from __future__ import annotations
@@ -44,14 +44,20 @@ METHODS = {
 
 def arrow(rows: list[Values], schema: Schema) -> pa.Table:
     fields = [pa.field(column.name, ARROW_TYPES[column.kind]) for column in schema]
-    return pa.table([pa.array([row[field.name] for row in rows], field.type) for field in fields], schema=pa.schema(fields))
+    return pa.table(
+        [pa.array([row[field.name] for row in rows], field.type) for field in fields], schema=pa.schema(fields)
+    )
 
 
 def write_source(source: Source, path: Path) -> None:
-    """Put the rows of a source where `make` finds them. Every other column that the target may have is spelled in capitals."""
+    """Put the rows of a source where `make` finds them. Every other column that the target may have is spelled in
+    capitals.
+    """
     rows = arrow(list(source.rows), source.schema)
     pq.write_table(
-        rows.rename_columns([name.upper() if i % 2 and not name.startswith("x") else name for i, name in enumerate(rows.column_names)]),
+        rows.rename_columns(
+            [name.upper() if i % 2 and not name.startswith("x") else name for i, name in enumerate(rows.column_names)]
+        ),
         path,
     )
 
@@ -116,8 +122,15 @@ def make(spark: SparkSession, delta_table: Any, path: str, call: Mapping[str, An
 
 
 def complaint(spark: SparkSession, delta_table: Any, path: str, code: str) -> tuple[str, str] | None:
-    """The error of an expression over `table`, `source` (a DataFrame), `F` and `spark`: its class and message; None where there is none."""
-    names = {"table": delta_table.forPath(spark, path), "source": spark.range(3).toDF("id"), "F": functions, "spark": spark}
+    """The error of an expression over `table`, `source` (a DataFrame), `F` and `spark`: its class and message; None
+    where there is none.
+    """
+    names = {
+        "table": delta_table.forPath(spark, path),
+        "source": spark.range(3).toDF("id"),
+        "F": functions,
+        "spark": spark,
+    }
     try:
         eval(code, names)
     except Exception as error:
@@ -139,8 +152,15 @@ def as_code(call: Mapping[str, Any]) -> str:
     """A call as a line of Python that a reader can run."""
     if call["command"] != "merge":
         arguments = {name: value for name, value in call.items() if name != "command"}
-        return f"DeltaTable.forPath(spark, path).{call['command']}(" + ", ".join(f"{n}={v!r}" for n, v in arguments.items()) + ")"
-    clauses = [f".{name}({', '.join(f'{n}={v!r}' for n, v in arguments.items() if v is not None)})" for name, arguments in call["clauses"]]
+        return (
+            f"DeltaTable.forPath(spark, path).{call['command']}("
+            + ", ".join(f"{n}={v!r}" for n, v in arguments.items())
+            + ")"
+        )
+    clauses = [
+        f".{name}({', '.join(f'{n}={v!r}' for n, v in arguments.items() if v is not None)})"
+        for name, arguments in call["clauses"]
+    ]
     lines = [f"DeltaTable.forPath(spark, path).alias('t').merge(source.alias('s'), {call['condition']!r})", *clauses]
     source = f"# the source: {json.dumps(call['source'])}"
     return "\n    ".join([source, *lines, ".withSchemaEvolution().execute()" if call["evolves"] else ".execute()"])

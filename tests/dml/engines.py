@@ -1,4 +1,6 @@
-"""Who runs statements: tahoe through Spark, the reference implementation, and the model itself, so that the runner can be tried out."""
+"""Who runs statements: tahoe through Spark, the reference implementation, and the model itself, so that the runner can
+be tried out.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def _condition(error: DeltaError | PySparkException) -> str:
     return str(error.condition if isinstance(error, DeltaError) else error.getCondition())
 
 
-# What the reference (4.4.0) fails with where nothing is wrong: in some MERGEs with several clauses for rows not matched by source.
+# What the reference (4.4.0) fails with where nothing is wrong: in some MERGEs with several clauses for rows not matched
+# by source.
 _FAULTS = ("Unexpected row: did not match any merge clause",)
 
 
@@ -68,7 +71,9 @@ class OfReference:
 
 
 class TheModel:
-    """Writes what the model says, all rows anew: an engine that is right, or as wrong as a test makes the model for it."""
+    """Writes what the model says, all rows anew: an engine that is right, or as wrong as a test makes the model for
+    it.
+    """
 
     refuses_idle_matches = False
 
@@ -90,7 +95,9 @@ class TheModel:
 def _schema(table: tahoe.Table) -> Schema:
     kinds = {"integer": "int", "long": "bigint"}
     types = [(field.name, encode_type(field.type)) for field in table.schema]
-    return tuple(model.ColumnDef(name, kinds.get(kind, kind) if isinstance(kind, str) else "struct") for name, kind in types)
+    return tuple(
+        model.ColumnDef(name, kinds.get(kind, kind) if isinstance(kind, str) else "struct") for name, kind in types
+    )
 
 
 def _counts(outcome: Outcome) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""SQL expressions as small trees, which are text for Spark and a function for Python: one tree, two meanings, which must agree.
+"""SQL expressions as small trees, which are text for Spark and a function for Python: one tree, two meanings, which
+must agree.
 
-Values are Python's: None is NULL, a struct is a dict. Every operator is one record of OPERATORS; a new one is a new record.
+Values are Python's: None is NULL, a struct is a dict. Every operator is one record of OPERATORS; a new one is a new
+record.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Random small tables and random statements on them, all from one seed.
 
-Values come from small pools, so that rows meet: NULLs, NaN, -0.0, the empty string, numbers that no double can hold, dates far apart.
-Numbers are small where they are computed with: in ANSI mode an overflow is an error, and errors are not what is looked for here.
+Values come from small pools, so that rows meet: NULLs, NaN, -0.0, the empty string, numbers that no double can hold,
+dates far apart. Numbers are small where they are computed with: in ANSI mode an overflow is an error, and errors are
+not what is looked for here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ PARTITIONS: Mapping[str, Sequence[Any]] = {
     "string": ["x", "a b", "ü/%=", None],
     "date": [dt.date(2024, 2, 29), dt.date(1969, 12, 31), None],
 }
-# No zero is asked for: Spark looks it up in Parquet's statistics and dictionaries with its sign, and misses 0.0 by -0.0, in any table.
+# No zero is asked for: Spark looks it up in Parquet's statistics and dictionaries with its sign, and misses 0.0 by
+# -0.0, in any table.
 ASKED: Mapping[str, Sequence[Any]] = {**POOLS, "double": [number for number in POOLS["double"] if number != 0]}
 PARTITION = "p"
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
@@ -109,7 +111,9 @@ class Generator:
 
     def _itself(self, schema: Schema, versions: Mapping[int, Sequence[Row]]) -> Source:
         """The target, now or as it was; versions from before a column was added are left out."""
-        alike = [v for v, rows in versions.items() if all(row.values.keys() == {c.name for c in schema} for row in rows)]
+        alike = [
+            v for v, rows in versions.items() if all(row.values.keys() == {c.name for c in schema} for row in rows)
+        ]
         version = max(versions) if self._once_in(2) else self.dice.choice(alike or [max(versions)])
         return Source("target", schema, [row.values for row in versions[version]], version)
 
@@ -246,7 +250,9 @@ class _Maker:
     def condition(self, depth: int = 2, side: str | None = None) -> Expression:
         chance = self.dice.random()
         if depth and chance < 0.30:
-            return apply(self.dice.choice(["and", "or"]), self.condition(depth - 1, side), self.condition(depth - 1, side))
+            return apply(
+                self.dice.choice(["and", "or"]), self.condition(depth - 1, side), self.condition(depth - 1, side)
+            )
         if depth and chance < 0.38:
             return apply("not", self.condition(depth - 1, side))
         if chance < 0.46:
@@ -286,7 +292,11 @@ class _Maker:
         match kind:
             case "int":
                 texts = self._columns("string", side)
-                return apply("length", self.dice.choice(texts)) if chance < 0.85 and texts else apply("%", column, Literal("int", 3))
+                return (
+                    apply("length", self.dice.choice(texts))
+                    if chance < 0.85 and texts
+                    else apply("%", column, Literal("int", 3))
+                )
             case "bigint":
                 return apply("%", column, Literal("bigint", 4))
             case "string":
@@ -302,8 +312,12 @@ class _Maker:
     # --- values
 
     def assignments(self, target: Schema, *, whole: bool = False) -> dict[str, Expression]:
-        """New values for some columns, or fields of the struct; with `whole` for most columns, as a row needs them that is new."""
-        chosen = [column for column in target if self.dice.random() < (0.85 if whole else 0.3)] or [self.dice.choice(target)]
+        """New values for some columns, or fields of the struct; with `whole` for most columns, as a row needs them that
+        is new.
+        """
+        chosen = [column for column in target if self.dice.random() < (0.85 if whole else 0.3)] or [
+            self.dice.choice(target)
+        ]
         found: dict[str, Expression] = {}
         for column in chosen:
             if column.kind == "struct" and not whole and self.dice.random() < 0.6:
@@ -319,7 +333,11 @@ class _Maker:
         own = [c for c in self._columns(column.kind) if column.name != PARTITION or c.path == (PARTITION,)]
         chance = self.dice.random()
         if column.name == PARTITION:
-            return self.dice.choice(own) if own and chance < 0.6 else Literal(column.kind, self.dice.choice(PARTITIONS[column.kind]))
+            return (
+                self.dice.choice(own)
+                if own and chance < 0.6
+                else Literal(column.kind, self.dice.choice(PARTITIONS[column.kind]))
+            )
         if column.kind == "struct":
             return self._struct(own, chance)
         if chance < 0.2 or not own:
@@ -351,13 +369,21 @@ class _Maker:
                 return apply("+", apply("%", one, Literal("int", 50)), Literal("int", self.dice.randint(-3, 3)))
             case "bigint":
                 numbers = self._columns("int")
-                return self.dice.choice(numbers) if numbers and self.dice.random() < 0.4 else apply("+", one, Literal("int", 1))
+                return (
+                    self.dice.choice(numbers)
+                    if numbers and self.dice.random() < 0.4
+                    else apply("+", one, Literal("int", 1))
+                )
             case "string":
                 return apply("concat", apply("substring", one), other)
             case "double":
                 numbers = self._columns("int")
                 if numbers and self.dice.random() < 0.3:
                     return self.dice.choice(numbers)
-                return apply(self.dice.choice(["+", "-"]), one, other) if self.dice.random() < 0.7 else apply("negative", one)
+                return (
+                    apply(self.dice.choice(["+", "-"]), one, other)
+                    if self.dice.random() < 0.7
+                    else apply("negative", one)
+                )
             case _:
                 return apply("date_add", one, Literal("int", self.dice.randint(-2, 2)))

@@ -1,6 +1,7 @@
 """What DELETE, UPDATE and MERGE do to a list of rows.
 
-The model knows no files. A row carries what row tracking says of it, so that what must stay with a row can be looked at.
+The model knows no files. A row carries what row tracking says of it, so that what must stay with a row can be looked
+at.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class Clause:
 
 @dataclass(frozen=True)
 class Source:
-    """The rows that are merged, and how they reach the engine: in memory, from Parquet, or as the target itself at a version."""
+    """The rows that are merged, and how they reach the engine: in memory, from Parquet, or as the target itself at a
+    version.
+    """
 
     kind: Literal["memory", "parquet", "target"]
     schema: Schema
@@ -127,8 +130,8 @@ class Outcome:
 
     Attributes:
         refusal: it must fail, and change nothing.
-        may_refuse: it need not fail, as at most one source row changes each target row; but several match one, and an engine that
-            looks at the condition of MERGE alone refuses that.
+        may_refuse: it need not fail, as at most one source row changes each target row; but several match one, and an
+            engine that looks at the condition of MERGE alone refuses that.
         schema: of the table afterwards.
     """
 
@@ -165,9 +168,14 @@ def _values(effect: Effect) -> Values:
 def run(statement: Statement, rows: Sequence[Row], schema: Schema) -> Outcome:
     match statement:
         case Delete(condition):
-            return Outcome(tuple(_delete(row) if holds(condition, _target(row)) else _keep(row) for row in rows), schema)
+            return Outcome(
+                tuple(_delete(row) if holds(condition, _target(row)) else _keep(row) for row in rows), schema
+            )
         case Update(condition, assignments):
-            changed = (_update(row, assignments, _target(row), schema) if holds(condition, _target(row)) else _keep(row) for row in rows)
+            changed = (
+                _update(row, assignments, _target(row), schema) if holds(condition, _target(row)) else _keep(row)
+                for row in rows
+            )
             return Outcome(tuple(changed), schema)
         case Merge():
             return _Merging(statement, rows, schema).outcome()
@@ -192,7 +200,11 @@ class _Merging:
         effects: list[Effect] = []
         with_match: set[int] = set()
         for row in self.rows:
-            matching = [i for i, source in enumerate(sources) if holds(self.merge.condition, {TARGET: row.values, SOURCE: source})]
+            matching = [
+                i
+                for i, source in enumerate(sources)
+                if holds(self.merge.condition, {TARGET: row.values, SOURCE: source})
+            ]
             with_match.update(matching)
             effect = self._of_target(row, [sources[i] for i in matching])
             if effect is None:
@@ -231,7 +243,10 @@ class _Merging:
         if clause.action == "delete":
             return Effect(Verb.DELETED, row, None, clause.group)
         if clause.action == "update all":
-            after = {**self._widened(row.values), **{c.name: scope[SOURCE][c.name] for c in self.schema if c.name in scope[SOURCE]}}
+            after = {
+                **self._widened(row.values),
+                **{c.name: scope[SOURCE][c.name] for c in self.schema if c.name in scope[SOURCE]},
+            }
         else:
             after = assigned(self._widened(row.values), clause.assignments, scope, self.schema)
         return Effect(Verb.UPDATED, row, after, clause.group)

@@ -1,7 +1,8 @@
-"""Lives of small tables: each statement is run by an engine and by the model, and what is there afterwards must be the same.
+"""Lives of small tables: each statement is run by an engine and by the model, and what is there afterwards must be the
+same.
 
-A case is one statement with everything that is looked at after it: rows, change feed, row ids, files, counts. A table lives through
-several, so that vectors lie on vectors and rows that moved are moved again.
+A case is one statement with everything that is looked at after it: rows, change feed, row ids, files, counts. A table
+lives through several, so that vectors lie on vectors and rows that moved are moved again.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class StatementRefused(Exception):
 
 
 class EngineFault(Exception):
-    """An engine failed by a fault of its own that is known; nothing was changed, and the life goes on without the statement."""
+    """An engine failed by a fault of its own that is known; nothing was changed, and the life goes on without the
+    statement.
+    """
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class Engine(Protocol):
     """Runs statements on tables that are there.
 
     Attributes:
-        refuses_idle_matches: it refuses a MERGE in which several source rows match a target row and at most one of them changes it.
+        refuses_idle_matches: it refuses a MERGE in which several source rows match a target row and at most one of them
+            changes it.
     """
 
     refuses_idle_matches: bool
@@ -127,7 +131,9 @@ class Life:
         self.schema: Schema = shape.schema
         self.table = make_table(self.path, shape, self.kind.properties)
         rows = [Row(values) for rows in shape.files for values in rows]
-        self.versions: dict[int, Sequence[Row]] = {self.table.version: self._tracked(len(rows)) if self._tracks else rows}
+        self.versions: dict[int, Sequence[Row]] = {
+            self.table.version: self._tracked(len(rows)) if self._tracks else rows
+        }
         self.seen = {row.row_id for row in self.rows}
 
     @property
@@ -180,7 +186,9 @@ class Life:
         if self.kind.has(FEED):
             self._check_changes(wanted, before.version)
         version = self.table.version
-        self.versions[version] = self._check_row_ids(wanted, version) if self._tracks else [Row(values) for values in wanted.rows()]
+        self.versions[version] = (
+            self._check_row_ids(wanted, version) if self._tracks else [Row(values) for values in wanted.rows()]
+        )
         self.schema = wanted.schema
 
     def _call(self, statement: Statement, number: int) -> Call:
@@ -191,7 +199,9 @@ class Life:
         return call_of(statement, path)
 
     def _check_refused(self, wanted: Outcome, refused: StatementRefused, version: int) -> None:
-        expected = wanted.refusal or (Refusal.AMBIGUOUS if wanted.may_refuse and self.engine.refuses_idle_matches else None)
+        expected = wanted.refusal or (
+            Refusal.AMBIGUOUS if wanted.may_refuse and self.engine.refuses_idle_matches else None
+        )
         if expected is None or not any(part in refused.condition for part in expected.value):
             why = "nothing was wrong with it" if expected is None else f"{' or '.join(expected.value)} was expected"
             raise _Difference(f"it was refused, and {why}: {refused.condition}")
@@ -206,7 +216,9 @@ class Life:
         expected = arrow([], wanted.schema).schema
         for column in expected:
             if have.schema.field(column.name).type != column.type:
-                raise _Difference(f"column {column.name} is {have.schema.field(column.name).type}, expected {column.type}")
+                raise _Difference(
+                    f"column {column.name} is {have.schema.field(column.name).type}, expected {column.type}"
+                )
         _check_same("rows", counted(have.to_pylist(), wanted.schema), counted(wanted.rows(), wanted.schema))
 
     def _check_metrics(self, wanted: Outcome, statement: Statement, version: int) -> None:
@@ -237,22 +249,34 @@ class Life:
             return
         names = [column.name for column in wanted.schema]
         rows = self.engine.changes(self.path, version + 1, newest, names).to_pylist()
-        have = Counter((row["_change_type"], row["_commit_version"], *(frozen(row[name]) for name in names)) for row in rows)
-        want = Counter((kind, newest, *(frozen(values.get(name)) for name in names)) for kind, values in wanted.changes())
+        have = Counter(
+            (row["_change_type"], row["_commit_version"], *(frozen(row[name]) for name in names)) for row in rows
+        )
+        want = Counter(
+            (kind, newest, *(frozen(values.get(name)) for name in names)) for kind, values in wanted.changes()
+        )
         _check_same("changes", have, want)
 
     def _check_row_ids(self, wanted: Outcome, version: int) -> Sequence[Row]:
-        """Rows that stay keep their id, and unless they were changed the version that last changed them; new rows have new ids."""
+        """Rows that stay keep their id, and unless they were changed the version that last changed them; new rows have
+        new ids.
+        """
         found = self._tracked(len(wanted.rows()))
         have = Counter((frozen(row.values), row.row_id, row.version) for row in found if row.row_id in self.seen)
         want = Counter(
-            (frozen(effect.after), effect.before.row_id, version if effect.verb is Verb.UPDATED else effect.before.version)
+            (
+                frozen(effect.after),
+                effect.before.row_id,
+                version if effect.verb is Verb.UPDATED else effect.before.version,
+            )
             for effect in wanted.effects
             if effect.before is not None and effect.after is not None
         )
         _check_same("rows with their ids and versions", have, want)
         new = [row for row in found if row.row_id not in self.seen]
-        if any(row.row_id is None or row.version != version for row in new) or len({row.row_id for row in new}) < len(new):
+        if any(row.row_id is None or row.version != version for row in new) or len({row.row_id for row in new}) < len(
+            new
+        ):
             raise _Difference(f"new rows need ids of their own, and version {version}: {new}")
         self.seen |= {row.row_id for row in new}
         return found
@@ -277,7 +301,9 @@ class Life:
     def _reproduction(self, difference: str) -> str:
         properties = json.dumps(dict(self.kind.properties))
         last = self.told[-1] if self.told else ""
-        return f"{difference}\n\nproperties {properties}, partitioned: {self.kind.partitioned}, table {self.path}\n{last}"
+        return (
+            f"{difference}\n\nproperties {properties}, partitioned: {self.kind.partitioned}, table {self.path}\n{last}"
+        )
 
 
 class _Difference(Exception):
@@ -307,7 +333,9 @@ def _check_same(what: str, have: Counter[Any], want: Counter[Any]) -> None:
     missing, extra = list((want - have).elements()), list((have - want).elements())
     if missing or extra:
         shown = [f"    missing: {row}" for row in missing[:5]] + [f"    too many: {row}" for row in extra[:5]]
-        raise _Difference("\n".join([f"{what}: {len(missing)} missing, {len(extra)} too many of {want.total()}", *shown]))
+        raise _Difference(
+            "\n".join([f"{what}: {len(missing)} missing, {len(extra)} too many of {want.total()}", *shown])
+        )
 
 
 def _check_answer(wanted: Outcome, answer: Answer) -> None:

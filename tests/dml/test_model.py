@@ -1,4 +1,6 @@
-"""The model and the runner themselves: what SQL says of small examples, and that the runner sees every kind of mistake."""
+"""The model and the runner themselves: what SQL says of small examples, and that the runner sees every kind of
+mistake.
+"""
 
 from __future__ import annotations
 
@@ -143,11 +145,15 @@ def _engine_with(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> None:
     monkeypatch.setattr(model, "run", wrong)
 
 
-@pytest.mark.parametrize("mistake", ["a row is lost", "-0.0 becomes 0.0", "the last clause wins", "a refusal is forgotten"])
+@pytest.mark.parametrize(
+    "mistake", ["a row is lost", "-0.0 becomes 0.0", "the last clause wins", "a refusal is forgotten"]
+)
 def test_a_wrong_result_is_found(mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(statement: model.Statement, rows: Any, schema: Any) -> model.Outcome:
         if mistake == "the last clause wins" and isinstance(statement, Merge):
-            return run(Merge(statement.source, statement.condition, statement.clauses[::-1], statement.evolves), rows, schema)
+            return run(
+                Merge(statement.source, statement.condition, statement.clauses[::-1], statement.evolves), rows, schema
+            )
         found = run(statement, rows, schema)
         match mistake:
             case "a row is lost":

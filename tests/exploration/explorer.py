@@ -1,8 +1,8 @@
 """Every order in which the storage calls of several writers can happen, over the code that commits in production.
 
-Each writer is a thread that stands still before every call of its store until the explorer lets it do one. What a writer does next depends
-on nothing but the answers that it got, so that a state is known by the storage's content and by those answers: a state that was met before
-is not looked at again. A writer may also die before any of its calls.
+Each writer is a thread that stands still before every call of its store until the explorer lets it do one. What a
+writer does next depends on nothing but the answers that it got, so that a state is known by the storage's content and
+by those answers: a state that was met before is not looked at again. A writer may also die before any of its calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from tests.gated import Gated
 
 Acknowledge = Callable[[int, str], None]
 Program = Callable[[Env, Acknowledge], None]
-"""What a writer does with its view of the world; it tells which commits it was told to have made, by version and name."""
+"""What a writer does with its view of the world; it tells which commits it was told to have made, by version and
+name.
+"""
 
 KILL = "dies"
 
@@ -46,7 +48,9 @@ class Writer(Gated):
     """A program that does one call of its store at a time."""
 
     def __init__(self, name: str, program: Program, store: MemoryStore, world: World, *, upkeep: bool) -> None:
-        super().__init__(name, lambda: program(self._env, lambda version, told: self.acknowledged.append((version, told))))
+        super().__init__(
+            name, lambda: program(self._env, lambda version, told: self.acknowledged.append((version, told)))
+        )
         self.acknowledged: list[tuple[int, str]] = []
         self.answers = hashlib.sha256()
         self._ids = 0
@@ -70,11 +74,12 @@ class Writer(Gated):
 
 
 class GatedStore:
-    """One writer's view of the storage. Without `atomic`, creating is a look and a write, between which others may do anything; where
-    there is a commit service as well, it is a write, as in a storage that ignores the condition.
+    """One writer's view of the storage. Without `atomic`, creating is a look and a write, between which others may do
+    anything; where there is a commit service as well, it is a write, as in a storage that ignores the condition.
 
-    A call whose answer no other writer can change, or which none can see, is done at once: that of a commit that is there, where creating
-    is atomic or the service decides; of the hint, where nobody writes checkpoints; of a temporary file that no entry names.
+    A call whose answer no other writer can change, or which none can see, is done at once: that of a commit that is
+    there, where creating is atomic or the service decides; of the hint, where nobody writes checkpoints; of a temporary
+    file that no entry names.
     """
 
     def __init__(self, store: MemoryStore, writer: Writer, world: World) -> None:
@@ -90,7 +95,11 @@ class GatedStore:
             return False
         if key.endswith(LAST_CHECKPOINT):
             return not self._world.checkpoints
-        return (self._world.atomic or self._world.coordinated) and key.endswith(".json") and self._store.head(key) is not None
+        return (
+            (self._world.atomic or self._world.coordinated)
+            and key.endswith(".json")
+            and self._store.head(key) is not None
+        )
 
     def _call(self, name: str, *arguments: Any) -> Any:
         if not self._is_settled(name, arguments[0]):
@@ -142,7 +151,9 @@ class GatedStore:
 
 
 class GatedService:
-    """One writer's view of the commit service. What it says of a commit that is complete, or was there before it, is said at once."""
+    """One writer's view of the commit service. What it says of a commit that is complete, or was there before it, is
+    said at once.
+    """
 
     def __init__(self, service: CommitService, store: MemoryStore, writer: Writer) -> None:
         self._service, self._store, self._writer = service, store, writer

@@ -1,7 +1,8 @@
-"""The consistency model on the code that commits: operations on rows, what they do to a table, and the laws for what a reader sees.
+"""The consistency model on the code that commits: operations on rows, what they do to a table, and the laws for what a
+reader sees.
 
-Rows are pairs of a key, by which a table may be partitioned, and a value; as in the model, equal rows are one. Files hold their rows in
-their tags, so that nothing has to be read to know them; deletion vectors are real.
+Rows are pairs of a key, by which a table may be partitioned, and a value; as in the model, equal rows are one. Files
+hold their rows in their tags, so that nothing has to be read to know them; deletion vectors are real.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ from pyroaring import BitMap64
 
 from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.changes.conflict import EVERYTHING, FilesRead, Intent, Reads, RowIndexes
-from tahoe.protocol.log.actions import Action, Add, CommitInfo, FileAction, Metadata, Protocol, Remove, encode_commit, remove_of
+from tahoe.protocol.log.actions import (
+    Action,
+    Add,
+    CommitInfo,
+    FileAction,
+    Metadata,
+    Protocol,
+    Remove,
+    encode_commit,
+    remove_of,
+)
 from tahoe.protocol.statistics.moved_rows import CopiedRows
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
@@ -34,17 +45,19 @@ Row: TypeAlias = tuple[str, str]
 Rows: TypeAlias = frozenset[Row]
 
 FEATURES = frozenset({"deletionVectors", "inCommitTimestamp", "rowTracking", "domainMetadata"})
-PROTOCOL = Protocol(reader_version=3, writer_version=7, reader_features=frozenset({"deletionVectors"}), writer_features=FEATURES)
+PROTOCOL = Protocol(
+    reader_version=3, writer_version=7, reader_features=frozenset({"deletionVectors"}), writer_features=FEATURES
+)
 
 
 @dataclass(frozen=True)
 class Op:
     """One transaction of a writer.
 
-    The model's: `insert` a row; `update` gives all rows of a key one value; `delete` takes them away; files are rewritten. Beyond it:
-    `mark` and `remark` are delete and update through vectors; `overwrite` leaves nothing but one row; `clear` leaves nothing; `sort`
-    makes one file of all, and `compact` records what it moved; `copy` gives the values of a key's rows to the key C, so that what it read
-    decides what it writes.
+    The model's: `insert` a row; `update` gives all rows of a key one value; `delete` takes them away; files are
+    rewritten. Beyond it: `mark` and `remark` are delete and update through vectors; `overwrite` leaves nothing but one
+    row; `clear` leaves nothing; `sort` makes one file of all, and `compact` records what it moved; `copy` gives the
+    values of a key's rows to the key C, so that what it read decides what it writes.
     """
 
     kind: str
@@ -120,7 +133,9 @@ def _commit(log: Log, op: Op, name: str, *, partitioned: bool) -> int | None:
     ).commit()
 
 
-def _planned(base: Snapshot, op: Op, name: str, *, partitioned: bool) -> tuple[list[Action], dict[str, RowDeletion], Intent] | None:
+def _planned(
+    base: Snapshot, op: Op, name: str, *, partitioned: bool
+) -> tuple[list[Action], dict[str, RowDeletion], Intent] | None:
     """What an operation does to the table that it sees; None where that is nothing."""
     files = {a.path: a for a in base.live.adds()}
     new = _file(name, [(op.key, op.value)], partitioned=partitioned)
@@ -158,13 +173,17 @@ def _compaction(
     removes = [remove_of(a, 1).replace(data_change=False) for a in files.values()]
     rows = [row for a in _in_bin(files.values()) for row in _rows_of(base, a)]
     keys = sorted({row[0] for row in rows}) if partitioned else [""]
-    parts = [_file(f"{name}-{key}", [row for row in rows if key in ("", row[0])], partitioned=partitioned) for key in keys]
+    parts = [
+        _file(f"{name}-{key}", [row for row in rows if key in ("", row[0])], partitioned=partitioned) for key in keys
+    ]
     adds = [part.replace(data_change=False) for part in parts]
     return [*removes, *adds], {}, Intent(reads=EVERYTHING, removed_paths=frozenset(files))
 
 
 def _in_bin(files: Iterable[Add]) -> list[Add]:
-    """The order in which a compaction writes the rows of files: another one than that of the snapshot and of the paths."""
+    """The order in which a compaction writes the rows of files: another one than that of the snapshot and of the
+    paths.
+    """
     return sorted(files, key=lambda a: a.path, reverse=True)
 
 
@@ -237,7 +256,11 @@ def run(
         id="test",
         schema_string=METADATA.schema_string,
         partition_columns=("key",) if partitioned else (),
-        configuration={"delta.rowTrackingSuspended": "true", "delta.enableDeletionVectors": "true", **(properties or {})},
+        configuration={
+            "delta.rowTrackingSuspended": "true",
+            "delta.enableDeletionVectors": "true",
+            **(properties or {}),
+        },
     )
     size = 1 if partitioned else rows_per_file
     groups = [start[at : at + size] for at in range(0, len(start), size)]
@@ -262,7 +285,9 @@ def run(
 
 @dataclass(frozen=True)
 class History:
-    """What a storage holds when all writers have ended: for each version its operation, its commit's name, and the rows that it shows."""
+    """What a storage holds when all writers have ended: for each version its operation, its commit's name, and the rows
+    that it shows.
+    """
 
     log: Log
     ops: tuple[Op | None, ...]
@@ -288,12 +313,19 @@ def _failed(found: History, writers: Sequence[Writer]) -> str | None:
     broken = next((writer.failure for writer in writers if writer.failure is not None), None)
     if broken is not None:
         return f"a writer failed: {broken!r}"
-    lost = [pair for writer in writers for pair in writer.acknowledged if dict(enumerate(found.names)).get(pair[0]) != pair[1]]
+    lost = [
+        pair
+        for writer in writers
+        for pair in writer.acknowledged
+        if dict(enumerate(found.names)).get(pair[0]) != pair[1]
+    ]
     return f"acknowledged and not there: {lost}" if lost else None
 
 
 def consistent(store: Store, writers: Sequence[Writer]) -> str | None:
-    """ConsistentRead: the rows that a version shows are those that its history gives, one operation after the other; all of it is there."""
+    """ConsistentRead: the rows that a version shows are those that its history gives, one operation after the other;
+    all of it is there.
+    """
     found = history(store)
     rows = found.shown[0]
     for version, op in enumerate(found.ops):
@@ -304,7 +336,9 @@ def consistent(store: Store, writers: Sequence[Writer]) -> str | None:
 
 
 def each_row_once(store: Store, writers: Sequence[Writer]) -> str | None:
-    """Beyond ConsistentRead, where no operation adds a row twice: no version has a row twice, and a compaction changes no data."""
+    """Beyond ConsistentRead, where no operation adds a row twice: no version has a row twice, and a compaction changes
+    no data.
+    """
     found = history(store)
     for version, op in enumerate(found.ops):
         snapshot = load_snapshot(found.log, version, by_checksum=False)
@@ -324,7 +358,9 @@ def all_done(store: Store, writers: Sequence[Writer]) -> str | None:
 
 
 def in_some_order(store: Store, writers: Sequence[Writer]) -> str | None:
-    """What `WriteSerializable` promises: blind appends may come later than their version, everything else is in order."""
+    """What `WriteSerializable` promises: blind appends may come later than their version, everything else is in
+    order.
+    """
     found = history(store)
     ops = [op for op in found.ops if op is not None]
     for order in itertools.permutations(range(len(ops))):
@@ -343,7 +379,9 @@ def stamps_rise(store: Store, writers: Sequence[Writer]) -> str | None:
     """In-commit timestamps rise, and no row id is given twice."""
     found = history(store)
     infos = [found.log.commit_info(version) for version in range(len(found.ops))]
-    stamps = [-1 if info is None or info.in_commit_timestamp_ms is None else info.in_commit_timestamp_ms for info in infos]
+    stamps = [
+        -1 if info is None or info.in_commit_timestamp_ms is None else info.in_commit_timestamp_ms for info in infos
+    ]
     if stamps != sorted(set(stamps)):
         return f"in-commit timestamps are {stamps}"
     adds = load_snapshot(found.log, by_checksum=False).live.adds()

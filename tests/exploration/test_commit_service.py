@@ -1,4 +1,5 @@
-"""A commit service on a storage that overwrites whatever it is asked: in every order of calls, each version has one winner, who keeps it.
+"""A commit service on a storage that overwrites whatever it is asked: in every order of calls, each version has one
+winner, who keeps it.
 
 Each writer tries some versions, one after the other, and writes its name. One may die before any of its calls.
 """

@@ -1,4 +1,5 @@
-"""No number is assigned twice, whatever the order of two writers' storage calls: `tests/property/test_numbers_law.py` beside other writers.
+"""No number is assigned twice, whatever the order of two writers' storage calls: `tests/property/test_numbers_law.py`
+beside other writers.
 
 The writers run what users call. A file is added without its rows, because no number depends on them.
 """
@@ -49,9 +50,13 @@ def append(table: tahoe.Table, *, mints: bool = True) -> None:
     given = Struct(tuple(column for column in COLUMNS if column.name == "id"))
     plan = plan_write(table, WriteRequest(mode="append", schema=given))
     assert plan is not None
-    minted = {name: each.next for name, each in column_values(plan.protocol, plan.schema).identity.items()} if mints else {}
+    minted = (
+        {name: each.next for name, each in column_values(plan.protocol, plan.schema).identity.items()} if mints else {}
+    )
     key = f"{table.env.new_id()}.parquet"
-    plan.commit([WrittenFile(key=key, size_bytes=1, modification_time_ms=1, statistics='{"numRecords":2}', minted=minted)])
+    plan.commit(
+        [WrittenFile(key=key, size_bytes=1, modification_time_ms=1, statistics='{"numRecords":2}', minted=minted)]
+    )
 
 
 def put(properties: Mapping[str, str]) -> Operation:
@@ -72,7 +77,11 @@ def drop(feature: str) -> Operation:
 
 
 def create_anew(table: tahoe.Table) -> None:
-    create_table(table, WriteRequest(mode="error", schema=COLUMNS, keep_nullability=True, operation=CREATED), replace_existing=True)
+    create_table(
+        table,
+        WriteRequest(mode="error", schema=COLUMNS, keep_nullability=True, operation=CREATED),
+        replace_existing=True,
+    )
 
 
 def clone_source(table: tahoe.Table) -> None:
@@ -175,9 +184,24 @@ def keeping_row_ids(self: Transaction, winner: Winner) -> Transaction:
 rebased_onto = Transaction._rebased_onto
 
 MUTATIONS: dict[str, tuple[object, str, object, Sequence[Sequence[str]]]] = {
-    "a commit drops what the version before it has kept": (draft, "with_numbers_of", as_it_is, [["restore"], ["add a column"]]),
-    "RESTORE takes identity values back": (restore, "with_identity_marks_of", of_the_old_version, [["restore", "append"], ["append"]]),
-    "CLONE takes identity values back": (clone, "with_identity_marks_of", of_the_old_version, [["clone", "append"], ["append"]]),
+    "a commit drops what the version before it has kept": (
+        draft,
+        "with_numbers_of",
+        as_it_is,
+        [["restore"], ["add a column"]],
+    ),
+    "RESTORE takes identity values back": (
+        restore,
+        "with_identity_marks_of",
+        of_the_old_version,
+        [["restore", "append"], ["append"]],
+    ),
+    "CLONE takes identity values back": (
+        clone,
+        "with_identity_marks_of",
+        of_the_old_version,
+        [["clone", "append"], ["append"]],
+    ),
     "the mark of row ids goes with the domain": (
         table_edits,
         "with_row_ids_kept",

@@ -1,4 +1,5 @@
-"""The consistency model, checked on the code that commits: whatever the order of their storage calls, writers have run one after the other.
+"""The consistency model, checked on the code that commits: whatever the order of their storage calls, writers have run
+one after the other.
 
 The default is a sample; `make explore` goes through every scope.
 """
@@ -25,7 +26,13 @@ from tests.exploration.model import Op, Row, all_done, each_row_once, in_some_or
 ALL_SCOPES = sample.IS_PROOF
 
 INSERT, UPDATE, DELETE = Op("insert"), Op("update", value="2"), Op("delete")
-MARK, REMARK, COMPACT, OVERWRITE, CLEAR = Op("mark"), Op("remark", value="2"), Op("compact"), Op("overwrite", value="2"), Op("clear")
+MARK, REMARK, COMPACT, OVERWRITE, CLEAR = (
+    Op("mark"),
+    Op("remark", value="2"),
+    Op("compact"),
+    Op("overwrite", value="2"),
+    Op("clear"),
+)
 COPY, SORT = Op("copy"), Op("sort")
 TWO_ROWS: tuple[Row, ...] = (("R", "1"), ("B", "1"))
 FOUR_ROWS: tuple[Row, ...] = (("R", "1"), ("B", "1"), ("R", "3"), ("C", "1"))
@@ -42,7 +49,10 @@ class Scope:
     def ops(self) -> list[Op]:
         """Every operation of the model."""
         pairs = list(itertools.product(self.keys, self.values))
-        return [*(Op(kind, *pair) for kind in ("insert", "update") for pair in pairs), *(Op("delete", key) for key in self.keys)]
+        return [
+            *(Op(kind, *pair) for kind in ("insert", "update") for pair in pairs),
+            *(Op("delete", key) for key in self.keys),
+        ]
 
     def programs(self, ops: Sequence[Op]) -> Iterator[tuple[tuple[Op, ...], ...]]:
         """Writers with as many operations each may change places."""
@@ -60,7 +70,15 @@ SCOPES = [
     Scope((1, 1, 1), "R", "1"),
     Scope((1, 1, 1), "R", "12"),
 ]
-BEYOND = [Op(kind, key) for kind in ("mark", "remark") for key in "RB"] + [UPDATE, INSERT, OVERWRITE, CLEAR, COMPACT, SORT, COPY]
+BEYOND = [Op(kind, key) for kind in ("mark", "remark") for key in "RB"] + [
+    UPDATE,
+    INSERT,
+    OVERWRITE,
+    CLEAR,
+    COMPACT,
+    SORT,
+    COPY,
+]
 
 # Of these none adds a row that may be there.
 ONCE = [Op(kind, key) for kind in ("mark", "delete") for key in "RB"] + [REMARK, CLEAR, COMPACT]
@@ -69,7 +87,9 @@ ONCE = [Op(kind, key) for kind in ("mark", "delete") for key in "RB"] + [REMARK,
 EVERY = 1 if ALL_SCOPES else 97
 
 
-def explored(name: str, cases: Iterable[tuple[Sequence[Sequence[Op]], bool]], every: int = EVERY, **settings: Any) -> None:
+def explored(
+    name: str, cases: Iterable[tuple[Sequence[Sequence[Op]], bool]], every: int = EVERY, **settings: Any
+) -> None:
     chosen = list(cases)[::every]
     states = endings = depth = 0
     for programs, partitioned in chosen:
@@ -77,7 +97,9 @@ def explored(name: str, cases: Iterable[tuple[Sequence[Sequence[Op]], bool]], ev
         assert not found.violations, (programs, partitioned, found.violations)
         states, endings, depth = states + found.states, endings + found.endings, max(depth, found.depth)
     assert endings > len(chosen), "nothing was in another's way"
-    print(f"{name}: {len(chosen)} programs, {states:,} states, {endings:,} endings, at most {depth} steps, no violation")
+    print(
+        f"{name}: {len(chosen)} programs, {states:,} states, {endings:,} endings, at most {depth} steps, no violation"
+    )
 
 
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
@@ -94,7 +116,9 @@ def test_vectors_overwrites_and_compaction_keep_the_order_too(partitioned: bool)
 
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_a_compaction_is_in_nobodys_way(partitioned: bool) -> None:
-    """Row deletions are carried over compactions, and compactions over row deletions: no row comes back, and none is there twice."""
+    """Row deletions are carried over compactions, and compactions over row deletions: no row comes back, and none is
+    there twice.
+    """
     scope = Scope((2, 1), "RB", "1")
     programs = ((p, partitioned) for p in scope.programs(ONCE) if any(COMPACT in ops for ops in p))
     explored("compactions", programs, every=1 if ALL_SCOPES else 11, start=FOUR_ROWS, check=each_row_once)
@@ -106,18 +130,26 @@ def test_neither_a_compaction_nor_a_deletion_gives_up(other: Op) -> None:
     found = run([[COMPACT], [other]], start=start, check=all_done)
     assert found.endings > 1
     assert not found.violations, found.violations
-    assert run([[SORT], [other]], start=start, check=all_done).violations, "where nothing is recorded one of them gives up"
+    assert run([[SORT], [other]], start=start, check=all_done).violations, (
+        "where nothing is recorded one of them gives up"
+    )
 
 
 def test_the_weaker_level_keeps_its_own_law() -> None:
     scope = Scope((2, 1), "RB", "1")
     programs = [*scope.programs([INSERT, Op("insert", "B"), UPDATE, DELETE, MARK, REMARK, COMPACT])]
     weaker = {"delta.isolationLevel": "WriteSerializable"}
-    explored("WriteSerializable", ((p, False) for p in programs), start=TWO_ROWS, properties=weaker, check=in_some_order)
-    assert run([[UPDATE], [INSERT]], properties=weaker).violations, "an append that passes an update is what the level allows"
+    explored(
+        "WriteSerializable", ((p, False) for p in programs), start=TWO_ROWS, properties=weaker, check=in_some_order
+    )
+    assert run([[UPDATE], [INSERT]], properties=weaker).violations, (
+        "an append that passes an update is what the level allows"
+    )
 
 
-@pytest.mark.parametrize("programs", [((INSERT,), (UPDATE,)), ((UPDATE,), (DELETE,)), ((UPDATE,), (INSERT, DELETE)), ((REMARK,), (MARK,))])
+@pytest.mark.parametrize(
+    "programs", [((INSERT,), (UPDATE,)), ((UPDATE,), (DELETE,)), ((UPDATE,), (INSERT, DELETE)), ((REMARK,), (MARK,))]
+)
 @pytest.mark.parametrize("upkeep", [0, *([1] if ALL_SCOPES else [])])
 def test_a_writer_may_die_before_any_call(programs: tuple[tuple[Op, ...], ...], upkeep: int) -> None:
     interval = {"delta.checkpointInterval": "1"} if upkeep else {}
@@ -172,7 +204,9 @@ def without_vector(add: Add, now_ms: int, **_: Any) -> Remove:
 
 
 def in_order_of_paths(moved: MovedRows, canonical: Callable[[str], str]) -> Any:
-    return places_of({target: sorted(copied, key=lambda rows: rows.path) for target, copied in moved.items()}, canonical)
+    return places_of(
+        {target: sorted(copied, key=lambda rows: rows.path) for target, copied in moved.items()}, canonical
+    )
 
 
 def changing_data(*arguments: Any) -> Add:
@@ -205,13 +239,31 @@ MUTATIONS: dict[str, tuple[object, str, object, Sequence[Sequence[Op]], dict[str
         )
         for wrong, module, attribute, mutant, programs in [
             ("a remove names an older vector", carried_deletions, "remove_of", without_vector, [MARK]),
-            ("the order of its sources is assumed", carried_deletions, "places_of", in_order_of_paths, [Op("mark", "C")]),
+            (
+                "the order of its sources is assumed",
+                carried_deletions,
+                "places_of",
+                in_order_of_paths,
+                [Op("mark", "C")],
+            ),
             ("what is carried counts as a change of data", row_deletions, "_with_vector", changing_data, [MARK]),
             ("rows of a removed source stay", carried_deletions, "all_places", lambda _: {}, [DELETE]),
-            ("the rows of a winner stay", carried_deletions, "_with_rows", lambda log, mine, found: mine.copies, [MARK]),
+            (
+                "the rows of a winner stay",
+                carried_deletions,
+                "_with_rows",
+                lambda log, mine, found: mine.copies,
+                [MARK],
+            ),
         ]
     },
-    "vectors are merged though they overlap": (conflict, "_about_vector", lambda *_: iter(()), [[REMARK], [MARK]], {"start": TWO_ROWS}),
+    "vectors are merged though they overlap": (
+        conflict,
+        "_about_vector",
+        lambda *_: iter(()),
+        [[REMARK], [MARK]],
+        {"start": TWO_ROWS},
+    ),
 }
 
 
@@ -229,8 +281,12 @@ def test_a_broken_rule_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 STAMPED = {"delta.enableInCommitTimestamps": "true", "delta.rowTrackingSuspended": "false"}
 
 
-@pytest.mark.parametrize(("attribute", "mutant"), [("_timestamp_before", old_stamps), ("_rebased_onto", keeping_row_ids)])
-def test_a_rebase_that_keeps_its_old_stamps_is_caught(attribute: str, mutant: object, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("attribute", "mutant"), [("_timestamp_before", old_stamps), ("_rebased_onto", keeping_row_ids)]
+)
+def test_a_rebase_that_keeps_its_old_stamps_is_caught(
+    attribute: str, mutant: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     programs = [[INSERT], [INSERT], [INSERT]]
     assert not run(programs, properties=STAMPED, check=stamps_rise).violations
     monkeypatch.setattr(Transaction, attribute, mutant)

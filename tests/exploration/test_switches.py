@@ -1,7 +1,8 @@
-"""A write beside a change of the table's configuration, in every order of the storage calls of both: `tests/table/test_behind_switches.py`
-beside other writers.
+"""A write beside a change of the table's configuration, in every order of the storage calls of both:
+`tests/table/test_behind_switches.py` beside other writers.
 
-Whatever the order, the rows are those of one of the two orders of the operations, and the log follows the rules of its configuration.
+Whatever the order, the rows are those of one of the two orders of the operations, and the log follows the rules of its
+configuration.
 """
 
 from __future__ import annotations
@@ -78,7 +79,14 @@ def explored(switch: str, write: str, *, by_vector: bool) -> Explored:
 
 
 def wrong(store: Store, writers: Sequence[Writer], write: str) -> str | None:
-    failed = next((writer.failure for writer in writers if writer.failure is not None and not isinstance(writer.failure, DeltaError)), None)
+    failed = next(
+        (
+            writer.failure
+            for writer in writers
+            if writer.failure is not None and not isinstance(writer.failure, DeltaError)
+        ),
+        None,
+    )
     if failed is not None:
         return f"a writer failed: {failed!r}"
     table = tahoe.Table(store.url, env=replace(memory_env(), store=store))
@@ -87,8 +95,15 @@ def wrong(store: Store, writers: Sequence[Writer], write: str) -> str | None:
     after = {"append": before | {(8, 8)}, "delete": before - {(1, 1)}, "update": (before - {(2, 2)}) | {(2, 3)}}[write]
     if ids not in (before, after):
         return f"the rows are {sorted(ids)}"
-    removes = [a for v in range(1, table.version + 1) for a in table.log.read_version(v) if type(a).__name__ == "Remove" and a.data_change]
-    switched = next((v for v in range(table.version + 1) if table.snapshot(v).properties.get("delta.appendOnly") == "true"), None)
+    removes = [
+        a
+        for v in range(1, table.version + 1)
+        for a in table.log.read_version(v)
+        if type(a).__name__ == "Remove" and a.data_change
+    ]
+    switched = next(
+        (v for v in range(table.version + 1) if table.snapshot(v).properties.get("delta.appendOnly") == "true"), None
+    )
     if switched is not None and switched < table.version and removes:
         return "rows were removed from an append-only table"
     try:
@@ -100,7 +115,14 @@ def wrong(store: Store, writers: Sequence[Writer], write: str) -> str | None:
 
 def wrong_feed(table: tahoe.Table, write: str) -> str | None:
     """An update is recorded as such, and copied rows are no changes."""
-    fed = next((v for v in range(table.version + 1) if table.snapshot(v).properties.get("delta.enableChangeDataFeed") == "true"), None)
+    fed = next(
+        (
+            v
+            for v in range(table.version + 1)
+            if table.snapshot(v).properties.get("delta.enableChangeDataFeed") == "true"
+        ),
+        None,
+    )
     if fed is None or fed == table.version:
         return None
     kinds = sorted(row["_change_type"] for row in table.changes(start_version=fed + 1).to_pylist())
@@ -113,7 +135,10 @@ def test_a_write_beside_a_switch_keeps_the_rules_in_every_order(switch: str, wri
     found = explored(switch, write, by_vector=by_vector)
     assert found.endings > 1, "nothing was in another's way"
     assert not found.violations, found.violations
-    print(f"{write} beside {switch}: {found.states} states, {found.endings} endings, at most {found.depth} steps, no violation")
+    print(
+        f"{write} beside {switch}: {found.states} states, {found.endings} endings, at most {found.depth} steps, "
+        f"no violation"
+    )
 
 
 def without_rules(*_: Any) -> Iterator[Change]:

@@ -23,5 +23,7 @@ def test_a_table_has_a_page_with_its_numbers(name: str) -> None:
     assert (figures.files, figures.size_bytes) == (listing.num_rows, sum(listing["size_bytes"].to_pylist()))
     assert figures.rows.count in (None, tables.expected_rows(name).num_rows)
     assert figures.partitions is None or sum(found.files for found in figures.partitions.largest) <= figures.files
-    assert all(0 <= share <= 1 for found in figures.skipping.columns for share in (found.equality_skipped, found.range_skipped))
+    assert all(
+        0 <= share <= 1 for found in figures.skipping.columns for share in (found.equality_skipped, found.range_skipped)
+    )
     assert "</html>" in report.html

@@ -1,4 +1,6 @@
-"""Sessions whose class path has what a file system of Hadoop's needs beside Spark's own jars. One JVM, so one such suite a run."""
+"""Sessions whose class path has what a file system of Hadoop's needs beside Spark's own jars. One JVM, so one such
+suite a run.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def jars(name: str) -> list[str]:
-    """The jars that `make interop-<name>` has fetched. Without them the suite is skipped, or fails where the run requires it."""
+    """The jars that `make interop-<name>` has fetched. Without them the suite is skipped, or fails where the run
+    requires it.
+    """
     folder = REPOSITORY / ".cache" / f"{name}-jars"
     if not (folder / "installed").exists():
         if os.environ.get("TAHOE_HADOOP") == "required":

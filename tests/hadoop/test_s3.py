@@ -1,4 +1,6 @@
-"""Spark on S3: Hadoop's file system moves the rows and tahoe's store the log, by the same settings of Hadoop's. `make interop-s3`."""
+"""Spark on S3: Hadoop's file system moves the rows and tahoe's store the log, by the same settings of Hadoop's. `make
+interop-s3`.
+"""
 
 from __future__ import annotations
 
@@ -51,11 +53,18 @@ def make_bucket(server: Server, name: str) -> None:
 
 
 def test_other_readers_see_the_table(spark: SparkSession, s3: Server, folder: str) -> None:
-    """Without Spark by tahoe, with its own options and with Hadoop's, and by delta-rs, which takes a %41 in a url for an A."""
+    """Without Spark by tahoe, with its own options and with Hadoop's, and by delta-rs, which takes a %41 in a url for
+    an A.
+    """
     url = f"{folder}/t ü+=&"
     append(spark.range(4), url)
     tahoe.Table(url, s3.options).append(tahoe.Table(url, s3.options).to_arrow())
-    hadoop = {"fs.s3a.endpoint": s3.endpoint, "fs.s3a.access.key": "a", "fs.s3a.secret.key": "b", "fs.s3a.path.style.access": "true"}
+    hadoop = {
+        "fs.s3a.endpoint": s3.endpoint,
+        "fs.s3a.access.key": "a",
+        "fs.s3a.secret.key": "b",
+        "fs.s3a.path.style.access": "true",
+    }
     expected = sorted([*range(4), *range(4)])
     assert ids(load(spark, url)) == expected
     for options in (s3.options, hadoop, {f"spark.hadoop.{name}": value for name, value in hadoop.items()}):
@@ -104,7 +113,9 @@ def test_without_a_word_on_style_an_address_gets_paths(spark: SparkSession, s3: 
     assert ids(load(other, "s3a://bucket-3/t")) == [0, 1, 2]
 
 
-def test_renewed_credentials_reach_a_table_that_was_opened_before(spark: SparkSession, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_renewed_credentials_reach_a_table_that_was_opened_before(
+    spark: SparkSession, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Session tokens last some hours, and sessions longer."""
     monkeypatch.setattr(cloud, "RETRY_SECONDS_MAX", 1)
     append(spark.range(3), url)

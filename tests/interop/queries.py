@@ -1,4 +1,5 @@
-"""Streaming queries as values, and the one place where such a query is run: by tahoe in our process, by the reference in its own.
+"""Streaming queries as values, and the one place where such a query is run: by tahoe in our process, by the reference
+in its own.
 
 Nothing of tahoe is imported here.
 """
@@ -55,7 +56,9 @@ class Query:
 def run(spark: SparkSession, query: Query, one_batch: bool = False) -> None:
     """Run a query over all that its sources have, or for one batch, and wait for it. Raises what Spark raises."""
     writer = query.frame(spark).writeStream.format("delta").option("checkpointLocation", query.checkpoint)
-    writer = writer.outputMode(query.mode or ("complete" if query.counts else "append")).partitionBy(*query.partition_by)
+    writer = writer.outputMode(query.mode or ("complete" if query.counts else "append")).partitionBy(
+        *query.partition_by
+    )
     if not one_batch:
         writer.trigger(availableNow=True).start(query.sink).awaitTermination()
         return
@@ -71,7 +74,10 @@ def run(spark: SparkSession, query: Query, one_batch: bool = False) -> None:
 
 def offsets(query: Query) -> list[list[str]]:
     """The offsets of each batch in a query's checkpoint, as they are written there: one of each source."""
-    files = sorted((file for file in Path(query.checkpoint, "offsets").iterdir() if file.name.isdigit()), key=lambda file: int(file.name))
+    files = sorted(
+        (file for file in Path(query.checkpoint, "offsets").iterdir() if file.name.isdigit()),
+        key=lambda file: int(file.name),
+    )
     return [file.read_text().splitlines()[2:] for file in files]
 
 

@@ -1,4 +1,5 @@
-"""The reference implementation, asked from our tests: `reference.sql(...)`, `.read(...)`, `.write(...)`, `.create(...)`.
+"""The reference implementation, asked from our tests: `reference.sql(...)`, `.read(...)`, `.write(...)`,
+`.create(...)`.
 
 The process behind it is `reference_server.py` in an environment of its own.
 """
@@ -72,7 +73,9 @@ class Reference:
         return self._table(self._ask(op="sql", text=text))
 
     def read(self, path: str | Path, *, columns: Sequence[str] | None = None, **options: str) -> pa.Table:
-        """The rows of the table at a path. `columns` are expressions; options are those of its reader, such as versionAsOf."""
+        """The rows of the table at a path. `columns` are expressions; options are those of its reader, such as
+        versionAsOf.
+        """
         return self._table(self._ask(op="read", path=str(path), options=options, columns=columns))
 
     def write(
@@ -87,7 +90,14 @@ class Reference:
         """Write rows through its DataFrame writer."""
         with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
             pq.write_table(rows, f"{folder}/rows.parquet", store_schema=False)
-            self._ask(op="write", path=str(path), parquet=folder, mode=mode, partition_by=list(partition_by), options=dict(options or {}))
+            self._ask(
+                op="write",
+                path=str(path),
+                parquet=folder,
+                mode=mode,
+                partition_by=list(partition_by),
+                options=dict(options or {}),
+            )
 
     def create(
         self,
@@ -100,7 +110,8 @@ class Reference:
     ) -> None:
         """Create a table with its Python builder, which knows generated and identity columns.
 
-        A column is name, type and any of nullable, generated (an expression), identity and identity_always (start and step).
+        A column is name, type and any of nullable, generated (an expression), identity and identity_always (start and
+        step).
         """
         self._ask(
             op="create",

@@ -1,18 +1,20 @@
-"""The reference implementation as a server: one Spark session with its jars, which answers requests in JSON lines on stdin and stdout.
+"""The reference implementation as a server: one Spark session with its jars, which answers requests in JSON lines on
+stdin and stdout.
 
-It runs in an environment of its own (requirements/reference.txt) and so knows nothing of tahoe. Tables of rows go through Arrow files in
-the folder given, because Spark's and Python's logs would mix with anything larger on a pipe.
+It runs in an environment of its own (requirements/reference.txt) and so knows nothing of tahoe. Tables of rows go
+through Arrow files in the folder given, because Spark's and Python's logs would mix with anything larger on a pipe.
 
     {"op": "run", "statements": [...]}                               run for what they do
     {"op": "sql", "text": ...}                                       -> {"arrow": file}
     {"op": "read", "path": ..., "options": {}, "columns": [...]}     -> {"arrow": file}
     {"op": "write", "path": ..., "parquet": file, "mode": ..., "partition_by": [...], "options": {}}
-    {"op": "create", "path": ..., "columns": [{"name", "type", ...}], "partition_by": [...], "cluster_by": [...], "properties": {}}
-    {"op": "delta_table", "path": ..., "call": {...}}                -> {"rows": [...]}; for calls see tests/dml/calls.py
-    {"op": "complaint", "path": ..., "code": ...}                    -> {"complaint": [class, message] or null}
-    {"op": "writes", "writes": [...]}                                -> {"refusals": [...]}; for writes see tests/interop/writes.py
-    {"op": "stream", "query": {...}, "one_batch": ...}               run a query until it ends; for queries see tests/interop/queries.py
-    {"op": "set", "settings": {name: value or null}}                 -> {"before": {...}}
+    {"op": "create", "path": ..., "columns": [{"name", "type", ...}], "partition_by": [...], "cluster_by": [...],
+    "properties": {}} {"op": "delta_table", "path": ..., "call": {...}}                -> {"rows": [...]}; for calls see
+    tests/dml/calls.py {"op": "complaint", "path": ..., "code": ...}                    -> {"complaint": [class,
+    message] or null} {"op": "writes", "writes": [...]}                                -> {"refusals": [...]}; for
+    writes see tests/interop/writes.py {"op": "stream", "query": {...}, "one_batch": ...}               run a query
+    until it ends; for queries see tests/interop/queries.py {"op": "set", "settings": {name: value or null}}
+    -> {"before": {...}}
 """
 
 from __future__ import annotations
@@ -88,12 +90,21 @@ class Server:
         frame = self.spark.read.format("delta").options(**options).load(path)
         return {"arrow": self.to_file(frame.selectExpr(*columns) if columns else frame)}
 
-    def on_write(self, path: str, parquet: str, mode: str, partition_by: list[str], options: dict[str, str]) -> dict[str, Any]:
-        self.spark.read.parquet(parquet).write.format("delta").mode(mode).partitionBy(*partition_by).options(**options).save(path)
+    def on_write(
+        self, path: str, parquet: str, mode: str, partition_by: list[str], options: dict[str, str]
+    ) -> dict[str, Any]:
+        self.spark.read.parquet(parquet).write.format("delta").mode(mode).partitionBy(*partition_by).options(
+            **options
+        ).save(path)
         return {}
 
     def on_create(
-        self, path: str, columns: list[dict[str, Any]], partition_by: list[str], cluster_by: list[str], properties: dict[str, str]
+        self,
+        path: str,
+        columns: list[dict[str, Any]],
+        partition_by: list[str],
+        cluster_by: list[str],
+        properties: dict[str, str],
     ) -> dict[str, Any]:
         table = DeltaTable.create(self.spark).location(path)
         for column in columns:
@@ -150,7 +161,8 @@ class Server:
 
 def main() -> None:
     jars, scratch = sys.argv[1:]
-    # Java inherits file 1 and may print there: answers go to a copy, and what was standard output goes to standard error.
+    # Java inherits file 1 and may print there: answers go to a copy, and what was standard output goes to standard
+    # error.
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     spark = start_session(jars, scratch)

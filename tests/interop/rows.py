@@ -1,6 +1,7 @@
 """When two tables hold the same rows: types and values compared as the protocol means them, the order of rows aside.
 
-Arrow has several ways to hold one Delta value (large strings, dictionaries, units and zones of time): those are no difference.
+Arrow has several ways to hold one Delta value (large strings, dictionaries, units and zones of time): those are no
+difference.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ def values(array: pa.Array) -> Sequence[Any]:
         inner = list(zip(*fields, strict=True)) if fields else [()] * len(array)
         return [value if present else None for value, present in zip(inner, array.is_valid().to_pylist(), strict=True)]
     if pa.types.is_map(of):
-        return [None if v is None else tuple(sorted(v, key=repr)) for v in _nested(array, pa.array(array.keys), pa.array(array.items))]
+        return [
+            None if v is None else tuple(sorted(v, key=repr))
+            for v in _nested(array, pa.array(array.keys), pa.array(array.items))
+        ]
     if _is_list(of):
         return [None if v is None else tuple(v) for v in _nested(array, array.values)]
     if pa.types.is_timestamp(of):
@@ -87,7 +91,11 @@ _VARIANT = ["metadata", "value"]
 
 
 def _is_variant(of: pa.DataType) -> bool:
-    return pa.types.is_struct(of) and sorted(field.name for field in of) == _VARIANT and all(kind(field.type) == "binary" for field in of)
+    return (
+        pa.types.is_struct(of)
+        and sorted(field.name for field in of) == _VARIANT
+        and all(kind(field.type) == "binary" for field in of)
+    )
 
 
 def _is_list(of: pa.DataType) -> bool:

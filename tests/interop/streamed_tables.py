@@ -15,7 +15,8 @@ ROWS = "SELECT id, concat('a b=', id % 3, '%') p, id / 2 x FROM range"
 INSERT = "INSERT INTO delta.`{path}` " + ROWS
 VECTORS, MAPPED = "'delta.enableDeletionVectors' = 'true'", "'delta.columnMapping.mode' = 'name'"
 
-# How each table is made: its clauses, and statements over {path}. Files of one write have the same modification time now and then.
+# How each table is made: its clauses, and statements over {path}. Files of one write have the same modification time
+# now and then.
 TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "plain": (
         "",

@@ -1,7 +1,7 @@
 """Tables that the reference makes, one for each thing that it can switch on.
 
-`TABLES` is the list: what makes the table, and whether tahoe writes to it. `refused` names the table feature for which a write is
-refused; without it, an append must succeed and be read by the reference.
+`TABLES` is the list: what makes the table, and whether tahoe writes to it. `refused` names the table feature for which
+a write is refused; without it, an append must succeed and be read by the reference.
 """
 
 from __future__ import annotations
@@ -58,7 +58,11 @@ NUMBERED = "SELECT id, concat('name ', id) AS name, id % 3 AS part, id * 1.5D AS
 
 def properties(**pairs: str) -> str:
     """Table properties; two underscores stand for a dot."""
-    return "TBLPROPERTIES (" + ", ".join(f"'delta.{key.replace('__', '.')}' = '{value}'" for key, value in pairs.items()) + ")"
+    return (
+        "TBLPROPERTIES ("
+        + ", ".join(f"'delta.{key.replace('__', '.')}' = '{value}'" for key, value in pairs.items())
+        + ")"
+    )
 
 
 def create(rows: str = NUMBERED, *, by: str = "", **pairs: str) -> str:
@@ -124,11 +128,16 @@ statements(
         "CREATE TABLE {t} (id LONG COMMENT 'the key', `Name` STRING) USING delta COMMENT 'a table'",
         "INSERT INTO {t} VALUES (1, 'x')",
     ),
-    long_texts=(create("SELECT id, repeat(char(65 + id), 100) AS text, repeat('\\ud83d\\ude00', 40) AS wide FROM range(26)"),),
+    long_texts=(
+        create("SELECT id, repeat(char(65 + id), 100) AS text, repeat('\\ud83d\\ude00', 40) AS wide FROM range(26)"),
+    ),
     no_statistics=(create(dataSkippingNumIndexedCols="0"),),
     chosen_statistics=(create(dataSkippingStatsColumns="name,score"),),
     random_prefixes=(create(by="part", randomizeFilePrefixes="true"),),
-    char_and_varchar=("CREATE TABLE {t} (c CHAR(5), v VARCHAR(5)) USING delta", "INSERT INTO {t} VALUES ('ab', 'cd'), (null, null)"),
+    char_and_varchar=(
+        "CREATE TABLE {t} (c CHAR(5), v VARCHAR(5)) USING delta",
+        "INSERT INTO {t} VALUES ('ab', 'cd'), (null, null)",
+    ),
 )
 
 # --- partitions
@@ -138,17 +147,23 @@ statements(
     partitioned=(create(by="part"), "INSERT INTO {t} VALUES (1000, 'no part', null, 1.0)"),
     partitioned_by_every_type=(
         create(
-            f"SELECT * EXCEPT (bin, text), if(i > 0, 'plain', text) AS text, monotonically_increasing_id() AS id FROM ({ALL_TYPES})",
+            f"SELECT * EXCEPT (bin, text), if(i > 0, 'plain', text) AS text, monotonically_increasing_id() AS id "
+            f"FROM ({ALL_TYPES})",
             by="b, s, i, l, f, d, dec9, dec38, flag, text, day, ts, ntz",
         ),
     ),
-    partitioned_by_binary=(create("SELECT * FROM VALUES (X'010203', 1), (X'616263', 2), (null, 3) AS v (bin, id)", by="bin"),),
+    partitioned_by_binary=(
+        create("SELECT * FROM VALUES (X'010203', 1), (X'616263', 2), (null, 3) AS v (bin, id)", by="bin"),
+    ),
     partitioned_by_special_texts=(
         "CREATE TABLE {t} (id INT, text STRING) USING delta PARTITIONED BY (text)",
-        "INSERT INTO {t} VALUES " + ", ".join(f"({i}, '{text}')" for i, text in enumerate(SPECIAL_TEXTS)) + ", (100, ''), (101, null)",
+        "INSERT INTO {t} VALUES "
+        + ", ".join(f"({i}, '{text}')" for i, text in enumerate(SPECIAL_TEXTS))
+        + ", (100, ''), (101, null)",
     ),
     partition_columns_with_odd_names=(
-        "CREATE TABLE {t} (id INT, `a-b` STRING, `Größe` INT, `per%cent` INT) USING delta PARTITIONED BY (`a-b`, `Größe`, `per%cent`)",
+        "CREATE TABLE {t} (id INT, `a-b` STRING, `Größe` INT, `per%cent` INT) USING delta PARTITIONED BY (`a-b`, "
+        "`Größe`, `per%cent`)",
         "INSERT INTO {t} VALUES (1, 'x', 2, 3), (2, null, null, null)",
     ),
 )
@@ -156,9 +171,14 @@ statements(
 
 @table()
 def partitioned_by_local_timestamps(reference: Reference, path: Path) -> None:
-    """Partition values in the zone of the session that wrote them, as older writers have them: they are read in the reader's zone."""
+    """Partition values in the zone of the session that wrote them, as older writers have them: they are read in the
+    reader's zone.
+    """
     with reference.settings({"spark.databricks.delta.write.utcTimestampPartitionValues": "false"}):
-        rows = "SELECT * FROM VALUES (TIMESTAMP'2024-07-01 12:34:56.789', 1), (TIMESTAMP'2024-07-01 00:00:00', 2), (null, 3) AS v (ts, id)"
+        rows = (
+            "SELECT * FROM VALUES (TIMESTAMP'2024-07-01 12:34:56.789', 1), (TIMESTAMP'2024-07-01 00:00:00', 2), "
+            "(null, 3) AS v (ts, id)"
+        )
         run(reference, path, create(rows, by="ts"))
 
 
@@ -202,7 +222,8 @@ statements(
     ),
     replaced_with_another_schema=(
         create(),
-        "CREATE OR REPLACE TABLE {t} USING delta PARTITIONED BY (day) AS SELECT DATE'2024-01-01' AS day, 'only' AS text",
+        "CREATE OR REPLACE TABLE {t} USING delta PARTITIONED BY (day) AS SELECT DATE'2024-01-01' AS day, 'only' "
+        "AS text",
     ),
     columns_added=(
         "CREATE TABLE {t} USING delta AS SELECT id, named_struct('x', id) AS s FROM range(3)",
@@ -213,8 +234,8 @@ statements(
         create(),
         "UPDATE {t} SET name = 'changed' WHERE id % 7 = 0",
         "DELETE FROM {t} WHERE id BETWEEN 20 AND 30",
-        "MERGE INTO {t} t USING (SELECT id FROM range(95, 110)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = 'merged' "
-        "WHEN NOT MATCHED THEN INSERT (id, name, part, score) VALUES (s.id, 'inserted', 1, 0)",
+        "MERGE INTO {t} t USING (SELECT id FROM range(95, 110)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name "
+        "= 'merged' WHEN NOT MATCHED THEN INSERT (id, name, part, score) VALUES (s.id, 'inserted', 1, 0)",
     ),
     optimized_and_z_ordered=(
         create(),
@@ -248,7 +269,12 @@ def cloned_from_another_folder(reference: Reference, path: Path) -> None:
     """A shallow clone: every file is named by an absolute path outside the table's folder."""
     source = path.with_name(path.name + " source%20")
     run(reference, source, create(by="part"))
-    run(reference, path, f"CREATE TABLE {{t}} SHALLOW CLONE delta.`{source}`", "INSERT INTO {t} VALUES (5000, 'own', 1, 0)")
+    run(
+        reference,
+        path,
+        f"CREATE TABLE {{t}} SHALLOW CLONE delta.`{source}`",
+        "INSERT INTO {t} VALUES (5000, 'own', 1, 0)",
+    )
 
 
 @table()
@@ -266,8 +292,8 @@ DELETED = (
     "DELETE FROM {t} WHERE id % 10 = 3",
     "DELETE FROM {t} WHERE id BETWEEN 40 AND 60",
     "UPDATE {t} SET name = 'changed' WHERE id = 7",
-    "MERGE INTO {t} t USING (SELECT id FROM range(95, 110)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = 'merged' "
-    "WHEN NOT MATCHED THEN INSERT (id, name, part, score) VALUES (s.id, 'inserted', 1, 0)",
+    "MERGE INTO {t} t USING (SELECT id FROM range(95, 110)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = "
+    "'merged' WHEN NOT MATCHED THEN INSERT (id, name, part, score) VALUES (s.id, 'inserted', 1, 0)",
 )
 statements(
     None,
@@ -317,7 +343,12 @@ statements(
         "ALTER TABLE {t} RENAME COLUMN name TO `a b`",
         "DELETE FROM {t} WHERE `a b` = 'name 5' OR id > 90",
     ),
-    timestamp_ntz=(create("SELECT TIMESTAMP_NTZ'2024-03-10 02:30:00.000001' AS n, TIMESTAMP_NTZ'1600-01-01 00:00:00' AS part", by="part"),),
+    timestamp_ntz=(
+        create(
+            "SELECT TIMESTAMP_NTZ'2024-03-10 02:30:00.000001' AS n, TIMESTAMP_NTZ'1600-01-01 00:00:00' AS part",
+            by="part",
+        ),
+    ),
     variant=(
         create(
             'SELECT id, if(id = 3, null, parse_json(concat(\'{"a": \', id, \', "b": [1, null, "x"]}\'))) AS v, '
@@ -334,7 +365,8 @@ statements(
     type_widening=(
         "CREATE TABLE {t} (b BYTE, s SHORT, i INT, f FLOAT, day DATE, n DECIMAL(5, 2), k INT, part SHORT) USING delta "
         f"PARTITIONED BY (part) {properties(enableTypeWidening='true', feature__timestampNtz='supported')}",
-        "INSERT INTO {t} VALUES (1, 2, 3, 1.5, DATE'2024-01-01', 1.25, 7, 5), (null, null, null, null, null, null, null, null)",
+        "INSERT INTO {t} VALUES (1, 2, 3, 1.5, DATE'2024-01-01', 1.25, 7, 5), (null, null, null, null, null, "
+        "null, null, null)",
         "ALTER TABLE {t} ALTER COLUMN b TYPE SHORT",
         "ALTER TABLE {t} ALTER COLUMN s TYPE LONG",
         "INSERT INTO {t} VALUES (300, 40000, 3, 2.5, DATE'2024-01-02', 2.5, 8, 6)",
@@ -345,7 +377,8 @@ statements(
         "ALTER TABLE {t} ALTER COLUMN n TYPE DECIMAL(12, 4)",
         "ALTER TABLE {t} ALTER COLUMN k TYPE DECIMAL(20, 2)",
         "ALTER TABLE {t} ALTER COLUMN part TYPE INT",
-        "INSERT INTO {t} VALUES (100000, 1, 1.25, 3.5, TIMESTAMP_NTZ'2024-01-03 10:00:00', 12345678.1234, 1.25, 100000)",
+        "INSERT INTO {t} VALUES (100000, 1, 1.25, 3.5, TIMESTAMP_NTZ'2024-01-03 10:00:00', 12345678.1234, 1.25, "
+        "100000)",
     ),
     type_widening_nested=(
         "CREATE TABLE {t} (id INT, s STRUCT<x: INT>, a ARRAY<SHORT>, m MAP<BYTE, INT>) USING delta "
@@ -398,7 +431,11 @@ statements(
 )
 statements(
     None,
-    clustered=(f"CREATE TABLE {{t}} USING delta CLUSTER BY (id, name) AS {NUMBERED}", "INSERT INTO {t} " + NUMBERED, "OPTIMIZE {t}"),
+    clustered=(
+        f"CREATE TABLE {{t}} USING delta CLUSTER BY (id, name) AS {NUMBERED}",
+        "INSERT INTO {t} " + NUMBERED,
+        "OPTIMIZE {t}",
+    ),
 )
 statements(
     None,
@@ -407,7 +444,8 @@ statements(
 statements(
     None,
     column_defaults=(
-        f"CREATE TABLE {{t}} (id LONG, name STRING DEFAULT 'nobody') USING delta {properties(feature__allowColumnDefaults='supported')}",
+        f"CREATE TABLE {{t}} (id LONG, name STRING DEFAULT 'nobody') USING delta "
+        f"{properties(feature__allowColumnDefaults='supported')}",
         "INSERT INTO {t} (id) VALUES (1), (2)",
     ),
 )
@@ -456,18 +494,28 @@ def generated_columns(reference: Reference, path: Path) -> None:
         ],
         partition_by=["day"],
     )
-    run(reference, path, "INSERT INTO {t} (id, at) VALUES (1, TIMESTAMP'2024-01-01 10:00:00'), (2, TIMESTAMP'2024-01-02 10:00:00')")
+    run(
+        reference,
+        path,
+        "INSERT INTO {t} (id, at) VALUES (1, TIMESTAMP'2024-01-01 10:00:00'), (2, TIMESTAMP'2024-01-02 10:00:00')",
+    )
 
 
 @table()
 def identity_columns(reference: Reference, path: Path) -> None:
-    reference.create(path, [{"name": "id", "type": "LONG", "identity": {"start": 100, "step": 10}}, {"name": "name", "type": "STRING"}])
+    reference.create(
+        path,
+        [{"name": "id", "type": "LONG", "identity": {"start": 100, "step": 10}}, {"name": "name", "type": "STRING"}],
+    )
     run(reference, path, "INSERT INTO {t} (name) VALUES ('a'), ('b'), ('c')")
 
 
 def _v2_checkpoint(reference: Reference, path: Path, top_level: str) -> None:
     with reference.settings(
-        {"spark.databricks.delta.checkpointV2.topLevelFileFormat": top_level, "spark.databricks.delta.checkpoint.partSize": "2"}
+        {
+            "spark.databricks.delta.checkpointV2.topLevelFileFormat": top_level,
+            "spark.databricks.delta.checkpoint.partSize": "2",
+        }
     ):
         run(
             reference,
@@ -494,7 +542,12 @@ def written_by_its_dataframe_writer(reference: Reference, path: Path) -> None:
     """From Arrow through the reference's own writer, with a schema that grows and dynamic partition overwrite."""
     first = pa.table({"id": pa.array([1, 2, 3]), "part": pa.array(["a", "b", None])})
     reference.write(path, first, partition_by=["part"])
-    reference.write(path, first.append_column("more", pa.array([1.5, None, 2.5])), partition_by=["part"], options={"mergeSchema": "true"})
+    reference.write(
+        path,
+        first.append_column("more", pa.array([1.5, None, 2.5])),
+        partition_by=["part"],
+        options={"mergeSchema": "true"},
+    )
     reference.write(
         path,
         pa.table({"id": pa.array([9]), "part": pa.array(["b"]), "more": pa.array([0.0])}),

@@ -69,7 +69,9 @@ def changes(request: pytest.FixtureRequest) -> Changes:
         return _without_spark
     spark: SparkSession = request.getfixturevalue("spark")
     return lambda path, **options: spark_rows(
-        spark.read.format("delta").options(readChangeFeed="true", **{k: str(v) for k, v in options.items()}).load(str(path))
+        spark.read.format("delta")
+        .options(readChangeFeed="true", **{k: str(v) for k, v in options.items()})
+        .load(str(path))
     )
 
 
@@ -144,7 +146,9 @@ def test_a_whole_feed(name: str, made: Callable[[str], Made], changes: Changes) 
     """A change is missing, is another one, or has the time or the version of another commit."""
     table = made(name)
     assert_same(changes(table.path, startingVersion=0), table.expected)
-    assert {"insert", "delete", "update_preimage", "update_postimage"} <= set(table.expected["_change_type"].to_pylist())
+    assert {"insert", "delete", "update_preimage", "update_postimage"} <= set(
+        table.expected["_change_type"].to_pylist()
+    )
 
 
 @pytest.mark.parametrize("name", ["partitioned", "mapped by name, with vectors"])
@@ -160,7 +164,9 @@ def test_filters_through_spark(made: Callable[[str], Made], reference: Reference
     """A filter that leaves files out leaves out changes as well."""
     path = made("mapped by name, with vectors").path
     query = "SELECT id, _change_type, _commit_version FROM {feed} WHERE {condition}"
-    spark.read.format("delta").options(readChangeFeed="true", startingVersion="0").load(str(path)).createOrReplaceTempView("feed")
+    spark.read.format("delta").options(readChangeFeed="true", startingVersion="0").load(
+        str(path)
+    ).createOrReplaceTempView("feed")
     for condition in (
         "_change_type = 'delete' AND _commit_version > 1",
         "part = 2 AND _commit_version IN (2, 5, 8)",
@@ -199,7 +205,9 @@ def test_times(made: Callable[[str], Made], changes: Changes, reference: Referen
     ],
     ids=str,
 )
-def test_ranges_that_are_refused(options: Mapping[str, Any], made: Callable[[str], Made], reference: Reference, changes: Changes) -> None:
+def test_ranges_that_are_refused(
+    options: Mapping[str, Any], made: Callable[[str], Made], reference: Reference, changes: Changes
+) -> None:
     """A range means something here that it does not mean to the reference."""
     path = made("plain").path
     assert_answers(changes, path, answer_of_reference(reference, path, **options), **options)
@@ -244,10 +252,12 @@ EVOLVED = {
     ),
     "another schema": (
         *created(),
-        "CREATE OR REPLACE TABLE {t} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS SELECT 'x' AS name, 1 AS n",
+        "CREATE OR REPLACE TABLE {t} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS SELECT "
+        "'x' AS name, 1 AS n",
     ),
     "a null that is allowed now": (
-        "CREATE TABLE {t} (id LONG NOT NULL, name STRING) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+        "CREATE TABLE {t} (id LONG NOT NULL, name STRING) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' "
+        "= 'true')",
         "INSERT INTO {t} VALUES (1, 'a')",
         "ALTER TABLE {t} ALTER COLUMN id DROP NOT NULL",
         "INSERT INTO {t} VALUES (null, 'b')",
@@ -256,7 +266,9 @@ EVOLVED = {
 
 
 @pytest.fixture(scope="module")
-def evolved(reference: Reference, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, dict[tuple[int, int], Answer]]]:
+def evolved(
+    reference: Reference, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[Path, dict[tuple[int, int], Answer]]]:
     """Makes each table once, and what the reference answers for each range of its versions."""
     folder = tmp_path_factory.mktemp("evolved")
     known: dict[str, tuple[Path, dict[tuple[int, int], Answer]]] = {}
@@ -267,7 +279,10 @@ def evolved(reference: Reference, tmp_path_factory: pytest.TempPathFactory) -> C
             run(reference, path, *EVOLVED[name])
             last = tahoe.Table(str(path)).version
             ranges = [(start, end) for start in range(last + 1) for end in range(start, last + 1)]
-            known[name] = path, {(s, e): answer_of_reference(reference, path, startingVersion=s, endingVersion=e) for s, e in ranges}
+            known[name] = (
+                path,
+                {(s, e): answer_of_reference(reference, path, startingVersion=s, endingVersion=e) for s, e in ranges},
+            )
         return known[name]
 
     return get
@@ -287,17 +302,23 @@ def test_every_range_of_a_table_that_changed(
 
 
 def assert_same_as_delta_rs(found: pa.Table, path: Path) -> None:
-    """But for the time: delta-rs takes the one that the writer gives in commitInfo, the protocol that of the commit's file."""
+    """But for the time: delta-rs takes the one that the writer gives in commitInfo, the protocol that of the commit's
+    file.
+    """
     found = found.drop_columns(["_commit_timestamp"])
     theirs = pa.table(deltalake.DeltaTable(str(path)).load_cdf(starting_version=0).read_all())
     assert_same(found, theirs.select(found.column_names).cast(found.schema))
 
 
 @pytest.mark.parametrize("by", [None, ["part"]])
-def test_feeds_that_delta_rs_writes(by: list[str] | None, reference: Reference, changes: Changes, tmp_path: Path) -> None:
+def test_feeds_that_delta_rs_writes(
+    by: list[str] | None, reference: Reference, changes: Changes, tmp_path: Path
+) -> None:
     """What delta-rs records as changes comes out as others."""
     path = tmp_path / "t"
-    rows = pa.table({"id": list(range(100)), "part": [i % 3 for i in range(100)], "name": [f"n{i}" for i in range(100)]})
+    rows = pa.table(
+        {"id": list(range(100)), "part": [i % 3 for i in range(100)], "name": [f"n{i}" for i in range(100)]}
+    )
     deltalake.write_deltalake(str(path), rows, partition_by=by, configuration={"delta.enableChangeDataFeed": "true"})
     table = deltalake.DeltaTable(str(path))
     table.update(predicate="id < 5", new_values={"name": "changed"})

@@ -1,4 +1,6 @@
-"""What tahoe leaves beside commits: others read a table whose past only our checkpoints, compacted files and checksums tell."""
+"""What tahoe leaves beside commits: others read a table whose past only our checkpoints, compacted files and checksums
+tell.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def written(spark: SparkSession, path: str, name: str) -> DataFrame:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_the_reference_reads_our_checkpoints(name: str, spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
+def test_the_reference_reads_our_checkpoints(
+    name: str, spark: SparkSession, reference: Reference, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
     expected = spark_rows(written(spark, path, name))
     finish_background()
@@ -67,7 +71,9 @@ def test_the_reference_reads_our_checkpoints(name: str, spark: SparkSession, ref
     only_the_checkpoint(table)
     assert_same(reference.read(path), expected)
     assert_same(tahoe.Table(path).to_arrow(), expected)
-    reference.run(f"OPTIMIZE delta.`{path}`", f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
+    reference.run(
+        f"OPTIMIZE delta.`{path}`", f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')"
+    )
     reference.run(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('mine' = '1')")
     assert_same(tahoe.Table(path).to_arrow(), expected)
 
@@ -90,7 +96,11 @@ def test_the_reference_reads_row_groups_in_our_order(
     monkeypatch.setattr(file_order, "ROW_GROUP_FILES", 2)
     options = {"delta.enableTypeWidening": "true", "delta.enableDeletionVectors": "true", **IN_ORDER[name]}
     for start in (40, 0, 30, 10, 20):
-        save(spark.range(start, start + 10).selectExpr("cast(id AS int) AS id", "concat('n', id) AS name"), path, **options)
+        save(
+            spark.range(start, start + 10).selectExpr("cast(id AS int) AS id", "concat('n', id) AS name"),
+            path,
+            **options,
+        )
         options = {}
     table = tahoe.Table(path)
     table.create_checkpoint()
@@ -122,7 +132,9 @@ def test_delta_rs_reads_our_checkpoints(name: str, spark: SparkSession, tmp_path
 
 
 @pytest.mark.parametrize("name", ["partitioned", "every type, no texts", "mapped"])
-def test_the_reference_skips_by_our_typed_statistics(name: str, spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
+def test_the_reference_skips_by_our_typed_statistics(
+    name: str, spark: SparkSession, reference: Reference, tmp_path: Path
+) -> None:
     """A statistic in a checkpoint is wrong: the reference leaves out a file that has the row."""
     path = str(tmp_path / "t")
     rows = written(spark, path, name)
@@ -135,7 +147,9 @@ def test_the_reference_skips_by_our_typed_statistics(name: str, spark: SparkSess
         if kind in ("boolean", "binary"):
             continue
         column = f"`{field.name}`"
-        bounds = rows.selectExpr(f"CAST(min({column}) AS STRING) AS least", f"CAST(max({column}) AS STRING) AS most").collect()[0]
+        bounds = rows.selectExpr(
+            f"CAST(min({column}) AS STRING) AS least", f"CAST(max({column}) AS STRING) AS most"
+        ).collect()[0]
         for bound in bounds:
             text = bound.replace("\\", "\\\\").replace("'", "\\'")
             condition = f"{column} = CAST('{text}' AS {kind})"
@@ -157,7 +171,9 @@ def test_the_reference_reads_our_compacted_files(spark: SparkSession, reference:
     assert reference.read(path).num_rows == rows.count() * 2
 
 
-def test_the_reference_keeps_the_checksums_that_tahoe_began(spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
+def test_the_reference_keeps_the_checksums_that_tahoe_began(
+    spark: SparkSession, reference: Reference, tmp_path: Path
+) -> None:
     """Its checksum of the next version is counted from ours; a full count by `tahoe check` finds no difference."""
     path = str(tmp_path / "t")
     rows = spark.sql(NUMBERED)
@@ -182,10 +198,17 @@ def test_both_agree_on_the_times_of_stamped_commits(spark: SparkSession, referen
     save(rows, path)
     reference.run(f"DELETE FROM delta.`{path}` WHERE id = 3")
     save(rows, path)
-    theirs = {commit["version"]: commit["timestamp"] for commit in reference.sql(f"DESCRIBE HISTORY delta.`{path}`").to_pylist()}
+    theirs = {
+        commit["version"]: commit["timestamp"]
+        for commit in reference.sql(f"DESCRIBE HISTORY delta.`{path}`").to_pylist()
+    }
     ours = {commit["version"]: commit["timestamp"] for commit in tahoe.Table(path).history()}
-    assert {version: moment.timestamp() for version, moment in theirs.items()} == {v: m.timestamp() for v, m in ours.items()}
+    assert {version: moment.timestamp() for version, moment in theirs.items()} == {
+        v: m.timestamp() for v, m in ours.items()
+    }
     for version, moment in ours.items():
         text = moment.strftime("%Y-%m-%d %H:%M:%S.%f")
-        assert reference.read(path, timestampAsOf=text).num_rows == reference.read(path, versionAsOf=str(version)).num_rows
+        assert (
+            reference.read(path, timestampAsOf=text).num_rows == reference.read(path, versionAsOf=str(version)).num_rows
+        )
         assert tahoe.Table(path).snapshot(timestamp=moment).version == version

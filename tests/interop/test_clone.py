@@ -29,8 +29,12 @@ def test_the_reference_lives_on_with_clones(reference: Reference, tmp_path: Path
     for path in (str(tmp_path / "shallow"), theirs, str(tmp_path / "deep")):
         assert ids(reference, path) == sorted(tahoe.Table(path).to_arrow()["id"].to_pylist()) == ROWS
         (entry,) = reference.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").to_pylist()
-        found.append((entry["operation"], sorted(dict(entry["operationParameters"])), dict(entry["operationMetrics"]).keys()))
-        reference.run(f"UPDATE delta.`{path}` SET id = 30 WHERE id = 20", f"INSERT INTO delta.`{path}` VALUES (40, 'd')")
+        found.append(
+            (entry["operation"], sorted(dict(entry["operationParameters"])), dict(entry["operationMetrics"]).keys())
+        )
+        reference.run(
+            f"UPDATE delta.`{path}` SET id = 30 WHERE id = 20", f"INSERT INTO delta.`{path}` VALUES (40, 'd')"
+        )
         with tahoe.Table(path).transaction() as changes:
             changes.delete("id < 5")
         reference.run(f"OPTIMIZE delta.`{path}`")
@@ -52,13 +56,18 @@ def test_tahoe_replaces_a_clone_of_the_references(reference: Reference, tmp_path
     assert sorted(row["id"] for row in rows) == ROWS
     assert len({row["r"] for row in rows}) == len(ROWS)
     assert {row["id"]: row["r"] for row in rows} == {
-        row["id"]: row["_metadata.row_id"] for row in tahoe.Table(clone).to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()
+        row["id"]: row["_metadata.row_id"]
+        for row in tahoe.Table(clone).to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()
     }
 
 
 @pytest.mark.parametrize("shallow", [True, False], ids=["shallow", "deep"])
-def test_the_reference_lives_on_with_clones_of_other_formats(reference: Reference, tmp_path: Path, shallow: bool) -> None:
-    """Of an Iceberg table after its columns were renamed, and of a folder of Parquet files, which the reference clones as well."""
+def test_the_reference_lives_on_with_clones_of_other_formats(
+    reference: Reference, tmp_path: Path, shallow: bool
+) -> None:
+    """Of an Iceberg table after its columns were renamed, and of a folder of Parquet files, which the reference clones
+    as well.
+    """
     rows = pa.table({"id": pa.array([1, 2], pa.int64()), "p": ["x", None], "name": ["a", "b"]})
     catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("d")
@@ -73,15 +82,27 @@ def test_the_reference_lives_on_with_clones_of_other_formats(reference: Referenc
     pq.write_to_dataset(rows.slice(0, 1), str(tmp_path / "files"))
     tahoe.Table(tmp_path / "files").clone(ours, shallow=shallow, source_format="parquet")
     reference.run(f"CREATE TABLE delta.`{theirs}` SHALLOW CLONE parquet.`{tmp_path}/files`")
-    assert reference.sql(f"SELECT * FROM delta.`{iceberg}` ORDER BY id").to_pylist() == source.scan().to_arrow().to_pylist()
-    reference.run(f"INSERT INTO delta.`{iceberg}` VALUES (3, 'y', 'c')", f"DELETE FROM delta.`{iceberg}` WHERE title = 'a'")
+    assert (
+        reference.sql(f"SELECT * FROM delta.`{iceberg}` ORDER BY id").to_pylist()
+        == source.scan().to_arrow().to_pylist()
+    )
+    reference.run(
+        f"INSERT INTO delta.`{iceberg}` VALUES (3, 'y', 'c')", f"DELETE FROM delta.`{iceberg}` WHERE title = 'a'"
+    )
     assert sorted(tahoe.Table(iceberg).to_arrow()["title"].to_pylist()) == ["b", "c"]
     told = []
     for path in (ours, theirs):
         assert ids(reference, path) == [1]
         (entry,) = reference.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").to_pylist()
         parameters = dict(entry["operationParameters"])
-        told.append((entry["operation"], parameters["sourceVersion"], sorted(parameters), sorted(dict(entry["operationMetrics"]))))
+        told.append(
+            (
+                entry["operation"],
+                parameters["sourceVersion"],
+                sorted(parameters),
+                sorted(dict(entry["operationMetrics"])),
+            )
+        )
         reference.run(f"INSERT INTO delta.`{path}` VALUES (9, 'z', 'z')")
         assert sorted(tahoe.Table(path).to_arrow()["id"].to_pylist()) == [1, 9]
     assert told[0] == told[1]

@@ -1,4 +1,6 @@
-"""ZORDER BY and clustered tables beside the reference and delta-rs: each reads, and goes on with, what the other has laid out."""
+"""ZORDER BY and clustered tables beside the reference and delta-rs: each reads, and goes on with, what the other has
+laid out.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,16 @@ from tests.interop.reference import Reference
 
 PROPERTIES = {
     "plain": "'delta.checkpointInterval' = '5'",
-    "everything": "'delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true', 'delta.columnMapping.mode' = 'name'",
+    "everything": (
+        "'delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true', 'delta.columnMapping.mode' = "
+        "'name'"
+    ),
 }
 COLUMNS = "id, p, x, n, t, d"
 ROWS = (
     "SELECT CAST(id AS INT) id, CAST(id % 2 AS STRING) p, IF(id = 5, DOUBLE('NaN'), hash(id) / 7) x, "
-    "named_struct('a', hash(id, 1), 'l', array(map('k', id))) n, TIMESTAMP_SECONDS(hash(id, 2)) t, CAST(id AS DECIMAL(20, 3)) d"
+    "named_struct('a', hash(id, 1), 'l', array(map('k', id))) n, TIMESTAMP_SECONDS(hash(id, 2)) t, CAST(id AS "
+    "DECIMAL(20, 3)) d"
 )
 
 
@@ -41,7 +47,8 @@ def metrics(reference: Reference, statement: str) -> dict[str, Any]:
 def test_others_read_what_zorder_by_wrote(reference: Reference, tmp_path: Path, properties: str) -> None:
     path = str(tmp_path / "t")
     reference.run(
-        f"CREATE TABLE delta.`{path}` USING delta PARTITIONED BY (p) TBLPROPERTIES ({PROPERTIES[properties]}) AS {ROWS} FROM range(500)",
+        f"CREATE TABLE delta.`{path}` USING delta PARTITIONED BY (p) TBLPROPERTIES ({PROPERTIES[properties]}) AS "
+        f"{ROWS} FROM range(500)",
         f"INSERT INTO delta.`{path}` {ROWS} FROM range(500, 800, 1, 3)",
         f"DELETE FROM delta.`{path}` WHERE id % 7 = 3",
     )
@@ -50,7 +57,9 @@ def test_others_read_what_zorder_by_wrote(reference: Reference, tmp_path: Path, 
     tahoe.Table(path).optimize(z_order_by=["x", "n.a"], max_file_bytes=size // 10)
     assert rows_of(reference, path) == before
     assert tahoe.Table(path).files().num_rows >= 6
-    assert len(reference.sql(f"SELECT id FROM delta.`{path}` WHERE x > 1e300").to_pylist()) == 1, "NaN is larger than all numbers"
+    assert len(reference.sql(f"SELECT id FROM delta.`{path}` WHERE x > 1e300").to_pylist()) == 1, (
+        "NaN is larger than all numbers"
+    )
     if properties == "plain":
         assert deltalake.DeltaTable(path).to_pyarrow_table().num_rows == len(before)
     ours = last_parameters(reference, path)
@@ -64,7 +73,8 @@ def test_others_read_what_zorder_by_wrote(reference: Reference, tmp_path: Path, 
 def test_both_cluster_one_table(reference: Reference, tmp_path: Path, properties: str) -> None:
     path = str(tmp_path / "t")
     reference.run(
-        f"CREATE TABLE delta.`{path}` USING delta CLUSTER BY (x, n.a) TBLPROPERTIES ({PROPERTIES[properties]}) AS {ROWS} FROM range(500)",
+        f"CREATE TABLE delta.`{path}` USING delta CLUSTER BY (x, n.a) TBLPROPERTIES ({PROPERTIES[properties]}) AS "
+        f"{ROWS} FROM range(500)",
         f"INSERT INTO delta.`{path}` {ROWS} FROM range(500, 600)",
         f"DELETE FROM delta.`{path}` WHERE id % 7 = 3",
     )
@@ -79,7 +89,11 @@ def test_both_cluster_one_table(reference: Reference, tmp_path: Path, properties
     reference.run(f"INSERT INTO delta.`{path}` {ROWS} FROM range(600, 700)")
     before = rows_of(reference, path)
     theirs = metrics(reference, f"OPTIMIZE delta.`{path}`")["clusteringStats"]
-    assert (theirs["inputNumZCubes"], theirs["inputZCubeFiles"]["numFiles"], theirs["inputOtherFiles"]["numFiles"] > 0) == (1, files, True)
+    assert (
+        theirs["inputNumZCubes"],
+        theirs["inputZCubeFiles"]["numFiles"],
+        theirs["inputOtherFiles"]["numFiles"] > 0,
+    ) == (1, files, True)
     assert last_parameters(reference, path) == ours
     assert tahoe.Table(path).optimize().version is None, "it is one cube for tahoe"
     assert tahoe.Table(path).optimize(full=True).version is None

@@ -1,4 +1,6 @@
-"""Generated, default and identity columns, and types that are widened: tahoe and the reference write the same tables in turn."""
+"""Generated, default and identity columns, and types that are widened: tahoe and the reference write the same tables in
+turn.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ COLUMNS: list[dict[str, Any]] = [
     {"name": "at", "type": "TIMESTAMP"},
     {"name": "day", "type": "DATE", "generated": "CAST(at AS DATE)"},
     {"name": "bucket", "type": "INT", "generated": "CAST(hash(id) % 4 AS INT)"},
-    {"name": "text", "type": "STRING", "generated": "concat(upper(substring(cast(id AS STRING), 1, 2)), '-', year(at))"},
+    {
+        "name": "text",
+        "type": "STRING",
+        "generated": "concat(upper(substring(cast(id AS STRING), 1, 2)), '-', year(at))",
+    },
 ]
 
 
@@ -32,7 +38,14 @@ def maker(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def make(maker: str, spark: SparkSession, reference: Reference, path: str, columns: list[dict[str, Any]], by: tuple[str, ...] = ()) -> None:
+def make(
+    maker: str,
+    spark: SparkSession,
+    reference: Reference,
+    path: str,
+    columns: list[dict[str, Any]],
+    by: tuple[str, ...] = (),
+) -> None:
     if maker == "theirs":
         reference.create(path, columns, partition_by=by)
         return
@@ -57,7 +70,9 @@ def same(spark: SparkSession, reference: Reference, path: str) -> pa.Table:
     return found
 
 
-def test_each_computes_and_checks_what_the_other_would(maker: str, spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
+def test_each_computes_and_checks_what_the_other_would(
+    maker: str, spark: SparkSession, reference: Reference, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
     make(maker, spark, reference, path, COLUMNS, by=("day",))
     rows = "select id, timestamp'2024-02-28 20:00:00' + make_interval(0, 0, 0, 0, cast(id as int)) as at from range(10)"
@@ -65,7 +80,13 @@ def test_each_computes_and_checks_what_the_other_would(maker: str, spark: SparkS
     spark.sql(insert)
     reference.run(insert)
     found = same(spark, reference, path)
-    assert found.group_by(["id", "at", "day", "bucket", "text"]).aggregate([("id", "count")]).column("id_count").to_pylist() == [2] * 10
+    assert (
+        found.group_by(["id", "at", "day", "bucket", "text"])
+        .aggregate([("id", "count")])
+        .column("id_count")
+        .to_pylist()
+        == [2] * 10
+    )
     everything = f"INSERT INTO delta.`{path}` SELECT * FROM delta.`{path}`"
     spark.sql(everything)
     reference.run(everything)
@@ -77,9 +98,16 @@ def test_each_computes_and_checks_what_the_other_would(maker: str, spark: SparkS
         spark.sql(wrong)
 
 
-@pytest.mark.parametrize("expression", ["rand()", "max(id)", "explode(array(id))", "id + nothing", "id + 1 +", "current_date()"])
-def test_what_the_reference_refuses_tahoe_refuses(expression: str, spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
-    columns = [{"name": "id", "type": "LONG"}, {"name": "g", "type": "DATE" if "date" in expression else "LONG", "generated": expression}]
+@pytest.mark.parametrize(
+    "expression", ["rand()", "max(id)", "explode(array(id))", "id + nothing", "id + 1 +", "current_date()"]
+)
+def test_what_the_reference_refuses_tahoe_refuses(
+    expression: str, spark: SparkSession, reference: Reference, tmp_path: Path
+) -> None:
+    columns = [
+        {"name": "id", "type": "LONG"},
+        {"name": "g", "type": "DATE" if "date" in expression else "LONG", "generated": expression},
+    ]
     with pytest.raises(ReferenceFailure):
         make("theirs", spark, reference, str(tmp_path / "theirs"), columns)
     with pytest.raises((GeneratedColumnExpressionError, tahoe.errors.GeneratedColumnReferenceError)):
@@ -89,12 +117,17 @@ def test_what_the_reference_refuses_tahoe_refuses(expression: str, spark: SparkS
 def test_defaults(maker: str, spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     columns = "id LONG, name STRING DEFAULT 'nobody', n INT DEFAULT 40 + 2, d DATE DEFAULT DATE'2024-02-29'"
-    create = f"CREATE TABLE delta.`{path}` ({columns}) USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    create = (
+        f"CREATE TABLE delta.`{path}` ({columns}) USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = "
+        f"'supported')"
+    )
     if maker == "ours":
         spark.sql(create)
     else:
         reference.run(create)
-    for number, statement in enumerate(("(id) VALUES ({i})", "VALUES ({i}, DEFAULT, DEFAULT, DEFAULT)", "(id, name) VALUES ({i}, NULL)")):
+    for number, statement in enumerate(
+        ("(id) VALUES ({i})", "VALUES ({i}, DEFAULT, DEFAULT, DEFAULT)", "(id, name) VALUES ({i}, NULL)")
+    ):
         for run in (spark.sql, reference.run):
             run(f"INSERT INTO delta.`{path}` " + statement.format(i=number))
     reference.write(path, pa.table({"id": [0]}))
@@ -103,15 +136,28 @@ def test_defaults(maker: str, spark: SparkSession, reference: Reference, tmp_pat
     assert {(row["name"], row["n"], str(row["d"])) for row in found if row["id"] < 2} == {("nobody", 42, "2024-02-29")}
     assert len(found) == 8
     metadata = [dict(f.metadata) for f in tahoe.Table(path).schema]
-    expected = [{}, {"CURRENT_DEFAULT": "'nobody'"}, {"CURRENT_DEFAULT": "40 + 2"}, {"CURRENT_DEFAULT": "DATE'2024-02-29'"}]
+    expected = [
+        {},
+        {"CURRENT_DEFAULT": "'nobody'"},
+        {"CURRENT_DEFAULT": "40 + 2"},
+        {"CURRENT_DEFAULT": "DATE'2024-02-29'"},
+    ]
     assert metadata == expected
 
 
 @pytest.mark.parametrize("step", [1, 10, -2])
-def test_each_counts_on_where_the_other_stopped(maker: str, step: int, spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
+def test_each_counts_on_where_the_other_stopped(
+    maker: str, step: int, spark: SparkSession, reference: Reference, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
     numbers = {"start": 100, "step": step}
-    make(maker, spark, reference, path, [{"name": "i", "type": "LONG", "identity_always": numbers}, {"name": "x", "type": "LONG"}])
+    make(
+        maker,
+        spark,
+        reference,
+        path,
+        [{"name": "i", "type": "LONG", "identity_always": numbers}, {"name": "x", "type": "LONG"}],
+    )
     for round_ in range(3):
         rows = f"INSERT INTO delta.`{path}` (x) SELECT id FROM range(0, 20, 1, {round_ + 2})"
         spark.sql(rows)
@@ -132,7 +178,13 @@ def test_each_counts_on_where_the_other_stopped(maker: str, step: int, spark: Sp
 
 def test_numbers_that_are_given(maker: str, spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    make(maker, spark, reference, path, [{"name": "i", "type": "LONG", "identity": {"start": 1, "step": 1}}, {"name": "x", "type": "LONG"}])
+    make(
+        maker,
+        spark,
+        reference,
+        path,
+        [{"name": "i", "type": "LONG", "identity": {"start": 1, "step": 1}}, {"name": "x", "type": "LONG"}],
+    )
     spark.sql(f"INSERT INTO delta.`{path}` (x) VALUES (0)")
     reference.run(f"INSERT INTO delta.`{path}` VALUES (1000, 1)")
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (2000, 2)")
@@ -153,18 +205,25 @@ WIDER = {
 }
 
 
-def test_the_reference_reads_what_was_widened_and_goes_on(spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
+def test_the_reference_reads_what_was_widened_and_goes_on(
+    spark: SparkSession, reference: Reference, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
 
     def rows(which: int) -> str:
         plain = [f"{values[which]} AS {name}" for name, values in WIDER.items()]
-        inside = [f"ARRAY({values[which]}) AS l{name}, MAP({values[which]}, {values[which]}) AS m{name}" for name, values in WIDER.items()]
+        inside = [
+            f"ARRAY({values[which]}) AS l{name}, MAP({values[which]}, {values[which]}) AS m{name}"
+            for name, values in WIDER.items()
+        ]
         return "SELECT " + ", ".join([*plain, *inside, f"NAMED_STRUCT('x', {WIDER['b'][which]}) AS s"])
 
     spark.sql(rows(0)).write.format("delta").option("delta.enableTypeWidening", "true").save(path)
     spark.sql(rows(1)).write.format("delta").mode("append").option("mergeSchema", "true").save(path)
     assert same(spark, reference, path).num_rows == 2
-    reference.run(f"INSERT INTO delta.`{path}` {rows(1)}", f"INSERT INTO delta.`{path}` {rows(0)}", f"OPTIMIZE delta.`{path}`")
+    reference.run(
+        f"INSERT INTO delta.`{path}` {rows(1)}", f"INSERT INTO delta.`{path}` {rows(0)}", f"OPTIMIZE delta.`{path}`"
+    )
     assert same(spark, reference, path).num_rows == 4
     for name, values in WIDER.items():
         assert reference.read(path, columns=[f"{name} = {values[1]} AS eq"]).column("eq").to_pylist().count(True) == 2

@@ -28,7 +28,9 @@ PARTITION = Struct((Field(name="p", type=STRING), Field(name="q", type=INTEGER))
 def folders(reference: Reference, tmp_path: Path) -> tuple[Path, Path]:
     """The same folder of Spark's Parquet files twice."""
     one, two = tmp_path / "ours", tmp_path / "theirs"
-    reference.run(f"CREATE TABLE folder USING parquet PARTITIONED BY (p, q) LOCATION '{one}' AS {FOLDER}", "DROP TABLE folder")
+    reference.run(
+        f"CREATE TABLE folder USING parquet PARTITIONED BY (p, q) LOCATION '{one}' AS {FOLDER}", "DROP TABLE folder"
+    )
     shutil.copytree(one, two)
     return one, two
 
@@ -43,7 +45,9 @@ def commit(path: Path) -> dict[str, list[Any]]:
 
 
 def by_path(adds: list[Any]) -> dict[str, tuple[Any, ...]]:
-    return {add["path"]: (add["partitionValues"], add["size"], add["modificationTime"], add["dataChange"]) for add in adds}
+    return {
+        add["path"]: (add["partitionValues"], add["size"], add["modificationTime"], add["dataChange"]) for add in adds
+    }
 
 
 def test_both_make_the_same_table_of_a_folder(reference: Reference, folders: tuple[Path, Path]) -> None:
@@ -56,18 +60,26 @@ def test_both_make_the_same_table_of_a_folder(reference: Reference, folders: tup
         assert one["metaData"][0][name] == two["metaData"][0][name]
     assert one["protocol"] == two["protocol"]
     mine, yours = one["commitInfo"][0], two["commitInfo"][0]
-    assert (mine["operation"], mine["operationMetrics"], mine["isBlindAppend"]) == ("CONVERT", {"numConvertedFiles": "12"}, False)
+    assert (mine["operation"], mine["operationMetrics"], mine["isBlindAppend"]) == (
+        "CONVERT",
+        {"numConvertedFiles": "12"},
+        False,
+    )
     for name in ("operation", "operationMetrics", "isBlindAppend"):
         assert mine[name] == yours[name]
     assert {k: str(v).lower() for k, v in mine["operationParameters"].items()} == {
         k: str(v).lower() for k, v in yours["operationParameters"].items()
     }
-    for add, other in zip(sorted(one["add"], key=lambda a: a["path"]), sorted(two["add"], key=lambda a: a["path"]), strict=True):
+    for add, other in zip(
+        sorted(one["add"], key=lambda a: a["path"]), sorted(two["add"], key=lambda a: a["path"]), strict=True
+    ):
         found, expected = json.loads(add["stats"]), json.loads(other["stats"])
         assert found["numRecords"] == expected["numRecords"]
         assert {k: v for k, v in expected["nullCount"].items() if k in found["nullCount"]} == found["nullCount"]
     order = "SELECT * FROM delta.`{}` ORDER BY id"
-    assert str(reference.sql(order.format(ours)).to_pylist()) == str(reference.sql(order.format(theirs)).to_pylist())  # with a NaN
+    assert str(reference.sql(order.format(ours)).to_pylist()) == str(
+        reference.sql(order.format(theirs)).to_pylist()
+    )  # with a NaN
     for condition in ("f > 2", "name IS NULL", "s.x = 7", "t < TIMESTAMP_MICROS(5000000)", "p = 'a/b %1'", "isnan(f)"):
         count = "SELECT count(*) AS n FROM delta.`{}` WHERE " + condition
         assert reference.sql(count.format(ours)).equals(reference.sql(count.format(theirs)))
@@ -99,13 +111,17 @@ def test_both_refuse_the_same_folders(reference: Reference, folders: tuple[Path,
 
 def manifests(path: Path) -> dict[str, str]:
     root = path / "_symlink_format_manifest"
-    return {str(file.relative_to(root)): "\n".join(sorted(file.read_text().split("\n"))) for file in root.rglob("manifest")}
+    return {
+        str(file.relative_to(root)): "\n".join(sorted(file.read_text().split("\n"))) for file in root.rglob("manifest")
+    }
 
 
 @pytest.mark.parametrize("partition", ["", "PARTITIONED BY (p, q)"])
 def test_manifests_are_those_of_the_reference(reference: Reference, tmp_path: Path, partition: str) -> None:
     path = tmp_path / "a table"
-    reference.run(f"CREATE TABLE delta.`{path}` USING delta {partition} AS {FOLDER}", f"INSERT INTO delta.`{path}` {FOLDER}")
+    reference.run(
+        f"CREATE TABLE delta.`{path}` USING delta {partition} AS {FOLDER}", f"INSERT INTO delta.`{path}` {FOLDER}"
+    )
     for condition in ("id = -1", "p = 'a/b %1'", "true"):
         reference.run(f"DELETE FROM delta.`{path}` WHERE {condition}")
         tahoe.Table(str(path)).generate()
@@ -150,5 +166,9 @@ def test_a_partitioned_table_of_hive_becomes_a_delta_table_for_both(tmp_path: Pa
     before = run(tmp_path, [*made, *queries])
     converted = run(tmp_path, ["CONVERT TO DELTA d.serde", "CONVERT TO DELTA d.source", *queries])
     assert converted == before == [[[1, "a", "x/y"], [2, None, None]], [[1]], [[2, None]], [[2]]]
-    theirs = run(tmp_path, [*queries, "INSERT INTO d.serde VALUES (3, 'c', 'z')", "SELECT count(*) FROM d.serde"], by_reference=True)
+    theirs = run(
+        tmp_path,
+        [*queries, "INSERT INTO d.serde VALUES (3, 'c', 'z')", "SELECT count(*) FROM d.serde"],
+        by_reference=True,
+    )
     assert theirs == [*before, [[3]]]

@@ -1,4 +1,5 @@
-"""DELETE, UPDATE and MERGE of both on the same tables: each goes on from what the other left, and readers of all kinds see the same.
+"""DELETE, UPDATE and MERGE of both on the same tables: each goes on from what the other left, and readers of all kinds
+see the same.
 
 What is right is what the model of tests/dml says. Arguments that are wrong are refused in the reference's words.
 """
@@ -91,7 +92,9 @@ def test_delta_rs_reads_it(mode: str, changed: dict[str, Life]) -> None:
 
 
 def by_delta_rs(path: str) -> pa.Table:
-    return pa.table(deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path)).execute("SELECT * FROM t").read_all())
+    return pa.table(
+        deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path)).execute("SELECT * FROM t").read_all()
+    )
 
 
 @pytest.mark.parametrize("mode", [mode for mode, kind in MODES.items() if kind.has(FEED)])
@@ -171,14 +174,20 @@ def test_tables_of_the_reference(name: str, spark: SparkSession, reference: Refe
         make(spark, DeltaTable, str(ours), call)
         reference.delta_table(theirs, call)
         assert_same(reference.read(ours), reference.read(theirs))
-        assert_same(tahoe.Table(str(ours)).to_arrow() if name != "variant" else reference.read(ours), reference.read(theirs))
+        assert_same(
+            tahoe.Table(str(ours)).to_arrow() if name != "variant" else reference.read(ours), reference.read(theirs)
+        )
     assert Counter(map(str, spark_rows(spark.read.format("delta").load(str(ours))).to_pylist())) != before
 
 
 def _calls(spark: SparkSession, path: Path) -> list[Call]:
     """A DELETE, an UPDATE and a MERGE by the values of the first column that can be compared."""
     frame = spark.read.format("delta").load(str(path))
-    field = next(f for f in frame.schema.fields if f.dataType.simpleString() in ("tinyint", "smallint", "int", "bigint", "string"))
+    field = next(
+        f
+        for f in frame.schema.fields
+        if f.dataType.simpleString() in ("tinyint", "smallint", "int", "bigint", "string")
+    )
     values = sorted({row[0] for row in frame.select(f"`{field.name}`").collect() if row[0] is not None})
     one, two, three, four, five = (_literal(value, field.dataType.simpleString()) for value in (values * 5)[:5])
     column, version = f"`{field.name}`", tahoe.Table(str(path)).version
@@ -292,7 +301,8 @@ NONSENSE = [
     "table.alias('t').merge(source.alias('s'), 't.id = s.id').whenMatchedDelete().whenMatchedDelete('true').execute()",
     "table.alias('t').merge(source.alias('s'), 't.id = s.id').whenMatchedUpdate(set={'nme': '1'}).execute()",
     "table.alias('t').merge(source.alias('s'), 't.id = s.id').whenNotMatchedInsert(values={'id': 't.id'}).execute()",
-    "table.alias('t').merge(source.alias('s'), 't.id = s.id').whenNotMatchedBySourceUpdate(set={'id': 's.id'}).execute()",
+    "table.alias('t').merge(source.alias('s'), 't.id = s.id').whenNotMatchedBySourceUpdate(set={'id': "
+    "'s.id'}).execute()",
     "table.alias('t').merge(source.alias('s'), 't.id = s.id').whenMatchedUpdateAll().execute()",
     "table.alias('t').merge(source.alias('s'), 't.id = s.id').whenNotMatchedInsertAll().execute()",
 ]
@@ -315,4 +325,6 @@ def test_tables_of_the_generator_are_the_references_too(reference: Reference, tm
     path = tmp_path / "t"
     make_table(str(path), shape, VECTORS)
     found = reference.read(path)
-    assert counted(found.to_pylist(), shape.schema) == counted([values for rows in shape.files for values in rows], shape.schema)
+    assert counted(found.to_pylist(), shape.schema) == counted(
+        [values for rows in shape.files for values in rows], shape.schema
+    )

@@ -1,4 +1,6 @@
-"""Change data feeds as streams beside the reference: offsets are equal to the byte, batches and rows too; a query goes on in the other."""
+"""Change data feeds as streams beside the reference: offsets are equal to the byte, batches and rows too; a query goes
+on in the other.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ import tahoe
 from tests.interop import queries
 from tests.interop.queries import Query
 from tests.interop.reference import Reference
-from tests.interop.streamed_tables import COLUMNS, INSERT, MAPPED, VECTORS, Sides, query_of, rows, rows_by_batch, run_statements
+from tests.interop.streamed_tables import (
+    COLUMNS,
+    INSERT,
+    MAPPED,
+    VECTORS,
+    Sides,
+    query_of,
+    rows,
+    rows_by_batch,
+    run_statements,
+)
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"
 TABLES = {
@@ -61,8 +73,12 @@ OFFSETS: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("table", "options"), OFFSETS, ids=["-".join([table, *options]) for table, options in OFFSETS], indirect=["table"])
-def test_offsets_and_rows_are_equal(reference: Reference, sides: Sides, table: str, options: Mapping[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("table", "options"), OFFSETS, ids=["-".join([table, *options]) for table, options in OFFSETS], indirect=["table"]
+)
+def test_offsets_and_rows_are_equal(
+    reference: Reference, sides: Sides, table: str, options: Mapping[str, str], tmp_path: Path
+) -> None:
     """At first over the initial rows alone, and then over all changes."""
     found = []
     given = {name: feed_of(table, tmp_path / name, **options) for name in sides}
@@ -80,9 +96,15 @@ def test_offsets_and_rows_are_equal(reference: Reference, sides: Sides, table: s
 TURNS = [("plain", ("reference", "tahoe")), ("timed", ("tahoe", "reference"))]
 
 
-@pytest.mark.parametrize(("table", "order"), TURNS, ids=[f"{table}, {order[0]} begins" for table, order in TURNS], indirect=["table"])
-def test_a_query_goes_on_in_the_other(reference: Reference, sides: Sides, table: str, order: tuple[str, str], tmp_path: Path) -> None:
-    """They take turns after every batch, also inside the initial snapshot and inside commits, with limits of their own."""
+@pytest.mark.parametrize(
+    ("table", "order"), TURNS, ids=[f"{table}, {order[0]} begins" for table, order in TURNS], indirect=["table"]
+)
+def test_a_query_goes_on_in_the_other(
+    reference: Reference, sides: Sides, table: str, order: tuple[str, str], tmp_path: Path
+) -> None:
+    """They take turns after every batch, also inside the initial snapshot and inside commits, with limits of their
+    own.
+    """
     turns, query = cycle(sides[name] for name in order), feed_of(table, tmp_path)
     limits = cycle(["2", "1", "3"])
 

@@ -1,4 +1,6 @@
-"""Names in a metastore outlive the session, and mean the same to the reference and to tahoe, whoever has entered them."""
+"""Names in a metastore outlive the session, and mean the same to the reference and to tahoe, whoever has entered
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Numbers that are never assigned twice, with the reference beside tahoe: it goes on behind what tahoe has restored, cloned or dropped."""
+"""Numbers that are never assigned twice, with the reference beside tahoe: it goes on behind what tahoe has restored,
+cloned or dropped.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def set_properties(reference: Reference, path: str, *properties: str) -> None:
 
 
 def replaced_by_clone(path: str) -> None:
-    """A clone of a table without column mapping, row tracking and identity columns; then that of the table that was there."""
+    """A clone of a table without column mapping, row tracking and identity columns; then that of the table that was
+    there.
+    """
     backup, other = (tahoe.Table(f"{path}-{name}") for name in ("backup", "other"))
     tahoe.Table(path).clone(backup.url)
     other.append(tahoe.Table(path).to_arrow(columns=["id"]))
@@ -50,7 +54,9 @@ CHANGES: Mapping[str, Callable[[str], object]] = {
 }
 
 
-def test_the_reference_maps_columns_again_behind_every_id(reference: Reference, spark: SparkSession, tmp_path: Path) -> None:
+def test_the_reference_maps_columns_again_behind_every_id(
+    reference: Reference, spark: SparkSession, tmp_path: Path
+) -> None:
     """The highest id stays as a property when column mapping ends."""
     path = str(tmp_path / "t")
     reference.run(
@@ -61,7 +67,9 @@ def test_the_reference_maps_columns_again_behind_every_id(reference: Reference, 
     spark.sql(f"ALTER TABLE delta.`{path}` DROP FEATURE columnMapping")
     reference.run(f"INSERT INTO delta.`{path}` VALUES (2, 'b', 2)")
     set_properties(reference, path, MAPPED)
-    reference.run(f"ALTER TABLE delta.`{path}` ADD COLUMN last INT", f"INSERT INTO delta.`{path}` VALUES (3, 'c', 3, 3)")
+    reference.run(
+        f"ALTER TABLE delta.`{path}` ADD COLUMN last INT", f"INSERT INTO delta.`{path}` VALUES (3, 'c', 3, 3)"
+    )
     table = tahoe.Table(path)
     assert [column.metadata["delta.columnMapping.id"] for column in table.schema] == [4, 5, 6, 7]
     table.restore(2)
@@ -93,7 +101,10 @@ def test_the_reference_goes_on_behind_every_number(reference: Reference, tmp_pat
     faults = NumbersOfLog().look(table.log, table.version or 0)
     assert not faults
     assert [str(found) for found in check_table(table.log)] == []
-    mine = {row["id"]: (row["k"], row["_metadata.row_id"]) for row in table.to_arrow(["id", "k", "_metadata.row_id"]).to_pylist()}
+    mine = {
+        row["id"]: (row["k"], row["_metadata.row_id"])
+        for row in table.to_arrow(["id", "k", "_metadata.row_id"]).to_pylist()
+    }
     theirs = reference.sql(f"SELECT id, k, _metadata.row_id AS row_id FROM delta.`{path}`").to_pylist()
     assert {row["id"]: (row["k"], row["row_id"]) for row in theirs} == mine
     for values in zip(*mine.values(), strict=True):

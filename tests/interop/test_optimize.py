@@ -11,7 +11,10 @@ from tests.interop.reference import Reference
 
 PROPERTIES = {
     "vectors": "'delta.enableDeletionVectors' = 'true'",
-    "everything": "'delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true', 'delta.columnMapping.mode' = 'name'",
+    "everything": (
+        "'delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true', 'delta.columnMapping.mode' = "
+        "'name'"
+    ),
 }
 
 
@@ -47,7 +50,9 @@ def test_the_reference_reads_what_tahoe_compacted(reference: Reference, table: s
     report = tahoe.Table(table).optimize()
     assert len(report.added_bytes) == 2
     assert rows_of(reference, table, *tracked(table)) == before
-    assert len(reference.sql(f"SELECT id FROM delta.`{table}` WHERE x > 1e300").to_pylist()) == 1, "NaN is larger than all numbers"
+    assert len(reference.sql(f"SELECT id FROM delta.`{table}` WHERE x > 1e300").to_pylist()) == 1, (
+        "NaN is larger than all numbers"
+    )
     history = reference.sql(f"DESCRIBE HISTORY delta.`{table}` LIMIT 1").to_pylist()[0]
     assert (history["operation"], dict(history["operationParameters"])["predicate"]) == ("OPTIMIZE", "[]")
     metrics = reference.sql(f"OPTIMIZE delta.`{table}`").to_pylist()[0]["metrics"]

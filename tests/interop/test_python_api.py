@@ -1,4 +1,6 @@
-"""The reference's Python API, name by name: code written for it must find the same methods, arguments and defaults here."""
+"""The reference's Python API, name by name: code written for it must find the same methods, arguments and defaults
+here.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,20 @@ def source_of(module: str) -> ast.Module:
 def public_methods(name: str) -> dict[str, ast.FunctionDef]:
     """The last definition of each, which comes after its overloads."""
     [found] = [node for node in source_of("tables").body if isinstance(node, ast.ClassDef) and node.name == name]
-    return {node.name: node for node in found.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")}
+    return {
+        node.name: node for node in found.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    }
 
 
 def arguments(node: ast.FunctionDef) -> list[tuple[str, object]]:
     """Names and defaults of the arguments after self or cls."""
     named = node.args.args[1:]
-    defaults = [inspect.Parameter.empty] * (len(named) - len(node.args.defaults)) + [_value(default) for default in node.args.defaults]
-    found: list[tuple[str, object]] = [(argument.arg, default) for argument, default in zip(named, defaults, strict=True)]
+    defaults = [inspect.Parameter.empty] * (len(named) - len(node.args.defaults)) + [
+        _value(default) for default in node.args.defaults
+    ]
+    found: list[tuple[str, object]] = [
+        (argument.arg, default) for argument, default in zip(named, defaults, strict=True)
+    ]
     return found + ([("*" + node.args.vararg.arg, inspect.Parameter.empty)] if node.args.vararg else [])
 
 
@@ -80,7 +88,9 @@ def test_the_module_has_every_class() -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_table_without_spark_has_each_of_these_names_or_tells_ours(name: str) -> None:
-    """`tahoe.Table` has other names for many of them; a new one of the reference would end in Python's bare AttributeError."""
+    """`tahoe.Table` has other names for many of them; a new one of the reference would end in Python's bare
+    AttributeError.
+    """
     ours = {"DeltaTable": tahoe.Table, "DeltaMergeBuilder": MergeBuilder}.get(name)
     if ours is None:  # there is no such object without Spark
         return
@@ -114,7 +124,11 @@ def test_the_reference_supports_the_features_that_the_table_of_clients_says() ->
     if not jars:
         pytest.skip("NOT RUN: the reference implementation is not installed: make interop")
     with zipfile.ZipFile(jars[-1]) as jar:
-        classes = [jar.read(name) for name in jar.namelist() if name.startswith("org/apache/spark/sql/delta/") and "Feature" in name]
+        classes = [
+            jar.read(name)
+            for name in jar.namelist()
+            if name.startswith("org/apache/spark/sql/delta/") and "Feature" in name
+        ]
     client = CLIENTS_BY_NAME["delta-spark"]
     assert f"-{client.label.split()[1].strip(',')}." in jars[-1].name
     for feature in FEATURES:

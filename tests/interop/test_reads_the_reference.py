@@ -1,4 +1,6 @@
-"""What the reference writes, with every table feature that it can switch on, tahoe reads equal; and what it may write to such tables."""
+"""What the reference writes, with every table feature that it can switch on, tahoe reads equal; and what it may write
+to such tables.
+"""
 
 from __future__ import annotations
 
@@ -74,12 +76,19 @@ def test_every_version(name: str, made: Callable[[str], Made], reader: Reader, r
         assert_same(reader.read(table.path, version=version), reference.read(table.path, versionAsOf=str(version)))
 
 
-ROW_IDS = ("_metadata.row_id", "_metadata.row_commit_version", "_metadata.base_row_id", "_metadata.default_row_commit_version")
+ROW_IDS = (
+    "_metadata.row_id",
+    "_metadata.row_commit_version",
+    "_metadata.base_row_id",
+    "_metadata.default_row_commit_version",
+)
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name.startswith("row_tracking")])
 def test_row_ids(name: str, made: Callable[[str], Made], reference: Reference, spark: SparkSession) -> None:
-    """A row has another id or commit version than the reference gives it, at some version, or a filter on them finds other rows."""
+    """A row has another id or commit version than the reference gives it, at some version, or a filter on them finds
+    other rows.
+    """
     path = made(name).path
     query = f"SELECT id, {', '.join(f'{field} AS `{field}`' for field in ROW_IDS)} FROM delta.`{path}`"
     kept = 0
@@ -90,26 +99,52 @@ def test_row_ids(name: str, made: Callable[[str], Made], reference: Reference, s
         expected = reference.sql(f"{query} VERSION AS OF {version}")
         assert_same(spark_rows(spark.sql(f"{query} VERSION AS OF {version}")), expected)
         assert_same(snapshot.to_arrow(columns=["id", *ROW_IDS]), expected)
-        kept += pc.sum(pc.less(expected["_metadata.row_commit_version"], expected["_metadata.default_row_commit_version"])).as_py()
+        kept += pc.sum(
+            pc.less(expected["_metadata.row_commit_version"], expected["_metadata.default_row_commit_version"])
+        ).as_py()
     assert kept, "no row has kept what it brought with it"
-    for condition in ("_metadata.row_id BETWEEN 3 AND 9", "_metadata.row_commit_version > 1 AND id % 2 = 1", "_metadata.base_row_id > 50"):
+    for condition in (
+        "_metadata.row_id BETWEEN 3 AND 9",
+        "_metadata.row_commit_version > 1 AND id % 2 = 1",
+        "_metadata.base_row_id > 50",
+    ):
         assert_same(spark_rows(spark.sql(f"{query} WHERE {condition}")), reference.sql(f"{query} WHERE {condition}"))
 
 
 CONDITIONS = {
-    "plain": ("id = 42", "name > 'name 9'", "part IS NULL", "score BETWEEN 10 AND 20 OR id IN (1, 1000)", "NOT (id < 95)"),
+    "plain": (
+        "id = 42",
+        "name > 'name 9'",
+        "part IS NULL",
+        "score BETWEEN 10 AND 20 OR id IN (1, 1000)",
+        "NOT (id < 95)",
+    ),
     "partitioned": ("part = 1", "part IS NULL", "part <> 2 AND id < 10"),
-    "all_types": ("day > DATE'2000-01-01'", "ts < TIMESTAMP'2024-02-29 23:59:59.123456'", "d > 0", "dec38 < 0", "text = ''", "flag"),
+    "all_types": (
+        "day > DATE'2000-01-01'",
+        "ts < TIMESTAMP'2024-02-29 23:59:59.123456'",
+        "d > 0",
+        "dec38 < 0",
+        "text = ''",
+        "flag",
+    ),
     "deletion_vectors_in_partitions": ("part = 1 AND id < 50", "name = 'changed'"),
     "column_mapping_name": ("bucket = 9", "`full name, (odd)` = 'name 5'"),
-    "timestamps_of_several_zones": ("ts > TIMESTAMP'2024-03-10 02:30:00Z'", "at = TIMESTAMP'2024-11-03 01:30:00.000001Z'"),
+    "timestamps_of_several_zones": (
+        "ts > TIMESTAMP'2024-03-10 02:30:00Z'",
+        "at = TIMESTAMP'2024-11-03 01:30:00.000001Z'",
+    ),
     "type_widening": ("b > 200", "s = 40000", "day >= TIMESTAMP_NTZ'2024-01-02 00:00:00'", "n < 2"),
     "checkpoint_with_parsed_statistics_alone": ("id > 50", "name = 'more'"),
 }
 
 
-@pytest.mark.parametrize(("name", "condition"), [(name, condition) for name, several in CONDITIONS.items() for condition in several])
-def test_conditions(name: str, condition: str, made: Callable[[str], Made], reader: Reader, reference: Reference) -> None:
+@pytest.mark.parametrize(
+    ("name", "condition"), [(name, condition) for name, several in CONDITIONS.items() for condition in several]
+)
+def test_conditions(
+    name: str, condition: str, made: Callable[[str], Made], reader: Reader, reference: Reference
+) -> None:
     """Skipping by the reference's statistics loses a row, or a filter keeps one too many."""
     table = made(name)
     expected = reference.sql(f"SELECT * FROM delta.`{table.path}` WHERE {condition}")

@@ -14,7 +14,8 @@ from tests.interop.reference import Reference
 
 ROWS = (
     "SELECT id, IF(id = 15, DOUBLE('NaN'), id / 4) x, CONCAT(REPEAT('long ', 10), id) s, CAST(id AS DECIMAL(20, 2)) d, "
-    "DATE_ADD(DATE'1500-01-01', CAST(id AS INT)) day, TIMESTAMP_SECONDS(id) t, named_struct('a', IF(id > 3, id, NULL)) n"
+    "DATE_ADD(DATE'1500-01-01', CAST(id AS INT)) day, TIMESTAMP_SECONDS(id) t, named_struct('a', IF(id > 3, id, "
+    "NULL)) n"
 )
 PROPERTIES = {
     "vectors": "'delta.enableDeletionVectors' = 'true'",
@@ -27,7 +28,8 @@ def table(request: pytest.FixtureRequest, reference: Reference, tmp_path: Path) 
     """Three files, one of them without statistics, and deleted rows."""
     path = str(tmp_path / "t")
     reference.run(
-        f"CREATE TABLE delta.`{path}` USING delta TBLPROPERTIES ({PROPERTIES[request.param]}) AS {ROWS} FROM range(0, 20, 1, 2)",
+        f"CREATE TABLE delta.`{path}` USING delta TBLPROPERTIES ({PROPERTIES[request.param]}) AS {ROWS} FROM "
+        f"range(0, 20, 1, 2)",
         "SET spark.databricks.delta.stats.collect = false",
         f"INSERT INTO delta.`{path}` {ROWS} FROM range(20, 30, 1, 1)",
         "RESET spark.databricks.delta.stats.collect",
@@ -38,7 +40,9 @@ def table(request: pytest.FixtureRequest, reference: Reference, tmp_path: Path) 
 
 def statistics(path: str) -> list[Any]:
     found = [json.loads(text) for text in tahoe.Table(path).snapshot().live.column("stats").to_pylist()]
-    return sorted((json.dumps({k: v for k, v in entry.items() if k != "tightBounds"}, sort_keys=True) for entry in found), key=str)
+    return sorted(
+        (json.dumps({k: v for k, v in entry.items() if k != "tightBounds"}, sort_keys=True) for entry in found), key=str
+    )
 
 
 def ids(reference: Reference, path: str, where: str = "true") -> list[int]:
@@ -50,8 +54,19 @@ def test_the_reference_skips_by_the_statistics_of_tahoe_and_goes_on_writing(refe
     report = tahoe.Table(table).compute_statistics()
     assert (report.files_updated, report.unread) == (3, {})
     assert ids(reference, table) == before
-    for where in ("id = 1", "id = 9", "x > 1e300", "day < DATE'1500-01-03'", "n.a IS NULL", f"s = '{'long ' * 10}22'", "d = 8", "x = 3.5"):
-        assert ids(reference, table, where) == sorted(tahoe.Table(table).to_arrow(filter=where)["id"].to_pylist()), where
+    for where in (
+        "id = 1",
+        "id = 9",
+        "x > 1e300",
+        "day < DATE'1500-01-03'",
+        "n.a IS NULL",
+        f"s = '{'long ' * 10}22'",
+        "d = 8",
+        "x = 3.5",
+    ):
+        assert ids(reference, table, where) == sorted(tahoe.Table(table).to_arrow(filter=where)["id"].to_pylist()), (
+            where
+        )
     history = reference.sql(f"DESCRIBE HISTORY delta.`{table}` LIMIT 1").to_pylist()[0]
     assert (history["operation"], dict(history["operationParameters"])) == ("COMPUTE STATS", {"predicate": "[]"})
     reference.run(f"DELETE FROM delta.`{table}` WHERE id IN (1, 21)", f"OPTIMIZE delta.`{table}`")

@@ -1,5 +1,6 @@
-"""Statements that say what a table is: the reference and tahoe run the same ones, each on a table of its own. After each one both tables
-have the same schema, properties, partitioning, constraints, clustering and features; or both have refused it.
+"""Statements that say what a table is: the reference and tahoe run the same ones, each on a table of its own. After
+each one both tables have the same schema, properties, partitioning, constraints, clustering and features; or both have
+refused it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from tests.interop.reference import Reference, ReferenceFailure
 
 NESTED = "id BIGINT, name STRING, s STRUCT<x: INT, y: ARRAY<STRUCT<z: INT>>>, m MAP<STRING, STRUCT<v: INT>>, p INT"
 NEW = f"CREATE TABLE {{t}} ({NESTED}) USING delta PARTITIONED BY (p)"
-FILL = "INSERT INTO {t} VALUES (1, 'a', named_struct('x', 1, 'y', array(named_struct('z', 1))), map('k', named_struct('v', 1)), 7)"
+FILL = (
+    "INSERT INTO {t} VALUES (1, 'a', named_struct('x', 1, 'y', array(named_struct('z', 1))), map('k', "
+    "named_struct('v', 1)), 7)"
+)
 MAPPED = "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 WIDENING = "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
 DEFAULTS = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
@@ -96,7 +100,8 @@ CHAINS: dict[str, list[str]] = {
         "ALTER TABLE {t} ALTER COLUMN s DROP NOT NULL",
     ],
     "nulls and features": [
-        "CREATE TABLE {t} (id BIGINT NOT NULL, n INT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        "CREATE TABLE {t} (id BIGINT NOT NULL, n INT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = "
+        "'true')",
         "ALTER TABLE {t} ALTER COLUMN id DROP NOT NULL",
     ],
     "declared constraints": [
@@ -104,8 +109,8 @@ CHAINS: dict[str, list[str]] = {
         "ALTER TABLE {t} DROP CONSTRAINT c",
     ],
     "types": [
-        "CREATE TABLE {t} (a TINYINT, b INT, c FLOAT, d DECIMAL(5, 2), e DATE, l ARRAY<INT>, m MAP<SMALLINT, INT>, s STRUCT<x: INT>) "
-        "USING delta",
+        "CREATE TABLE {t} (a TINYINT, b INT, c FLOAT, d DECIMAL(5, 2), e DATE, l ARRAY<INT>, m MAP<SMALLINT, INT>, "
+        "s STRUCT<x: INT>) USING delta",
         "INSERT INTO {t} VALUES (1, 1, 1, 1, DATE'2024-01-01', array(1), map(1S, 1), named_struct('x', 1))",
         "!ALTER TABLE {t} ALTER COLUMN b TYPE BIGINT",
         WIDENING,
@@ -188,7 +193,8 @@ CHAINS: dict[str, list[str]] = {
     ],
     "no clustering of partitions": [NEW, "!ALTER TABLE {t} CLUSTER BY (id)"],
     "properties": [
-        "CREATE TABLE {t} (id BIGINT, name STRING) USING delta COMMENT 'first' TBLPROPERTIES ('mine' = '1', 'delta.appendOnly' = 'true')",
+        "CREATE TABLE {t} (id BIGINT, name STRING) USING delta COMMENT 'first' TBLPROPERTIES ('mine' = '1', "
+        "'delta.appendOnly' = 'true')",
         "ALTER TABLE {t} SET TBLPROPERTIES ('mine' = '2', 'Delta.checkpointInterval' = '20')",
         "ALTER TABLE {t} UNSET TBLPROPERTIES ('mine')",
         "ALTER TABLE {t} UNSET TBLPROPERTIES IF EXISTS ('mine', 'delta.appendOnly')",
@@ -257,7 +263,8 @@ CHAINS: dict[str, list[str]] = {
         "INSERT INTO {t} (id, title, p) VALUES (3, 'c', 9)",
     ],
     "widened types that stay": [
-        "CREATE TABLE {t} (a INT, b INT, s STRUCT<x: INT>) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        "CREATE TABLE {t} (a INT, b INT, s STRUCT<x: INT>) USING delta TBLPROPERTIES ('delta.enableTypeWidening' "
+        "= 'true')",
         "INSERT INTO {t} VALUES (1, 1, named_struct('x', 1))",
         "ALTER TABLE {t} ALTER COLUMN a TYPE BIGINT",
         "ALTER TABLE {t} ALTER COLUMN s.x TYPE BIGINT",
@@ -267,19 +274,22 @@ CHAINS: dict[str, list[str]] = {
         "INSERT INTO {t} VALUES (2, 2, NULL)",
     ],
     "older protocols": [
-        "CREATE TABLE {t} (id BIGINT) USING delta TBLPROPERTIES ('delta.minReaderVersion' = '1', 'delta.minWriterVersion' = '4')",
+        "CREATE TABLE {t} (id BIGINT) USING delta TBLPROPERTIES ('delta.minReaderVersion' = '1', "
+        "'delta.minWriterVersion' = '4')",
         "ALTER TABLE {t} ADD CONSTRAINT c CHECK (id IS NOT NULL)",
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', "
         "'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')",
         "ALTER TABLE {t} ADD COLUMN at TIMESTAMP",
     ],
     "creating": [
-        "CREATE TABLE {n} (id BIGINT NOT NULL COMMENT 'key', s STRUCT<x: INT NOT NULL COMMENT 'in'>, p DATE) USING delta "
-        "PARTITIONED BY (p) LOCATION '{p}' COMMENT 'described' TBLPROPERTIES ('delta.columnMapping.mode' = 'id')",
+        "CREATE TABLE {n} (id BIGINT NOT NULL COMMENT 'key', s STRUCT<x: INT NOT NULL COMMENT 'in'>, p DATE) USING "
+        "delta PARTITIONED BY (p) LOCATION '{p}' COMMENT 'described' TBLPROPERTIES ('delta.columnMapping.mode' = "
+        "'id')",
         "CREATE TABLE IF NOT EXISTS {n} (other INT) USING delta",
         "!CREATE TABLE {n} (other INT) USING delta",
         "CREATE OR REPLACE TABLE {n} (id INT, v VARCHAR(7)) USING delta LOCATION '{p}'",
-        "CREATE OR REPLACE TABLE {n} USING delta PARTITIONED BY (b) LOCATION '{p}' COMMENT 'as select' AS SELECT 1 AS a, 'x' AS b",
+        "CREATE OR REPLACE TABLE {n} USING delta PARTITIONED BY (b) LOCATION '{p}' COMMENT 'as select' AS SELECT "
+        "1 AS a, 'x' AS b",
         "REPLACE TABLE {n} (a INT, t DATE) USING delta LOCATION '{p}' TBLPROPERTIES ('delta.checkpointInterval' = '7')",
         "!CREATE OR REPLACE TABLE {n} (a INT, A INT) USING delta LOCATION '{p}'",
         "!CREATE OR REPLACE TABLE {n} (a INT) USING delta PARTITIONED BY (nothing) LOCATION '{p}'",
@@ -330,7 +340,11 @@ def test_both_make_the_same_table(chain: str, spark: SparkSession, reference: Re
         here, there = facts(ours), facts(theirs)
         if is_refused or "IF EXISTS" in statement:  # of nothing the reference makes a commit
             del here["history"]
-        wrong += [f"{given}\n  {name}, ours: {here[name]}\n  theirs: {there[name]}" for name in here if here[name] != there[name]]
+        wrong += [
+            f"{given}\n  {name}, ours: {here[name]}\n  theirs: {there[name]}"
+            for name in here
+            if here[name] != there[name]
+        ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -361,7 +375,10 @@ def test_statements_tell_the_same(spark: SparkSession, reference: Reference, tmp
     for statement in TOLD:
         text = statement.replace("{t}", f"delta.`{path}`")
         found = []
-        for run in (lambda query: [r.asDict() for r in spark.sql(query).collect()], lambda query: reference.sql(query).to_pylist()):
+        for run in (
+            lambda query: [r.asDict() for r in spark.sql(query).collect()],
+            lambda query: reference.sql(query).to_pylist(),
+        ):
             try:
                 found.append(sorted(map(str, run(text))))
             except (ReferenceFailure, DeltaError, PySparkException) as error:
@@ -388,12 +405,19 @@ def facts(path: str) -> dict[str, Any]:
     """What a table is, but for names that are made by chance."""
     snapshot = tahoe.Table(path).snapshot()
     # The reference puts conditions together anew, and sets some properties to what holds without them.
-    told_apart = {name: re.sub(r"-col-[0-9a-f-]{36}", "-col-", value.replace(" ", "")) for name, value in snapshot.properties.items()}
+    told_apart = {
+        name: re.sub(r"-col-[0-9a-f-]{36}", "-col-", value.replace(" ", ""))
+        for name, value in snapshot.properties.items()
+    }
     properties = {name: value for name, value in told_apart.items() if (name, value) not in SAID_ANYWAY}
-    properties.pop("delta.requireCheckpointProtectionBeforeVersion", None)  # another version: the reference makes empty commits before
+    properties.pop(
+        "delta.requireCheckpointProtectionBeforeVersion", None
+    )  # another version: the reference makes empty commits before
     properties.pop("tahoe.keptMarks", None)  # so that no row id or identity value is assigned again
     if snapshot.column_mapping_mode == "none":
-        properties.pop("delta.columnMapping.maxColumnId", None)  # tahoe keeps it, so that no id is used again if columns are mapped again
+        properties.pop(
+            "delta.columnMapping.maxColumnId", None
+        )  # tahoe keeps it, so that no id is used again if columns are mapped again
     return {
         "schema": without_chance(snapshot.schema),
         "partitions": snapshot.partition_columns,
@@ -407,7 +431,9 @@ def facts(path: str) -> dict[str, Any]:
 
 
 def told(commit: dict[str, Any]) -> tuple[str, list[str]] | None:
-    """What the history calls a commit and what it tells of it; nothing of those that writers have always told in their own ways."""
+    """What the history calls a commit and what it tells of it; nothing of those that writers have always told in their
+    own ways.
+    """
     operation = str(commit["operation"])
     if operation == "WRITE" or operation.startswith(("CREATE", "REPLACE TABLE")):
         return None

@@ -1,4 +1,5 @@
-"""DELETE, UPDATE, MERGE and INSERT in SQL: the reference and tahoe run the same statements, each on its own copy of a table.
+"""DELETE, UPDATE, MERGE and INSERT in SQL: the reference and tahoe run the same statements, each on its own copy of a
+table.
 
 After each statement both have answered the same rows, and after each script both tables hold the same rows.
 """
@@ -60,40 +61,44 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
         "UPDATE {t} SET n = id + id, id = n",
     ),
     "merge": (
-        "MERGE INTO {t} AS t USING (SELECT 1L AS id, 'm' AS v) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v",
+        "MERGE INTO {t} AS t USING (SELECT 1L AS id, 'm' AS v) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v "
+        "= s.v",
         "MERGE INTO {t} t USING (SELECT * FROM VALUES (2, 'two'), (102, 'new') AS x(id, v)) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET t.v = s.v WHEN NOT MATCHED THEN INSERT (id, v, p) VALUES (s.id, s.v, 0)",
         "WITH src AS (SELECT 3 AS k) MERGE INTO {t} t USING src ON t.id = src.k WHEN MATCHED THEN DELETE",
         "MERGE INTO {t} t USING {t} s ON t.id = s.id AND t.id < 6 WHEN MATCHED THEN UPDATE SET *",
-        "MERGE INTO {t} t USING (SELECT * FROM {t} WHERE id > 17) s ON t.id = s.id + 1000 WHEN NOT MATCHED THEN INSERT *",
+        "MERGE INTO {t} t USING (SELECT * FROM {t} WHERE id > 17) s ON t.id = s.id + 1000 WHEN NOT MATCHED THEN "
+        "INSERT *",
         "MERGE INTO {t} t USING (SELECT 4 AS ID, 'x' AS V) s ON t.id = s.id WHEN MATCHED AND t.n > 1000 THEN DELETE "
         "WHEN MATCHED AND s.v = 'x' THEN UPDATE SET n = t.n + s.id, s.x = 5 WHEN MATCHED THEN DELETE",
         "MERGE INTO {t} t USING (SELECT 5 AS id) s ON t.id = s.id WHEN NOT MATCHED BY SOURCE AND t.id > 18 THEN DELETE",
-        "MERGE INTO {t} t USING (SELECT 5 AS id) s ON t.id = s.id "
-        "WHEN NOT MATCHED BY SOURCE AND t.id > 16 THEN UPDATE SET v = t.p || 'left'",
+        "MERGE INTO {t} t USING (SELECT 5 AS id) s ON t.id = s.id WHEN NOT MATCHED BY SOURCE AND t.id > 16 THEN "
+        "UPDATE SET v = t.p || 'left'",
         "MERGE INTO {t} t USING (SELECT explode(array(6, 6)) AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
         "MERGE INTO {t} t USING (SELECT 9 AS id, null AS v) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v "
         "WHEN NOT MATCHED BY TARGET THEN INSERT (id) VALUES (id)",
-        "MERGE INTO {t} t USING (SELECT 300 AS id) s ON false "
-        "WHEN NOT MATCHED AND s.id = 300 THEN INSERT (id, p, n) VALUES (s.id, 2, '33')",
-        "MERGE INTO {t} t USING (SELECT * FROM range(3)) s ON t.id = s.id "
-        "WHEN MATCHED THEN UPDATE SET s = named_struct('y', 'by name', 'x', s.id)",
-        "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id "
-        "WHEN MATCHED THEN UPDATE SET v = 'a' WHEN NOT MATCHED BY SOURCE THEN DELETE",
+        "MERGE INTO {t} t USING (SELECT 300 AS id) s ON false WHEN NOT MATCHED AND s.id = 300 THEN INSERT (id, p, "
+        "n) VALUES (s.id, 2, '33')",
+        "MERGE INTO {t} t USING (SELECT * FROM range(3)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = "
+        "named_struct('y', 'by name', 'x', s.id)",
+        "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'a' WHEN NOT "
+        "MATCHED BY SOURCE THEN DELETE",
     ),
     "merge that evolves": (
         "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 1L AS id, 'm' AS v, 1 AS extra) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
-        "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 201L AS id, 2L AS p, 2 AS extra, 'w' AS more) s ON t.id = s.id "
-        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 201L AS id, 2L AS p, 2 AS extra, 'w' AS more) s ON "
+        "t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
         "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 2L AS id, 5 AS other, 6 AS unused) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET other = s.other + 1 WHEN NOT MATCHED THEN INSERT (id, other) VALUES (s.id, 7)",
         "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 3L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
         f"MERGE WITH SCHEMA EVOLUTION INTO {{t}} t USING {NESTED} ON t.id = s.id "
         "WHEN NOT MATCHED THEN INSERT (id, w, p) VALUES (s.id, s.w, 1)",
         f"MERGE WITH SCHEMA EVOLUTION INTO {{t}} t USING {NESTED} ON t.id = s.id AND t.id < 6 "
-        "WHEN MATCHED THEN UPDATE SET s.in.a = t.id, l = s.l WHEN NOT MATCHED THEN INSERT (id, s, m) VALUES (s.id, s.s, s.m)",
-        f"MERGE WITH SCHEMA EVOLUTION INTO {{t}} t USING {NESTED} ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = s.s, m = s.m, l = s.l",
+        "WHEN MATCHED THEN UPDATE SET s.in.a = t.id, l = s.l WHEN NOT MATCHED THEN INSERT (id, s, m) VALUES "
+        "(s.id, s.s, s.m)",
+        f"MERGE WITH SCHEMA EVOLUTION INTO {{t}} t USING {NESTED} ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = "
+        f"s.s, m = s.m, l = s.l",
     ),
     "insert": (
         "INSERT INTO {t} VALUES (100, 'a', 1, named_struct('x', 1L, 'y', 'b'), date'2024-01-01', 1)",
@@ -127,7 +132,12 @@ LAYOUTS: Mapping[str, str] = {
 }
 
 # How a table is laid out matters less to what adds rows.
-CASES = [(layout, script) for layout in LAYOUTS for script in SCRIPTS if layout != "copies" or script in ("delete", "update", "merge")]
+CASES = [
+    (layout, script)
+    for layout in LAYOUTS
+    for script in SCRIPTS
+    if layout != "copies" or script in ("delete", "update", "merge")
+]
 
 
 def named(path: Path) -> str:
@@ -159,13 +169,20 @@ def difference(statement: str, theirs: Path, ours: Path, spark: SparkSession, re
         found = spark.sql(statement.replace("{t}", named(ours)))
     except (PySparkException, DeltaError) as error:
         return f"{in_short(statement)}: we refuse it: {in_short(str(error))}"
-    answers = [(found.columns, [row.asDict() for row in found.collect()]), (expected.column_names, expected.to_pylist())]
+    answers = [
+        (found.columns, [row.asDict() for row in found.collect()]),
+        (expected.column_names, expected.to_pylist()),
+    ]
     return None if answers[0] == answers[1] else f"{in_short(statement)}: ours and theirs: {answers}"
 
 
 @pytest.mark.parametrize(("copies", "script"), CASES, indirect=["copies"])
-def test_scripts(script: str, copies: tuple[Path, Path], spark: SparkSession, reference: Reference, request: pytest.FixtureRequest) -> None:
-    """A statement of a user's script changes other rows here than it did with the reference, or tells another number of them."""
+def test_scripts(
+    script: str, copies: tuple[Path, Path], spark: SparkSession, reference: Reference, request: pytest.FixtureRequest
+) -> None:
+    """A statement of a user's script changes other rows here than it did with the reference, or tells another number of
+    them.
+    """
     theirs, ours = copies
     is_partitioned, differences = "partitions" in request.node.callspec.id, []
     for statement in SCRIPTS[script]:
@@ -195,16 +212,18 @@ REFUSED = (
     "UPDATE {t} SET n = 1 WHERE rand() < 2",
     "MERGE INTO {t} t USING {t} s ON t.id = s.id AND rand() < 2 WHEN MATCHED THEN DELETE",
     "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING {t} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s.nosuch = 1",
-    "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING {t} s ON t.id = s.id "
-    "WHEN MATCHED THEN UPDATE SET s = named_struct('x', 1L, 'y', '', 'z', 1)",
+    "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING {t} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = "
+    "named_struct('x', 1L, 'y', '', 'z', 1)",
     "MERGE INTO {t} t USING {t} s ON t.id = s.id",
     "MERGE INTO {t} t USING {t} s ON id = 1 WHEN MATCHED THEN DELETE",
     "MERGE INTO {t} t USING {t} s ON t.nosuch = s.id WHEN MATCHED THEN DELETE",
     "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
     "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
     "MERGE INTO {t} t USING (SELECT 1 AS id, 2 AS nosuch) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET nosuch = 1",
-    "MERGE INTO {t} t USING (SELECT explode(array(1, 1)) AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'twice'",
-    "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'a'",
+    "MERGE INTO {t} t USING (SELECT explode(array(1, 1)) AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = "
+    "'twice'",
+    "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE WHEN MATCHED THEN UPDATE "
+    "SET v = 'a'",
     "INSERT INTO {t} VALUES (1)",
     "INSERT INTO {t} (nosuch) VALUES (1)",
     "INSERT INTO {t} BY NAME SELECT 1 AS nosuch",

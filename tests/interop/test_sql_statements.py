@@ -21,7 +21,8 @@ def table(reference: Reference, tmp_path: Path) -> str:
     """A table of the reference's with a history: rows in two partitions, and one that a vector marks."""
     path = str(tmp_path / "t")
     reference.run(
-        f"CREATE TABLE delta.`{path}` (id INT, p STRING) USING delta PARTITIONED BY (p) COMMENT 'about it' {PROPERTIES}",
+        f"CREATE TABLE delta.`{path}` (id INT, p STRING) USING delta PARTITIONED BY (p) COMMENT 'about it' "
+        f"{PROPERTIES}",
         f"INSERT INTO delta.`{path}` SELECT /*+ COALESCE(1) */ CAST(id AS INT), IF(id < 5, 'a', 'b') FROM range(10)",
         f"DELETE FROM delta.`{path}` WHERE id = 3",
     )
@@ -46,7 +47,10 @@ def test_the_history_is_the_same(spark: SparkSession, reference: Reference, tabl
     mine, theirs = both(spark, reference, text.format(t=table))
     for rows in (mine, theirs):
         for row in rows:
-            row["operationParameters"], row["operationMetrics"] = sorted(row["operationParameters"]), sorted(row["operationMetrics"] or [])
+            row["operationParameters"], row["operationMetrics"] = (
+                sorted(row["operationParameters"]),
+                sorted(row["operationMetrics"] or []),
+            )
     assert mine == theirs
 
 
@@ -81,7 +85,14 @@ def test_purge_answers_the_same(spark: SparkSession, reference: Reference, table
     [[found], [expected]] = (rows.column("metrics").to_pylist() for rows in (mine, theirs))
     for metrics in (found, expected):
         # the reference has no end, no tasks and no order of rows to tell
-        for name in ("startTimeMs", "endTimeMs", "totalClusterParallelism", "totalScheduledTasks", "numBins", "preserveInsertionOrder"):
+        for name in (
+            "startTimeMs",
+            "endTimeMs",
+            "totalClusterParallelism",
+            "totalScheduledTasks",
+            "numBins",
+            "preserveInsertionOrder",
+        ):
             metrics.pop(name)
         added = metrics.pop("filesAdded")
         metrics["filesAdded"] = (added["totalFiles"], added["min"] is None)  # another writer's files have other sizes
@@ -114,7 +125,9 @@ def test_table_changes_are_the_same(spark: SparkSession, reference: Reference, t
     assert mine
 
 
-@pytest.mark.parametrize(("start", "step", "given"), [(1, 1, [10, 4]), (5, 3, [12, 13]), (0, -2, [-7, 8]), (10, 1, [3])])
+@pytest.mark.parametrize(
+    ("start", "step", "given"), [(1, 1, [10, 4]), (5, 3, [12, 13]), (0, -2, [-7, 8]), (10, 1, [3])]
+)
 def test_identity_columns_count_on_from_the_same_value(
     spark: SparkSession, reference: Reference, tmp_path: Path, start: int, step: int, given: list[int]
 ) -> None:
@@ -125,7 +138,9 @@ def test_identity_columns_count_on_from_the_same_value(
     shutil.copytree(path, copy)
     reference.run(f"ALTER TABLE delta.`{path}` ALTER COLUMN k SYNC IDENTITY")
     spark.sql(f"ALTER TABLE delta.`{copy}` ALTER COLUMN k SYNC IDENTITY")
-    marks = [tahoe.Table(p).snapshot().schema.find("k").metadata.get("delta.identity.highWaterMark") for p in (path, copy)]  # type: ignore[union-attr]
+    marks = [
+        tahoe.Table(p).snapshot().schema.find("k").metadata.get("delta.identity.highWaterMark") for p in (path, copy)
+    ]  # type: ignore[union-attr]
     assert marks[0] == marks[1]
 
 
@@ -135,7 +150,9 @@ def test_the_reference_reads_a_feature_that_was_added(spark: SparkSession, refer
     assert "domainMetadata" in detail["tableFeatures"]
 
 
-def test_the_reference_goes_on_after_vectors_were_dropped(spark: SparkSession, reference: Reference, table: str) -> None:
+def test_the_reference_goes_on_after_vectors_were_dropped(
+    spark: SparkSession, reference: Reference, table: str
+) -> None:
     spark.sql(f"ALTER TABLE delta.`{table}` DROP FEATURE deletionVectors")
     reference.run(f"INSERT INTO delta.`{table}` VALUES (100, 'c')")
     assert reference.sql(f"SELECT count(*) AS n FROM delta.`{table}`").to_pylist() == [{"n": 10}]

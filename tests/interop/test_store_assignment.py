@@ -1,4 +1,5 @@
-"""What a value becomes in a column of another type: by every way to write rows, under every policy, as the reference has it.
+"""What a value becomes in a column of another type: by every way to write rows, under every policy, as the reference
+has it.
 
 One write asks about many pairs of types at once: a table has a column for each.
 """
@@ -19,7 +20,8 @@ from tests.interop.rows import rows, spark_rows
 POLICY = "spark.sql.storeAssignmentPolicy"
 FOLLOWS_ANSI = {"spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag": "true"}
 
-# A way to store what `{q}` gives, as code over `spark`: that of the columns `id` and those of the table `{t}`, which has a row of the id 1.
+# A way to store what `{q}` gives, as code over `spark`: that of the columns `id` and those of the table `{t}`, which
+# has a row of the id 1.
 ADDING: Mapping[str, str] = {
     "INSERT": 'spark.sql("""INSERT INTO {t} {q}""")',
     "INSERT (columns)": 'spark.sql("""INSERT INTO {t} ({columns}) {q}""")',
@@ -33,7 +35,8 @@ CHANGING: Mapping[str, str] = {
     "UPDATE": 'spark.sql("""UPDATE {t} SET {sets}""")',
     "MERGE INSERT *": 'spark.sql("""MERGE INTO {t} t USING ({q}) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *""")',
     "MERGE INSERT": (
-        'spark.sql("""MERGE INTO {t} t USING ({q}) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({columns})""")'
+        'spark.sql("""MERGE INTO {t} t USING ({q}) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT ({columns}) '
+        'VALUES ({columns})""")'
     ),
     "MERGE UPDATE *": 'spark.sql("""MERGE INTO {t} t USING ({q}) s ON t.id = s.id - 1 WHEN MATCHED THEN UPDATE SET *""")',
     "MERGE UPDATE": 'spark.sql("""MERGE INTO {t} t USING ({q}) s ON t.id = s.id - 1 WHEN MATCHED THEN UPDATE SET {froms}""")',
@@ -51,7 +54,13 @@ WAYS = {**ADDING, **CHANGING}
 FITTING: Sequence[tuple[str, str]] = (
     *(
         (text, kind)
-        for text, kind in (("'7'", "INT"), ("' 8 '", "BIGINT"), ("'2024-01-31'", "DATE"), ("'1.25'", "DECIMAL(5,2)"), ("'x'", "BINARY"))
+        for text, kind in (
+            ("'7'", "INT"),
+            ("' 8 '", "BIGINT"),
+            ("'2024-01-31'", "DATE"),
+            ("'1.25'", "DECIMAL(5,2)"),
+            ("'x'", "BINARY"),
+        )
     ),
     *(("'2024-01-31 12:13:14'", kind) for kind in ("TIMESTAMP", "TIMESTAMP_NTZ")),
     *(("'true'", kind) for kind in ("BOOLEAN",)),
@@ -89,7 +98,13 @@ UNFIT: Sequence[tuple[str, str]] = (
 )
 
 # What is refused before any row is looked at, by ANSI, and what only the old mode takes.
-REFUSED: Sequence[tuple[str, str]] = (("date'2024-01-31'", "INT"), ("1", "DATE"), ("true", "DATE"), ("array(1)", "INT"), ("1", "BINARY"))
+REFUSED: Sequence[tuple[str, str]] = (
+    ("date'2024-01-31'", "INT"),
+    ("1", "DATE"),
+    ("true", "DATE"),
+    ("array(1)", "INT"),
+    ("1", "BINARY"),
+)
 OLD: Sequence[tuple[str, str]] = (*UNFIT, ("date'2024-01-31'", "INT"), ("1", "BINARY"), ("true", "TIMESTAMP"))
 
 # What STRICT takes, and what it does not.
@@ -127,14 +142,25 @@ FOREIGN: Sequence[tuple[str, str]] = (
 
 # Structs whose fields are the table's by their places, and those that are so by their names.
 PAIR = "STRUCT<a: INT, b: INT>"
-SHAPES = (("{}", "{}"), ("array({})", "ARRAY<{}>"), ("map('k', {})", "MAP<STRING, {}>"), ("struct(array({}))", "STRUCT<n: ARRAY<{}>>"))
+SHAPES = (
+    ("{}", "{}"),
+    ("array({})", "ARRAY<{}>"),
+    ("map('k', {})", "MAP<STRING, {}>"),
+    ("struct(array({}))", "STRUCT<n: ARRAY<{}>>"),
+)
 PLACED: Sequence[tuple[str, str]] = [
     (value.format(struct), kind.format(PAIR))
     for value, kind in SHAPES
-    for struct in ("struct(1, 2)", "named_struct('b', 1, 'a', 2)", "named_struct('b', 1L, 'a', '2')", "named_struct('A', 1, 'z', 2)")
+    for struct in (
+        "struct(1, 2)",
+        "named_struct('b', 1, 'a', 2)",
+        "named_struct('b', 1L, 'a', '2')",
+        "named_struct('A', 1, 'z', 2)",
+    )
 ]
 MOVED: Sequence[tuple[str, str]] = [
-    (value.replace("struct(a", "named_struct('n', a").format("named_struct('b', 1, 'a', 2)"), kind.format(PAIR)) for value, kind in SHAPES
+    (value.replace("struct(a", "named_struct('n', a").format("named_struct('b', 1, 'a', 2)"), kind.format(PAIR))
+    for value, kind in SHAPES
 ]
 SHORT: Sequence[tuple[str, str]] = [(value.format("named_struct('a', 1)"), kind.format(PAIR)) for value, kind in SHAPES]
 
@@ -145,7 +171,9 @@ class Both:
     def __init__(self, spark: SparkSession, reference: Reference, folder: Path) -> None:
         self.spark, self.reference, self.folder, self.made = spark, reference, folder, 0
 
-    def store(self, way: str, pairs: Sequence[tuple[str, str]], settings: Mapping[str, str]) -> tuple[str | None, str | None, bool]:
+    def store(
+        self, way: str, pairs: Sequence[tuple[str, str]], settings: Mapping[str, str]
+    ) -> tuple[str | None, str | None, bool]:
         """The errors of the reference and of ours, and whether both tables hold the same rows."""
         self.made += 1
         theirs, ours = self.folder / f"theirs{self.made}", self.folder / f"ours{self.made}"
@@ -223,7 +251,9 @@ def test_what_does_not_fit_is_refused_by_both(both: Both) -> None:
 def test_updates_may_follow_the_ansi_mode(both: Both, way: str) -> None:
     """The setting counts for statements that it does not count for with the reference, or the other way round."""
     for ansi in ("true", "false"):
-        theirs, ours, is_same = both.store(way, [("'x'", "INT"), ("4294967297L", "INT")], {**FOLLOWS_ANSI, "spark.sql.ansi.enabled": ansi})
+        theirs, ours, is_same = both.store(
+            way, [("'x'", "INT"), ("4294967297L", "INT")], {**FOLLOWS_ANSI, "spark.sql.ansi.enabled": ansi}
+        )
         assert ((theirs is None), is_same) == ((ours is None), True), (ansi, theirs, ours)
 
 

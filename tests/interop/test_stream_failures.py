@@ -30,7 +30,8 @@ class Failure:
         tahoes: of tahoe's error, if tahoe names such a failure alike in all statements, with a condition of its own.
         table: the name of its source; see TABLES.
         before: whether it has read everything before. `one_batch`: or only a batch.
-        statements: are run on its source then. `overwritten_by`: rows that then replace those of the source, and its schema.
+        statements: are run on its source then. `overwritten_by`: rows that then replace those of the source, and its
+            schema.
         damage: is done to the folder of its source after that; the table is made again if it is gone.
         about: the query, in which it fails.
     """
@@ -67,7 +68,10 @@ def with_a_gap(path: Path) -> None:
 
 FAILURES = {
     "delete": Failure(
-        condition="DELTA_SOURCE_IGNORE_DELETE", before=False, statements=(DELETE,), about={"options": {"startingVersion": "3"}}
+        condition="DELTA_SOURCE_IGNORE_DELETE",
+        before=False,
+        statements=(DELETE,),
+        about={"options": {"startingVersion": "3"}},
     ),
     "update": Failure(
         condition="DELTA_SOURCE_TABLE_IGNORE_CHANGES",
@@ -116,7 +120,9 @@ FAILURES = {
         about={"options": {"maxFilesPerTrigger": "1"}},
     ),
     "other table": Failure(condition="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE", damage=shutil.rmtree),
-    "start that is not there": Failure(condition="DELTA_VERSION_NOT_FOUND", before=False, about={"options": {"startingVersion": "99"}}),
+    "start that is not there": Failure(
+        condition="DELTA_VERSION_NOT_FOUND", before=False, about={"options": {"startingVersion": "99"}}
+    ),
     "start after the last commit": Failure(
         condition="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
         tahoes="DELTA_TIMESTAMP_OUT_OF_RANGE",
@@ -128,12 +134,20 @@ FAILURES = {
         before=False,
         about={"options": {"startingVersion": "1", "startingTimestamp": "2020-01-01"}},
     ),
-    "time travel": Failure(condition="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", before=False, about={"options": {"versionAsOf": "1"}}),
+    "time travel": Failure(
+        condition="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", before=False, about={"options": {"versionAsOf": "1"}}
+    ),
     "limit": Failure(condition="DELTA_ILLEGAL_OPTION", before=False, about={"options": {"maxFilesPerTrigger": "0"}}),
     "update mode": Failure(condition="DELTA_UNSUPPORTED_OUTPUT_MODE", before=False, about={"mode": "update"}),
-    "void column": Failure(condition="DELTA_NULL_SCHEMA_IN_STREAMING_WRITE", before=False, about={"columns": ["id", "null as v"]}),
-    "more columns": Failure(condition="DELTA_METADATA_MISMATCH", about={"columns": ["*", "id + 1 as j"]}, statements=LAST),
-    "partitions of the sink": Failure(condition="DELTA_METADATA_MISMATCH", about={"partition_by": ["p"]}, statements=LAST),
+    "void column": Failure(
+        condition="DELTA_NULL_SCHEMA_IN_STREAMING_WRITE", before=False, about={"columns": ["id", "null as v"]}
+    ),
+    "more columns": Failure(
+        condition="DELTA_METADATA_MISMATCH", about={"columns": ["*", "id + 1 as j"]}, statements=LAST
+    ),
+    "partitions of the sink": Failure(
+        condition="DELTA_METADATA_MISMATCH", about={"partition_by": ["p"]}, statements=LAST
+    ),
 }
 
 
@@ -153,7 +167,9 @@ def test_failures_have_the_same_condition(reference: Reference, sides: Sides, fa
                 Path(query.checkpoint, file).unlink()
     run_statements(reference, table, failure.statements)
     if failure.overwritten_by is not None:
-        reference.write(table, failure.overwritten_by, mode="overwrite", partition_by=["p"], options={"overwriteSchema": "true"})
+        reference.write(
+            table, failure.overwritten_by, mode="overwrite", partition_by=["p"], options={"overwriteSchema": "true"}
+        )
     failure.damage(Path(table))
     if not Path(table).exists():
         make(reference, table, failure.table)

@@ -25,7 +25,9 @@ def test_a_query_goes_on_in_the_other_implementation(spark: SparkSession, refere
     def query(options: Mapping[str, str]) -> Query:
         checkpoint = f"{sink}-checkpoint"
         tracking = {"schemaTrackingLocation": checkpoint, **options}
-        return Query(sources=[source], sink=sink, checkpoint=checkpoint, options=tracking, columns=["to_json(struct(*)) AS row"])
+        return Query(
+            sources=[source], sink=sink, checkpoint=checkpoint, options=tracking, columns=["to_json(struct(*)) AS row"]
+        )
 
     def ours(**options: str) -> None:
         run(spark, query(options))
@@ -39,18 +41,23 @@ def test_a_query_goes_on_in_the_other_implementation(spark: SparkSession, refere
 
     def suffix_in(goes_on: Callable[[], None]) -> str:
         """The suffix of settings for this query, from the error that asks for an acknowledgement."""
-        with pytest.raises(FAILURES, match="DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION") as caught:
+        with pytest.raises(
+            FAILURES, match="DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION"
+        ) as caught:
             goes_on()
         found = re.search(r"\.ckpt_-?\d+", str(caught.value))
         assert found is not None
         return found[0]
 
     reference.run(
-        f"CREATE TABLE delta.`{source}` (id INT, a STRING, b STRING) USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+        f"CREATE TABLE delta.`{source}` (id INT, a STRING, b STRING) USING delta TBLPROPERTIES "
+        f"('delta.columnMapping.mode' = 'name')",
         f"INSERT INTO delta.`{source}` VALUES (1, 'a', 'b')",
     )
     ours()
-    reference.run(f"ALTER TABLE delta.`{source}` RENAME COLUMN a TO c", f"INSERT INTO delta.`{source}` VALUES (2, 'c', 'b')")
+    reference.run(
+        f"ALTER TABLE delta.`{source}` RENAME COLUMN a TO c", f"INSERT INTO delta.`{source}` VALUES (2, 'c', 'b')"
+    )
     evolves(theirs)
     suffix = suffix_in(theirs)
     assert suffix_in(ours) == suffix
@@ -61,7 +68,9 @@ def test_a_query_goes_on_in_the_other_implementation(spark: SparkSession, refere
     assert suffix_in(theirs) == suffix  # has merged the two changes
     with reference.settings({f"spark.databricks.delta.streaming.allowSourceColumnDrop{suffix}": "always"}):
         theirs()
-        reference.run(f"ALTER TABLE delta.`{source}` ADD COLUMN e INT", f"INSERT INTO delta.`{source}` VALUES (4, 'c', 4, 4)")
+        reference.run(
+            f"ALTER TABLE delta.`{source}` ADD COLUMN e INT", f"INSERT INTO delta.`{source}` VALUES (4, 'c', 4, 4)"
+        )
         evolves(theirs)
     ours()
     found = sorted(row.row for row in spark.read.format("delta").load(sink).collect())

@@ -1,4 +1,6 @@
-"""Streams beside the reference: offsets are equal to the byte, and a query goes on in the other implementation from its checkpoint."""
+"""Streams beside the reference: offsets are equal to the byte, and a query goes on in the other implementation from its
+checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -41,16 +43,24 @@ OFFSETS: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("table", "options"), OFFSETS, ids=["-".join([table, *options]) for table, options in OFFSETS], indirect=["table"])
+@pytest.mark.parametrize(
+    ("table", "options"), OFFSETS, ids=["-".join([table, *options]) for table, options in OFFSETS], indirect=["table"]
+)
 def test_offsets_are_equal(sides: Sides, table: str, options: dict[str, str], tmp_path: Path) -> None:
     compare(sides, table, options, tmp_path)
 
 
 CHANGES: list[tuple[dict[str, str], tuple[str, ...]]] = [
     ({"ignoreDeletes": "true"}, ("DELETE FROM delta.`{path}` WHERE p = 'a b=1%'",)),
-    ({"ignoreChanges": "true"}, ("DELETE FROM delta.`{path}` WHERE p = 'a b=1%'", "UPDATE delta.`{path}` SET x = 0 WHERE id < 4")),
+    (
+        {"ignoreChanges": "true"},
+        ("DELETE FROM delta.`{path}` WHERE p = 'a b=1%'", "UPDATE delta.`{path}` SET x = 0 WHERE id < 4"),
+    ),
     ({"ignoreFileDeletion": "true"}, ("UPDATE delta.`{path}` SET x = 0 WHERE id < 4",)),
-    ({"skipChangeCommits": "true"}, ("DELETE FROM delta.`{path}` WHERE p = 'a b=1%'", "UPDATE delta.`{path}` SET x = 0 WHERE id < 4")),
+    (
+        {"skipChangeCommits": "true"},
+        ("DELETE FROM delta.`{path}` WHERE p = 'a b=1%'", "UPDATE delta.`{path}` SET x = 0 WHERE id < 4"),
+    ),
 ]
 
 
@@ -69,7 +79,9 @@ def compare(sides: Sides, table: str, options: Mapping[str, str], folder: Path) 
     for name, side in sides.items():
         query = query_of(table, folder / name, options=options)
         side(query)
-        found.append((queries.offsets(query), rows_by_batch(query.sink), rows(query.sink)) if Path(query.sink).exists() else None)
+        found.append(
+            (queries.offsets(query), rows_by_batch(query.sink), rows(query.sink)) if Path(query.sink).exists() else None
+        )
     assert found[0] == found[1]
 
 
@@ -80,7 +92,9 @@ of_each_order = pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 
 
 @of_each_order
-def test_a_query_goes_on_in_the_other(reference: Reference, sides: Sides, table: str, order: tuple[str, str], tmp_path: Path) -> None:
+def test_a_query_goes_on_in_the_other(
+    reference: Reference, sides: Sides, table: str, order: tuple[str, str], tmp_path: Path
+) -> None:
     """They take turns after every batch, also inside the initial snapshot, with limits of their own."""
     turns = cycle(sides[name] for name in order)
     query = query_of(table, tmp_path)
@@ -98,7 +112,9 @@ def test_a_query_goes_on_in_the_other(reference: Reference, sides: Sides, table:
 
 @of_each_order
 @pytest.mark.parametrize("what", ["counts", "distinct"])
-def test_state_goes_with_the_query(reference: Reference, sides: Sides, what: str, order: tuple[str, str], tmp_path: Path) -> None:
+def test_state_goes_with_the_query(
+    reference: Reference, sides: Sides, what: str, order: tuple[str, str], tmp_path: Path
+) -> None:
     table = make(reference, str(tmp_path / "t"), "vectors")
     turns = cycle(sides[name] for name in order)
     query = query_of(table, tmp_path, options={"maxFilesPerTrigger": "2"}, **{what: "p"})
@@ -113,7 +129,9 @@ def test_state_goes_with_the_query(reference: Reference, sides: Sides, what: str
 
 
 @of_each_order
-def test_two_sources_go_with_the_query(reference: Reference, sides: Sides, order: tuple[str, str], tmp_path: Path) -> None:
+def test_two_sources_go_with_the_query(
+    reference: Reference, sides: Sides, order: tuple[str, str], tmp_path: Path
+) -> None:
     tables = [make(reference, str(tmp_path / name), name) for name in ("plain", "partitioned")]
     turns = cycle(sides[name] for name in order)
     query = query_of("", tmp_path, sources=tables, options={"maxFilesPerTrigger": "2"})
@@ -128,7 +146,9 @@ def test_two_sources_go_with_the_query(reference: Reference, sides: Sides, order
 
 
 @of_each_order
-def test_a_committed_batch_is_not_written_again(reference: Reference, sides: Sides, order: tuple[str, str], tmp_path: Path) -> None:
+def test_a_committed_batch_is_not_written_again(
+    reference: Reference, sides: Sides, order: tuple[str, str], tmp_path: Path
+) -> None:
     """The driver died after the commit of a batch to the sink, before it was noted in the checkpoint."""
     table = make(reference, str(tmp_path / "t"), "partitioned")
     query = query_of(table, tmp_path, partition_by=["p"])

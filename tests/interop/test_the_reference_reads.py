@@ -1,4 +1,6 @@
-"""What tahoe writes, in every mode, type and partitioning, the reference reads equal; and each goes on where the other stopped."""
+"""What tahoe writes, in every mode, type and partitioning, the reference reads equal; and each goes on where the other
+stopped.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,10 @@ def no_rows(spark: SparkSession, path: str) -> DataFrame:
 
 @write
 def partitioned_by_every_type(spark: SparkSession, path: str) -> DataFrame:
-    rows = spark.sql(f"SELECT * EXCEPT (bin), monotonically_increasing_id() AS id FROM ({ALL_TYPES}) WHERE text IS NULL OR text <> ''")
+    rows = spark.sql(
+        f"SELECT * EXCEPT (bin), monotonically_increasing_id() AS id FROM ({ALL_TYPES}) WHERE text IS NULL OR "
+        f"text <> ''"
+    )
     save(rows, path, by="b, s, i, l, f, d, dec9, dec38, flag, text, day, ts, ntz")
     return rows
 
@@ -86,7 +91,9 @@ def partitioned_by_an_empty_text(spark: SparkSession, path: str) -> DataFrame:
 
 @write
 def long_texts(spark: SparkSession, path: str) -> DataFrame:
-    rows = spark.sql("SELECT id, repeat(char(65 + id), 100) AS text, repeat('\\ud83d\\ude00', 40) AS wide FROM range(26)")
+    rows = spark.sql(
+        "SELECT id, repeat(char(65 + id), 100) AS text, repeat('\\ud83d\\ude00', 40) AS wide FROM range(26)"
+    )
     save(rows, path)
     return rows
 
@@ -135,9 +142,9 @@ def merge_schema(spark: SparkSession, path: str) -> DataFrame:
     more = spark.sql("SELECT id, named_struct('x', id, 'y', 'new') AS s, 1.5D AS extra FROM range(10, 12)")
     save(rows, path)
     save(more, path, mergeSchema="true")
-    return spark.sql("SELECT id, named_struct('x', id, 'y', CAST(null AS STRING)) AS s, CAST(null AS DOUBLE) AS extra FROM range(3)").union(
-        more
-    )
+    return spark.sql(
+        "SELECT id, named_struct('x', id, 'y', CAST(null AS STRING)) AS s, CAST(null AS DOUBLE) AS extra FROM range(3)"
+    ).union(more)
 
 
 @write
@@ -185,7 +192,12 @@ def sql_statements(spark: SparkSession, path: str) -> DataFrame:
 
 @write
 def table_builder(spark: SparkSession, path: str) -> DataFrame:
-    table = tahoe.DeltaTable.create(spark).location(path).addColumn("id", "LONG", nullable=False).addColumn("name", "STRING", comment="who")
+    table = (
+        tahoe.DeltaTable.create(spark)
+        .location(path)
+        .addColumn("id", "LONG", nullable=False)
+        .addColumn("name", "STRING", comment="who")
+    )
     table.partitionedBy("name").property("delta.appendOnly", "true").execute()
     rows = spark.sql("SELECT 1L AS id, 'x' AS name")
     save(rows, path)
@@ -266,7 +278,9 @@ def test_rows(name: str, spark: SparkSession, reference: Reference, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["all_types", "nested", "append", "merge_schema", "column_mapping_name"])
 def test_the_reference_goes_on(name: str, spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
-    """The reference cannot delete, rewrite, checkpoint or describe what tahoe wrote, or tahoe then reads it differently."""
+    """The reference cannot delete, rewrite, checkpoint or describe what tahoe wrote, or tahoe then reads it
+    differently.
+    """
     path = str(tmp_path / name)
     rows = spark_rows(WRITES[name](spark, path))
     key = rows.column_names[0]
@@ -274,7 +288,8 @@ def test_the_reference_goes_on(name: str, spark: SparkSession, reference: Refere
     reference.run(
         f"DELETE FROM delta.`{path}` WHERE `{key}` = {first}",
         f"OPTIMIZE delta.`{path}`",
-        f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval' = '1')",
+        f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', "
+        f"'delta.checkpointInterval' = '1')",
         f"DELETE FROM delta.`{path}` WHERE `{key}` = {second}",
     )
     expected = reference.read(path)
@@ -285,8 +300,12 @@ def test_the_reference_goes_on(name: str, spark: SparkSession, reference: Refere
     assert [commit["version"] for commit in history] == [commit["version"] for commit in tahoe.Table(path).history()]
 
 
-@pytest.mark.parametrize("name", ["all_types", "partitioned_by_every_type", "long_texts", "append", "column_mapping_name"])
-def test_the_reference_skips_by_our_statistics(name: str, spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["all_types", "partitioned_by_every_type", "long_texts", "append", "column_mapping_name"]
+)
+def test_the_reference_skips_by_our_statistics(
+    name: str, spark: SparkSession, reference: Reference, tmp_path: Path
+) -> None:
     """A statistic or partition value is wrong: the reference leaves out a file that has the row."""
     path = str(tmp_path / name)
     rows = WRITES[name](spark, path)
@@ -295,7 +314,9 @@ def test_the_reference_skips_by_our_statistics(name: str, spark: SparkSession, r
         if kind in ("boolean", "binary") or kind.startswith("struct"):
             continue
         column = f"`{field.name}`"
-        bounds = rows.selectExpr(f"CAST(min({column}) AS STRING) AS least", f"CAST(max({column}) AS STRING) AS most").collect()[0]
+        bounds = rows.selectExpr(
+            f"CAST(min({column}) AS STRING) AS least", f"CAST(max({column}) AS STRING) AS most"
+        ).collect()[0]
         for bound in bounds:
             text = bound.replace("\\", "\\\\").replace("'", "\\'")
             condition = f"{column} = CAST('{text}' AS {kind})"
@@ -305,7 +326,9 @@ def test_the_reference_skips_by_our_statistics(name: str, spark: SparkSession, r
 
 
 def test_history_is_told_alike(spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
-    """What tahoe says of its commits is not what the reference expects: operation, parameters, metrics, user metadata."""
+    """What tahoe says of its commits is not what the reference expects: operation, parameters, metrics, user
+    metadata.
+    """
     path = str(tmp_path / "history")
     rows = spark.sql(NUMBERED)
     save(rows, path, by="part", userMetadata="the first")

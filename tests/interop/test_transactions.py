@@ -44,8 +44,12 @@ def test_row_ids_are_the_references(reference: Reference, tmp_path: Path) -> Non
         changes.append(numbers(12))
     reference.run(f"INSERT INTO delta.`{path}` VALUES (13)", f"UPDATE delta.`{path}` SET id = 100 WHERE id = 5")
     table.append(numbers(14))
-    found = reference.sql(f"SELECT id, _metadata.row_id AS row_id, _metadata.row_commit_version AS version FROM delta.`{path}`")
-    ours = table.to_arrow(columns=["id", "_metadata.row_id", "_metadata.row_commit_version"]).rename_columns(["id", "row_id", "version"])
+    found = reference.sql(
+        f"SELECT id, _metadata.row_id AS row_id, _metadata.row_commit_version AS version FROM delta.`{path}`"
+    )
+    ours = table.to_arrow(columns=["id", "_metadata.row_id", "_metadata.row_commit_version"]).rename_columns(
+        ["id", "row_id", "version"]
+    )
     assert_same(ours, found)
     assert len(set(found.column("row_id").to_pylist())) == found.num_rows == 14
 
@@ -83,7 +87,9 @@ def test_constraints_domains_and_schemas(reference: Reference, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("properties", [{}, WITH_VECTORS], ids=["copies", "vectors"])
-def test_deletes_of_partitioned_and_mapped_tables(properties: dict[str, str], reference: Reference, tmp_path: Path) -> None:
+def test_deletes_of_partitioned_and_mapped_tables(
+    properties: dict[str, str], reference: Reference, tmp_path: Path
+) -> None:
     path = str(tmp_path / "t")
     table = tahoe.Table(path)
     rows = pa.table({"id": list(range(20)), "p": [f"p {n % 3}" for n in range(20)]})

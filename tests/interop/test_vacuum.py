@@ -19,7 +19,9 @@ CHECK = "SET spark.databricks.delta.retentionDurationCheck.enabled = false"
 
 @pytest.fixture
 def table(reference: Reference, tmp_path: Path) -> str:
-    """A table of the reference's with dead files in two partitions, one of them with a name that is escaped, and with vectors."""
+    """A table of the reference's with dead files in two partitions, one of them with a name that is escaped, and with
+    vectors.
+    """
     path = str(tmp_path / "t")
     reference.run(
         f"CREATE TABLE delta.`{path}` (id INT, p STRING) USING delta PARTITIONED BY (p) {VECTORS}",
@@ -45,7 +47,10 @@ def ids(reference: Reference, path: str) -> list[int]:
 
 
 def test_a_dry_run_names_the_same_files(reference: Reference, table: str) -> None:
-    theirs = {row["path"].removeprefix("file:") for row in reference.sql(f"VACUUM delta.`{table}` RETAIN 0 HOURS DRY RUN").to_pylist()}
+    theirs = {
+        row["path"].removeprefix("file:")
+        for row in reference.sql(f"VACUUM delta.`{table}` RETAIN 0 HOURS DRY RUN").to_pylist()
+    }
     report = tahoe.Table(table).vacuum(0, retention_check=False, dry_run=True)
     assert {f"{table}/{key}" for key in report.files} == theirs
 
@@ -78,7 +83,9 @@ def test_the_history_has_the_same_parameters_and_metrics(reference: Reference, t
     reference.run(f"VACUUM delta.`{table}` RETAIN 0 HOURS")
     theirs, ours = [], []
     for row in reference.sql(f"DESCRIBE HISTORY delta.`{table}` LIMIT 4").to_pylist():
-        parameters, metrics = (sorted(name for name, _ in row[kind]) for kind in ("operationParameters", "operationMetrics"))
+        parameters, metrics = (
+            sorted(name for name, _ in row[kind]) for kind in ("operationParameters", "operationMetrics")
+        )
         (ours if "tahoe" in row["engineInfo"] else theirs).append((row["operation"], parameters, metrics))
     ours[0][1].remove(VACUUM_STARTED)
     assert ours == theirs

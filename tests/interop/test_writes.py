@@ -1,8 +1,8 @@
 """What comes of every way to write data of another type or shape than the table's: the same in the reference as here.
 
-A row of the table is a write: the way, what may change the schema, the table, the data. Its outcome is the schema and the rows of the
-table afterwards, or the condition and the SQLSTATE of the error. Each test asks about one way, in one request, with some of the pairs of
-types and of the shapes; TAHOE_TURN asks about others.
+A row of the table is a write: the way, what may change the schema, the table, the data. Its outcome is the schema and
+the rows of the table afterwards, or the condition and the SQLSTATE of the error. Each test asks about one way, in one
+request, with some of the pairs of types and of the shapes; TAHOE_TURN asks about others.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ TYPES: Mapping[str, str] = {
     "STRUCT<x: BIGINT, y: INT>": "named_struct('x', 7L, 'y', 1)",
 }
 PAIRS = list(product([*TYPES, "VARCHAR(3)"], [*TYPES.values(), "null"]))
-# A number of pairs for each way and mode. It has no divisor in common with the number of pairs, so all of them have their turn.
+# A number of pairs for each way and mode. It has no divisor in common with the number of pairs, so all of them have
+# their turn.
 PAIRS_EACH, STEP = 5, 37
 
 # What may change the schema: options of the write, and properties of the table.
@@ -98,13 +99,20 @@ SHAPES: Mapping[str, Shape] = {
     "a field less in an array": of("ARRAY<STRUCT<x: INT, y: INT>>", "array(named_struct('x', 1))"),
     "a field less in a map": of("MAP<STRING, STRUCT<x: INT, y: INT>>", "map('k', named_struct('x', 1))"),
     "null": Shape(
-        columns="id INT, c INT NOT NULL", query="SELECT 2 AS id, CAST(null AS INT) AS c", value="CAST(null AS INT)", first=("c",)
+        columns="id INT, c INT NOT NULL",
+        query="SELECT 2 AS id, CAST(null AS INT) AS c",
+        value="CAST(null AS INT)",
+        first=("c",),
     ),
     "no value": Shape(columns="id INT, c INT, d INT NOT NULL", query="SELECT 2 AS id, 7 AS c", first=("d",)),
     "no value of a field": of("STRUCT<x: INT, y: INT NOT NULL>", "named_struct('x', 1)"),
     "a constraint": Shape(columns="id INT, c INT", properties=SMALL, query="SELECT 2 AS id, 7 AS c", first=("c",)),
-    "a constraint's column": Shape(columns="id INT, c INT", properties=SMALL, query="SELECT 2 AS id, 3L AS c", value="3L", first=("c",)),
-    "a generated value": Shape(columns="id INT, c INT, g INT GENERATED ALWAYS AS (c + 1)", query="SELECT 2 AS id, 7 AS c, 1 AS g"),
+    "a constraint's column": Shape(
+        columns="id INT, c INT", properties=SMALL, query="SELECT 2 AS id, 3L AS c", value="3L", first=("c",)
+    ),
+    "a generated value": Shape(
+        columns="id INT, c INT, g INT GENERATED ALWAYS AS (c + 1)", query="SELECT 2 AS id, 7 AS c, 1 AS g"
+    ),
     "a generated column's column": Shape(
         columns="id INT, c INT, g INT GENERATED ALWAYS AS (c + 1)", query="SELECT 2 AS id, 7L AS c, 8 AS g", value="7L"
     ),
@@ -120,7 +128,9 @@ SHAPES: Mapping[str, Shape] = {
     "an error of a function in Python": of("INT", "fails(int(id))", " FROM range(3)"),
     "a subquery of many rows": of("INT", "(SELECT int(id) FROM range(3))"),
     "no column but the id": Shape(columns="id INT, c INT", query="SELECT 2 AS id"),
-    "append-only": Shape(columns="id INT, c INT", properties="'delta.appendOnly'='true'", query="SELECT 2 AS id, 7 AS c"),
+    "append-only": Shape(
+        columns="id INT, c INT", properties="'delta.appendOnly'='true'", query="SELECT 2 AS id, 7 AS c"
+    ),
     "a number of days": of("DATE", "7"),
     "a date in an array": of("ARRAY<INT>", "array(date'2024-01-01')"),
     "an interval": of("STRING", "INTERVAL 3 DAYS"),
@@ -131,11 +141,27 @@ SHAPES: Mapping[str, Shape] = {
 # Values that do not fit into a column of a type to which Spark casts them.
 UNFIT: Sequence[tuple[str, str]] = (
     *(("'x'", kind) for kind in ("INT", "DOUBLE", "DECIMAL(4,2)", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")),
-    *(("'300'", "TINYINT"), ("'1234.5'", "DECIMAL(4,2)"), ("300", "TINYINT"), ("4294967297L", "INT"), ("1e20D", "BIGINT")),
-    *(("300.5F", "TINYINT"), ("double('NaN')", "INT"), ("1234.5BD", "DECIMAL(4,2)"), ("300.5BD", "TINYINT"), ("1234", "DECIMAL(4,2)")),
+    *(
+        ("'300'", "TINYINT"),
+        ("'1234.5'", "DECIMAL(4,2)"),
+        ("300", "TINYINT"),
+        ("4294967297L", "INT"),
+        ("1e20D", "BIGINT"),
+    ),
+    *(
+        ("300.5F", "TINYINT"),
+        ("double('NaN')", "INT"),
+        ("1234.5BD", "DECIMAL(4,2)"),
+        ("300.5BD", "TINYINT"),
+        ("1234", "DECIMAL(4,2)"),
+    ),
     *(("1e10D", "DECIMAL(4,2)"), ("true", "DECIMAL(1,1)"), ("timestamp'2024-01-31 12:13:14'", "SMALLINT")),
     *(("double('Infinity')", "TIMESTAMP"), ("parse_json('\"x\"')", "INT"), ("parse_json('300')", "TINYINT")),
-    *(("array('x')", "ARRAY<INT>"), ("array(4294967297L)", "ARRAY<INT>"), ("map('k', 4294967297L)", "MAP<STRING, INT>")),
+    *(
+        ("array('x')", "ARRAY<INT>"),
+        ("array(4294967297L)", "ARRAY<INT>"),
+        ("map('k', 4294967297L)", "MAP<STRING, INT>"),
+    ),
     *(("named_struct('x', 'x')", "STRUCT<x: INT>"), ("array(named_struct('x', 4294967297L))", "ARRAY<STRUCT<x: INT>>")),
     ("INTERVAL 300 DAYS", "TINYINT"),
 )
@@ -154,11 +180,18 @@ class Write:
 
     def as_code(self, path: Path) -> dict[str, object]:
         options = MODES[self.mode][0]
-        takes_options = self.way in writes.BY_PATH or self.way.startswith(("stream", "saveAsTable", "insertInto", "writeTo"))
-        names = [part.rpartition(" AS ")[2] for part in self.shape.query.removeprefix("SELECT ").partition(" FROM ")[0].split(", ")]
+        takes_options = self.way in writes.BY_PATH or self.way.startswith(
+            ("stream", "saveAsTable", "insertInto", "writeTo")
+        )
+        names = [
+            part.rpartition(" AS ")[2]
+            for part in self.shape.query.removeprefix("SELECT ").partition(" FROM ")[0].split(", ")
+        ]
         columns = ", ".join(name for name in names if name.isidentifier())
         return {
-            "code": writes.code(self.way, str(path), self.shape.query, value=self.shape.value, columns=columns, options=options),
+            "code": writes.code(
+                self.way, str(path), self.shape.query, value=self.shape.value, columns=columns, options=options
+            ),
             "settings": {writes.MERGES: "true"} if "mergeSchema" in options and not takes_options else {},
         }
 
@@ -179,7 +212,9 @@ def writes_of(way: str) -> Iterator[Write]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What comes of a write: a condition with its SQLSTATE, None where it is not told; or the schema and the rows of the table."""
+    """What comes of a write: a condition with its SQLSTATE, None where it is not told; or the schema and the rows of
+    the table.
+    """
 
     condition: str = ""
     sqlstate: str | None = None
@@ -194,11 +229,16 @@ class Outcome:
 
     def is_like(self, other: Outcome) -> bool:
         same_state = None in (self.sqlstate, other.sqlstate) or self.sqlstate == other.sqlstate
-        return (_without_suggestion(self.condition), self.stored) == (_without_suggestion(other.condition), other.stored) and same_state
+        return (_without_suggestion(self.condition), self.stored) == (
+            _without_suggestion(other.condition),
+            other.stored,
+        ) and same_state
 
 
 def _without_suggestion(condition: str) -> str:
-    """The condition of a cast that Spark does not make, without what it suggests: the reference asks it in ANSI mode in some ways only."""
+    """The condition of a cast that Spark does not make, without what it suggests: the reference asks it in ANSI mode in
+    some ways only.
+    """
     return "DATATYPE_MISMATCH.CAST" if condition.startswith("DATATYPE_MISMATCH.CAST_WITH") else condition
 
 
@@ -227,12 +267,17 @@ def all_outcomes(
     spark: SparkSession, reference: Reference, templates: Templates, folder: Path, asked: Sequence[Write]
 ) -> Iterator[tuple[Write, Outcome, Outcome]]:
     """Each write with its outcome in the reference, and here."""
-    theirs, ours = [folder / f"theirs{number}" for number in range(len(asked))], [folder / f"ours{number}" for number in range(len(asked))]
+    theirs, ours = (
+        [folder / f"theirs{number}" for number in range(len(asked))],
+        [folder / f"ours{number}" for number in range(len(asked))],
+    )
     for write, *paths in zip(asked, theirs, ours, strict=True):
         for path in paths:
             templates.copy(write, path)
     refused = reference.writes([write.as_code(path) for write, path in zip(asked, theirs, strict=True)])
-    refused_here = writes.run_all(spark, DeltaTable, [write.as_code(path) for write, path in zip(asked, ours, strict=True)])
+    refused_here = writes.run_all(
+        spark, DeltaTable, [write.as_code(path) for write, path in zip(asked, ours, strict=True)]
+    )
     for write, their, at, our, here in zip(asked, refused, theirs, refused_here, ours, strict=True):
         yield write, Outcome.of(their, at), Outcome.of(our, here)
 
@@ -246,7 +291,9 @@ def templates(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_every_write_has_the_outcome_that_it_has_in_the_reference(
     spark: SparkSession, reference: Reference, templates: Templates, tmp_path: Path, way: str
 ) -> None:
-    """A value is stored that the reference refuses, or another one; or a program that catches a condition does not find it."""
+    """A value is stored that the reference refuses, or another one; or a program that catches a condition does not find
+    it.
+    """
     wrong = [
         told(write, theirs, ours)
         for write, theirs, ours in all_outcomes(spark, reference, templates, tmp_path, list(writes_of(way)))
@@ -268,8 +315,8 @@ ARGUMENTS = {"mergeSchema": "merge_schema", "overwriteSchema": "overwrite_schema
 METHODS: Mapping[str, str] = {"save append": "append", "save overwrite": "overwrite"}
 
 
-# What the reference has for data of another type. Here a number or a time may have another type, if the column keeps its value; a value
-# that it would change has one condition.
+# What the reference has for data of another type. Here a number or a time may have another type, if the column keeps
+# its value; a value that it would change has one condition.
 CHANGED = "DELTA_FAILED_TO_MERGE_FIELDS"
 OF_ANOTHER_TYPE = (
     "DELTA_FAILED_TO_MERGE_FIELDS",
@@ -308,7 +355,9 @@ def keeps_the_value(rows: pa.Table, path: Path) -> bool:
 def test_every_write_without_spark_has_the_outcome_that_it_has_in_the_reference(
     spark: SparkSession, reference: Reference, templates: Templates, tmp_path: Path, way: str
 ) -> None:
-    """A write of Arrow data stores another value than it was given, or refuses with another condition than the reference."""
+    """A write of Arrow data stores another value than it was given, or refuses with another condition than the
+    reference.
+    """
     asked, wrong = arrow_writes(way), []
     theirs, ours = (
         [tmp_path / f"theirs{number}" for number in range(len(asked))],
@@ -323,7 +372,9 @@ def test_every_write_without_spark_has_the_outcome_that_it_has_in_the_reference(
         their, our = Outcome.of(refusal, at), outcome_without_spark(write, rows, here)
         if their.is_like(our) or is_meant(write, their, our):
             continue
-        if their.condition in OF_ANOTHER_TYPE and (our.condition == CHANGED or (our.stored and keeps_the_value(rows, here))):
+        if their.condition in OF_ANOTHER_TYPE and (
+            our.condition == CHANGED or (our.stored and keeps_the_value(rows, here))
+        ):
             continue
         wrong.append(told(write, their, our))
     assert not wrong, "\n".join(wrong)
@@ -390,7 +441,10 @@ MEANT: Sequence[Difference] = (
         )
     ),
     Difference(
-        why="a column of nulls only is a column of the data", theirs="DELTA_NON_PARTITION_COLUMN_ABSENT", ours="", way="save dynamic"
+        why="a column of nulls only is a column of the data",
+        theirs="DELTA_NON_PARTITION_COLUMN_ABSENT",
+        ours="",
+        way="save dynamic",
     ),
     Difference(
         why="a type that an overwrite brings turns on its feature, as it does for a new table",
@@ -442,7 +496,12 @@ MEANT: Sequence[Difference] = (
     ),
     Difference(why="an internal error of the reference", theirs="INTERNAL_ERROR", ours=None, way="MERGE"),
     *(
-        Difference(why="one condition for a type that Delta does not have", theirs=theirs, ours="DELTA_UNSUPPORTED_DATA_TYPES", about=about)
+        Difference(
+            why="one condition for a type that Delta does not have",
+            theirs=theirs,
+            ours="DELTA_UNSUPPORTED_DATA_TYPES",
+            about=about,
+        )
         for theirs, about in (
             ("UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE", "INTERVAL"),
             ("UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE", "an interval"),
@@ -452,7 +511,11 @@ MEANT: Sequence[Difference] = (
         )
     ),
     Difference(
-        why="the text without a collation is the same", theirs="DELTA_FAILED_TO_MERGE_FIELDS", ours="", way="stream", about="a collation"
+        why="the text without a collation is the same",
+        theirs="DELTA_FAILED_TO_MERGE_FIELDS",
+        ours="",
+        way="stream",
+        about="a collation",
     ),
 )
 

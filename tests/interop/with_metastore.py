@@ -1,8 +1,10 @@
-"""A session with a metastore that lasts, of tahoe or of the reference: runs statements, and prints what the queries among them answer.
+"""A session with a metastore that lasts, of tahoe or of the reference: runs statements, and prints what the queries
+among them answer.
 
     python with_metastore.py FOLDER STATEMENTS [JARS]
 
-FOLDER holds the metastore and the warehouse, STATEMENTS is a JSON list, and JARS is where the reference's jars are, if it is to run them.
+FOLDER holds the metastore and the warehouse, STATEMENTS is a JSON list, and JARS is where the reference's jars are, if
+it is to run them.
 """
 
 from __future__ import annotations
@@ -25,8 +27,12 @@ def session(folder: str, jars: str | None) -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
-        .config("spark.hadoop.javax.jdo.option.ConnectionURL", f"jdbc:derby:;databaseName={folder}/metastore;create=true")
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder} -XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .config(
+            "spark.hadoop.javax.jdo.option.ConnectionURL", f"jdbc:derby:;databaseName={folder}/metastore;create=true"
+        )
+        .config(
+            "spark.driver.extraJavaOptions", f"-Dderby.system.home={folder} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        )
         .config("spark.log.level", "ERROR")
     )
     if jars is None:

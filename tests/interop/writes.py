@@ -1,4 +1,5 @@
-"""Writes as code that the reference and tahoe run alike: ways to write, types, and the shapes of rows; and what comes of a write.
+"""Writes as code that the reference and tahoe run alike: ways to write, types, and the shapes of rows; and what comes
+of a write.
 
 This module runs in the reference's process too, so it knows nothing of tahoe.
 """
@@ -18,7 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 MERGES = "spark.databricks.delta.schema.autoMerge.enabled"
 
-# What a write that is refused leaves in its error: class, condition, SQLSTATE and message. None for a write that is done.
+# What a write that is refused leaves in its error: class, condition, SQLSTATE and message. None for a write that is
+# done.
 Refusal = tuple[str, str | None, str | None, str]
 
 
@@ -53,11 +55,18 @@ _WRAPPING = ("STREAM_FAILED", "TASK_WRITE_FAILED")
 
 
 def refusal(error: Exception) -> Refusal:
-    """The error. Of a wrapped error the condition, whose SQLSTATE the text does not tell. For an error that is not of PySpark the same."""
+    """The error. Of a wrapped error the condition, whose SQLSTATE the text does not tell. For an error that is not of
+    PySpark the same.
+    """
     message = str(error)
-    condition, state = (error.getCondition(), error.getSqlState()) if isinstance(error, PySparkException) else (None, None)
+    condition, state = (
+        (error.getCondition(), error.getSqlState()) if isinstance(error, PySparkException) else (None, None)
+    )
     if condition is None or condition in _WRAPPING:
-        condition, state = next((found for found in _CONDITION.findall(message) if found not in _WRAPPING), condition), None
+        condition, state = (
+            next((found for found in _CONDITION.findall(message) if found not in _WRAPPING), condition),
+            None,
+        )
     return type(error).__name__, condition, state, message
 
 
@@ -93,7 +102,8 @@ _WRITE = _FRAME + ".write.options(**{o})"
 _SAVE = _FRAME + '.write.format("delta").options(**{o})'
 _MERGE = "MERGE {evolution}INTO {t} t USING ({q}) s ON t.id = s.id"
 
-# The ways to write what `{q}` gives into the table `{t}` at `{path}`, with the options `{o}`; the table has a row of the id 1.
+# The ways to write what `{q}` gives into the table `{t}` at `{path}`, with the options `{o}`; the table has a row of
+# the id 1.
 BY_PATH: Mapping[str, str] = {
     "save append": _SAVE + '.mode("append").save("{path}")',
     "save overwrite": _SAVE + '.mode("overwrite").save("{path}")',
@@ -133,7 +143,15 @@ STREAMS: Mapping[str, str] = {
 WAYS = {**BY_PATH, **BY_NAME, **CHANGES, **STREAMS}
 
 
-def code(way: str, path: str, query: str, *, value: str = "null", columns: str = "id, c", options: Mapping[str, str] | None = None) -> str:
+def code(
+    way: str,
+    path: str,
+    query: str,
+    *,
+    value: str = "null",
+    columns: str = "id, c",
+    options: Mapping[str, str] | None = None,
+) -> str:
     """A write as Python code. `value` is what UPDATE assigns to the column c."""
     options = options or {}
     evolves = options.get("mergeSchema") == "true"

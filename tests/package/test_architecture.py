@@ -1,4 +1,6 @@
-"""docs/ARCHITECTURE.md names every module and every Java class, so that a reader finds each thing in it, and names no room that is gone."""
+"""docs/ARCHITECTURE.md names every module and every Java class, so that a reader finds each thing in it, and names no
+room that is gone.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,14 @@ RINGS_WITH_ROOMS = ("protocol", "table", "spark")
 ROOM_MODULES_MAX = 20
 NAMED = {name.rpartition("/")[2] for name in re.findall(r"`([^`\n]+)`", PAGE)}
 MODULES = sorted(
-    str(path.relative_to(SOURCES).with_suffix("")) for path in SOURCES.glob("*/**/*.py") if path.stem not in ("__init__", "__main__")
+    str(path.relative_to(SOURCES).with_suffix(""))
+    for path in SOURCES.glob("*/**/*.py")
+    if path.stem not in ("__init__", "__main__")
 )
 CLASSES = sorted(
-    path.stem for folder in ("java/delta", "java_connect/delta/connect") for path in (SOURCES / "spark" / folder).glob("*.java")
+    path.stem
+    for folder in ("java/delta", "java_connect/delta/connect")
+    for path in (SOURCES / "spark" / folder).glob("*.java")
 )
 
 
@@ -28,7 +34,9 @@ def section(ring: str) -> str:
 
 
 def named_in(ring: str) -> set[str]:
-    """The modules of a ring, as the rows of its rooms name them: `room/module`. A row without a room belongs to the room above it."""
+    """The modules of a ring, as the rows of its rooms name them: `room/module`. A row without a room belongs to the
+    room above it.
+    """
     room, named = "", set[str]()
     for first, second in re.findall(r"^\| ([^|]*) \| ([^|]*) \|", section(ring).replace("| |", "|  |"), re.MULTILINE):
         room = next(iter(re.findall(r"^`([\w/]+)`", first)), room)
@@ -38,7 +46,9 @@ def named_in(ring: str) -> set[str]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_is_named(module: str) -> None:
-    """In the rows of its own room, if its ring has rooms. A module of the command line that is one of its commands is named after it."""
+    """In the rows of its own room, if its ring has rooms. A module of the command line that is one of its commands is
+    named after it.
+    """
     ring, *path = module.split("/")
     if ring in RINGS_WITH_ROOMS and len(path) > 1:
         assert "/".join(path) in named_in(ring)
@@ -67,6 +77,8 @@ def test_every_room_of_a_ring_has_a_row(ring: str) -> None:
 
 @pytest.mark.parametrize("ring", RINGS_WITH_ROOMS)
 def test_a_room_can_be_surveyed(ring: str) -> None:
-    rooms = Counter(str(path.parent.relative_to(SOURCES)) for path in (SOURCES / ring).rglob("*.py") if path.stem != "__init__")
+    rooms = Counter(
+        str(path.parent.relative_to(SOURCES)) for path in (SOURCES / ring).rglob("*.py") if path.stem != "__init__"
+    )
     assert rooms
     assert {room: count for room, count in rooms.items() if count > ROOM_MODULES_MAX} == {}

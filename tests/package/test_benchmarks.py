@@ -1,4 +1,6 @@
-"""The benchmarks measure code that exists: they are run by hand, long after the functions that they time were renamed."""
+"""The benchmarks measure code that exists: they are run by hand, long after the functions that they time were
+renamed.
+"""
 
 from __future__ import annotations
 

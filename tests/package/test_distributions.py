@@ -1,4 +1,6 @@
-"""The wheel and the source distribution have all of the package, and say what an index of packages checks before it takes them."""
+"""The wheel and the source distribution have all of the package, and say what an index of packages checks before it
+takes them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ BUILD = "import setuptools.build_meta as b, sys; into = sys.argv[1]; b.build_sdi
 def built(source: Path, into: Path) -> tuple[Path, Path]:
     """The source distribution and the wheel of a source tree."""
     into.mkdir()
-    done = subprocess.run([sys.executable, "-c", BUILD, str(into)], cwd=source, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, str(into)], cwd=source, capture_output=True, text=True, check=False, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     (sdist,), (wheel,) = into.glob("*.tar.gz"), into.glob("*.whl")
     return sdist, wheel

@@ -1,4 +1,6 @@
-"""An error that tells another one as its reason says what happened, once: not the table, the advice and the SQLSTATE of both."""
+"""An error that tells another one as its reason says what happened, once: not the table, the advice and the SQLSTATE of
+both.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,21 @@ def whole_causes(tree: ast.AST) -> Iterator[int]:
         caught = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
         for node in ast.walk(handler) if caught & CLASSES else ():
             match node:
-                case ast.keyword(arg="detail", value=ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name)])) if name == handler.name:
+                case ast.keyword(arg="detail", value=ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name)])) if (
+                    name == handler.name
+                ):
                     yield node.value.lineno
                 case ast.keyword(arg="detail", value=ast.JoinedStr(values=parts)):
-                    texts = [p.value.id for p in parts if isinstance(p, ast.FormattedValue) and isinstance(p.value, ast.Name)]
+                    texts = [
+                        p.value.id for p in parts if isinstance(p, ast.FormattedValue) and isinstance(p.value, ast.Name)
+                    ]
                     if handler.name in texts:
                         yield node.value.lineno
 
 
 def test_no_detail_is_the_whole_text_of_another_error() -> None:
-    found = {str(path.relative_to(SOURCE)): list(whole_causes(ast.parse(path.read_text("utf-8")))) for path in SOURCE.rglob("*.py")}
+    found = {
+        str(path.relative_to(SOURCE)): list(whole_causes(ast.parse(path.read_text("utf-8"))))
+        for path in SOURCE.rglob("*.py")
+    }
     assert {path: lines for path, lines in found.items() if lines} == {}

@@ -57,7 +57,9 @@ def test_the_page_of_the_api_shows_what_users_call_and_nothing_else() -> None:
     """Sphinx leaves out what has no docstring, and shows what other rings use."""
     page = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
     for owner in OWNERS[WITHOUT_SPARK]:
-        (hidden,) = re.findall(rf"autoclass:: tahoe\S*\.{owner.__name__}\n(?: +:(?!exclude).*\n)*(?: +:exclude-members: (.+)\n)?", page)
+        (hidden,) = re.findall(
+            rf"autoclass:: tahoe\S*\.{owner.__name__}\n(?: +:(?!exclude).*\n)*(?: +:exclude-members: (.+)\n)?", page
+        )
         names = {name for name in dir(owner) if not name.startswith("_")}
         assert set(filter(None, hidden.split(", "))) == names & NOT_FOR_USERS
         assert [name for name in names - NOT_FOR_USERS if not inspect.getattr_static(owner, name).__doc__] == []
@@ -65,7 +67,9 @@ def test_the_page_of_the_api_shows_what_users_call_and_nothing_else() -> None:
 
 FOR_CONTRIBUTORS = {"ARCHITECTURE.md", "STYLE.md", "TESTING.md", "PROFILE.md"}
 FOR_USERS = [
-    page for page in sorted(DOCS.rglob("*.md")) if page.name not in FOR_CONTRIBUTORS and page.parent.name not in ("decisions", "generated")
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if page.name not in FOR_CONTRIBUTORS and page.parent.name not in ("decisions", "generated")
 ]
 FENCED = re.compile(r"^(?:`{3}|:{3}|<!--).*?^(?:`{3}|:{3}|.*?-->)$", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"^(?! *[-*] |\d\. )[^\s].*\n\n    \S|\A    \S", re.MULTILINE)

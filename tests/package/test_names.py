@@ -21,7 +21,9 @@ def test_a_public_module_shows_what_users_call_and_nothing_else(module: str) -> 
     assert set(dir(found)) == set(found.__all__)
     for name in dir(found):
         value = getattr(found, name)
-        assert name == "__version__" or (value.__name__ if hasattr(value, "__spec__") else value.__module__).startswith("tahoe.")
+        assert name == "__version__" or (value.__name__ if hasattr(value, "__spec__") else value.__module__).startswith(
+            "tahoe."
+        )
     assert {"Any", "sys", "annotations", "TYPE_CHECKING"}.isdisjoint(dir(found))
 
 
@@ -36,7 +38,9 @@ def test_tahoe_shows_everything_that_the_readme_names() -> None:
 
 
 def test_python_suggests_the_name_that_was_meant() -> None:
-    done = subprocess.run([sys.executable, "-c", "import tahoe; tahoe.Tabel"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", "import tahoe; tahoe.Tabel"], capture_output=True, text=True, check=False
+    )
     assert done.stderr.endswith("AttributeError: module 'tahoe' has no attribute 'Tabel'. Did you mean: 'Table'?\n")
 
 

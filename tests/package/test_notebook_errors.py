@@ -49,7 +49,12 @@ run("python", "1 / 0")
 def shown(code: str, **environment: str) -> dict[str, str]:
     """What IPython prints for each cell, by its title."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **environment}, timeout=120
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert "Custom TB Handler failed" not in done.stderr

@@ -1,4 +1,6 @@
-"""Whoever knows deltalake or delta-spark and uses their names is told ours, instead of Python's bare AttributeError or TypeError."""
+"""Whoever knows deltalake or delta-spark and uses their names is told ours, instead of Python's bare AttributeError or
+TypeError.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def public(owner: object) -> set[str]:
 
 # The names of the reference's DeltaTable are those of ours: `tests/interop/test_python_api.py` compares them.
 OF_OTHERS = public(deltalake.DeltaTable) | public(tahoe.DeltaTable)
-OF_THE_MODULE = {name for name in public(deltalake) if getattr(getattr(deltalake, name), "__module__", "").startswith("deltalake")}
+OF_THE_MODULE = {
+    name for name in public(deltalake) if getattr(getattr(deltalake, name), "__module__", "").startswith("deltalake")
+}
 CASES = [
     *((owner, name) for owner in (tahoe.Table, tahoe.DeltaTable) for name in sorted(OF_OTHERS)),
     *((MergeBuilder, name) for name in sorted(public(deltalake.table.TableMerger) | public(DeltaMergeBuilder))),
@@ -48,7 +52,9 @@ def test_every_name_of_another_library_is_there_or_is_told_as_it_is_here(owner: 
     if name in dir(owner):
         return
     for ask in list(asked(owner, name))[0 if owner in (tahoe.Table, tahoe.DeltaTable) else 1 :]:
-        with pytest.raises(AttributeError, match=f"^{re.escape(f'[DELTA_UNKNOWN_NAME] {owner.__name__} has no {name}. In tahoe: ')}"):
+        with pytest.raises(
+            AttributeError, match=f"^{re.escape(f'[DELTA_UNKNOWN_NAME] {owner.__name__} has no {name}. In tahoe: ')}"
+        ):
             ask()
     assert not hasattr(owner, name)
 
@@ -87,7 +93,9 @@ OWN = re.compile(r"\b(table|tahoe\.Table\(path\)|changes|table\.snapshot\(\)|tab
 
 
 @pytest.mark.parametrize(
-    ("table", "instead"), [(owner, each) for owner, names in TABLES for each in names.values()], ids=lambda each: str(each)[:60]
+    ("table", "instead"),
+    [(owner, each) for owner, names in TABLES for each in names.values()],
+    ids=lambda each: str(each)[:60],
 )
 def test_what_is_told_exists(table: Any, instead: str) -> None:
     """Advice that raises the next AttributeError."""
@@ -106,7 +114,10 @@ def test_what_is_told_exists(table: Any, instead: str) -> None:
     ("call", "told"),
     [
         (lambda: tahoe.Table(), r"Table\(\) needs location\. Write Table\(location\)\."),
-        (lambda: tahoe.DeltaTable("/data/t"), r"Write DeltaTable\.forPath\(spark, path\), or tahoe\.Table\(path\) without Spark\."),
+        (
+            lambda: tahoe.DeltaTable("/data/t"),
+            r"Write DeltaTable\.forPath\(spark, path\), or tahoe\.Table\(path\) without Spark\.",
+        ),
         (lambda: tahoe.DeltaTable.forPath("/data/t"), r"sparkSession must be a Spark session, not '/data/t'"),
         (lambda: tahoe.DeltaTable.forName("t"), r"sparkSession must be a Spark session, not 't'"),
         (lambda: tahoe.Table("/data/t").append(), r"append\(\) needs data\. Write append\(data\)\."),
@@ -119,7 +130,9 @@ def test_a_call_without_what_it_needs_says_how_it_is_written(call: Callable[[], 
 
 
 def test_names_that_nobody_has_are_told_by_python() -> None:
-    """Python suggests a name that is spelled alike; and names of Python's own protocols must look as if they were not there."""
+    """Python suggests a name that is spelled alike; and names of Python's own protocols must look as if they were not
+    there.
+    """
     for ask in asked(tahoe.Table, "histroy"):
         with pytest.raises(AttributeError, match="has no attribute 'histroy'") as raised:
             ask()
@@ -129,7 +142,9 @@ def test_names_that_nobody_has_are_told_by_python() -> None:
 
 
 def test_the_error_of_a_property_is_its_own() -> None:
-    """Python asks for a name elsewhere if its property raises an AttributeError: it would hide what the property lacks."""
+    """Python asks for a name elsewhere if its property raises an AttributeError: it would hide what the property
+    lacks.
+    """
 
     class Failing(tahoe.Table):
         @property

@@ -1,4 +1,6 @@
-"""Whoever copies a page's blocks of Python in their order has every name that they use. `tests/spark/test_pages.py` runs the blocks."""
+"""Whoever copies a page's blocks of Python in their order has every name that they use. `tests/spark/test_pages.py`
+runs the blocks.
+"""
 
 from __future__ import annotations
 
@@ -59,13 +61,20 @@ def test_a_page_ends_the_queries_that_it_starts(page: str) -> None:
         assert not is_endless(block) or ".stop()" in following or ".awaitTermination()" in following, block
 
 
-FENCED = re.compile(r"^(?:```(?:python|sql|sh)|<!-- invisible-code-block: python)\n(.*?)^(?:```|-->)", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(
+    r"^(?:```(?:python|sql|sh)|<!-- invisible-code-block: python)\n(.*?)^(?:```|-->)", re.MULTILINE | re.DOTALL
+)
 INVISIBLE = re.compile(r"^<!-- invisible-code-block: python\n(.*?)^-->", re.MULTILINE | re.DOTALL)
-TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))}
+TEXTS = {
+    page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8")
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+}
 
 
 def folders(text: str) -> set[str]:
-    """The folders of the reader that a page's blocks name; the checkpoints of all streams are in one, each in its own."""
+    """The folders of the reader that a page's blocks name; the checkpoints of all streams are in one, each in its
+    own.
+    """
     return set(re.findall(r"/data/((?:checkpoints/)?\w+)", "\n".join(FENCED.findall(text))))
 
 
@@ -96,14 +105,21 @@ OPTIONAL = {  # what tahoe does not install, and how a page uses it
 def test_a_page_names_the_package_that_its_blocks_need(page: str) -> None:
     """A bare environment has what tahoe depends on: a reader would meet an error of a missing package."""
     text, code = (ROOT / page).read_text(encoding="utf-8"), "\n".join(PAGES[page])
-    missing = [name for name, use in OPTIONAL.items() if use.search(code) and not re.search(rf"pip install[^`\n]*\b{name}\b", text)]
+    missing = [
+        name
+        for name, use in OPTIONAL.items()
+        if use.search(code) and not re.search(rf"pip install[^`\n]*\b{name}\b", text)
+    ]
     assert missing == []
 
 
 def test_every_variable_of_the_suites_is_listed() -> None:
     files = [ROOT / "Makefile", ROOT / ".ci/run", *(ROOT / "scripts").iterdir(), *(ROOT / "tests").rglob("*.py")]
     used_names = {
-        name for file in files if file.is_file() for name in re.findall(r"(?<![A-Z_])TAHOE_[A-Z_]+", file.read_text(encoding="utf-8"))
+        name
+        for file in files
+        if file.is_file()
+        for name in re.findall(r"(?<![A-Z_])TAHOE_[A-Z_]+", file.read_text(encoding="utf-8"))
     }
     page = (ROOT / "docs" / "TESTING.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`(TAHOE_[A-Z_]+)`", "\n".join(re.findall(r"^\| `TAHOE.*?\|", page, re.MULTILINE))))

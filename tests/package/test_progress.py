@@ -35,7 +35,9 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """The terminal of a script that asks for bars, whatever this process has done before: run commands, made notebooks, or left a bar."""
+    """The terminal of a script that asks for bars, whatever this process has done before: run commands, made notebooks,
+    or left a bar.
+    """
     found = Terminal()
     # pytest replaces the streams of `sys`
     monkeypatch.setattr(_progress, "sys", SimpleNamespace(stderr=found, modules={}))
@@ -110,7 +112,9 @@ def test_work_in_the_background_shows_nothing(now: list[float], terminal: Termin
     assert terminal.getvalue() == ""
 
 
-def test_an_interactive_python_is_watched(now: list[float], terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interactive_python_is_watched(
+    now: list[float], terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(_progress.SWITCH)
     monkeypatch.setattr(_progress.sys, "ps1", ">>> ", raising=False)
     with showing("work") as told:
@@ -119,7 +123,9 @@ def test_an_interactive_python_is_watched(now: list[float], terminal: Terminal, 
     assert "1 of 2 files" in terminal.getvalue()
 
 
-def test_in_a_notebook_a_bar_is_an_element_of_the_cell(now: list[float], terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_notebook_a_bar_is_an_element_of_the_cell(
+    now: list[float], terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn: list[Any] = []
 
     def display(data: Any, **_: Any) -> Any:
@@ -159,7 +165,9 @@ def test_long_work_says_how_far_it_is(tmp_path: Path, terminal: Terminal, monkey
     table = tahoe.Table(tmp_path / "parquet")
     assert "3 of 3 footers" in shown_by(table.convert)
     batches = (batch for number in range(3) for batch in pa.table({"n": [number]}).to_batches())
-    assert "3 rows" in shown_by(lambda: table.append(pa.RecordBatchReader.from_batches(pa.schema({"n": pa.int64()}), batches)))
+    assert "3 rows" in shown_by(
+        lambda: table.append(pa.RecordBatchReader.from_batches(pa.schema({"n": pa.int64()}), batches))
+    )
     assert " commits" in shown_by(lambda: tahoe.Table(tmp_path / "parquet").version)
     assert "4 of 4 files" in shown_by(lambda: table.clone(tmp_path / "copy"))
     assert "4 of 4 files" in shown_by(table.optimize)

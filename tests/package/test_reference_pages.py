@@ -55,7 +55,9 @@ NAMES = {
 def test_each_link_to_a_generated_page_has_its_page(generate: ModuleType, tmp_path: Path) -> None:
     """Such a page is in no checkout, so a wrong link would be seen only on the site."""
     generate.write_pages(tmp_path)
-    texts_of_pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "generated"]
+    texts_of_pages = [
+        page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "generated"
+    ]
     named = {name for text in texts_of_pages for name in re.findall(r"\bgenerated/([\w-]+)", text)}
     assert named == {page.stem for page in tmp_path.iterdir()}
 
@@ -72,7 +74,9 @@ def test_the_page_of_other_programs_has_each_feature_for_each_of_them(generate: 
 @pytest.mark.parametrize("page", NAMES)
 def test_a_page_has_each_name_with_its_meaning(generate: ModuleType, tmp_path: Path, page: str) -> None:
     generate.write_pages(tmp_path)
-    entries = re.findall(r"^(?:\| )?`([^`]+)`(?: \||\n:)(.+)$", (tmp_path / f"{page}.md").read_text(encoding="utf-8"), re.MULTILINE)
+    entries = re.findall(
+        r"^(?:\| )?`([^`]+)`(?: \||\n:)(.+)$", (tmp_path / f"{page}.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert {name for name, _ in entries} == set(NAMES[page])
     assert all(re.search(r"[a-z]{4}", said) for _, said in entries)
 
@@ -90,7 +94,11 @@ def texts(path: Path) -> Iterator[str]:
     """The string literals of a module that are no docstrings."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    yield from (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in said)
+    yield from (
+        n.value
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in said
+    )
 
 
 def test_settings_are_named_in_their_table_alone() -> None:
@@ -102,7 +110,9 @@ def test_settings_are_named_in_their_table_alone() -> None:
 
 def test_each_setting_is_read() -> None:
     code = "\n".join(path.read_text(encoding="utf-8") for path in SPARK.rglob("*.py") if path != TABLE_OF_SETTINGS)
-    by_protocol = {f"spark.databricks.delta.streaming.{name}" for name in (*ACKNOWLEDGING, "allowSourceColumnRenameAndDrop")}
+    by_protocol = {
+        f"spark.databricks.delta.streaming.{name}" for name in (*ACKNOWLEDGING, "allowSourceColumnRenameAndDrop")
+    }
     constants = {name: known for name, known in vars(setting_names).items() if isinstance(known, Setting)}
     unread = {known.name for name, known in constants.items() if f"setting_names.{name}" not in code}
     assert unread == by_protocol
@@ -110,11 +120,19 @@ def test_each_setting_is_read() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_a_setting_is_read_by_one_rule(setting: Setting[Any]) -> None:
-    """The page would show another default than the one that applies, or a mistake in a value would count as the default."""
+    """The page would show another default than the one that applies, or a mistake in a value would count as the
+    default.
+    """
     assert setting.of({}) == setting.unset
-    assert " " in setting.default or setting.default == "" or setting.of({setting.name: f" {setting.default} "}) == setting.unset
+    assert (
+        " " in setting.default
+        or setting.default == ""
+        or setting.of({setting.name: f" {setting.default} "}) == setting.unset
+    )
     if setting.kind.takes != "a text":
-        with pytest.raises(InvalidOptionError, match=f"{re.escape(setting.name)} cannot be no such value for t: it must be"):
+        with pytest.raises(
+            InvalidOptionError, match=f"{re.escape(setting.name)} cannot be no such value for t: it must be"
+        ):
             setting.of({setting.name: "no such value"}, table="t")
 
 

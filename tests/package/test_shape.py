@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
-MODULES = {".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path for path in SOURCE.rglob("*.py")}
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in SOURCE.rglob("*.py")
+}
 
-FUNCTION_LINES_MAX = 45
+FUNCTION_LINES_MAX = 55
 FUNCTION_LINES_P90 = 20
-FILE_LINES_MAX = 500
-CLASS_LINES_MAX = 300
+FILE_LINES_MAX = 580
+CLASS_LINES_MAX = 350
 
 
 @cache
@@ -38,16 +41,25 @@ def functions() -> list[tuple[int, str]]:
     """All functions, with their lines, docstrings included."""
     nodes = ((module, node) for module in MODULES for node in ast.walk(tree(module)))
     return [
-        ((node.end_lineno or 0) - node.lineno + 1, f"{module}.{node.name}") for module, node in nodes if isinstance(node, ast.FunctionDef)
+        ((node.end_lineno or 0) - node.lineno + 1, f"{module}.{node.name}")
+        for module, node in nodes
+        if isinstance(node, ast.FunctionDef)
     ]
 
 
 def imported(module: str) -> Iterator[str]:
     """The modules that one imports while it is loaded, or for its types."""
-    inside = {id(node) for function in ast.walk(tree(module)) if isinstance(function, ast.FunctionDef) for node in ast.walk(function)}
+    inside = {
+        id(node)
+        for function in ast.walk(tree(module))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+    }
     for node in ast.walk(tree(module)):
         if isinstance(node, ast.ImportFrom) and node.module in MODULES and id(node) not in inside:
-            yield from (name if (name := f"{node.module}.{alias.name}") in MODULES else node.module for alias in node.names)
+            yield from (
+                name if (name := f"{node.module}.{alias.name}") in MODULES else node.module for alias in node.names
+            )
 
 
 def test_functions_are_short() -> None:
@@ -58,7 +70,9 @@ def test_functions_are_short() -> None:
 
 def test_classes_are_short() -> None:
     nodes = ((module, node) for module in MODULES for node in tree(module).body if isinstance(node, ast.ClassDef))
-    assert [f"{module}.{node.name}" for module, node in nodes if (node.end_lineno or 0) - node.lineno >= CLASS_LINES_MAX] == []
+    assert [
+        f"{module}.{node.name}" for module, node in nodes if (node.end_lineno or 0) - node.lineno >= CLASS_LINES_MAX
+    ] == []
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -67,11 +81,16 @@ def test_files_are_short(module: str) -> None:
 
 
 # What names a class of Spark's, or reaches behind what PySpark gives.
-BEHIND_SPARK = re.compile(r"org\.apache\.|\bscala\.|\._jdf\b|\._jc\b|\._jvm\b|\._jsc\b|_jsparkSession|getSimpleName|getClass\(")
+BEHIND_SPARK = re.compile(
+    r"org\.apache\.|\bscala\.|\._jdf\b|\._jc\b|\._jvm\b|\._jsc\b|_jsparkSession|getSimpleName|getClass\("
+)
 
 
 @pytest.mark.parametrize(
-    "module", sorted(module for module in MODULES if module.startswith("tahoe.spark.") and not module.startswith("tahoe.spark.jvm"))
+    "module",
+    sorted(
+        module for module in MODULES if module.startswith("tahoe.spark.") and not module.startswith("tahoe.spark.jvm")
+    ),
 )
 def test_only_one_room_reaches_behind_spark(module: str) -> None:
     code = "\n".join(ast.unparse(node) for node in without_docstrings(tree(module)).body)
@@ -101,7 +120,9 @@ def test_java_names_no_property_of_the_protocol() -> None:
 
 
 def test_a_test_takes_its_helpers_from_builders() -> None:
-    """Test files share helpers through other modules. Only a suite that several storages run is imported from a test file, as a whole."""
+    """Test files share helpers through other modules. Only a suite that several storages run is imported from a test
+    file, as a whole.
+    """
     tests = sorted((SOURCE.parent / "tests").rglob("*.py"))
     assert tests
     pattern = re.compile(r"^ *(?:from tests\.[\w.]*\.test_\w+ import (?!\*)|import tests\.[\w.]*\.test_)", re.MULTILINE)

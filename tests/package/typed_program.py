@@ -54,18 +54,34 @@ def upkeep(spark: SparkSession) -> list[DataFrame]:
     table.optimize().executeZOrderBy(["id", "price"])
     table.generate("symlink_format_manifest")
     copy: DeltaTable = table.clone("/data/copy", isShallow=True, properties={"a": "b"})
-    return [table.history(3), copy.detail(), table.vacuum(168), table.restoreToVersion(1), tahoe.sql(spark, "DESCRIBE HISTORY flights")]
+    return [
+        table.history(3),
+        copy.detail(),
+        table.vacuum(168),
+        table.restoreToVersion(1),
+        tahoe.sql(spark, "DESCRIBE HISTORY flights"),
+    ]
 
 
 def new_table(spark: SparkSession) -> DeltaTable:
     builder: DeltaTableBuilder = DeltaTable.createIfNotExists(spark).tableName("people").comment("all of them")
-    builder.addColumn("id", "bigint", generatedAlwaysAs=IdentityGenerator(start=1, step=1)).addColumns([StructField("n", LongType())])
-    return builder.addColumns(StructType()).partitionedBy("day").clusterBy(["n"]).property("delta.appendOnly", "true").execute()
+    builder.addColumn("id", "bigint", generatedAlwaysAs=IdentityGenerator(start=1, step=1)).addColumns(
+        [StructField("n", LongType())]
+    )
+    return (
+        builder.addColumns(StructType())
+        .partitionedBy("day")
+        .clusterBy(["n"])
+        .property("delta.appendOnly", "true")
+        .execute()
+    )
 
 
 def without_spark(folder: Path) -> list[int]:
     table = Table(folder, {"aws_region": "eu-west-1"}, time_zone="Europe/Berlin")
-    first: int | None = table.append(pa.table({"id": [1]}), partition_by=["id"], properties={"delta.appendOnly": "false"})
+    first: int | None = table.append(
+        pa.table({"id": [1]}), partition_by=["id"], properties={"delta.appendOnly": "false"}
+    )
     snapshot: Snapshot = table.snapshot(version=first)
     rows: pa.Table = snapshot.to_arrow(columns=["id"], filter=pc.field("id") > 3)
     table.delete("id = 1")
@@ -75,7 +91,13 @@ def without_spark(folder: Path) -> list[int]:
         transaction.delete("id = 3")
         transaction.append(rows)
     files: pa.Table = table.files("id > 3")
-    return [table.count([("id", ">", 3)]), table.version, files.num_rows, len(table.history(limit=5)), table.optimize().bins]
+    return [
+        table.count([("id", ">", 3)]),
+        table.version,
+        files.num_rows,
+        len(table.history(limit=5)),
+        table.optimize().bins,
+    ]
 
 
 def careful(folder: str) -> str | None:

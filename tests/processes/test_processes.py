@@ -1,6 +1,8 @@
-"""Real processes on one table, on a local disk and on S3: nobody fails, and who is killed loses nothing that was acknowledged.
+"""Real processes on one table, on a local disk and on S3: nobody fails, and who is killed loses nothing that was
+acknowledged.
 
-Of 80 such deletes by 8 threads the reference lands 10. The default is a smaller run; `make processes` is eight processes of fifty commits.
+Of 80 such deletes by 8 threads the reference lands 10. The default is a smaller run; `make processes` is eight
+processes of fifty commits.
 """
 
 from __future__ import annotations
@@ -66,7 +68,16 @@ class Worker:
 
 
 def start(role: str, place: tuple[str, Mapping[str, str]], number: int, home: Path) -> Worker:
-    command = [sys.executable, "-m", "tests.processes.worker", role, place[0], json.dumps(place[1]), str(number), str(COUNT)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.processes.worker",
+        role,
+        place[0],
+        json.dumps(place[1]),
+        str(number),
+        str(COUNT),
+    ]
     output = home / f"worker-{number}.txt"
     with output.open("w") as told:
         return Worker(role, subprocess.Popen(command, stdout=told, stderr=subprocess.PIPE, text=True), output)
@@ -81,7 +92,9 @@ def check_all(table: tahoe.Table, told: list[tuple[int, str]]) -> dict[int, str]
 
 
 @pytest.mark.parametrize("roles", [("append",), ("delete",), ("append", "delete")], ids="+".join)
-def test_all_commits_of_all_processes_succeed(place: tuple[str, dict[str, str]], roles: tuple[str, ...], tmp_path: Path) -> None:
+def test_all_commits_of_all_processes_succeed(
+    place: tuple[str, dict[str, str]], roles: tuple[str, ...], tmp_path: Path
+) -> None:
     table = make(place)
     began = time.monotonic()
     workers = [start(roles[number % len(roles)], place, number, tmp_path) for number in range(PROCESSES)]
@@ -94,11 +107,16 @@ def test_all_commits_of_all_processes_succeed(place: tuple[str, dict[str, str]],
     for number, worker in enumerate(workers):
         appends, rows = worker.role == "append", range(number * COUNT, (number + 1) * COUNT)
         assert all((1_000_000 + row in ids) == appends and (row in ids) == appends for row in rows)
-    print(f"{'S3' if place[1] else 'disk'}, {'+'.join(roles)}: {PROCESSES} processes x {COUNT} commits, {seconds:.1f} s, none failed")
+    print(
+        f"{'S3' if place[1] else 'disk'}, {'+'.join(roles)}: {PROCESSES} processes x {COUNT} commits, "
+        f"{seconds:.1f} s, none failed"
+    )
 
 
 @pytest.mark.parametrize("seed", range(4 if EVERYTHING else 1))
-def test_who_is_killed_loses_nothing_that_was_acknowledged(place: tuple[str, dict[str, str]], seed: int, tmp_path: Path) -> None:
+def test_who_is_killed_loses_nothing_that_was_acknowledged(
+    place: tuple[str, dict[str, str]], seed: int, tmp_path: Path
+) -> None:
     table = make(place)
     dice = random.Random(seed)
     roles = [dice.choice(["append", "delete"]) for _ in range(PROCESSES)]
@@ -115,7 +133,14 @@ def test_who_is_killed_loses_nothing_that_was_acknowledged(place: tuple[str, dic
     made = check_all(table, told)
     done = {int(row) for row in made.values()}
     ids = set(table.to_arrow().column("id").to_pylist())
-    appended = {row for number, role in enumerate(roles) if role == "append" for row in range(number * COUNT, (number + 1) * COUNT)}
-    expected = {row for row in range(PROCESSES * COUNT) if row in appended or row not in done} | {1_000_000 + r for r in done & appended}
+    appended = {
+        row
+        for number, role in enumerate(roles)
+        if role == "append"
+        for row in range(number * COUNT, (number + 1) * COUNT)
+    }
+    expected = {row for row in range(PROCESSES * COUNT) if row in appended or row not in done} | {
+        1_000_000 + r for r in done & appended
+    }
     assert ids == expected
     print(f"seed {seed}: {len(killed)} of {PROCESSES} killed, {len(told)} commits acknowledged, {len(done)} made")

@@ -1,7 +1,7 @@
 """One process that works on a table: python -m tests.processes.worker ROLE URL OPTIONS NUMBER COUNT
 
-ROLE is `append`, one row a commit, or `delete`, one row a commit by a condition on a column, through deletion vectors. It says each commit
-that it was told to have made, as a line of its own on its output: version and id.
+ROLE is `append`, one row a commit, or `delete`, one row a commit by a condition on a column, through deletion vectors.
+It says each commit that it was told to have made, as a line of its own on its output: version and id.
 """
 
 from __future__ import annotations

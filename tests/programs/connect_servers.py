@@ -28,7 +28,8 @@ SETTINGS = (
 )
 PATIENCE_SECONDS = 300
 
-# When Python ends, each of PySpark's clients that is not stopped asks its server for something: ten minutes long, if it has gone.
+# When Python ends, each of PySpark's clients that is not stopped asks its server for something: ten minutes long, if it
+# has gone.
 SparkConnectClient._cleanup_ml_cache = lambda self: None
 
 
@@ -41,7 +42,9 @@ class Server:
 
     def client(self) -> SparkSession:
         session = SparkSession.builder.remote(f"{self.url}/;token={TOKEN}").create()
-        ConnectSession._default_session = ConnectSession._active_session.session = session  # functions ask the default session for settings
+        ConnectSession._default_session = ConnectSession._active_session.session = (
+            session  # functions ask the default session for settings
+        )
         return session
 
     @property
@@ -55,7 +58,16 @@ class Server:
 
 def command(folder: Path, *options: str) -> list[str]:
     settings = [part for text in (*SETTINGS, f"spark.sql.warehouse.dir={folder}/names") for part in ("--conf", text)]
-    return [sys.executable, "-c", "from tahoe.cli import main; main()", "connect-server", "--port", "0", *settings, *options]
+    return [
+        sys.executable,
+        "-c",
+        "from tahoe.cli import main; main()",
+        "connect-server",
+        "--port",
+        "0",
+        *settings,
+        *options,
+    ]
 
 
 @contextmanager
@@ -70,7 +82,12 @@ def serving(folder: Path, *options: str, under: Sequence[str] = ()) -> Iterator[
         environment.pop(name, None)
     with (folder / "stderr").open("w") as errors:
         process = subprocess.Popen(
-            [*under, *command(folder, *options)], stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder
+            [*under, *command(folder, *options)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
+            cwd=folder,
         )
     late = threading.Timer(PATIENCE_SECONDS, process.kill)
     late.start()

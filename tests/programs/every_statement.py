@@ -1,10 +1,11 @@
-"""A user's program: statements of every kind, in a session and in those made from it. It prints as JSON which of them answer otherwise
-than they should.
+"""A user's program: statements of every kind, in a session and in those made from it. It prints as JSON which of them
+answer otherwise than they should.
 
     python -m tests.programs.every_statement FOLDER RUN START
 
-FOLDER has the settings of the session in settings.json, and RUN is the process, whose databases are its own. START says when the session is
-enabled: "configured" by its builder, "running" once it has run queries, "submitted" with the settings of spark-submit.
+FOLDER has the settings of the session in settings.json, and RUN is the process, whose databases are its own. START says
+when the session is enabled: "configured" by its builder, "running" once it has run queries, "submitted" with the
+settings of spark-submit.
 """
 
 from __future__ import annotations
@@ -65,7 +66,11 @@ def frames(at: Place) -> list[int]:
     frame.write.format("delta").save(at.path)
     frame.where("id = 0").write.format("delta").mode("overwrite").option("replaceWhere", "id < 2").save(at.path)
     reader = at.spark.read.format("delta")
-    return [at.spark.table(name).count(), reader.load(at.path).count(), reader.option("versionAsOf", 0).load(at.path).count()]
+    return [
+        at.spark.table(name).count(),
+        reader.load(at.path).count(),
+        reader.option("versionAsOf", 0).load(at.path).count(),
+    ]
 
 
 def delta_tables(at: Place) -> list[Any]:

@@ -1,4 +1,6 @@
-"""A program that was written for the reference, and has never heard of tahoe. It prints what it finds as JSON, and exits with 7."""
+"""A program that was written for the reference, and has never heard of tahoe. It prints what it finds as JSON, and
+exits with 7.
+"""
 
 from __future__ import annotations
 

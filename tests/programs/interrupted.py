@@ -62,8 +62,12 @@ def main(folder: str, handler: str) -> None:
     spark.stop()
 
 
-def _interrupted(spark: SparkSession, folder: str, command: Callable[[], Any], arrange: Callable[[], Callable[[], None]]) -> Any:
-    """What a command raises, its notes, the newest version then, how many data files there are, and how many jobs still run."""
+def _interrupted(
+    spark: SparkSession, folder: str, command: Callable[[], Any], arrange: Callable[[], Callable[[], None]]
+) -> Any:
+    """What a command raises, its notes, the newest version then, how many data files there are, and how many jobs still
+    run.
+    """
     disarm = arrange()
     try:
         command()
@@ -74,7 +78,9 @@ def _interrupted(spark: SparkSession, folder: str, command: Callable[[], Any], a
     jobs = len(spark.sparkContext.statusTracker().getActiveJobsIds())
     version, files = _version_and_files(folder)
     until = time.monotonic() + 60
-    while files > FILES + version and time.monotonic() < until:  # a task that was killed deletes its file after its job has ended
+    while (
+        files > FILES + version and time.monotonic() < until
+    ):  # a task that was killed deletes its file after its job has ended
         time.sleep(0.1)
         version, files = _version_and_files(folder)
     return [raised, len(notes), version, files, jobs]
@@ -87,7 +93,9 @@ def _version_and_files(folder: str) -> tuple[int, int]:
 
 
 def _when_rows_are_computed(begun: Path) -> Callable[[], Callable[[], None]]:
-    """Interrupt a command a while after its tasks have begun: Spark leaves the file of a task that is killed while it opens the file."""
+    """Interrupt a command a while after its tasks have begun: Spark leaves the file of a task that is killed while it
+    opens the file.
+    """
 
     def interrupt() -> None:
         while not begun.exists():

@@ -1,6 +1,7 @@
 """A driver with streams over one table, which is killed: `python killed_stream.py FOLDER forever|now FILES NAMES`.
 
-NAMES are the queries that it runs, separated by commas, and FILES is how many files each of their batches reads at most:
+NAMES are the queries that it runs, separated by commas, and FILES is how many files each of their batches reads at
+most:
 
 - `copied`: the rows as they are;
 - `counted`: a count for each key, in complete mode;
@@ -9,8 +10,9 @@ NAMES are the queries that it runs, separated by commas, and FILES is how many f
 - `merged`: the newest row of each key, by MERGE in foreachBatch;
 - `silver`: the table itself, by MERGE of its change data feed.
 
-All but the last skip the commits that change rows. The queries are started again when the table has new columns. With `now` they read what
-is there, and the program ends. It prints a line when Spark is there, and when the queries have started.
+All but the last skip the commits that change rows. The queries are started again when the table has new columns. With
+`now` they read what is there, and the program ends. It prints a line when Spark is there, and when the queries have
+started.
 """
 
 from __future__ import annotations
@@ -34,7 +36,11 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 
 def main() -> None:
     folder, until, files, names = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4].split(",")
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+    )
     spark = tahoe.enable(builder.config("spark.log.level", "ERROR").config(map=INTERPRETED).getOrCreate())
     print("enabled", flush=True)
     while True:
@@ -69,7 +75,12 @@ def queries_over(spark: SparkSession, folder: Path, files: str) -> dict[str, Dat
     windows = windows.select(F.col("window.start").cast("bigint").alias("first"), "count")
 
     def into_table(name: str, frame: DataFrame, mode: str = "append") -> DataStreamWriter:
-        return frame.writeStream.format("delta").outputMode(mode).option("mergeSchema", "true").option("path", str(folder / name))
+        return (
+            frame.writeStream.format("delta")
+            .outputMode(mode)
+            .option("mergeSchema", "true")
+            .option("path", str(folder / name))
+        )
 
     return {
         "copied": into_table("copied", rows),
@@ -90,8 +101,16 @@ def merge_newest(batch: DataFrame, target: str) -> None:
 def merge_changes(batch: DataFrame, target: str) -> None:
     """The last change of each row decides."""
     last = Window.partitionBy("id").orderBy(F.desc("_commit_version"), F.col("_change_type") == "delete")
-    changes = batch.where("_change_type != 'update_preimage'").withColumn("rank", F.row_number().over(last)).where("rank = 1")
-    merge(changes.select("id", "key", "_change_type"), target, on="id", update=F.lit(True), delete=F.expr("s._change_type = 'delete'"))
+    changes = (
+        batch.where("_change_type != 'update_preimage'").withColumn("rank", F.row_number().over(last)).where("rank = 1")
+    )
+    merge(
+        changes.select("id", "key", "_change_type"),
+        target,
+        on="id",
+        update=F.lit(True),
+        delete=F.expr("s._change_type = 'delete'"),
+    )
 
 
 def merge(rows: DataFrame, target: str, *, on: str, update: Column, delete: Column | None = None) -> None:

@@ -1,4 +1,5 @@
-"""Enables a session in which no access through reflection finds its field, as on a Spark or py4j whose internals have moved.
+"""Enables a session in which no access through reflection finds its field, as on a Spark or py4j whose internals have
+moved.
 
     python tests/programs/moved.py FOLDER
 

@@ -52,10 +52,19 @@ def main(master: str, folder: str) -> None:
     deletion_vectors.BROADCAST_BYTES_MAX = 0
     deletion_vectors._kept = deletion_vectors.Recent(1)
     found["marked, vectors loaded by executors"] = answer()
-    stream = spark.readStream.format("delta").load(path).where("p = 0").selectExpr("id", "_metadata.row_index AS i").writeStream
+    stream = (
+        spark.readStream.format("delta")
+        .load(path)
+        .where("p = 0")
+        .selectExpr("id", "_metadata.row_index AS i")
+        .writeStream
+    )
     stream = stream.format("delta").option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
     stream.start(f"{folder}/sink").awaitTermination()
-    found["streamed"] = [int(value) for value in spark.read.format("delta").load(f"{folder}/sink").selectExpr("count(i)", "sum(id)").head()]
+    found["streamed"] = [
+        int(value)
+        for value in spark.read.format("delta").load(f"{folder}/sink").selectExpr("count(i)", "sum(id)").head()
+    ]
     found["speculated"] = _with_a_slow_task(spark, folder)
     found["arrow"] = [tahoe.Table(path).to_arrow(filter="p = 0").num_rows]
     print("FOUND " + json.dumps(found))
@@ -76,7 +85,12 @@ def _with_a_slow_task(spark: SparkSession, folder: str) -> dict[str, int]:
             time.sleep(60)
 
     spark.range(0, 4000, 1, 4).write.format("delta").save(f"{folder}/source")
-    rows = spark.readStream.format("delta").option("maxFilesPerTrigger", 4).load(f"{folder}/source").mapInArrow(slow, "id LONG")
+    rows = (
+        spark.readStream.format("delta")
+        .option("maxFilesPerTrigger", 4)
+        .load(f"{folder}/source")
+        .mapInArrow(slow, "id LONG")
+    )
     stream = rows.writeStream.format("delta").option("checkpointLocation", f"{folder}/speculated-checkpoint")
     stream.trigger(availableNow=True).start(f"{folder}/speculated").awaitTermination()
     table = tahoe.Table(f"{folder}/speculated")

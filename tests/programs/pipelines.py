@@ -1,7 +1,7 @@
 """The driver of a Connect server for declarative pipelines: `python pipelines.py PORT`.
 
-It runs the code of the page about pipelines as it is printed, with that port, over a table `bronze`, and appends to it for each line that
-it reads.
+It runs the code of the page about pipelines as it is printed, with that port, over a table `bronze`, and appends to it
+for each line that it reads.
 """
 
 from __future__ import annotations

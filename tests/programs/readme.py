@@ -1,4 +1,6 @@
-"""readme.py README FOLDER: runs the README's Python and shell blocks as they stand, in their order, twice; /tmp is FOLDER."""
+"""readme.py README FOLDER: runs the README's Python and shell blocks as they stand, in their order, twice; /tmp is
+FOLDER.
+"""
 
 from __future__ import annotations
 

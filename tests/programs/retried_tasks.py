@@ -24,7 +24,9 @@ def failing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    builder = SparkSession.builder.master("local[2, 3]").config("spark.ui.enabled", "false").config("spark.log.level", "OFF")
+    builder = (
+        SparkSession.builder.master("local[2, 3]").config("spark.ui.enabled", "false").config("spark.log.level", "OFF")
+    )
     spark = tahoe.enable(builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "100").getOrCreate())
     spark.range(0, 4000, 1, 4).write.format("delta").save(str(folder / "source"))
     rows = spark.readStream.format("delta").load(str(folder / "source")).mapInArrow(failing, "id LONG")

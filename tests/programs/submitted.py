@@ -19,7 +19,9 @@ def main(folder: str) -> None:
     spark.sql(f"CREATE TABLE submitted USING delta LOCATION '{path}'")
     found = {
         "read": spark.table("submitted").count(),
-        "capitals": [spark.sql(f"SELECT count(*) FROM {name}.`{path}`").head()[0] for name in ("delta", "Delta", "DELTA")],
+        "capitals": [
+            spark.sql(f"SELECT count(*) FROM {name}.`{path}`").head()[0] for name in ("delta", "Delta", "DELTA")
+        ],
         "in foreachBatch": [],
     }
 

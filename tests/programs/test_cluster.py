@@ -33,7 +33,9 @@ def environment(folder: Path) -> dict[str, str]:
 def start(folder: Path, name: str, *arguments: str) -> tuple[subprocess.Popen[bytes], Path]:
     log = folder / f"{name}.log"
     with log.open("wb") as out:
-        process = subprocess.Popen([str(SPARK_CLASS), *arguments], stdout=out, stderr=out, env=environment(folder), cwd=folder)
+        process = subprocess.Popen(
+            [str(SPARK_CLASS), *arguments], stdout=out, stderr=out, env=environment(folder), cwd=folder
+        )
     return process, log
 
 
@@ -56,7 +58,9 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         url = wait_for(r"spark://127\.0\.0\.1:\d+", log)
         size = ["--cores", "1", "--memory", "600m", "--webui-port", "0"]
         for number, host in enumerate(("127.0.0.1", "127.0.0.2")):  # Spark speculates only on another host
-            process, log = start(tmp_path, f"worker-{number}", "org.apache.spark.deploy.worker.Worker", url, "--host", host, *size)
+            process, log = start(
+                tmp_path, f"worker-{number}", "org.apache.spark.deploy.worker.Worker", url, "--host", host, *size
+            )
             processes.append(process)
             wait_for("Successfully registered with master", log)
         yield url
@@ -69,7 +73,9 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 def test_a_cluster_writes_reads_and_applies_vectors(cluster: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.programs.on_a_cluster", cluster, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment(tmp_path), cwd=ROOT, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=environment(tmp_path), cwd=ROOT, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
     found = json.loads(line.removeprefix("FOUND "))

@@ -21,7 +21,9 @@ def test_what_would_be_open_to_all_is_refused_before_anything_starts(tmp_path):
         (["--conf", "spark.connect.grpc.binding.port=1"], "--port"),
         (["--conf", "spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin"], "SparkConnectPlugin"),
     ):
-        done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+        done = subprocess.run(
+            command(tmp_path, *options), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
         assert done.returncode == 2
         assert "DELTA_CONNECT_SERVER" in done.stderr
         assert said in done.stderr
@@ -44,13 +46,23 @@ def test_a_second_signal_ends_the_server_at_once(tmp_path):
 @pytest.fixture
 def container() -> list[str]:
     """A command that starts another as the first process of a namespace, which is what a container does."""
-    words = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *(["--map-root-user"] if os.geteuid() else [])]
+    words = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        *(["--map-root-user"] if os.geteuid() else []),
+    ]
     try:
         tried = subprocess.run([*words, "true"], capture_output=True, text=True, timeout=60, check=False)
     except FileNotFoundError:
         pytest.skip("NOT TESTED: the server as the first process of a container, because there is no unshare")
     if tried.returncode:
-        pytest.skip(f"NOT TESTED: the server as the first process of a container, which this machine does not permit: {tried.stderr}")
+        pytest.skip(
+            f"NOT TESTED: the server as the first process of a container, which this machine does not permit: "
+            f"{tried.stderr}"
+        )
     return words
 
 

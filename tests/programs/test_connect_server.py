@@ -1,4 +1,5 @@
-"""`tahoe connect-server`: remote clients have all of Delta, with `tahoe.DeltaTable`, with the reference's client, and with neither.
+"""`tahoe connect-server`: remote clients have all of Delta, with `tahoe.DeltaTable`, with the reference's client, and
+with neither.
 
 One server for the file; its last test shuts it down.
 """
@@ -51,7 +52,9 @@ def folder(tmp_path: Path) -> str:
 
 
 @pytest.fixture(params=["ours", "theirs"])
-def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def client(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Any:
     """The module with `DeltaTable`: ours, or delta-spark's, which knows nothing of tahoe."""
     classes = connect.EXCEPTION_CLASS_MAPPING  # of conflicts, once one of the clients has been used
     if request.param == "ours":
@@ -85,13 +88,19 @@ def test_a_client_without_the_token_is_refused(server):
 
 @pytest.mark.every_spark
 def test_a_client_without_tahoe_has_every_statement(spark):
-    spark.sql("CREATE TABLE plain (id BIGINT, v STRING) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
-    spark.range(10).selectExpr("id", "cast(id AS STRING) AS v").write.format("delta").mode("append").saveAsTable("plain")
+    spark.sql(
+        "CREATE TABLE plain (id BIGINT, v STRING) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
+    spark.range(10).selectExpr("id", "cast(id AS STRING) AS v").write.format("delta").mode("append").saveAsTable(
+        "plain"
+    )
     assert spark.sql("DELETE FROM plain WHERE id < 3").head() == Row(num_affected_rows=3)
     assert spark.sql("UPDATE plain SET v = :v WHERE id = 5", args={"v": "five"}).head() == Row(num_affected_rows=1)
     source = spark.createDataFrame([(5, "V"), (50, "L")], "id LONG, v STRING")
     source.createOrReplaceTempView("s")
-    merged = spark.sql("MERGE INTO plain USING s ON plain.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
+    merged = spark.sql(
+        "MERGE INTO plain USING s ON plain.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
     assert merged.head()[0] == 2
     assert ids(spark.table("plain")) == [3, 4, 5, 6, 7, 8, 9, 50]
     assert ids(spark.sql("SELECT * FROM plain VERSION AS OF 1")) == list(range(10))
@@ -100,7 +109,9 @@ def test_a_client_without_tahoe_has_every_statement(spark):
 
 def test_merge_into_of_a_dataframe(spark):
     spark.range(3).write.format("delta").saveAsTable("merged")
-    spark.range(2, 5).alias("s").mergeInto("merged", F.col("s.id") == F.col("merged.id")).whenNotMatched().insertAll().merge()
+    spark.range(2, 5).alias("s").mergeInto(
+        "merged", F.col("s.id") == F.col("merged.id")
+    ).whenNotMatched().insertAll().merge()
     assert ids(spark.table("merged")) == [0, 1, 2, 3, 4]
 
 
@@ -125,17 +136,23 @@ def test_a_stream_merges_by_for_each_batch(spark, folder):
 
     def upsert(batch: Any, _: int) -> None:
         table = tahoe.DeltaTable.forPath(batch.sparkSession, f"{folder}/out")
-        table.merge(batch, table.toDF().id == batch.id).whenMatchedUpdate(set={"id": batch.id + 10}).whenNotMatchedInsertAll().execute()
+        table.merge(batch, table.toDF().id == batch.id).whenMatchedUpdate(
+            set={"id": batch.id + 10}
+        ).whenNotMatchedInsertAll().execute()
 
     query = spark.readStream.format("delta").load(f"{folder}/in").writeStream.foreachBatch(upsert)
-    query.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start().awaitTermination(PATIENCE_SECONDS)
+    query.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start().awaitTermination(
+        PATIENCE_SECONDS
+    )
     assert ids(spark.read.format("delta").load(f"{folder}/out")) == [0, 1, 3, 12]
 
 
 @pytest.mark.every_spark
 def test_delta_table_changes_rows(client, spark):
     """Conditions and values as text, as columns, and as columns of the table's own DataFrame."""
-    spark.range(10).selectExpr("id", "cast(id AS STRING) AS v").write.format("delta").saveAsTable(f"rows_{client.__name__[:4]}")
+    spark.range(10).selectExpr("id", "cast(id AS STRING) AS v").write.format("delta").saveAsTable(
+        f"rows_{client.__name__[:4]}"
+    )
     table = client.DeltaTable.forName(spark, f"rows_{client.__name__[:4]}")
     own, source = table.toDF(), spark.createDataFrame([(1, "m"), (77, "new")], "id LONG, v STRING")
     assert table.delete("id = 3").collect() == [Row(num_affected_rows=1)]
@@ -144,12 +161,16 @@ def test_delta_table_changes_rows(client, spark):
     assert table.update("id = 0", {"v": "concat(v, '!')"}).collect() == [Row(num_affected_rows=1)]
     assert table.update(own.id == 2, {"v": F.concat(own.v, F.lit("?"))}).collect() == [Row(num_affected_rows=1)]
     merge = table.merge(source, own.id == source.id).whenMatchedUpdate(own.id > 0, {"v": source.v})
-    merge = merge.whenNotMatchedInsert(values={"id": source.id, "v": source.v}).whenNotMatchedBySourceDelete(own.id == 9)
+    merge = merge.whenNotMatchedInsert(values={"id": source.id, "v": source.v}).whenNotMatchedBySourceDelete(
+        own.id == 9
+    )
     assert tuple(merge.execute().collect()[0]) == (3, 1, 1, 1)
     found = sorted(map(tuple, table.toDF().collect()))
     assert found == [(0, "0!"), (1, "m"), (2, "2?"), (6, "6"), (7, "7"), (8, "8"), (77, "new")]
     more = spark.createDataFrame([(1, "w", 5)], "id LONG, v STRING, added INT").alias("s")
-    table.alias("t").merge(more, "t.id = s.id").withSchemaEvolution().whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    table.alias("t").merge(
+        more, "t.id = s.id"
+    ).withSchemaEvolution().whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     assert client.DeltaTable.forName(spark, f"rows_{client.__name__[:4]}").toDF().columns == ["id", "v", "added"]
 
 
@@ -181,19 +202,28 @@ def test_delta_table_looks_after_a_table(client, spark, folder):
 def test_delta_table_makes_tables(client, spark, folder):
     name, builder = f"made_{client.__name__[:4]}", client.DeltaTable.create(spark)
     builder = builder.tableName(name).addColumn("id", LongType(), generatedByDefaultAs=client.IdentityGenerator(5, 2))
-    builder = builder.addColumn("d", DateType(), nullable=False, comment="a day").addColumn("y", "int", generatedAlwaysAs="year(d)")
+    builder = builder.addColumn("d", DateType(), nullable=False, comment="a day").addColumn(
+        "y", "int", generatedAlwaysAs="year(d)"
+    )
     made = builder.partitionedBy("y").property("delta.appendOnly", "false").comment("made afar").execute()
     spark.sql(f"INSERT INTO {name} (d) VALUES (DATE'2026-01-01')")
     assert [tuple(row)[::2] for row in made.toDF().collect()] == [(5, 2026)]
     assert made.detail().head().description == "made afar"
-    clustered = client.DeltaTable.createOrReplace(spark).location(f"{folder}/c").addColumns(StructType([StructField("a", IntegerType())]))
+    clustered = (
+        client.DeltaTable.createOrReplace(spark)
+        .location(f"{folder}/c")
+        .addColumns(StructType([StructField("a", IntegerType())]))
+    )
     assert clustered.clusterBy("a").execute().detail().head().clusteringColumns == ["a"]
 
 
 def test_only_ours_has_more(spark, folder):
     """What the reference's messages cannot say: REORG, the paths of VACUUM, SYNC IDENTITY, arguments that are wrong."""
     assert tahoe.enable(spark) is spark
-    spark.sql(f"CREATE TABLE delta.`{folder}/t` (id BIGINT GENERATED BY DEFAULT AS IDENTITY, p INT) USING delta PARTITIONED BY (p)")
+    spark.sql(
+        f"CREATE TABLE delta.`{folder}/t` (id BIGINT GENERATED BY DEFAULT AS IDENTITY, p INT) USING delta "
+        f"PARTITIONED BY (p)"
+    )
     spark.sql(f"INSERT INTO delta.`{folder}/t` VALUES (7, 1), (8, 2)")
     table = tahoe.DeltaTable.forPath(spark, f"{folder}/t")
     assert isinstance(table, tahoe.DeltaTable)
@@ -226,8 +256,20 @@ def test_every_method_of_delta_table_is_there_for_clients():
 @pytest.mark.parametrize(
     ("kind", "condition", "state", "parameter", "action"),
     [
-        (AnalysisException, "DELTA_TABLE_NOT_FOUND", "42P01", "table", lambda s, d: s.read.format("delta").load(f"{d}/none").count()),
-        (AnalysisException, "DELTA_VERSION_NOT_FOUND", "22003", "version", lambda s, d: s.sql(f"SELECT * FROM delta.`{d}/t@v99`").count()),
+        (
+            AnalysisException,
+            "DELTA_TABLE_NOT_FOUND",
+            "42P01",
+            "table",
+            lambda s, d: s.read.format("delta").load(f"{d}/none").count(),
+        ),
+        (
+            AnalysisException,
+            "DELTA_VERSION_NOT_FOUND",
+            "22003",
+            "version",
+            lambda s, d: s.sql(f"SELECT * FROM delta.`{d}/t@v99`").count(),
+        ),
         (ParseException, "PARSE_SYNTAX_ERROR", "42601", None, lambda s, d: s.sql("OPTIMIZE t WHRE x").collect()),
         (
             IllegalArgumentException,
@@ -236,7 +278,13 @@ def test_every_method_of_delta_table_is_there_for_clients():
             None,
             lambda s, d: tahoe.DeltaTable.forPath(s, f"{d}/t").generate("x"),
         ),
-        (SparkException, "CAST_INVALID_INPUT", "22018", "value", lambda s, d: s.sql(f"INSERT INTO delta.`{d}/t` VALUES ('a')").collect()),
+        (
+            SparkException,
+            "CAST_INVALID_INPUT",
+            "22018",
+            "value",
+            lambda s, d: s.sql(f"INSERT INTO delta.`{d}/t` VALUES ('a')").collect(),
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isupper() else "",
 )
@@ -250,13 +298,18 @@ def test_errors_cross_with_class_condition_and_parameters(spark, folder, kind, c
 
 
 def test_every_error_has_a_class_that_clients_know():
-    """A class that is missing would cost the client the error. The reference's client knows conflicts by the names of its own classes."""
+    """A class that is missing would cost the client the error. The reference's client knows conflicts by the names of
+    its own classes.
+    """
     sources = ROOT / "src/tahoe/spark/java_connect"
     for name in tahoe.errors.__all__:
         found = class_for_clients(getattr(tahoe.errors, name))
         assert (sources / (found.replace(".", "/") + ".java")).exists(), name
     assert class_for_clients(tahoe.errors.ConcurrentAppendException) == "io.delta.exceptions.ConcurrentAppendException"
-    assert class_for_clients(tahoe.errors.WriteAlreadyRecordedError) == "io.delta.exceptions.ConcurrentTransactionException"
+    assert (
+        class_for_clients(tahoe.errors.WriteAlreadyRecordedError)
+        == "io.delta.exceptions.ConcurrentTransactionException"
+    )
 
 
 @pytest.mark.every_spark
@@ -302,7 +355,10 @@ def test_many_sessions_leave_nothing_behind(server, folder):
 
     def crowd() -> None:
         sessions = [server.client() for _ in range(10)]
-        threads = [threading.Thread(target=work, args=(session, number), daemon=True) for number, session in enumerate(sessions)]
+        threads = [
+            threading.Thread(target=work, args=(session, number), daemon=True)
+            for number, session in enumerate(sessions)
+        ]
         for thread in threads:
             thread.start()
         until(lambda: not any(thread.is_alive() for thread in threads))
@@ -363,7 +419,9 @@ def tls(server, tmp_path) -> Iterator[int]:
             ("/etc/haproxy/data.example.org.pem", f"{tmp_path}/both.pem"),
         )
         (tmp_path / "haproxy.cfg").write_text(recipe)
-        with subprocess.Popen(["haproxy", "-db", "-f", "haproxy.cfg"], cwd=tmp_path, pass_fds=[listening.fileno()]) as proxy:
+        with subprocess.Popen(
+            ["haproxy", "-db", "-f", "haproxy.cfg"], cwd=tmp_path, pass_fds=[listening.fileno()]
+        ) as proxy:
             yield listening.getsockname()[1]
             proxy.kill()
 
@@ -378,7 +436,9 @@ def test_a_client_by_tls(tls, folder):
 
 
 def test_a_module_of_the_client_is_there_for_its_functions(server, folder):
-    """The client is not stopped: jobs of other sessions would fail then, by the defect of Spark that docs/connect.md describes."""
+    """The client is not stopped: jobs of other sessions would fail then, by the defect of Spark that docs/connect.md
+    describes.
+    """
     module = Path(folder) / "parity.py"
     module.write_text("def is_even(number):\n    return number % 2 == 0\n")
     session = server.client()

@@ -1,4 +1,6 @@
-"""Statements of every kind answer the same in every kind of session, over every kind of catalog, on the Spark that runs the tests."""
+"""Statements of every kind answer the same in every kind of session, over every kind of catalog, on the Spark that runs
+the tests.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ def settings(folder: Path, catalog: str) -> dict[str, str]:
 
 def run(folder: Path, catalog: str, name: str, start: str) -> dict[str, Any]:
     """What `every_statement.py` says."""
-    submit = [str(SUBMIT), *(part for setting in settings(folder, catalog).items() for part in ("--conf", "=".join(setting)))]
+    submit = [
+        str(SUBMIT),
+        *(part for setting in settings(folder, catalog).items() for part in ("--conf", "=".join(setting))),
+    ]
     starter = submit if start == "submitted" else [sys.executable]
     return said(folder, catalog, [*starter, str(PROGRAMS / "every_statement.py"), str(folder), name, start])
 
@@ -50,8 +55,15 @@ def run(folder: Path, catalog: str, name: str, start: str) -> dict[str, Any]:
 def said(folder: Path, catalog: str, command: list[str]) -> dict[str, Any]:
     """What a program says, in a process of its own."""
     (folder / "settings.json").write_text(json.dumps(settings(folder, catalog)))
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, cwd=folder, check=False)
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": f"{ROOT}/src:{ROOT}",
+    }
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=900, env=environment, cwd=folder, check=False
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
     found: dict[str, Any] = json.loads(line.removeprefix("FOUND "))
@@ -72,12 +84,16 @@ def test_with_a_metastore_that_is_new_and_one_of_another_process(first: str, sec
 
 
 def test_a_spark_whose_internals_have_moved_is_enabled_with_warnings(tmp_path: Path) -> None:
-    """docs/migrating.md: `tahoe.sql` still runs Delta's statements. Without a warning, Spark's refusal of a statement would be a riddle."""
+    """docs/migrating.md: `tahoe.sql` still runs Delta's statements. Without a warning, Spark's refusal of a statement
+    would be a riddle.
+    """
     found = said(tmp_path, "in-memory", [sys.executable, str(PROGRAMS / "moved.py"), str(tmp_path)])
     parser, *rules = sorted(found.pop("warnings"), key=lambda text: "parser" not in text)
     assert "tahoe.sql(spark, text)" in parser
     assert parser.endswith("(java.lang.NoSuchFieldException: sqlParser)")
-    assert sorted(field for field in STATEMENTS_OF_RULES for text in rules if field in text) == sorted(STATEMENTS_OF_RULES)
+    assert sorted(field for field in STATEMENTS_OF_RULES for text in rules if field in text) == sorted(
+        STATEMENTS_OF_RULES
+    )
     assert found == {"operations": ["DELETE", "WRITE", "WRITE"], "rows": [1, 2], "in a new session": 3}
 
 
@@ -100,6 +116,10 @@ def test_a_session_after_stop_is_enabled_anew(tmp_path: Path) -> None:
         print("both")
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.stdout.strip().endswith("both"), done.stderr[-3000:]

@@ -1,4 +1,6 @@
-"""The package, installed with what it declares and nothing else, does what the README says: on every Python that it names."""
+"""The package, installed with what it declares and nothing else, does what the README says: on every Python that it
+names.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON"
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=900, env=ENVIRONMENT, cwd=cwd, check=False)
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=900, env=ENVIRONMENT, cwd=cwd, check=False
+    )
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout
 
@@ -40,7 +44,10 @@ def python_of(version: str) -> str | None:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for found in (shutil.which(f"python{version}"), *(str(p) for p in sorted(pyenv.glob(f"{version}.*/bin/python")))):
         asked = found and subprocess.run(
-            [found, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True, check=False
+            [found, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if found and asked and asked.stdout.strip() == version:
             return found
@@ -49,8 +56,8 @@ def python_of(version: str) -> str | None:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """The Python of an environment for each version that is here. The newest has PySpark too: that of this environment, and nothing else of
-    it.
+    """The Python of an environment for each version that is here. The newest has PySpark too: that of this environment,
+    and nothing else of it.
     """
     folder = tmp_path_factory.mktemp("installed")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -102,7 +109,9 @@ for command in ([], ["show"], ["history"], ["files"], ["schema"], ["changes"], [
 @pytest.mark.parametrize("version", VERSIONS)
 def test_without_spark(installed: Mapping[str, Path], version: str, tmp_path: Path) -> None:
     if version not in installed:
-        told = f"there is no Python {version} on the path or among pyenv's: the package is NOT installed and tried on it"
+        told = (
+            f"there is no Python {version} on the path or among pyenv's: the package is NOT installed and tried on it"
+        )
         if version == REQUIRED and os.environ.get("CI") == "true":
             pytest.fail(told)
         pytest.skip(told)

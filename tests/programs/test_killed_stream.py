@@ -91,7 +91,9 @@ class Commits:
 
 
 def driver(folder: Path, until: str, files: int, names: list[str]) -> subprocess.Popen[str]:
-    """A driver that has Spark. It uses the classes that an earlier one has compiled, and, as it was killed, not deleted."""
+    """A driver that has Spark. It uses the classes that an earlier one has compiled, and, as it was killed, not
+    deleted.
+    """
     temporary = folder / "temporary"
     temporary.mkdir(exist_ok=True)
     compiled = sorted(path.parent.parent for path in temporary.glob("tahoe-classes-*/delta/DefaultSource.class"))
@@ -129,7 +131,9 @@ def newest(folder: Path) -> int:
 
 
 def delete_unbegun(checkpoint: Path) -> None:
-    """Delete a checkpoint without a batch: Spark refuses that of a query with state (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY)."""
+    """Delete a checkpoint without a batch: Spark refuses that of a query with state
+    (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY).
+    """
     if newest(checkpoint / "offsets") < 0:
         shutil.rmtree(checkpoint, ignore_errors=True)
 
@@ -161,7 +165,10 @@ def test_streams_of_drivers_that_are_killed_are_exactly_once(tmp_path: Path) -> 
             delete_unbegun(tmp_path / f"{name}-checkpoint")
     writer.stop()
     assert writer.error is None
-    print(f"\nseed {SEED}: {KILLS} drivers killed at {commits.count()} batches, {writer.rows} rows; their queries were {dict(deaths)}")
+    print(
+        f"\nseed {SEED}: {KILLS} drivers killed at {commits.count()} batches, {writer.rows} rows; their queries "
+        f"were {dict(deaths)}"
+    )
     program = driver(tmp_path, "now", 1000, list(NAMES))
     assert program.wait(900) == 0
     check_tables(tmp_path, writer.rows)
@@ -170,14 +177,18 @@ def test_streams_of_drivers_that_are_killed_are_exactly_once(tmp_path: Path) -> 
 def check_tables(folder: Path, rows: int) -> None:
     """Each table is what a batch over the whole source would have made of it."""
     ids = range(rows)
-    found: Mapping[str, Mapping[str, list[int]]] = {name: tahoe.Table(str(folder / name)).to_arrow().to_pydict() for name in NAMES}
+    found: Mapping[str, Mapping[str, list[int]]] = {
+        name: tahoe.Table(str(folder / name)).to_arrow().to_pydict() for name in NAMES
+    }
     assert sorted(found["copied"]["id"]) == list(ids), "rows are lost, or there twice"
     assert sorted(found["joined"]["id"]) == list(ids)
     assert dict(zip(*found["counted"].values(), strict=True)) == {key: len(ids[key::KEYS]) for key in range(KEYS)}
     windows = sorted(zip(*found["windows"].values(), strict=True))
     assert windows == [(first, WINDOW) for first in ids[: len(windows) * WINDOW : WINDOW]]
     assert len(windows) >= len(ids) // WINDOW - 1, "the watermark has passed all but the last"
-    assert dict(zip(found["merged"]["key"], found["merged"]["id"], strict=True)) == {key: ids[key::KEYS][-1] for key in range(KEYS)}
+    assert dict(zip(found["merged"]["key"], found["merged"]["id"], strict=True)) == {
+        key: ids[key::KEYS][-1] for key in range(KEYS)
+    }
     bronze = tahoe.Table(str(folder / "source")).to_arrow(["id", "key"]).sort_by("id").to_pydict()
     assert sorted(zip(*found["silver"].values(), strict=True)) == list(zip(*bronze.values(), strict=True))
     for name in ("source", *NAMES):

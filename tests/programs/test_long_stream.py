@@ -1,8 +1,9 @@
-"""A stream that follows one commit a second for a long time: the memory of its driver, of the JVM and of Python, stays as it is.
+"""A stream that follows one commit a second for a long time: the memory of its driver, of the JVM and of Python, stays
+as it is.
 
-Its tables are kept small meanwhile, as those of a message queue: read rows are deleted, files compacted, old log files deleted. A driver
-needs memory for the files of its tables, for checkpoints of them and for listings of their logs. In tables that only grow, this would look
-like a leak, and hide one.
+Its tables are kept small meanwhile, as those of a message queue: read rows are deleted, files compacted, old log files
+deleted. A driver needs memory for the files of its tables, for checkpoints of them and for listings of their logs. In
+tables that only grow, this would look like a leak, and hide one.
 
 `TAHOE_LONG_STREAM=7200` runs it for so many seconds (`make long-stream`).
 """
@@ -34,12 +35,15 @@ PAUSE_SECONDS = 1.0
 # How many rows the source keeps that were read, and after how many the tables are made small again.
 KEPT_ROWS = 20
 
-# What a run may grow by after its first half. A leak of a few KB a commit is seen in two hours, of 0.5 MB a commit in a minute.
+# What a run may grow by after its first half. A leak of a few KB a commit is seen in two hours, of 0.5 MB a commit in a
+# minute.
 GROWTH_MAX_MB = 16
 
 
 def grown(seconds: Sequence[float], sizes: Sequence[float]) -> float:
-    """By how much a size grows in the second half, as a line through its samples tells: single samples go up and down."""
+    """By how much a size grows in the second half, as a line through its samples tells: single samples go up and
+    down.
+    """
     half = len(sizes) // 2
     slope, _ = linear_regression(seconds[half:], sizes[half:])
     return slope * (seconds[-1] - seconds[half])
@@ -68,7 +72,9 @@ class Queue(threading.Thread):
         self._source, self._sink = (tahoe.Table(str(folder / name)) for name in ("source", "sink"))
         self._appended: list[float] = []
         self._stopped = threading.Event()
-        forgetful = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}  # in checkpoints: nothing deletes the files
+        forgetful = {
+            "delta.deletedFileRetentionDuration": "interval 0 seconds"
+        }  # in checkpoints: nothing deletes the files
         for table in (self._source, self._sink):
             table.append(pa.table({"id": pa.array([], pa.int64())}), properties=forgetful)
         self._append()
@@ -113,11 +119,16 @@ def test_the_memory_of_a_stream_does_not_grow(tmp_path: Path) -> None:
         queue.stop()
     assert queue.error is None
     assert done.returncode == 0, done.stderr[-4000:]
-    samples = [json.loads(line.removeprefix("SAMPLE ")) for line in done.stdout.splitlines() if line.startswith("SAMPLE ")]
+    samples = [
+        json.loads(line.removeprefix("SAMPLE ")) for line in done.stdout.splitlines() if line.startswith("SAMPLE ")
+    ]
     seconds = [sample["second"] for sample in samples]
     growth = {what: grown(seconds, [sample[what] for sample in samples]) for what in ("heap", "python")}
     files = {name: len(tahoe.Table(str(tmp_path / name)).files()) for name in ("source", "sink")}
-    print(f"\n{queue.rows} rows in {seconds[-1]:.0f} s; files: {files}; in the second half, MB: {growth}; {samples[0]} to {samples[-1]}")
+    print(
+        f"\n{queue.rows} rows in {seconds[-1]:.0f} s; files: {files}; in the second half, MB: {growth}; "
+        f"{samples[0]} to {samples[-1]}"
+    )
     assert max(growth.values()) <= GROWTH_MAX_MB, f"the driver's memory grows: {growth}\n{samples}"
     rows = sorted(tahoe.Table(str(tmp_path / "sink")).to_arrow()["id"].to_pylist())
     assert rows == list(range(len(rows)))

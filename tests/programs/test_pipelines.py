@@ -1,4 +1,6 @@
-"""Spark's declarative pipelines over tables of a Connect server whose driver has called `enable`: the example of the page about them."""
+"""Spark's declarative pipelines over tables of a Connect server whose driver has called `enable`: the example of the
+page about them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def free_port() -> str:
 
 def test_a_pipeline_appends_to_a_table_and_writes_another_anew(tmp_path: Path) -> None:
     port, warehouse = free_port(), tmp_path / "warehouse"
-    confs = " ".join(f"--conf {name}={value}" for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(warehouse)}.items())
+    confs = " ".join(
+        f"--conf {name}={value}" for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(warehouse)}.items()
+    )
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     (tmp_path / "transformations").mkdir()
     (tmp_path / "transformations" / "flows.py").write_text(blocks("python")[1])
@@ -48,7 +52,9 @@ def test_a_pipeline_appends_to_a_table_and_writes_another_anew(tmp_path: Path) -
             server.stdin.flush()
             assert server.stdout.readline() == "appended\n"
             command = [str(RUN), "run", "--remote", f"sc://localhost:{port}"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, cwd=tmp_path, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=300, env=environment, cwd=tmp_path, check=False
+            )
             assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     finally:
         server.stdin.close()
@@ -60,5 +66,9 @@ def test_a_pipeline_appends_to_a_table_and_writes_another_anew(tmp_path: Path) -
         (100, "BEA"),
         (101, "BEA"),
     ]
-    assert [entry["operation"] for entry in silver.history()] == ["STREAMING UPDATE", "STREAMING UPDATE", "CREATE TABLE"]
+    assert [entry["operation"] for entry in silver.history()] == [
+        "STREAMING UPDATE",
+        "STREAMING UPDATE",
+        "CREATE TABLE",
+    ]
     assert sorted(map(tuple, (row.values() for row in names.to_arrow().to_pylist()))) == [("ADA", 2), ("BEA", 2)]

@@ -12,7 +12,9 @@ PROGRAM = Path(__file__).with_name("retried_tasks.py")
 
 
 def test_what_a_failed_attempt_has_written_is_gone(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(PROGRAM), str(tmp_path)], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), str(tmp_path)], capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     sink = tahoe.Table(str(tmp_path / "sink"))
     assert sorted(sink.to_arrow()["id"].to_pylist()) == list(range(4000))

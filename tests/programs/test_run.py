@@ -1,4 +1,6 @@
-"""Programs that were written for the reference run unchanged under `tahoe run`, and import the reference's names from tahoe."""
+"""Programs that were written for the reference run unchanged under `tahoe run`, and import the reference's names from
+tahoe.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ from tahoe.programs.launch import STARTUP
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "programs"
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-RUN = [sys.executable, "-c", "import sys; from tahoe.programs.launch import run; run(sys.argv[1:])"]  # as the command, but starts faster
+RUN = [
+    sys.executable,
+    "-c",
+    "import sys; from tahoe.programs.launch import run; run(sys.argv[1:])",
+]  # as the command, but starts faster
 PACKAGE = "io.delta:delta-spark_2.13:0.0.0"  # no such version: a JVM that looks for it does not start
 
 
@@ -25,7 +31,11 @@ PACKAGE = "io.delta:delta-spark_2.13:0.0.0"  # no such version: a JVM that looks
 def environment(tmp_path: Path) -> dict[str, str]:
     """Spark's settings, from a file, bring the reference."""
     (tmp_path / "conf").mkdir()
-    lines = ["spark.jars.packages " + PACKAGE, "spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension", "spark.ui.enabled false"]
+    lines = [
+        "spark.jars.packages " + PACKAGE,
+        "spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension",
+        "spark.ui.enabled false",
+    ]
     (tmp_path / "conf" / "spark-defaults.conf").write_text("\n".join(lines))
     added = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_CONF_DIR": str(tmp_path / "conf")}
     return {**os.environ, **added, "PYTHONPATH": str(ROOT / "src")}
@@ -57,9 +67,13 @@ EXPECTED = {
 
 
 def test_a_program_for_the_reference(environment: dict[str, str], tmp_path: Path) -> None:
-    """Sessions of every kind are enabled, also those of a child process; the JVM looks for no JAR; Python workers import nothing."""
+    """Sessions of every kind are enabled, also those of a child process; the JVM looks for no JAR; Python workers
+    import nothing.
+    """
     arguments = {**environment, "PYSPARK_SUBMIT_ARGS": f"--packages {PACKAGE} pyspark-shell"}
-    values = found(ran([*RUN, str(PROGRAMS / "for_the_reference.py"), str(tmp_path / "t")], arguments, tmp_path, code=7))
+    values = found(
+        ran([*RUN, str(PROGRAMS / "for_the_reference.py"), str(tmp_path / "t")], arguments, tmp_path, code=7)
+    )
     settings = values.pop("settings")
     assert settings[:2] in ([None, None], ["", ""], ["", None], [None, ""])
     assert settings[2] == "delta.SessionCatalog"
@@ -72,7 +86,10 @@ def test_spark_submit(environment: dict[str, str], tmp_path: Path) -> None:
     submit = [str(SUBMIT), "--master", "local[1]", "--packages", PACKAGE]
     program = tmp_path / "submitted.py"
     program.write_text(SUBMITTED)
-    assert found(ran([*RUN, *submit, str(program), str(tmp_path / "t")], environment, tmp_path)) == {"rows": 3, "delta": True}
+    assert found(ran([*RUN, *submit, str(program), str(tmp_path / "t")], environment, tmp_path)) == {
+        "rows": 3,
+        "delta": True,
+    }
 
 
 SUBMITTED = """
@@ -115,7 +132,9 @@ def test_pytest(environment: dict[str, str], tmp_path: Path, how: str) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     pytest_is = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
     plugin = [sys.executable, *pytest_is, "-p", "tahoe.programs.pytest_plugin", "-n", "2"]
-    assert "2 passed" in ran([*RUN, *pytest_is, "test_it.py"] if how == "run" else [*plugin, "test_it.py"], environment, tmp_path)
+    assert "2 passed" in ran(
+        [*RUN, *pytest_is, "test_it.py"] if how == "run" else [*plugin, "test_it.py"], environment, tmp_path
+    )
 
 
 CONNECTED = """
@@ -140,11 +159,22 @@ def test_a_connect_server_in_the_program(environment: dict[str, str], tmp_path: 
 
 
 def test_only_the_path(environment: dict[str, str], tmp_path: Path) -> None:
-    """What Airflow's operators and other tools set for the programs that they start: the folder of `tahoe run --path`. pyspark's shell."""
-    shell = {**environment, "PYTHONPATH": os.pathsep.join([str(STARTUP), str(ROOT / "src")]), "PYSPARK_DRIVER_PYTHON": sys.executable}
+    """What Airflow's operators and other tools set for the programs that they start: the folder of `tahoe run --path`.
+    pyspark's shell.
+    """
+    shell = {
+        **environment,
+        "PYTHONPATH": os.pathsep.join([str(STARTUP), str(ROOT / "src")]),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
     shell["PYSPARK_DRIVER_PYTHON_OPTS"] = "-i"  # else Python makes no session for a standard input that is no terminal
     path = str(tmp_path / "t")
-    lines = f"spark.range(5).write.format('delta').save({path!r})\nprint('rows', spark.read.format('delta').load({path!r}).count())\n"
+    lines = (
+        f"spark.range(5).write.format('delta').save({path!r})\nprint('rows', "
+        f"spark.read.format('delta').load({path!r}).count())\n"
+    )
     command = [str(SUBMIT.with_name("pyspark")), "--master", "local[1]"]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=300, env=shell, cwd=tmp_path, check=False)
+    done = subprocess.run(
+        command, input=lines, capture_output=True, text=True, timeout=300, env=shell, cwd=tmp_path, check=False
+    )
     assert "rows 5" in done.stdout, done.stdout[-1000:] + done.stderr[-3000:]

@@ -1,4 +1,6 @@
-"""spark-submit runs a program as it is, with a configuration that was written for the reference; so does a notebook's kernel."""
+"""spark-submit runs a program as it is, with a configuration that was written for the reference; so does a notebook's
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,17 @@ def environment() -> dict[str, str]:
 def test_a_submitted_program(environment: dict[str, str], settings: dict[str, str], tmp_path: Path) -> None:
     own = {"spark.ui.enabled": "false", "spark.sql.warehouse.dir": str(tmp_path / "warehouse"), **settings}
     confs = [part for name, value in own.items() for part in ("--conf", f"{name}={value}")]
-    command = [str(SUBMIT), "--master", "local[2]", *confs, str(ROOT / "tests" / "programs" / "submitted.py"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, cwd=tmp_path, check=False)
+    command = [
+        str(SUBMIT),
+        "--master",
+        "local[2]",
+        *confs,
+        str(ROOT / "tests" / "programs" / "submitted.py"),
+        str(tmp_path),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=environment, cwd=tmp_path, check=False
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
     assert json.loads(line.removeprefix("FOUND ")) == {"read": 8, "capitals": [8, 8, 8], "in foreachBatch": [8, 1]}
@@ -40,7 +51,8 @@ CELLS = [
     "spark = tahoe.enable(SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate())",
     "spark.range(5).write.format('delta').save(path)",
     "spark.read.format('delta').load(path).where('id > 2').count()",
-    "try:\n    spark.read.format('delta').load(path + 'x')\nexcept tahoe.errors.TableNotFoundError as error:\n    print(error.condition)",
+    "try:\n    spark.read.format('delta').load(path + 'x')\nexcept tahoe.errors.TableNotFoundError as error:\n    "
+    "print(error.condition)",
     "spark.stop()",
 ]
 

@@ -29,11 +29,13 @@ def main(folder: str) -> None:
         warnings.simplefilter("always")
         tahoe.enable(spark)
     path = f"{folder}/t"
-    rows = spark.range(0, 100, 1, 2).selectExpr("id", "id % 2 as p", "concat('s', id) as s", "timestamp'2026-01-01 00:00:00' as ts")
+    rows = spark.range(0, 100, 1, 2).selectExpr(
+        "id", "id % 2 as p", "concat('s', id) as s", "timestamp'2026-01-01 00:00:00' as ts"
+    )
     rows.write.format("delta").partitionBy("p").option("userMetadata", "from afar").save(path)
-    spark.range(100, 103).selectExpr("id", "0L as p", "'x' as s", "cast(null as timestamp) as ts").write.format("delta").mode(
-        "append"
-    ).save(path)
+    spark.range(100, 103).selectExpr("id", "0L as p", "'x' as s", "cast(null as timestamp) as ts").write.format(
+        "delta"
+    ).mode("append").save(path)
 
     def load(**options: str) -> DataFrame:
         return spark.read.format("delta").options(**options).load(path)
@@ -55,12 +57,17 @@ def main(folder: str) -> None:
     mark(path, {larger_files(path, 25)[0]: [0, 1]})
     found["marked"] = load().count()
     found["files that a filter leaves"] = load().where("id = 101").count()
-    spark.range(5).selectExpr("id", "7L as p", "'y' as s", "cast(null as timestamp) as ts").write.format("delta").mode("overwrite").save(
-        path
-    )
+    spark.range(5).selectExpr("id", "7L as p", "'y' as s", "cast(null as timestamp) as ts").write.format("delta").mode(
+        "overwrite"
+    ).save(path)
     found["overwritten"] = [load().count(), load(versionAsOf="1").count()]
     for _ in range(2):
-        once = spark.range(1).selectExpr("id", "7L as p", "'y' as s", "cast(null as timestamp) as ts").write.format("delta").mode("append")
+        once = (
+            spark.range(1)
+            .selectExpr("id", "7L as p", "'y' as s", "cast(null as timestamp) as ts")
+            .write.format("delta")
+            .mode("append")
+        )
         once.option("txnAppId", "app").option("txnVersion", "1").save(path)
     found["once"] = load().count()
     found["errors"] = [
@@ -77,10 +84,15 @@ def main(folder: str) -> None:
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", "1").load(fed)
     found["feed"] = sorted([row.id, row["_change_type"], row["_commit_version"]] for row in feed.collect())
     found["feed of the last version"] = sorted(row.id for row in feed.where("_commit_version = 3").collect())
-    found["errors"].append(_error(lambda: spark.read.format("delta").option("readChangeFeed", "true").load(fed).count()))
+    found["errors"].append(
+        _error(lambda: spark.read.format("delta").option("readChangeFeed", "true").load(fed).count())
+    )
     found["statements"] = [
         [row.version for row in tahoe.sql(spark, f"DESCRIBE HISTORY delta.`{fed}` LIMIT :n", args={"n": 2}).collect()],
-        [row.version for row in tahoe.sql(spark, "DESC HISTORY IDENTIFIER(?) LIMIT 0 + ?", args=[f"delta.`{fed}`", 1]).collect()],
+        [
+            row.version
+            for row in tahoe.sql(spark, "DESC HISTORY IDENTIFIER(?) LIMIT 0 + ?", args=[f"delta.`{fed}`", 1]).collect()
+        ],
         tahoe.sql(spark, f"DESCRIBE DETAIL '{fed}'").head().format,
         tahoe.sql(spark, "SELECT :x AS x", args={"x": 1}).head().x,
     ]

@@ -80,7 +80,12 @@ def leaves(draw: st.DrawFn) -> Shape:
 def _nested(inner: st.SearchStrategy[Shape]) -> st.SearchStrategy[Shape]:
     wraps = st.sampled_from([(), (), ("extension",), ("runs",)])
     keys = leaves().filter(lambda shape: shape.type == pa.string())
-    lists = st.builds(lambda child, layout, outer: Shape("list", None, (layout, *outer), (child,)), inner, st.sampled_from(LISTS), wraps)
+    lists = st.builds(
+        lambda child, layout, outer: Shape("list", None, (layout, *outer), (child,)),
+        inner,
+        st.sampled_from(LISTS),
+        wraps,
+    )
     fields = st.lists(inner, min_size=1, max_size=2).map(tuple)
     structs = st.builds(lambda children, outer: Shape("struct", None, ("plain", *outer), children), fields, wraps)
     maps = st.builds(lambda key, value, outer: Shape("map", None, ("plain", *outer), (key, value)), keys, inner, wraps)
@@ -105,7 +110,9 @@ def present_values(shape: Shape) -> st.SearchStrategy[Any]:
         return st.lists(inner[0], **sizes)
     if shape.kind == "struct":
         return st.fixed_dictionaries({f"f{place}": value for place, value in enumerate(inner)})
-    return st.lists(st.tuples(present_values(shape.children[0]), inner[1]), max_size=2, unique_by=lambda entry: entry[0])
+    return st.lists(
+        st.tuples(present_values(shape.children[0]), inner[1]), max_size=2, unique_by=lambda entry: entry[0]
+    )
 
 
 def array_of(shape: Shape, values: list[Any]) -> pa.Array:
@@ -140,7 +147,9 @@ def _leaf(shape: Shape, values: list[Any]) -> pa.Array:
         case "json":
             return pa.ExtensionArray.from_storage(pa.json_(pa.string_view()), pa.array(values, pa.string_view()))
         case "bool8":
-            return pa.ExtensionArray.from_storage(pa.bool8(), pa.array([None if v is None else 3 * v for v in values], pa.int8()))
+            return pa.ExtensionArray.from_storage(
+                pa.bool8(), pa.array([None if v is None else 3 * v for v in values], pa.int8())
+            )
     return pa.array(values, shape.type)
 
 
@@ -155,21 +164,33 @@ def _list(shape: Shape, values: list[Any]) -> pa.Array:
             return pa.FixedSizeListArray.from_arrays(elements, 2, mask=mask)
         case "list" | "large_list":
             kind = pa.ListArray if shape.layouts[0] == "list" else pa.LargeListArray
-            return kind.from_arrays(pa.array(ends, pa.int32() if kind is pa.ListArray else pa.int64()), elements, mask=mask)
-    view, number = (pa.ListViewArray, pa.int32()) if shape.layouts[0] == "list_view" else (pa.LargeListViewArray, pa.int64())
+            return kind.from_arrays(
+                pa.array(ends, pa.int32() if kind is pa.ListArray else pa.int64()), elements, mask=mask
+            )
+    view, number = (
+        (pa.ListViewArray, pa.int32()) if shape.layouts[0] == "list_view" else (pa.LargeListViewArray, pa.int64())
+    )
     return view.from_arrays(pa.array(ends[:-1], number), pa.array(np.diff(ends), number), elements, mask=mask)
 
 
 def _struct(shape: Shape, values: list[Any]) -> pa.Array:
     names = [f"f{place}" for place in range(len(shape.children))]
-    columns = [array_of(child, [None if v is None else v[name] for v in values]) for name, child in zip(names, shape.children, strict=True)]
+    columns = [
+        array_of(child, [None if v is None else v[name] for v in values])
+        for name, child in zip(names, shape.children, strict=True)
+    ]
     return pa.StructArray.from_arrays(columns, names, mask=_mask(values))
 
 
 def _map(shape: Shape, values: list[Any]) -> pa.Array:
     stored = [value or [] for value in values]
-    keys, items = (array_of(child, [entry[place] for value in stored for entry in value]) for place, child in enumerate(shape.children))
-    return pa.MapArray.from_arrays(pa.array(np.cumsum([0, *map(len, stored)]), pa.int32()), keys, items, mask=_mask(values))
+    keys, items = (
+        array_of(child, [entry[place] for value in stored for entry in value])
+        for place, child in enumerate(shape.children)
+    )
+    return pa.MapArray.from_arrays(
+        pa.array(np.cumsum([0, *map(len, stored)]), pa.int32()), keys, items, mask=_mask(values)
+    )
 
 
 def _mask(values: list[Any]) -> pa.Array:

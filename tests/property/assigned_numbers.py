@@ -32,7 +32,9 @@ from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import memory_env
 
 IDENTITY = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
-COLUMNS = Struct((Field(name="id", type=LONG), Field(name="k", type=LONG, metadata=IDENTITY), Field(name="p", type=STRING)))
+COLUMNS = Struct(
+    (Field(name="id", type=LONG), Field(name="k", type=LONG, metadata=IDENTITY), Field(name="p", type=STRING))
+)
 CREATED = "CREATE OR REPLACE TABLE"
 
 MAPPED = {"delta.columnMapping.mode": "name"}
@@ -42,8 +44,8 @@ TRACKED = {"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "fal
 class NumbersOfLog:
     """The law of a log: a number once assigned under one table id is never assigned to anything else.
 
-    Versions are looked at as they come, so that those are known, too, that are cleaned up later. A clone brings the column ids of its
-    source; what the table itself assigns later is another number.
+    Versions are looked at as they come, so that those are known, too, that are cleaned up later. A clone brings the
+    column ids of its source; what the table itself assigns later is another number.
     """
 
     def __init__(self) -> None:
@@ -87,7 +89,10 @@ class NumbersOfLog:
                 self._look_at_file(log.canonical(action.path), action)
             case DomainMetadata(domain=domain, removed=False) if domain == ROW_TRACKING:
                 mark = high_water_mark(action)
-                self._is(mark >= max(self._mark, self._highest_row_id), f"the mark of row ids is {mark}, and was {self._mark}")
+                self._is(
+                    mark >= max(self._mark, self._highest_row_id),
+                    f"the mark of row ids is {mark}, and was {self._mark}",
+                )
                 self._mark = mark
             case Txn():
                 before = self._txns.get(action.app_id, action.version)
@@ -97,14 +102,23 @@ class NumbersOfLog:
                 pass
 
     def _look_at_columns(self, metadata: Metadata) -> None:
-        there = {number: physical_name(column) for _, column in walk_fields(metadata.schema) if (number := column_id(column)) is not None}
+        there = {
+            number: physical_name(column)
+            for _, column in walk_fields(metadata.schema)
+            if (number := column_id(column)) is not None
+        }
         for number, name in there.items():
             known = self._column_ids[number]
-            self._is(self._operation == "CLONE" or not known or name in known, f"column {name} has the id {number} of {known}")
+            self._is(
+                self._operation == "CLONE" or not known or name in known,
+                f"column {name} has the id {number} of {known}",
+            )
         for number, name in there.items():
             self._column_ids[number].add(name)
         highest = int(metadata.configuration.get(MAX_COLUMN_ID, "0"))
-        self._is(highest >= max([self._max_column_id, *there]), f"maxColumnId is {highest}, and was {self._max_column_id}")
+        self._is(
+            highest >= max([self._max_column_id, *there]), f"maxColumnId is {highest}, and was {self._max_column_id}"
+        )
         self._max_column_id = max(self._max_column_id, highest)
 
     def _look_at_identity(self, metadata: Metadata) -> None:
@@ -113,7 +127,11 @@ class NumbersOfLog:
         columns = {physical_name(column): there[column.name] for column in metadata.schema if column.name in there}
         for name, now in columns.items():
             before = self._columns.get(name)
-            if self._operation == "WRITE" and before is not None and now.high_water_mark not in (None, before.high_water_mark):
+            if (
+                self._operation == "WRITE"
+                and before is not None
+                and now.high_water_mark not in (None, before.high_water_mark)
+            ):
                 values = set(range(before.next, now.high_water_mark + now.step, now.step))
                 assigned = self._identity[self._declared[-1], name]
                 self._is(not values & assigned, f"the column {name} has the values {sorted(values & assigned)} again")
@@ -125,10 +143,15 @@ class NumbersOfLog:
             self._row_ids[path].append((-1, None))
             return
         had, has = self._row_ids[path], (add.base_row_id, add.default_row_commit_version)
-        is_new = add.base_row_id > max(self._mark, self._highest_row_id) and add.default_row_commit_version == self.version
+        is_new = (
+            add.base_row_id > max(self._mark, self._highest_row_id) and add.default_row_commit_version == self.version
+        )
         again = has in had if self._operation == "RESTORE" else bool(had) and has == had[-1]
         was_counted = bool(had) and had[-1][1] is not None
-        self._is(again or (is_new and not was_counted), f"{path} has the row ids {has}, and had {had}; {self._highest_row_id} are assigned")
+        self._is(
+            again or (is_new and not was_counted),
+            f"{path} has the row ids {has}, and had {had}; {self._highest_row_id} are assigned",
+        )
         had.append(has)
         self._highest_row_id = max(self._highest_row_id, add.base_row_id + (num_records_of(add.stats) or 0) - 1)
 
@@ -140,7 +163,8 @@ class NumbersOfLog:
 
 
 class NumbersOfRows:
-    """The same law by what a reader sees: an identity value or a row id always shows the same row, which its `id` tells.
+    """The same law by what a reader sees: an identity value or a row id always shows the same row, which its `id`
+    tells.
 
     A table that is created anew declares new columns. A version before it has the columns of that time.
     """
@@ -155,7 +179,8 @@ class NumbersOfRows:
         """The faults of a version.
 
         Args:
-            written: the rows that were written to this table. Those of clones bring the identity values of their source.
+            written: the rows that were written to this table. Those of clones bring the identity values of their
+                source.
         """
         self._declared.append(declaration(info, self._declared))
         tracked = snapshot.row_tracking is not None
@@ -164,7 +189,12 @@ class NumbersOfRows:
             if tracked:
                 self._see(self._row_ids, row["_metadata.row_id"], row["id"], f"version {snapshot.version}: row id")
             if row.get("k") is not None and row["id"] in written:
-                self._see(self._identity, (self._declared[-1], row["k"]), row["id"], f"version {snapshot.version}: identity value")
+                self._see(
+                    self._identity,
+                    (self._declared[-1], row["k"]),
+                    row["id"],
+                    f"version {snapshot.version}: identity value",
+                )
         return self.faults
 
     def _see(self, known: dict[Any, int], number: Any, row: int, what: str) -> None:
@@ -193,7 +223,9 @@ class World:
     row_law: NumbersOfRows = field(default_factory=NumbersOfRows)
 
     def __post_init__(self) -> None:
-        self.target, self.source = (replace(self.env, store=self.env.store_at(f"memory://{name}-{next(_NAMES)}")) for name in ("t", "s"))
+        self.target, self.source = (
+            replace(self.env, store=self.env.store_at(f"memory://{name}-{next(_NAMES)}")) for name in ("t", "s")
+        )
         for env, properties in ((self.target, {}), (self.source, {})):
             self._create(self._open(env), properties)
         self._write(self._open(self.source))

@@ -1,7 +1,8 @@
 """Every comparison of doubles with every kind of value: as SQL text, and as it is defined.
 
-The values are an ordinary number, NaN, both zeros, the infinities and NULL. The operands are a column, a field of a struct and a computed
-expression; the other side is a literal, the literal NULL or another column. NaN equals itself and is greater than all other numbers.
+The values are an ordinary number, NaN, both zeros, the infinities and NULL. The operands are a column, a field of a
+struct and a computed expression; the other side is a literal, the literal NULL or another column. NaN equals itself and
+is greater than all other numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def rows() -> list[dict[str, Any]]:
     return [{"k": k, "d": d, "e": e, "st": None if d is None and k % 2 else {"d": d}} for k, (d, e) in enumerate(pairs)]
 
 
-SCHEMA = pa.schema([("k", pa.int64()), ("d", pa.float64()), ("e", pa.float64()), ("st", pa.struct([("d", pa.float64())]))])
+SCHEMA = pa.schema(
+    [("k", pa.int64()), ("d", pa.float64()), ("e", pa.float64()), ("st", pa.struct([("d", pa.float64())]))]
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,9 @@ def disjunction(*parts: Truth) -> Truth:
 
 def simple() -> Iterator[Condition]:
     """Single comparisons, with a literal on either side, and with another column."""
-    others: dict[str, Callable[[Row], float | None]] = {text: lambda row, v=value: v for text, value in LITERALS.items()}
+    others: dict[str, Callable[[Row], float | None]] = {
+        text: lambda row, v=value: v for text, value in LITERALS.items()
+    }
     others["e"] = lambda row: row["e"]
     for operand, (text, other), symbol in itertools.product(OPERANDS, others.items(), (*_TESTS, "<=>")):
         yield Condition(f"{operand} {symbol} {text}", lambda row, s=symbol, o=other: compared(s, row["d"], o(row)))

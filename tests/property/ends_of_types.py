@@ -18,7 +18,10 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "f": (pa.float32(), [-3.4028234663852886e38, 3.4028234663852886e38, 0.0, None]),
     "x": (pa.float64(), [-1.7976931348623157e308, 1.7976931348623157e308, 5e-324, None]),
     "d0": (pa.decimal128(38, 0), [Decimal(f"-{NINES}"), Decimal(NINES), Decimal(0), None]),
-    "d10": (pa.decimal128(38, 10), [Decimal(f"{sign}{NINES[:28]}.{NINES[:10]}") for sign in ("-", "")] + [Decimal(0), None]),
+    "d10": (
+        pa.decimal128(38, 10),
+        [Decimal(f"{sign}{NINES[:28]}.{NINES[:10]}") for sign in ("-", "")] + [Decimal(0), None],
+    ),
     "d38": (pa.decimal128(38, 38), [Decimal(f"-0.{NINES}"), Decimal(f"0.{NINES}"), Decimal(0), None]),
     "d52": (pa.decimal128(5, 2), [Decimal("-999.99"), Decimal("999.99"), Decimal(0), None]),
     "dt": (pa.date32(), [date.min, date.max, date(1970, 1, 1), None]),
@@ -54,9 +57,26 @@ EXACT_NUMBERS = [
     "1000",
     "1000.005",
 ]
-DOUBLES = ["1E308D", "5E-324D", "1.7976931348623157E308D", "3.5E38D", "CAST('NaN' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"]
+DOUBLES = [
+    "1E308D",
+    "5E-324D",
+    "1.7976931348623157E308D",
+    "3.5E38D",
+    "CAST('NaN' AS DOUBLE)",
+    "CAST('-Infinity' AS DOUBLE)",
+]
 # Spark refuses these, or casts the column to a type in which it is not exact.
-BEYOND_SPARK = ["9" * 39, f"1{'0' * 40}", f"0.{'9' * 39}", "1E400", "-1E400", "1E309D", "1E38", "1e-400", f"0.{'0' * 37}1"]
+BEYOND_SPARK = [
+    "9" * 39,
+    f"1{'0' * 40}",
+    f"0.{'9' * 39}",
+    "1E400",
+    "-1E400",
+    "1E309D",
+    "1E38",
+    "1e-400",
+    f"0.{'0' * 37}1",
+]
 NUMBER_TEXTS = ["'127'", "'128'", "'1e400'", f"'{'9' * 39}'", "''", "'x'", "NULL"]
 
 DATES = ["'0001-01-01'", "'9999-12-31'", "'+10000-01-01'", "'-0044-03-15'", "'0000-01-01'", "'10000-01-01'"]
@@ -74,7 +94,17 @@ MOMENT_LITERALS = [
     "TIMESTAMP_NTZ'+10000-01-01 00:00:00'",
     "NULL",
 ]
-TEXTS = ["''", f"'{chr(0x10FFFF) * 40}'", f"'{chr(0x10FFFF) * 41}'", f"'{'z' * 1000}'", "NULL", "X''", "X'FF'", f"X'{'FF' * 41}'", "1"]
+TEXTS = [
+    "''",
+    f"'{chr(0x10FFFF) * 40}'",
+    f"'{chr(0x10FFFF) * 41}'",
+    f"'{'z' * 1000}'",
+    "NULL",
+    "X''",
+    "X'FF'",
+    f"X'{'FF' * 41}'",
+    "1",
+]
 
 
 def literals(column: str) -> list[str]:
@@ -91,5 +121,8 @@ PYTHON_VALUES: list[Any] = [
     *("128", "x", "1e400", "", "z" * 100_000, "\ud800"),
     *(True, None, b"", b"\xff" * 41, [1], object(), time(1), timedelta(1)),
     *(date.min, date.max, datetime.min, datetime.max, datetime.min.replace(tzinfo=UTC)),
-    *(datetime.max.replace(tzinfo=timezone(-timedelta(hours=14))), datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))),
+    *(
+        datetime.max.replace(tzinfo=timezone(-timedelta(hours=14))),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
+    ),
 ]

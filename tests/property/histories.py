@@ -20,7 +20,10 @@ SWITCHES = {
     "mapped": {"delta.columnMapping.mode": "name"},
     "tracked": {"delta.enableRowTracking": "true"},
     "stamped": {"delta.enableInCommitTimestamps": "true"},
-    "statistics as columns": {"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpoint.writeStatsAsStruct": "true"},
+    "statistics as columns": {
+        "delta.checkpoint.writeStatsAsJson": "false",
+        "delta.checkpoint.writeStatsAsStruct": "true",
+    },
 }
 
 STEPS = st.lists(
@@ -75,7 +78,11 @@ def histories(draw: st.DrawFn) -> tahoe.Table:
     for name in draw(st.sets(st.sampled_from(list(SWITCHES)))):
         properties |= SWITCHES[name]
     ids = pa.array([100, 101, 102], pa.int64())
-    table.append(pa.table({"id": ids, "p": ["x", "y", "x"]}), partition_by=draw(st.sampled_from([None, ["p"]])), properties=properties)
+    table.append(
+        pa.table({"id": ids, "p": ["x", "y", "x"]}),
+        partition_by=draw(st.sampled_from([None, ["p"]])),
+        properties=properties,
+    )
     history = History(table)
     for step, what in draw(STEPS):
         history.do(step, what)
@@ -83,4 +90,6 @@ def histories(draw: st.DrawFn) -> tahoe.Table:
 
 
 def rows(snapshot: Snapshot, *columns: str) -> Counter[str]:
-    return Counter(repr(sorted(row.items())) for row in snapshot.to_arrow(columns=[*snapshot.schema.names, *columns]).to_pylist())
+    return Counter(
+        repr(sorted(row.items())) for row in snapshot.to_arrow(columns=[*snapshot.schema.names, *columns]).to_pylist()
+    )

@@ -1,7 +1,7 @@
 """Logs that somebody has damaged, or made to do harm: a corpus that our own writer writes, and mutations of its files.
 
-Mutations come from a seeded `random.Random`, so that a seed is an example. Three kinds of damage are done: to bytes, to the values in JSON
-(and in the JSON that is inside of JSON), and to the columns and values of Parquet.
+Mutations come from a seeded `random.Random`, so that a seed is an example. Three kinds of damage are done: to bytes, to
+the values in JSON (and in the JSON that is inside of JSON), and to the columns and values of Parquet.
 """
 
 from __future__ import annotations
@@ -73,7 +73,12 @@ HOSTILE: Sequence[Any] = (
 
 # Properties that mean something: what hides in them is met.
 _PLAIN = {"delta.checkpointInterval": "100"}
-_VECTORS = {**_PLAIN, "delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true", "delta.columnMapping.mode": "name"}
+_VECTORS = {
+    **_PLAIN,
+    "delta.enableDeletionVectors": "true",
+    "delta.enableRowTracking": "true",
+    "delta.columnMapping.mode": "name",
+}
 _V2 = {"delta.checkpointInterval": "3", "delta.checkpointPolicy": "v2", "delta.checkpoint.writeStatsAsStruct": "true"}
 
 
@@ -102,18 +107,24 @@ def rows_of(number: int) -> pa.Table:
             "id": pa.array(range(number * 10, number * 10 + 6), pa.int64()),
             "day": pa.array([days[n % 2] for n in range(6)], pa.date32()),
             "text": pa.array([f"text {n}" for n in range(6)]),
-            "inner": pa.array([{"x": n, "l": [n]} for n in range(6)], pa.struct([("x", pa.int32()), ("l", pa.list_(pa.int64()))])),
+            "inner": pa.array(
+                [{"x": n, "l": [n]} for n in range(6)], pa.struct([("x", pa.int32()), ("l", pa.list_(pa.int64()))])
+            ),
         }
     )
 
 
-def _written(name: str, properties: Mapping[str, str], finish: Callable[[tahoe.Table], object], *, deletes: bool = True) -> Example:
+def _written(
+    name: str, properties: Mapping[str, str], finish: Callable[[tahoe.Table], object], *, deletes: bool = True
+) -> Example:
     env = memory_env()
     table = tahoe.Table("memory://given", env=env)
     for number in range(6):
         table.append(rows_of(number), partition_by=["day"], properties=properties, txn=("app", number))
     with table.transaction() as change:
-        change.set_domain("example", json.dumps({"a": 1})) if "Vectors" in str(properties) else change.set_properties({"owner": "me"})
+        change.set_domain("example", json.dumps({"a": 1})) if "Vectors" in str(properties) else change.set_properties(
+            {"owner": "me"}
+        )
     if deletes:
         with table.transaction() as change:
             change.delete("text = 'text 3'")
@@ -124,7 +135,10 @@ def _written(name: str, properties: Mapping[str, str], finish: Callable[[tahoe.T
 
 @lru_cache(maxsize=1)
 def corpus() -> tuple[Example, ...]:
-    inline, deletion_vectors.INLINE_BYTES_MAX = deletion_vectors.INLINE_BYTES_MAX, 0  # vectors of a few rows go to files as well
+    inline, deletion_vectors.INLINE_BYTES_MAX = (
+        deletion_vectors.INLINE_BYTES_MAX,
+        0,
+    )  # vectors of a few rows go to files as well
     try:
         stored = _written("stored vectors", _VECTORS, lambda table: table.create_checkpoint())
     finally:
@@ -173,7 +187,11 @@ def read_rows(env: Env) -> Outcome:
 def look_around(env: Env) -> None:
     """What else reads a log: the history, earlier versions, and the check, which reports and does not raise."""
     table = tahoe.Table("memory://given", env=env)
-    for ask in (lambda: list(table.history()), lambda: table.snapshot(2).files(), lambda: table.snapshot(timestamp="2030-01-01")):
+    for ask in (
+        lambda: list(table.history()),
+        lambda: table.snapshot(2).files(),
+        lambda: table.snapshot(timestamp="2030-01-01"),
+    ):
         with suppress(DeltaError):
             ask()
     with suppress(NotADeltaTableError, TableNotFoundError, VersionNotFoundError):
@@ -203,7 +221,9 @@ def _bytes(data: bytes, chance: random.Random) -> bytes:
             lambda: data[:where] + chance.randbytes(end - where) + data[end:],
             lambda: data[:where] + data[where:end] * 3 + data[end:],
             lambda: data[:where] + b"\xff\xff\xff\x7f" + data[where + 4 :],
-            lambda: re.sub(rb"\d+", lambda found: found[0] if chance.random() < 0.9 else b"9" * chance.choice([19, 25, 5000]), data),
+            lambda: re.sub(
+                rb"\d+", lambda found: found[0] if chance.random() < 0.9 else b"9" * chance.choice([19, 25, 5000]), data
+            ),
             lambda: b"",
             lambda: data[::-1],
         ]
@@ -258,7 +278,12 @@ def _deep(chance: random.Random) -> Any:
     value: Any = chance.choice(["long", {"type": "struct", "fields": []}])
     for _ in range(chance.choice([50, 150, 250])):
         value = chance.choice(
-            [[value], {"a": value}, {"type": "array", "elementType": value, "containsNull": True}, {"fields": [value], "type": "struct"}]
+            [
+                [value],
+                {"a": value},
+                {"type": "array", "elementType": value, "containsNull": True},
+                {"fields": [value], "type": "struct"},
+            ]
         )
     return value
 

@@ -38,11 +38,15 @@ def small(group_files: int = 2):
 
 
 def numbered_log(table_id: str = "t") -> Log:
-    """Forty files with the values 0 to 39 of `l`, in row groups of four, and a commit behind the checkpoint. The table sets no property."""
+    """Forty files with the values 0 to 39 of `l`, in row groups of four, and a commit behind the checkpoint. The table
+    sets no property.
+    """
     env = memory_env()
     metadata = Metadata(id=table_id, schema_string=SCHEMA.to_json())
     stats = '{{"numRecords":1,"minValues":{{"i":0,"l":{0}}},"maxValues":{{"i":9,"l":{0}}},"nullCount":{{"i":0,"l":0}}}}'
-    put_commit(env, 0, [PROTOCOL, metadata, *(add(f"f{n * 7 % 40}", stats=stats.format(n * 7 % 40)) for n in range(40))])
+    put_commit(
+        env, 0, [PROTOCOL, metadata, *(add(f"f{n * 7 % 40}", stats=stats.format(n * 7 % 40)) for n in range(40))]
+    )
     write_checkpoint(load_snapshot(Log(env)))
     put_commit(env, 1, [Remove(path="f3"), add("new", stats=stats.format(50))])
     return Log(env)

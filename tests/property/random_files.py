@@ -1,4 +1,6 @@
-"""Random data files as several writers leave them: with deletion vectors, and statistics that are wide, cut or in part missing."""
+"""Random data files as several writers leave them: with deletion vectors, and statistics that are wide, cut or in part
+missing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from tests.property.random_predicates import LEAVES, PARTITION, SCHEMA, rows_of,
 from tests.table.builders import add, memory_env, put_commit
 
 PROTOCOL = Protocol(
-    reader_version=3, writer_version=7, reader_features=frozenset({"deletionVectors"}), writer_features=frozenset({"deletionVectors"})
+    reader_version=3,
+    writer_version=7,
+    reader_features=frozenset({"deletionVectors"}),
+    writer_features=frozenset({"deletionVectors"}),
 )
 METADATA = Metadata(id="t", schema_string=SCHEMA.to_json(), partition_columns=("part",))
 COLUMNS = [*LEAVES, PARTITION]

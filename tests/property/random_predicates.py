@@ -11,8 +11,33 @@ from hypothesis import strategies as st
 
 from tahoe.protocol.statistics.stats import Statistics, has_bounds
 from tahoe.protocol.types.partitions import single_precision
-from tahoe.protocol.types.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, Unknown, order
-from tahoe.protocol.types.schema import BOOLEAN, DATE, DOUBLE, FLOAT, INTEGER, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Struct
+from tahoe.protocol.types.predicate import (
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    StartsWith,
+    Unknown,
+    order,
+)
+from tahoe.protocol.types.schema import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Decimal,
+    Field,
+    Struct,
+)
 
 # Few values, so that rows, bounds and literals meet.
 NUMBERS = st.sampled_from([-2.5, -0.0, 0.0, 1.0, 1.1, 3.4, 1e300, math.nan, math.nan, math.inf, -math.inf])
@@ -70,7 +95,9 @@ def conditions(draw, paths, rows):
     if there and draw(st.booleans()):
         values = st.sampled_from(there)
     column = Column(path)
-    match draw(st.sampled_from(["compare", "compare", "compare", "compare", "null", "in", "prefix", "constant", "unknown"])):
+    match draw(
+        st.sampled_from(["compare", "compare", "compare", "compare", "null", "in", "prefix", "constant", "unknown"])
+    ):
         case "null":
             return IsNull(column)
         case "in":

@@ -8,8 +8,32 @@ from decimal import Decimal as PyDecimal
 
 from hypothesis import strategies as st
 
-from tahoe.protocol.types.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, Unknown
-from tahoe.protocol.types.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Struct
+from tahoe.protocol.types.predicate import (
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    StartsWith,
+    Unknown,
+)
+from tahoe.protocol.types.schema import (
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Decimal,
+    Field,
+    Struct,
+)
 
 UTC = UTC
 
@@ -70,7 +94,9 @@ def statistics(draw):
     body = {"numRecords": draw(st.integers(-1, 3))}
     for key in ("minValues", "maxValues"):
         body[key] = {name: draw(IN_JSON[name]) for name in names}
-    body["nullCount"] = {name: {"x": 1} if name == "n" else draw(st.sampled_from([0, 1, 3, None, -1])) for name in names}
+    body["nullCount"] = {
+        name: {"x": 1} if name == "n" else draw(st.sampled_from([0, 1, 3, None, -1])) for name in names
+    }
     if draw(st.booleans()):
         body["tightBounds"] = draw(st.booleans())
     return json.dumps(body)

@@ -1,4 +1,6 @@
-"""Answers from the log, with a scan of the files that are left, are those of a scan of all rows, whatever the statistics look like."""
+"""Answers from the log, with a scan of the files that are left, are those of a scan of all rows, whatever the
+statistics look like.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from tests.property.random_predicates import (
 )
 from tests.table.builders import add, memory_env, put_commit
 
-# Columns whose bounds the log answers with; the others are seldom asked for, because most questions about them are not for the log.
+# Columns whose bounds the log answers with; the others are seldom asked for, because most questions about them are not
+# for the log.
 EXACT = [("i",), ("day",), ("st", "n"), PARTITION]
 
 
@@ -55,7 +58,9 @@ def questions(draw, paths, rows):
 
     def aggregate():
         function = draw(st.sampled_from(["count", "min", "max"]))
-        columns = [draw(st.sampled_from(paths))] if function != "count" else draw(st.sampled_from([[], paths, paths[:1]]))
+        columns = (
+            [draw(st.sampled_from(paths))] if function != "count" else draw(st.sampled_from([[], paths, paths[:1]]))
+        )
         return Aggregate(function, tuple(columns), condition())
 
     aggregates = tuple(aggregate() for _ in range(draw(st.integers(1, 2))))
@@ -68,7 +73,9 @@ def grouped(question, rows):
     for row in rows:
         if evaluate(question.condition, row) is True:
             groups.setdefault(tuple(row[key] for key in question.keys), []).append(row)
-    return {key: [aggregated(aggregate, members) for aggregate in question.aggregates] for key, members in groups.items()}
+    return {
+        key: [aggregated(aggregate, members) for aggregate in question.aggregates] for key, members in groups.items()
+    }
 
 
 def aggregated(aggregate, rows):
@@ -92,7 +99,9 @@ def joined(question, one, other):
     found = dict(one)
     for key, values in other.items():
         known = found.get(key)
-        found[key] = values if known is None else [both(*pair) for pair in zip(question.aggregates, known, values, strict=True)]
+        found[key] = (
+            values if known is None else [both(*pair) for pair in zip(question.aggregates, known, values, strict=True)]
+        )
     return found
 
 
@@ -105,7 +114,9 @@ def answered(question, rows):
 @settings(max_examples=300)
 @given(st.data())
 def test_answers_equal_those_of_a_scan(data):
-    paths = data.draw(st.lists(st.sampled_from(EXACT) | st.sampled_from([*EXACT, *COLUMNS]), min_size=1, max_size=2, unique=True))
+    paths = data.draw(
+        st.lists(st.sampled_from(EXACT) | st.sampled_from([*EXACT, *COLUMNS]), min_size=1, max_size=2, unique=True)
+    )
     files = [data.draw(written(number, paths)) for number in range(data.draw(st.integers(0, 3)))]
     everything = [row for file in files for row in file.rows]
     question = data.draw(questions(paths, everything))
@@ -115,7 +126,8 @@ def test_answers_equal_those_of_a_scan(data):
         return
     found = answer(question, scan)
     event(
-        f"{'some' if found.left.kept_files else 'no'} files left, {'some' if found.left.kept_files < scan.kept_files else 'none'} answered"
+        f"{'some' if found.left.kept_files else 'no'} files left, "
+        f"{'some' if found.left.kept_files < scan.kept_files else 'none'} answered"
     )
     left = set(found.left.column("path").to_pylist())
     read = grouped(question, [row for file in files if file.action.path in left for row in file.rows])
@@ -125,14 +137,24 @@ def test_answers_equal_those_of_a_scan(data):
 # --- what the log must be able to answer, or a scan of everything would pass the law
 
 
-@given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.lists(st.integers(-5, 5) | st.none(), min_size=1)), max_size=4), st.data())
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a", "b", None]), st.lists(st.integers(-5, 5) | st.none(), min_size=1)), max_size=4
+    ),
+    st.data(),
+)
 def test_exact_statistics_answer_everything(parts, data):
     files = []
     for number, (part, values) in enumerate(parts):
         rows = [{**dict.fromkeys(SCHEMA.names), "i": value, "part": part} for value in values]
         text = encode_statistics(statistics_of(rows, omits_nan=True), SCHEMA)
         files.append(Written(add(f"f{number}", stats=text, partition_values={"part": part}), rows))
-    aggregates = [Aggregate("count"), Aggregate("count", (("i",),)), Aggregate("min", (("i",),)), Aggregate("max", (("i",),))]
+    aggregates = [
+        Aggregate("count"),
+        Aggregate("count", (("i",),)),
+        Aggregate("min", (("i",),)),
+        Aggregate("max", (("i",),)),
+    ]
     question = Question(tuple(aggregates), data.draw(st.sampled_from([(), ("part",)])))
     found = answer(question, loaded(files).scan())
     assert found.left.kept_files == 0
@@ -144,8 +166,15 @@ def test_a_condition_on_days_leaves_the_files_at_its_edges():
     files = []
     for number in range(10):
         days = [date(2026, 1, 1 + 3 * number), date(2026, 1, 3 + 3 * number)]
-        statistics = Statistics(num_records=2, min_values={day: days[0]}, max_values={day: days[1]}, null_count={day: 0})
-        files.append(add(f"f{number}", stats=encode_statistics(statistics, Struct((Field(name="day", type=SCHEMA.find("day").type),)))))
+        statistics = Statistics(
+            num_records=2, min_values={day: days[0]}, max_values={day: days[1]}, null_count={day: 0}
+        )
+        files.append(
+            add(
+                f"f{number}",
+                stats=encode_statistics(statistics, Struct((Field(name="day", type=SCHEMA.find("day").type),))),
+            )
+        )
     env = memory_env()
     put_commit(env, 0, [PROTOCOL, METADATA, *files])
     snapshot = load_snapshot(Log(env))

@@ -1,4 +1,6 @@
-"""A condition of `pyarrow.compute` on a table gives the rows that Arrow gives for it: no file is left out that has one of them."""
+"""A condition of `pyarrow.compute` on a table gives the rows that Arrow gives for it: no file is left out that has one
+of them.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,13 @@ def comparisons(draw: st.DrawFn) -> pc.Expression:
     by_duckdb = pc.if_else(column.is_valid(), column.isin(among), pa.scalar(None, pa.bool_()))
     tests = [
         *(column == scalar, column != scalar, column < scalar, column <= scalar, column > scalar, column >= scalar),
-        *(column.isin(among), by_duckdb, column.is_null(), column.is_valid(), column.is_null(nan_is_null=name in ("d", "f"))),
+        *(
+            column.isin(among),
+            by_duckdb,
+            column.is_null(),
+            column.is_valid(),
+            column.is_null(nan_is_null=name in ("d", "f")),
+        ),
         *([column] if name == "b" else []),
         *([column == 1] if name in ("i", "l", "d") else []),
         *([column < 2**53, column > -1] if name == "d" else []),

@@ -1,4 +1,6 @@
-"""The laws of CLONE: over any history a clone equals its source, a repeated one follows it, and a crash leaves the target as it was."""
+"""The laws of CLONE: over any history a clone equals its source, a repeated one follows it, and a crash leaves the
+target as it was.
+"""
 
 from __future__ import annotations
 

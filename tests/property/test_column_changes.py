@@ -1,4 +1,6 @@
-"""Whatever is done to the columns of a mapped table: a column keeps its id and its name in the files, and no id is used twice."""
+"""Whatever is done to the columns of a mapped table: a column keeps its id and its name in the files, and no id is used
+twice.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ TYPES = (INTEGER, STRING, INNER, Array(element=INNER), Map(key=STRING, value=INN
 names = st.sampled_from(NAMES)
 paths = st.lists(st.sampled_from((*NAMES, "element", "key", "value")), max_size=3).map(tuple)
 positions = st.one_of(st.none(), st.builds(Position, st.none()), st.builds(Position, names))
-columns = st.builds(NewColumn, field=st.builds(Field, name=names, type=st.sampled_from(TYPES)), parent=paths, position=positions)
+columns = st.builds(
+    NewColumn, field=st.builds(Field, name=names, type=st.sampled_from(TYPES)), parent=paths, position=positions
+)
 steps = st.lists(
     st.one_of(
         columns,
@@ -47,7 +51,12 @@ def start(numbers: Iterator[int]) -> TableConfiguration:
     empty = TableConfiguration(
         table="t",
         protocol=Protocol(reader_version=1, writer_version=2),
-        metadata=Metadata(id="m", schema_string=Struct((Field(name="a", type=INNER),)).to_json(), partition_columns=(), configuration={}),
+        metadata=Metadata(
+            id="m",
+            schema_string=Struct((Field(name="a", type=INNER),)).to_json(),
+            partition_columns=(),
+            configuration={},
+        ),
     )
     return empty.with_properties({"delta.columnMapping.mode": "name"}, lambda: str(next(numbers)))
 

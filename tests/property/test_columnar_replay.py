@@ -50,7 +50,9 @@ def test_order_inside_a_commit_does_not_matter(history, data):
 @settings(deadline=None)
 def test_a_checkpoint_of_any_kind_changes_nothing(history, data):
     cut = data.draw(st.integers(0, len(history) - 1))
-    kind = data.draw(st.sampled_from(["classic", "parts", "uuid json", "uuid parquet", "uuid sidecars", "classic sidecars"]))
+    kind = data.draw(
+        st.sampled_from(["classic", "parts", "uuid json", "uuid parquet", "uuid sidecars", "classic sidecars"])
+    )
     log = make_log(history)
     plain = facts(load_snapshot(log))
     store = log.env.store
@@ -64,14 +66,29 @@ def test_a_checkpoint_of_any_kind_changes_nothing(history, data):
             written = {log_files.classic_checkpoint_name(cut): parquet_bytes(actions)}
         case "parts":
             halves = [rest + files[: len(files) // 2], files[len(files) // 2 :]]
-            written = {log_files.multi_part_checkpoint_name(cut, n, 2): parquet_bytes(half) for n, half in enumerate(halves, start=1)}
+            written = {
+                log_files.multi_part_checkpoint_name(cut, n, 2): parquet_bytes(half)
+                for n, half in enumerate(halves, start=1)
+            }
         case "uuid json":
-            written = {log_files.uuid_checkpoint_name(cut, uuid, "json"): encode_commit([CheckpointMetadata(version=cut), *actions])}
+            written = {
+                log_files.uuid_checkpoint_name(cut, uuid, "json"): encode_commit(
+                    [CheckpointMetadata(version=cut), *actions]
+                )
+            }
         case "uuid parquet":
-            written = {log_files.uuid_checkpoint_name(cut, uuid, "parquet"): parquet_bytes([CheckpointMetadata(version=cut), *actions])}
+            written = {
+                log_files.uuid_checkpoint_name(cut, uuid, "parquet"): parquet_bytes(
+                    [CheckpointMetadata(version=cut), *actions]
+                )
+            }
         case _:
             store.put(f"{log_files.SIDECAR_FOLDER}/s1.parquet", parquet_bytes(files))
-            top = [CheckpointMetadata(version=cut), *rest, Sidecar(path="s1.parquet", size_bytes=1, modification_time_ms=1)]
+            top = [
+                CheckpointMetadata(version=cut),
+                *rest,
+                Sidecar(path="s1.parquet", size_bytes=1, modification_time_ms=1),
+            ]
             if kind == "classic sidecars":
                 written = {log_files.classic_checkpoint_name(cut): parquet_bytes(top)}
             else:

@@ -19,7 +19,11 @@ from tests.property.random_statistics import PREDICATES, SCHEMA, statistics
 from tests.table.builders import PROTOCOL, add, memory_env, put_commit
 
 
-@given(st.lists(st.tuples(statistics(), st.sampled_from(["1", "2", None])), min_size=1, max_size=4), PREDICATES, st.sampled_from([100, 1]))
+@given(
+    st.lists(st.tuples(statistics(), st.sampled_from(["1", "2", None])), min_size=1, max_size=4),
+    PREDICATES,
+    st.sampled_from([100, 1]),
+)
 def test_columnar_skipping_equals_skipping_file_by_file(files, predicate, listed):
     env = memory_env()
     metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), partition_columns=("p",))

@@ -1,6 +1,8 @@
-"""Conditions over doubles are true, false or NULL as SQL defines it, with NaN, both zeros, infinities and NULL on either side.
+"""Conditions over doubles are true, false or NULL as SQL defines it, with NaN, both zeros, infinities and NULL on
+either side.
 
-Reading, DELETE, replaceWhere and data skipping follow. `tests/spark/test_comparisons.py` has the same table against Spark.
+Reading, DELETE, replaceWhere and data skipping follow. `tests/spark/test_comparisons.py` has the same table against
+Spark.
 """
 
 from __future__ import annotations
@@ -32,13 +34,17 @@ def ids(condition: Condition, *truths: bool | None) -> list[int]:
 
 
 def test_each_condition_is_true_false_or_null_as_it_is_defined() -> None:
-    """And so is the condition of the rows that it leaves, as far as that can be told: a computed part makes it unknown."""
+    """And so is the condition of the rows that it leaves, as far as that can be told: a computed part makes it
+    unknown.
+    """
     schema, wrong = delta_schema(SCHEMA, table="t"), {}
     for condition in CONDITIONS:
         predicate, expected = parse_predicate(condition.text, schema, zone=UTC), [condition.truth(row) for row in ROWS]
         answers, stays = (evaluate(each, DATA).to_pylist() for each in (predicate, untrue(predicate)))
         if answers != expected or any(s not in (None, e is not True) for s, e in zip(stays, expected, strict=True)):
-            wrong[condition.text] = [each for each in zip(ROWS, answers, stays, expected, strict=True) if each[1] != each[3]][:2]
+            wrong[condition.text] = [
+                each for each in zip(ROWS, answers, stays, expected, strict=True) if each[1] != each[3]
+            ][:2]
     assert not wrong, (len(wrong), dict(list(wrong.items())[:5]))
 
 
@@ -56,7 +62,9 @@ def single_rows() -> tahoe.Table:
     return a_file_a_row()
 
 
-def test_files_of_one_row_are_skipped_by_their_statistics_only_where_the_condition_is_not_true(single_rows: tahoe.Table) -> None:
+def test_files_of_one_row_are_skipped_by_their_statistics_only_where_the_condition_is_not_true(
+    single_rows: tahoe.Table,
+) -> None:
     """The files are in the order of the rows."""
     scan, schema = single_rows.snapshot().scan(), single_rows.snapshot().schema
     for condition in CONDITIONS:

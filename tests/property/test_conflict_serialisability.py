@@ -1,4 +1,6 @@
-"""Law 5: where a write is let through behind a winner, the table is as if the winner had run first and the write after it, alone."""
+"""Law 5: where a write is let through behind a winner, the table is as if the winner had run first and the write after
+it, alone.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.timestamp("ms"): st.integers(-(2**40), 2**40),
     pa.date32(): st.integers(-100_000, 100_000),
     pa.decimal128(9, 2): st.decimals(-1000, 1000, places=2),
-    pa.struct({"x": pa.float64(), "y": pa.string()}): st.fixed_dictionaries({"x": st.none() | FLOATS, "y": st.none() | TEXTS}),
+    pa.struct({"x": pa.float64(), "y": pa.string()}): st.fixed_dictionaries(
+        {"x": st.none() | FLOATS, "y": st.none() | TEXTS}
+    ),
 }
 
 
@@ -46,7 +48,8 @@ def data_files(draw: st.DrawFn) -> list[tuple[dict[str, str | None], pa.Table, i
         count = draw(st.integers(0, 5))
         names = draw(st.sets(st.sampled_from(sorted(types)), min_size=1))
         columns = {
-            n: pa.array(draw(st.lists(st.none() | COLUMNS[types[n]], min_size=count, max_size=count)), types[n]) for n in sorted(names)
+            n: pa.array(draw(st.lists(st.none() | COLUMNS[types[n]], min_size=count, max_size=count)), types[n])
+            for n in sorted(names)
         }
         files.append(({"p": draw(st.none() | TEXTS.filter(bool))}, pa.table(columns), draw(st.integers(1, 3))))
     return files
@@ -69,11 +72,17 @@ def plain(value: Any) -> Any:
 
 @fewer(4)
 @given(data_files())
-def test_the_table_has_the_rows_of_the_files_and_of_their_folders(files: list[tuple[dict[str, str | None], pa.Table, int]]) -> None:
+def test_the_table_has_the_rows_of_the_files_and_of_their_folders(
+    files: list[tuple[dict[str, str | None], pa.Table, int]],
+) -> None:
     table = converted(files)
     found = table.to_arrow()
     names = [name for name in found.column_names if name != "p"]
-    expected = [{**dict.fromkeys(names), **row, **partition} for partition, rows, _ in files for row in as_read(rows).to_pylist()]
+    expected = [
+        {**dict.fromkeys(names), **row, **partition}
+        for partition, rows, _ in files
+        for row in as_read(rows).to_pylist()
+    ]
     assert sorted(map(repr, map(plain, ordered(found.to_pylist())))) == sorted(map(repr, map(plain, ordered(expected))))
     assert list(check_table(table.log)) == []
 

@@ -20,7 +20,9 @@ from tahoe.protocol.log.deletion_vector import (
 
 # Rows of one container, of several, and beyond 32 bits, dense and sparse.
 ROWS = st.frozensets(st.integers(0, 200) | st.integers(65_500, 65_600) | st.integers(0, 1 << 40), max_size=60)
-RANGES = st.builds(lambda start, length: frozenset(range(start, start + length)), st.integers(0, 1 << 34), st.integers(0, 10_000))
+RANGES = st.builds(
+    lambda start, length: frozenset(range(start, start + length)), st.integers(0, 1 << 34), st.integers(0, 10_000)
+)
 
 
 def coded(rows):
@@ -44,7 +46,11 @@ def test_equal_sets_have_equal_bytes(rows, data):
     assert encode_bitmap(BitMap64(rows)) == encode_bitmap(rows)
 
 
-@given(rows=st.frozensets(st.integers(0, 1 << 18).map(lambda n: 2 * n) | st.integers(0, 1 << 38).map(lambda n: 2 * n), max_size=60))
+@given(
+    rows=st.frozensets(
+        st.integers(0, 1 << 18).map(lambda n: 2 * n) | st.integers(0, 1 << 38).map(lambda n: 2 * n), max_size=60
+    )
+)
 def test_the_bytes_are_those_of_the_roaring_specification(rows):
     # Rows that are not side by side make array containers only, which are easily written by hand.
     assert encode_bitmap(rows) == by_hand(rows)
@@ -53,7 +59,9 @@ def test_the_bytes_are_those_of_the_roaring_specification(rows):
 def by_hand(rows):
     buckets = {key: list(values) for key, values in groupby(sorted(rows), lambda row: row >> 32)}
     data = struct.pack("<iq", 1681511377, len(buckets))
-    return data + b"".join(struct.pack("<I", key) + bucket([row & 0xFFFFFFFF for row in values]) for key, values in buckets.items())
+    return data + b"".join(
+        struct.pack("<I", key) + bucket([row & 0xFFFFFFFF for row in values]) for key, values in buckets.items()
+    )
 
 
 def bucket(values):
@@ -69,7 +77,11 @@ def bucket(values):
     return header + offsets + body
 
 
-@given(sets=st.lists(ROWS | RANGES, max_size=5), prefix=st.sampled_from(["", "ab"]), uuid=st.binary(min_size=16, max_size=16))
+@given(
+    sets=st.lists(ROWS | RANGES, max_size=5),
+    prefix=st.sampled_from(["", "ab"]),
+    uuid=st.binary(min_size=16, max_size=16),
+)
 def test_every_vector_of_a_file_is_read_by_its_descriptor(sets, prefix, uuid):
     bitmaps = [encode_bitmap(rows) for rows in sets]
     data, offsets = encode_vector_file(bitmaps)

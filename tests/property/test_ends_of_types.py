@@ -1,4 +1,6 @@
-"""Literals at and beyond the ends of types are compared by their exact values; no call ends in an error of Arrow or Python."""
+"""Literals at and beyond the ends of types are compared by their exact values; no call ends in an error of Arrow or
+Python.
+"""
 
 from __future__ import annotations
 
@@ -35,18 +37,32 @@ def table() -> tahoe.Table:
 
 @pytest.mark.parametrize("column", EXACT_COLUMNS)
 def test_exact_numbers_are_compared_exactly(table: tahoe.Table, column: str) -> None:
-    """In SQL, an integer beside a decimal that no LONG reaches is compared as in Spark: true or false, also where it is NULL."""
+    """In SQL, an integer beside a decimal that no LONG reaches is compared as in Spark: true or false, also where it is
+    NULL.
+    """
     for text in EXACT_NUMBERS:
         number = Decimal(text.removesuffix("BD"))
         for symbol, holds in OPERATORS.items():
-            expected = [k for k, value in enumerate(COLUMNS[column][1]) if value is not None and holds(Decimal(value), number)]
-            assert table.to_arrow(["k"], filter=[(column, symbol, number)])["k"].to_pylist() == expected, (column, symbol, text)
+            expected = [
+                k for k, value in enumerate(COLUMNS[column][1]) if value is not None and holds(Decimal(value), number)
+            ]
+            assert table.to_arrow(["k"], filter=[(column, symbol, number)])["k"].to_pylist() == expected, (
+                column,
+                symbol,
+                text,
+            )
             folded = column in INTEGERS and symbol != "=" and not -(1 << 63) <= number < 1 << 63 and holds(0, number)
             found = table.to_arrow(["k"], filter=f"{column} {symbol} {text}")["k"].to_pylist()
             assert found == ([0, 1, 2, 3] if folded else expected), (column, symbol, text)
             turned = symbol.translate(str.maketrans("<>", "><"))
-            assert table.to_arrow(["k"], filter=f"{text} {turned} {column}")["k"].to_pylist() == found, (column, symbol, text)
-        assert table.count(f"{column} IN ({text}, 0)") == len({v for v in COLUMNS[column][1] if v is not None and v in (number, 0)})
+            assert table.to_arrow(["k"], filter=f"{text} {turned} {column}")["k"].to_pylist() == found, (
+                column,
+                symbol,
+                text,
+            )
+        assert table.count(f"{column} IN ({text}, 0)") == len(
+            {v for v in COLUMNS[column][1] if v is not None and v in (number, 0)}
+        )
 
 
 @pytest.mark.parametrize(
@@ -65,9 +81,19 @@ def test_moments_outside_of_pythons_calendar_are_compared(table: tahoe.Table) ->
         for text, is_late in {"+10000-01-01": True, "-0044-03-15": False}.items():
             for literal in (f"'{text}'", f"DATE'{text}'", f"TIMESTAMP'{text}'", f"TIMESTAMP_NTZ'{text}'"):
                 assert table.count(f"{column} < {literal}") == (3 if is_late else 0), (column, literal)
-                assert table.count(f"{column} >= {literal} OR {column} <=> {literal}") == (0 if is_late else 3), (column, literal)
-    late, early = (datetime.max.replace(tzinfo=timezone(-timedelta(hours=14))), datetime.min.replace(tzinfo=timezone(timedelta(hours=14))))
-    assert [table.count([("ts", "<", late)]), table.count([("ts", "<=", early)]), table.count([("dt", "<", late)])] == [3, 0, 3]
+                assert table.count(f"{column} >= {literal} OR {column} <=> {literal}") == (0 if is_late else 3), (
+                    column,
+                    literal,
+                )
+    late, early = (
+        datetime.max.replace(tzinfo=timezone(-timedelta(hours=14))),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
+    )
+    assert [table.count([("ts", "<", late)]), table.count([("ts", "<=", early)]), table.count([("dt", "<", late)])] == [
+        3,
+        0,
+        3,
+    ]
 
 
 def test_a_finite_number_beyond_the_doubles_is_no_infinity() -> None:
@@ -81,7 +107,8 @@ def test_a_finite_number_beyond_the_doubles_is_no_infinity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_type", "value"), [(pa.decimal128(38, 0), Decimal(2**31)), (pa.int64(), 2**63 - 1), (pa.decimal128(38, 37), Decimal(2))]
+    ("given_type", "value"),
+    [(pa.decimal128(38, 0), Decimal(2**31)), (pa.int64(), 2**63 - 1), (pa.decimal128(38, 37), Decimal(2))],
 )
 def test_a_number_that_a_decimal_has_no_place_for_is_refused(given_type: pa.DataType, value: Any) -> None:
     # Arrow's own cast stores 0.6016... for 2147483648.
@@ -109,7 +136,9 @@ def test_a_number_that_a_decimal_has_no_place_for_is_refused(given_type: pa.Data
         ((5, 2), "CAST('NaN' AS DOUBLE)", None),
     ],
 )
-def test_numbers_are_rounded_to_decimals_as_spark_rounds_them_or_refused(kind: tuple[int, int], text: str, stored: Decimal | None) -> None:
+def test_numbers_are_rounded_to_decimals_as_spark_rounds_them_or_refused(
+    kind: tuple[int, int], text: str, stored: Decimal | None
+) -> None:
     table = tahoe.Table("memory://t", env=memory_env())
     table.append(pa.table({"d": pa.array([Decimal(0)], pa.decimal128(*kind))}))
     if stored is None:
@@ -130,7 +159,9 @@ CALLS = {
     "update": lambda table, column, literal: table.update({column: literal}),
     "update where": lambda table, column, literal: table.update({"k": "k + 1"}, f"{column} > {literal}"),
     "merge": lambda table, column, literal: (
-        table.merge(DATA, f"target.k = source.k AND target.{column} < {literal}").when_matched_update({column: literal}).execute()
+        table.merge(DATA, f"target.k = source.k AND target.{column} < {literal}")
+        .when_matched_update({column: literal})
+        .execute()
     ),
 }
 OF_VALUES = {

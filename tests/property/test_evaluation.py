@@ -23,7 +23,11 @@ from tests.table.builders import PROTOCOL, memory_env, put_commit
 NAN = float("nan")
 # Of each type: values of columns, values of lists (some are none of the type's), and others that make a list long.
 KINDS: dict[Any, tuple[list[Any], list[Any], list[Any]]] = {
-    DOUBLE: ([0.0, -0.0, NAN, 0.1, float("inf"), 7.0], [0.0, -0.0, NAN, 0.1, float("inf"), 7], [1000.5 + n for n in range(101)]),
+    DOUBLE: (
+        [0.0, -0.0, NAN, 0.1, float("inf"), 7.0],
+        [0.0, -0.0, NAN, 0.1, float("inf"), 7],
+        [1000.5 + n for n in range(101)],
+    ),
     FLOAT: ([0.0, -0.0, NAN, 0.125, 7.0], [0.0, -0.0, NAN, 0.125, 0.1, 7], [1000.5 + n for n in range(101)]),
     INTEGER: ([0, -1, 7, 2**31 - 1], [0, -1, 7, 2**31, 2**40], [1000 + n for n in range(101)]),
     LONG: ([0, -1, 2**53 + 1], [0, -1, 2**53 + 1], [1000 + n for n in range(101)]),
@@ -33,7 +37,11 @@ KINDS: dict[Any, tuple[list[Any], list[Any], list[Any]]] = {
         [PyDecimal(1000 + n) for n in range(101)],
     ),
     STRING: (["", "a", "ü"], ["", "a", "ü"], [f"x{n}" for n in range(101)]),
-    DATE: ([date(1, 1, 1), date(2026, 1, 31)], [date(1, 1, 1), date(2026, 1, 31)], [date(1900 + n, 1, 1) for n in range(101)]),
+    DATE: (
+        [date(1, 1, 1), date(2026, 1, 31)],
+        [date(1, 1, 1), date(2026, 1, 31)],
+        [date(1900 + n, 1, 1) for n in range(101)],
+    ),
     TIMESTAMP: (
         [datetime(2026, 1, 31, 0, 0, 0, 1, UTC), datetime(1970, 1, 1, tzinfo=UTC)],
         [datetime(2026, 1, 31, 0, 0, 0, 1, UTC), datetime(1970, 1, 1, tzinfo=UTC)],
@@ -66,7 +74,9 @@ def test_a_list_holds_what_it_holds_value_by_value(membership: tuple[Any, list[A
 
 @pytest.mark.parametrize("partition_by", [(), ("c",)])
 @pytest.mark.parametrize("listed", [0.0, -0.0, NAN])
-def test_a_long_list_keeps_every_file_and_partition_with_one_of_its_values(listed: float, partition_by: tuple[str, ...]) -> None:
+def test_a_long_list_keeps_every_file_and_partition_with_one_of_its_values(
+    listed: float, partition_by: tuple[str, ...]
+) -> None:
     env = memory_env()
     schema = Struct((Field(name="c", type=DOUBLE), Field(name="x", type=INTEGER)))
     put_commit(env, 0, [PROTOCOL, Metadata(id="t", schema_string=schema.to_json(), partition_columns=partition_by)])
@@ -78,4 +88,7 @@ def test_a_long_list_keeps_every_file_and_partition_with_one_of_its_values(liste
     assert expected == ([2] if listed != listed else [0, 1])
     assert sorted(table.to_arrow(filter=In(column, (listed, *others))).column("x").to_pylist()) == expected
     text = "double('NaN')" if listed != listed else repr(listed)
-    assert sorted(table.to_arrow(filter=f"c IN ({', '.join(map(str, others))}, {text})").column("x").to_pylist()) == expected
+    assert (
+        sorted(table.to_arrow(filter=f"c IN ({', '.join(map(str, others))}, {text})").column("x").to_pylist())
+        == expected
+    )

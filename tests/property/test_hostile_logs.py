@@ -1,7 +1,7 @@
 """Law: all bytes of a log are hostile until they are checked.
 
-Whatever is done to one file of a log, opening the table, listing its files and reading its rows works or raises a DeltaError; and where the
-file only repeats what the commits say, the rows are those of the commits.
+Whatever is done to one file of a log, opening the table, listing its files and reading its rows works or raises a
+DeltaError; and where the file only repeats what the commits say, the rows are those of the commits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tests.property.hostile import corpus, damaged, look_around, opened, read_ro
 MUTATIONS = int(os.environ.get("TAHOE_MUTATIONS", "24"))
 SEED = int(os.environ.get("TAHOE_MUTATIONS_SEED", "0"))
 
-# A checkpoint that can be read and lacks an action is no accident. One whose statistics, which are read last, are damaged is an error.
+# A checkpoint that can be read and lacks an action is no accident. One whose statistics, which are read last, are
+# damaged is an error.
 REFUSED = ("MissingActionError", "CorruptCheckpointError")
 
 

@@ -1,4 +1,6 @@
-"""Law: every decoder of the log takes any bytes, and answers with a value, with None, or with a DeltaError; nothing else."""
+"""Law: every decoder of the log takes any bytes, and answers with a value, with None, or with a DeltaError; nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,14 @@ from tahoe.protocol.log.actions import (
     decode_commit,
     encode_commit,
 )
-from tahoe.protocol.log.deletion_vector import MAGIC_NATIVE, MAGIC_PORTABLE, decode_bitmap, decode_inline, vector_location, z85_encode
+from tahoe.protocol.log.deletion_vector import (
+    MAGIC_NATIVE,
+    MAGIC_PORTABLE,
+    decode_bitmap,
+    decode_inline,
+    vector_location,
+    z85_encode,
+)
 from tahoe.protocol.log.file_paths import canonical_key, resolve_path
 from tahoe.protocol.log.last_checkpoint import parse_last_checkpoint
 from tahoe.protocol.log.version_checksum import parse_version_checksum
@@ -36,22 +45,65 @@ from tahoe.protocol.statistics.stats import num_records_of
 from tahoe.protocol.statistics.stats import parse_statistics as parse_text
 from tahoe.protocol.types.json_text import DEPTH_MAX, load_json
 from tahoe.protocol.types.partitions import parse_partition_value
-from tahoe.protocol.types.schema import DATE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Primitive, Struct, parse_schema
+from tahoe.protocol.types.schema import (
+    DATE,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Decimal,
+    Field,
+    Primitive,
+    Struct,
+    parse_schema,
+)
 from tahoe.protocol.types.type_widening import check_type_changes
 from tahoe.table.arrow.statistics import StatisticsRequest, parse_statistics
 from tahoe.table.reading.snapshot import load_snapshot
 from tests.table.builders import METADATA, PROTOCOL, make_log, put_commit
 
-TEXT = st.text(max_size=20) | st.sampled_from(["..", "../x", "a/../../x", "%00", "%FF", "\0", "\ud800", "file:///x", "1e99999", "x" * 300])
+TEXT = st.text(max_size=20) | st.sampled_from(
+    ["..", "../x", "a/../../x", "%00", "%FF", "\0", "\ud800", "file:///x", "1e99999", "x" * 300]
+)
 SCALARS = st.none() | st.booleans() | st.integers() | st.integers(-(2**70), 2**70) | st.floats() | TEXT
-KEYS = TEXT | st.sampled_from(["type", "fields", "name", "metadata", "elementType", "path", "size", "version", "deletionVector", "add"])
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12)
+KEYS = TEXT | st.sampled_from(
+    ["type", "fields", "name", "metadata", "elementType", "path", "size", "version", "deletionVector", "add"]
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
+)
 NAMES = st.sampled_from(
-    ["add", "remove", "metaData", "protocol", "txn", "domainMetadata", "cdc", "sidecar", "checkpointMetadata", "commitInfo"]
+    [
+        "add",
+        "remove",
+        "metaData",
+        "protocol",
+        "txn",
+        "domainMetadata",
+        "cdc",
+        "sidecar",
+        "checkpointMetadata",
+        "commitInfo",
+    ]
 )
 
-SCHEMA = Struct((Field(name="n", type=LONG), Field(name="t", type=STRING), Field(name="d", type=DATE), Field(name="e", type=Decimal(9, 2))))
-TYPES = [LONG, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ, Decimal(9, 2), *map(Primitive, ("double", "float", "byte", "boolean", "binary"))]
+SCHEMA = Struct(
+    (
+        Field(name="n", type=LONG),
+        Field(name="t", type=STRING),
+        Field(name="d", type=DATE),
+        Field(name="e", type=Decimal(9, 2)),
+    )
+)
+TYPES = [
+    LONG,
+    STRING,
+    DATE,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Decimal(9, 2),
+    *map(Primitive, ("double", "float", "byte", "boolean", "binary")),
+]
 
 
 def raises_only_ours(decode: Callable[[], object]) -> None:
@@ -75,11 +127,29 @@ def test_files_of_the_log(data):
 @settings(deadline=None)
 @given(NAMES, st.dictionaries(KEYS, VALUES, max_size=3), st.data())
 def test_actions_are_decoded_to_what_can_be_written_again_or_refused(name, extra, data):
-    body = {"path": "a", "size": 1, "modificationTime": 1, "dataChange": True, "id": "x", "appId": "a", "version": 1, "domain": "d"}
-    body |= {"configuration": {} if name == "metaData" else "{}", "minReaderVersion": 1, "minWriterVersion": 2, "sizeInBytes": 1}
-    body[data.draw(st.sampled_from([*body, "partitionValues", "tags", "stats", "deletionVector", "schemaString", "readerFeatures"]))] = (
-        data.draw(VALUES)
-    )
+    body = {
+        "path": "a",
+        "size": 1,
+        "modificationTime": 1,
+        "dataChange": True,
+        "id": "x",
+        "appId": "a",
+        "version": 1,
+        "domain": "d",
+    }
+    body |= {
+        "configuration": {} if name == "metaData" else "{}",
+        "minReaderVersion": 1,
+        "minWriterVersion": 2,
+        "sizeInBytes": 1,
+    }
+    body[
+        data.draw(
+            st.sampled_from(
+                [*body, "partitionValues", "tags", "stats", "deletionVector", "schemaString", "readerFeatures"]
+            )
+        )
+    ] = data.draw(VALUES)
     try:
         actions = list(decode_commit(json.dumps({name: {**body, **extra}}).encode(), table="t", file="f"))
     except InvalidLogFileError:
@@ -125,10 +195,17 @@ def test_who_committed_is_what_a_general_reader_of_json_finds(body):
 @given(VALUES)
 def test_what_actions_hold_as_json(value):
     text = json.dumps(value)
-    column = {"name": "c", "type": "long", "nullable": True, "metadata": {"delta.typeChanges": value, "delta.invariants": value}}
+    column = {
+        "name": "c",
+        "type": "long",
+        "nullable": True,
+        "metadata": {"delta.typeChanges": value, "delta.invariants": value},
+    }
     column["metadata"] |= {"delta.columnMapping.id": value, "delta.columnMapping.physicalName": value}
     raises_only_ours(lambda: clustering_columns(DomainMetadata(domain=DOMAIN, configuration=text), SCHEMA, "none"))
-    raises_only_ours(lambda: high_water_mark(DomainMetadata(domain="d", configuration=json.dumps({"rowIdHighWaterMark": value}))))
+    raises_only_ours(
+        lambda: high_water_mark(DomainMetadata(domain="d", configuration=json.dumps({"rowIdHighWaterMark": value})))
+    )
     metadata = Metadata(id="x", schema_string=json.dumps({"type": "struct", "fields": [column]}))
     for ask in (
         lambda: check_type_changes(metadata.schema, table="t"),
@@ -163,7 +240,9 @@ def test_a_relative_path_stays_in_the_table_and_is_a_text(path):
 
 @given(TEXT, st.binary(min_size=16, max_size=16), st.sampled_from("upiX"))
 def test_a_vector_is_in_the_table_or_where_an_absolute_path_says(prefix, uuid, kind):
-    vector = DeletionVectorDescriptor(storage_type=kind, path_or_inline=prefix + z85_encode(uuid), size_bytes=10, cardinality=1)
+    vector = DeletionVectorDescriptor(
+        storage_type=kind, path_or_inline=prefix + z85_encode(uuid), size_bytes=10, cardinality=1
+    )
     try:
         location = vector_location(vector, "s3://bucket/t")
     except DeletionVectorError:
@@ -176,14 +255,19 @@ def test_a_vector_is_in_the_table_or_where_an_absolute_path_says(prefix, uuid, k
 
 @pytest.mark.parametrize("prefix", ["..", "../..", "a/../..", "/", "a//b", "."])
 def test_a_vector_with_a_prefix_that_leads_out_is_refused(prefix):
-    vector = DeletionVectorDescriptor(storage_type="u", path_or_inline=prefix + z85_encode(bytes(16)), size_bytes=1, cardinality=1)
+    vector = DeletionVectorDescriptor(
+        storage_type="u", path_or_inline=prefix + z85_encode(bytes(16)), size_bytes=1, cardinality=1
+    )
     with pytest.raises(DeletionVectorError, match="prefix"):
         vector_location(vector, "file:///t")
 
 
 @settings(deadline=None)
 @given(
-    st.binary(max_size=60), st.sampled_from([MAGIC_NATIVE, MAGIC_PORTABLE]), st.sampled_from(["little", "big"]), st.integers(0, 2**63 - 1)
+    st.binary(max_size=60),
+    st.sampled_from([MAGIC_NATIVE, MAGIC_PORTABLE]),
+    st.sampled_from(["little", "big"]),
+    st.integers(0, 2**63 - 1),
 )
 def test_bitmaps_say_what_they_like_of_their_size(data, magic, order, cardinality):
     content = magic.to_bytes(4, order) + data
@@ -236,7 +320,18 @@ def test_a_schema_is_as_deep_as_it_can_be_walked_or_refused(wrap, too_many):
 
 
 @pytest.mark.parametrize(
-    "schema", ["{}", "[]", "5", "null", '{"type":"struct"}', '{"type":"struct","fields":{}}', '{"type":"struct","fields":[5]}', "{", ""]
+    "schema",
+    [
+        "{}",
+        "[]",
+        "5",
+        "null",
+        '{"type":"struct"}',
+        '{"type":"struct","fields":{}}',
+        '{"type":"struct","fields":[5]}',
+        "{",
+        "",
+    ],
 )
 def test_a_schema_that_is_none_is_an_error_of_the_log(schema):
     with pytest.raises(InvalidActionError, match="schema is invalid"):
@@ -246,6 +341,8 @@ def test_a_schema_that_is_none_is_an_error_of_the_log(schema):
 def test_a_field_that_is_there_twice_is_an_error_of_the_log():
     field = {"name": "c", "type": "long", "nullable": True, "metadata": {}}
     log = make_log([])
-    put_commit(log.env, 0, [PROTOCOL, METADATA.replace(schema_string=json.dumps({"type": "struct", "fields": [field, field]}))])
+    put_commit(
+        log.env, 0, [PROTOCOL, METADATA.replace(schema_string=json.dumps({"type": "struct", "fields": [field, field]}))]
+    )
     with pytest.raises(DuplicateColumnsError, match="duplicate columns: c;"):
         load_snapshot(log)

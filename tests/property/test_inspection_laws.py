@@ -30,7 +30,9 @@ def test_the_sizes_of_versions_are_those_of_their_files(history, data):
     cut = data.draw(st.integers(-1, len(history) - 1))
     if cut >= 0:  # the log begins with a checkpoint, whose own commit may be gone
         state = replay([[PROTOCOL, METADATA, *history[0]], *history[1 : cut + 1]], log.canonical)
-        log.env.store.put(f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(cut)}", parquet_bytes(state_actions(state)))
+        log.env.store.put(
+            f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(cut)}", parquet_bytes(state_actions(state))
+        )
         for version in range(cut + data.draw(st.booleans())):
             log.env.store.delete(log_files.commit_key(version))
     table = Table(log.url, env=log.env)
@@ -39,7 +41,9 @@ def test_the_sizes_of_versions_are_those_of_their_files(history, data):
     before: set[object] | None = set() if rows[0]["version"] == 0 else None
     for row in rows:
         snapshot = table.snapshot(row["version"])
-        found = {name: row[of] for name, of in zip(("files", "bytes", "records", "deleted"), list(row)[2:6], strict=True)}
+        found = {
+            name: row[of] for name, of in zip(("files", "bytes", "records", "deleted"), list(row)[2:6], strict=True)
+        }
         assert found == totals(snapshot)
         files = {(log.canonical(add.path), add.deletion_vector): add.size_bytes for add in snapshot.live.adds()}
         if before is None:

@@ -1,4 +1,6 @@
-"""Laws of layouts: each row has one leaf, the leaf that the splits say, in whatever order rows come; leaves are of equal size."""
+"""Laws of layouts: each row has one leaf, the leaf that the splits say, in whatever order rows come; leaves are of
+equal size.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ VALUES = {
     pa.float64(): st.floats() | st.sampled_from([0.0, -0.0, math.nan, 1.0]),
     pa.float32(): st.floats(width=32),
     pa.decimal128(9, 2): st.decimals(-9_999_999, 9_999_999, places=2),
-    pa.decimal128(38, 3): st.decimals(-(10**34), 10**34, places=3) | st.sampled_from([Decimal("0.256"), Decimal("-0.256"), Decimal(0)]),
+    pa.decimal128(38, 3): st.decimals(-(10**34), 10**34, places=3)
+    | st.sampled_from([Decimal("0.256"), Decimal("-0.256"), Decimal(0)]),
     pa.bool_(): st.booleans(),
     pa.date32(): st.dates(),
     pa.timestamp("us"): st.datetimes(),
@@ -176,7 +179,9 @@ def test_a_heavy_value_is_not_divided_where_another_column_is_cut() -> None:
     """Half of the rows have one value: its leaves hold no other, and are told apart by the second column."""
     random = np.random.default_rng(1)
     rows = 4000
-    table = pa.table({"heavy": np.where(np.arange(rows) % 2, 500, random.integers(0, 1000, rows)), "other": random.random(rows)})
+    table = pa.table(
+        {"heavy": np.where(np.arange(rows) % 2, 500, random.integers(0, 1000, rows)), "other": random.random(rows)}
+    )
     cells = Assigner(plan_layout(table, 16)).cells(table)
     values = [set(table["heavy"].take(pa.array(np.flatnonzero(cells == cell))).to_pylist()) for cell in range(16)]
     assert sum(found == {500} for found in values) == 8

@@ -1,4 +1,6 @@
-"""The files that are read for a LIMIT have a correct answer, whatever the statistics look like: enough rows, or the first in an order."""
+"""The files that are read for a LIMIT have a correct answer, whatever the statistics look like: enough rows, or the
+first in an order.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def test_the_files_that_are_read_have_the_first_rows(ordered_by, data):
     found = needed(limit, scan)
     event("fewer files" if found.kept_files < scan.kept_files else "all files")
     read = set(found.column("path").to_pylist())
-    assert are_same(first(limit, [row for file in files if file.action.path in read for row in file.rows]), first(limit, everything))
+    assert are_same(
+        first(limit, [row for file in files if file.action.path in read for row in file.rows]), first(limit, everything)
+    )
     again = needed(limit, loaded(files[::-1]).scan(None if condition == TRUE else condition))
     assert set(again.column("path").to_pylist()) == read, "the choice depends on the order in which files are listed"
 
@@ -87,8 +91,14 @@ STEP = timedelta(milliseconds=1, microseconds=7)
 ENDS = "is the beginning of a long text that is cut"
 BY_TYPE = {
     "decimals": ("dec", [[Decimal(10 * number + inside) / 4 for inside in range(3)] for number in range(5)]),
-    "moments": ("ts", [[datetime(2026, 1, 1, number, tzinfo=UTC) + inside * STEP for inside in range(3)] for number in range(5)]),
-    "moments without a zone": ("ntz", [[datetime(2026, 1, 1, number) + inside * STEP for inside in range(3)] for number in range(5)]),
+    "moments": (
+        "ts",
+        [[datetime(2026, 1, 1, number, tzinfo=UTC) + inside * STEP for inside in range(3)] for number in range(5)],
+    ),
+    "moments without a zone": (
+        "ntz",
+        [[datetime(2026, 1, 1, number) + inside * STEP for inside in range(3)] for number in range(5)],
+    ),
     "texts": ("s", [[f"{number}{letter}" for letter in "abc"] for number in range(5)]),
     "long texts": ("s", [[f"{number} {ENDS} {letter}" for letter in "abc"] for number in range(5)]),
 }
@@ -114,7 +124,10 @@ def test_rows_with_nan_are_not_before_the_maximum():
 def test_moments_are_up_to_a_millisecond_behind_their_bounds():
     """One writer cuts them, and another one does not."""
     day = datetime(2026, 1, 1)
-    files = exact([[day + timedelta(microseconds=900)] * 2, [day + timedelta(microseconds=100)] * 2, [day + timedelta(days=1)]], "ntz")
+    files = exact(
+        [[day + timedelta(microseconds=900)] * 2, [day + timedelta(microseconds=100)] * 2, [day + timedelta(days=1)]],
+        "ntz",
+    )
     precise = json.loads(files[1].action.stats)
     precise["minValues"]["ntz"] = precise["maxValues"]["ntz"] = "2026-01-01T00:00:00.000100"
     files[1] = replace(files[1], action=files[1].action.replace(stats=json.dumps(precise)))
@@ -178,7 +191,10 @@ def test_a_condition_that_files_satisfy_wholly_limits_too():
 
 def test_the_smallest_file_with_enough_rows_is_read():
     files = exact([[1] * 3, [2] * 5, [3] * 8, [4] * 8, [5] * 2])
-    sized = [replace(file, action=file.action.replace(size_bytes=size)) for file, size in zip(files, (5, 9, 7, 7, 1), strict=True)]
+    sized = [
+        replace(file, action=file.action.replace(size_bytes=size))
+        for file, size in zip(files, (5, 9, 7, 7, 1), strict=True)
+    ]
     assert read_for(RowLimit(2), sized) == ["f4"]
     assert read_for(RowLimit(4), sized) == ["f2"]
     assert read_for(RowLimit(10), sized) == ["f2", "f3"]

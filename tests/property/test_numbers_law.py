@@ -1,4 +1,6 @@
-"""The law of numbers: one that was assigned under a table id is never assigned to anything else, whatever happens to the table."""
+"""The law of numbers: one that was assigned under a table id is never assigned to anything else, whatever happens to
+the table.
+"""
 
 from __future__ import annotations
 
@@ -55,4 +57,6 @@ def test_no_number_is_assigned_twice(switched: set[str], operations: list[str]) 
 @pytest.mark.parametrize("first", BACKWARDS)
 def test_no_pair_of_operations_brings_a_number_back(first: str) -> None:
     for second in sample.part(BACKWARDS, 4, first=BACKWARDS.index(first)):
-        run("append", *EVERYTHING, "append", first, *EVERYTHING, "append", "add a column", second, *EVERYTHING, "append")
+        run(
+            "append", *EVERYTHING, "append", first, *EVERYTHING, "append", "add a column", second, *EVERYTHING, "append"
+        )

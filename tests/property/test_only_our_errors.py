@@ -1,4 +1,6 @@
-"""Law: whatever data and conditions a public call gets, it answers or raises a DeltaError; no error of Arrow's or NumPy's leaves it."""
+"""Law: whatever data and conditions a public call gets, it answers or raises a DeltaError; no error of Arrow's or
+NumPy's leaves it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ COLUMNS = {
     "l": pa.array([1, -(2**63), 2**63 - 1, None]),
     "i": pa.array([0, 1, -1, None], pa.int8()),
     "x": pa.array([float("nan"), -0.0, float("inf"), None]),
-    "d": pa.array([Decimal("0.0000000001"), Decimal("9999999999999999999999999999.9999999999"), Decimal(0), None], pa.decimal128(38, 10)),
+    "d": pa.array(
+        [Decimal("0.0000000001"), Decimal("9999999999999999999999999999.9999999999"), Decimal(0), None],
+        pa.decimal128(38, 10),
+    ),
     "t": pa.array(["", "é", "1e400", None]),
     "b": pa.array([b"", b"\xff", b"1", None]),
     "day": pa.array([dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1970, 1, 1), None]),
@@ -48,9 +53,37 @@ OPERANDS = st.sampled_from(
             "0." + "9" * 38 + "BD",
             "99999999999999999999",
         ),
-        *("'x'", "''", "'1e400'", "'\\0'", "X'ff'", "TRUE", "DATE'0001-01-01'", "DATE'9999-12-31'", "TIMESTAMP'2024-01-31 12:00:00'"),
-        *("CAST('NaN' AS DOUBLE)", "CAST(t AS BIGINT)", "CAST(l AS TINYINT)", "CAST(x AS DECIMAL(38,37))", "CAST(d AS DECIMAL(3,2))"),
-        *("l + 1", "l * l", "-l", "l / i", "l % i", "abs(l)", "d * d", "day + 1", "date_add(day, 2147483647)", "length(t)", "floor(x)"),
+        *(
+            "'x'",
+            "''",
+            "'1e400'",
+            "'\\0'",
+            "X'ff'",
+            "TRUE",
+            "DATE'0001-01-01'",
+            "DATE'9999-12-31'",
+            "TIMESTAMP'2024-01-31 12:00:00'",
+        ),
+        *(
+            "CAST('NaN' AS DOUBLE)",
+            "CAST(t AS BIGINT)",
+            "CAST(l AS TINYINT)",
+            "CAST(x AS DECIMAL(38,37))",
+            "CAST(d AS DECIMAL(3,2))",
+        ),
+        *(
+            "l + 1",
+            "l * l",
+            "-l",
+            "l / i",
+            "l % i",
+            "abs(l)",
+            "d * d",
+            "day + 1",
+            "date_add(day, 2147483647)",
+            "length(t)",
+            "floor(x)",
+        ),
         *(
             "round(x, 400)",
             "substring(t, -5, 2147483647)",
@@ -132,7 +165,9 @@ def test_assignments(column: str, text: str) -> None:
     with suppress(DeltaError):
         table.update({column: text})
     with suppress(DeltaError):
-        table.merge(pa.table({"k": [1]}), "true").when_not_matched_by_source_update({column: text}).when_matched_delete("false").execute()
+        table.merge(pa.table({"k": [1]}), "true").when_not_matched_by_source_update({column: text}).when_matched_delete(
+            "false"
+        ).execute()
 
 
 @given(st.sampled_from(list(COLUMNS)), ODD, st.booleans(), st.booleans())
@@ -144,7 +179,11 @@ def test_data(column: str, values: pa.Array, is_new: bool, evolves: bool) -> Non
         lambda: table.append(data, merge_schema=evolves),
         lambda: table.overwrite(data, merge_schema=evolves),
         lambda: table.overwrite(data, overwrite_schema=True, partition_by=[column] if evolves else None),
-        lambda: table.merge(data, f"target.{column} = source.{column}", merge_schema=evolves).when_matched_update_all().execute(),
+        lambda: (
+            table.merge(data, f"target.{column} = source.{column}", merge_schema=evolves)
+            .when_matched_update_all()
+            .execute()
+        ),
         lambda: table.merge(data, "false", merge_schema=evolves).when_not_matched_insert_all().execute(),
         lambda: table.to_arrow(),
         lambda: table.to_pandas(),

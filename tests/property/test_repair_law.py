@@ -1,4 +1,6 @@
-"""The law of repair: an intact table stays as it is, and of a table that lost files exactly the rows of the other files are left."""
+"""The law of repair: an intact table stays as it is, and of a table that lost files exactly the rows of the other files
+are left.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ PROPERTIES = st.fixed_dictionaries(
     },
 )
 STEPS = st.lists(
-    st.tuples(st.just("append"), st.integers(1, 5)) | st.tuples(st.just("delete"), st.integers(2, 5)) | st.just(("optimize", 0)),
+    st.tuples(st.just("append"), st.integers(1, 5))
+    | st.tuples(st.just("delete"), st.integers(2, 5))
+    | st.just(("optimize", 0)),
     min_size=1,
     max_size=5,
 )
@@ -56,7 +60,9 @@ def content(table: tahoe.Table) -> dict[str, Any]:
 
 @given(tables(), st.sets(st.integers(0, 9)), st.booleans())
 @fewer(3)
-def test_repair_leaves_exactly_the_rows_of_the_files_that_exist(table: tahoe.Table, lost: set[int], verify_all_files: bool) -> None:
+def test_repair_leaves_exactly_the_rows_of_the_files_that_exist(
+    table: tahoe.Table, lost: set[int], verify_all_files: bool
+) -> None:
     before = content(table)
     report = tahoe.Table(table.url, env=table.env).repair(verify_all_files=verify_all_files)
     assert (report.repairs, report.left, content(table)) == ((), (), before)

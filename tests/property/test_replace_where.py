@@ -1,4 +1,6 @@
-"""An overwrite with replaceWhere puts in what it takes out: rows for which the predicate holds, as the table stores them, or nothing."""
+"""An overwrite with replaceWhere puts in what it takes out: rows for which the predicate holds, as the table stores
+them, or nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import memory_env
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("q", pa.int64())])
-ROWS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["a", "b", None, "a b=%"]), st.sampled_from([0, 1, None])), max_size=6)
+ROWS = st.lists(
+    st.tuples(st.integers(0, 9), st.sampled_from(["a", "b", None, "a b=%"]), st.sampled_from([0, 1, None])), max_size=6
+)
 
 # The text, and what it is of a row.
 PREDICATES = {

@@ -1,4 +1,6 @@
-"""A checkpoint that another process replaces with one in another order while threads read a version: no file is taken for another one."""
+"""A checkpoint that another process replaces with one in another order while threads read a version: no file is taken
+for another one.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ from tahoe.table.report.histograms import BARS_MAX, histogram
 from tahoe.table.report.markup import element
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
-DECIMALS = st.integers(-(10**38) + 1, 10**38 - 1).map(lambda digits: Decimal((int(digits < 0), tuple(map(int, str(abs(digits)))), -10)))
+DECIMALS = st.integers(-(10**38) + 1, 10**38 - 1).map(
+    lambda digits: Decimal((int(digits < 0), tuple(map(int, str(abs(digits)))), -10))
+)
 KINDS = (
     LONGS,
     st.floats(allow_nan=False, allow_infinity=False),
@@ -36,7 +38,9 @@ POSITIONS = st.integers(0, 2**32 - 1)
 @example((Decimal("-99999999999999999999999999.9999999999"), Decimal("99999999999999999999999999.9999999999")), 1)
 @example((-1.7e308, 1.7e308), 2**31)
 def test_a_value_between_bounds_is_a_value_of_the_column_within_them(pair, position):
-    low, high = sorted(pair, key=lambda value: value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value)
+    low, high = sorted(
+        pair, key=lambda value: value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+    )
     value = between(low, high, position)
     assert type(value) is type(low)
     assert order(low, value) <= 0 <= order(high, value)

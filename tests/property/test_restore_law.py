@@ -25,7 +25,10 @@ def test_the_restored_version_equals_the_version(table: tahoe.Table, wanted: int
     report = table.restore(then.version)
     now = table.snapshot()
     assert now.version == before.version + (then.version != before.version)
-    assert load_snapshot(table.log, by_checksum=False).live.column("path").to_pylist().sort() == now.live.column("path").to_pylist().sort()
+    assert (
+        load_snapshot(table.log, by_checksum=False).live.column("path").to_pylist().sort()
+        == now.live.column("path").to_pylist().sort()
+    )
     assert sorted(file_keys(now.live, table.log).to_pylist()) == sorted(file_keys(then.live, table.log).to_pylist())
     assert (now.schema, now.partition_columns) == (then.schema, then.partition_columns)
     assert now.protocol == before.protocol or (then.protocol.writer_features or frozenset()) <= (
@@ -36,7 +39,10 @@ def test_the_restored_version_equals_the_version(table: tahoe.Table, wanted: int
     assert [str(found) for found in check_table(table.log)] == []
     if report.version is not None and before.schema == now.schema:
         changed = table.changes(start_version=now.version).to_pylist()
-        kinds = {kind: Counter(_row(row, now) for row in changed if row["_change_type"] == kind) for kind in ("insert", "delete")}
+        kinds = {
+            kind: Counter(_row(row, now) for row in changed if row["_change_type"] == kind)
+            for kind in ("insert", "delete")
+        }
         assert rows(before) + kinds["insert"] == rows(now) + kinds["delete"]
 
 

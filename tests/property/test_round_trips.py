@@ -30,7 +30,13 @@ from tahoe.protocol.log.actions import (
 )
 from tahoe.protocol.log.deletion_vector import decode_inline, inline_descriptor, z85_decode, z85_encode
 from tahoe.protocol.log.file_paths import canonical_key, decode_path, encode_path, resolve_path
-from tahoe.protocol.statistics.stats import Statistics, claimed_statistics, encode_statistics, has_bounds, parse_statistics
+from tahoe.protocol.statistics.stats import (
+    Statistics,
+    claimed_statistics,
+    encode_statistics,
+    has_bounds,
+    parse_statistics,
+)
 from tahoe.protocol.types.partitions import format_partition_value, parse_partition_value, single_precision
 from tahoe.protocol.types.schema import (
     BINARY,
@@ -62,7 +68,8 @@ LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 COUNTS = st.integers(0, (1 << 63) - 1)
 SMALL_COUNTS = st.integers(0, (1 << 31) - 1)
 JSON = st.recursive(
-    st.none() | st.booleans() | LONGS | TEXTS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2)
+    st.none() | st.booleans() | LONGS | TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
 )
 
 
@@ -89,7 +96,13 @@ FILE_FIELDS = {
     "default_row_commit_version": st.none() | COUNTS,
 }
 ACTIONS = st.one_of(
-    st.builds(Add, **FILE_FIELDS, partition_values=TEXT_MAPS, modification_time_ms=LONGS, clustering_provider=st.none() | TEXTS),
+    st.builds(
+        Add,
+        **FILE_FIELDS,
+        partition_values=TEXT_MAPS,
+        modification_time_ms=LONGS,
+        clustering_provider=st.none() | TEXTS,
+    ),
     st.builds(
         Remove,
         **FILE_FIELDS,
@@ -103,7 +116,11 @@ ACTIONS = st.one_of(
     st.builds(Sidecar, path=TEXTS, size_bytes=COUNTS, modification_time_ms=LONGS, tags=st.none() | TEXT_MAPS),
     st.builds(CheckpointMetadata, version=COUNTS, tags=st.none() | TEXT_MAPS),
     st.builds(
-        Protocol, reader_version=st.integers(1, 9), writer_version=st.integers(1, 9), reader_features=FEATURES, writer_features=FEATURES
+        Protocol,
+        reader_version=st.integers(1, 9),
+        writer_version=st.integers(1, 9),
+        reader_features=FEATURES,
+        writer_features=FEATURES,
     ),
     st.builds(
         Metadata,
@@ -134,12 +151,16 @@ def test_commits(actions):
 
 
 def fields(types):
-    return st.builds(Field, name=TEXTS, type=types, nullable=st.booleans(), metadata=st.dictionaries(TEXTS, JSON, max_size=2))
+    return st.builds(
+        Field, name=TEXTS, type=types, nullable=st.booleans(), metadata=st.dictionaries(TEXTS, JSON, max_size=2)
+    )
 
 
 TYPES = st.recursive(
     st.sampled_from(sorted(PRIMITIVE_NAMES)).map(Primitive)
-    | st.integers(1, 38).flatmap(lambda precision: st.integers(0, precision).map(lambda scale: Decimal(precision, scale))),
+    | st.integers(1, 38).flatmap(
+        lambda precision: st.integers(0, precision).map(lambda scale: Decimal(precision, scale))
+    ),
     lambda inner: st.one_of(
         st.builds(Array, element=inner, contains_null=st.booleans()),
         st.builds(Map, key=inner, value=inner, value_contains_null=st.booleans()),
@@ -177,7 +198,8 @@ VALUES = {
     BINARY: NAMES.map(str.encode),
     # Beyond Python's calendar, days and microseconds stand for themselves.
     DATE: st.dates() | st.integers(2_932_897, (1 << 31) - 1) | st.integers(-(1 << 31), -719_163),
-    TIMESTAMP: MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC)) | st.integers(253_402_300_800_000_000, (1 << 63) - 1),
+    TIMESTAMP: MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC))
+    | st.integers(253_402_300_800_000_000, (1 << 63) - 1),
     TIMESTAMP_NTZ: MOMENTS | st.integers(-(1 << 63), -62_135_596_800_000_001),
     Decimal(38, 0): quantized(Decimal(38, 0)),
     Decimal(38, 38): quantized(Decimal(38, 38)),
@@ -217,7 +239,11 @@ COLUMNS = Struct(
 
 
 def in_milliseconds(value):
-    return value.replace(microsecond=value.microsecond // 1000 * 1000) if isinstance(value, datetime) else value // 1000 * 1000
+    return (
+        value.replace(microsecond=value.microsecond // 1000 * 1000)
+        if isinstance(value, datetime)
+        else value // 1000 * 1000
+    )
 
 
 def bounds_of(data_type):
@@ -228,7 +254,9 @@ def bounds_of(data_type):
     return values.map(in_milliseconds) if data_type in (TIMESTAMP, TIMESTAMP_NTZ) else values
 
 
-BOUNDS = st.fixed_dictionaries({}, optional={path: bounds_of(column.type) for path, column in COLUMNS.leaves() if has_bounds(column.type)})
+BOUNDS = st.fixed_dictionaries(
+    {}, optional={path: bounds_of(column.type) for path, column in COLUMNS.leaves() if has_bounds(column.type)}
+)
 
 
 @given(
@@ -294,13 +322,24 @@ def test_log_file_names(version, end, part, parts, uuid, json_form):
         log_files.checksum_name(version): (kinds.CHECKSUM, version, 1, 1),
         log_files.classic_checkpoint_name(version): (kinds.CLASSIC_CHECKPOINT, version, 1, 1),
         log_files.multi_part_checkpoint_name(version, part, parts): (kinds.MULTI_PART_CHECKPOINT, version, part, parts),
-        log_files.uuid_checkpoint_name(version, str(uuid), "json" if json_form else "parquet"): (kinds.UUID_CHECKPOINT, version, 1, 1),
+        log_files.uuid_checkpoint_name(version, str(uuid), "json" if json_form else "parquet"): (
+            kinds.UUID_CHECKPOINT,
+            version,
+            1,
+            1,
+        ),
         log_files.compacted_name(version, end): (kinds.COMPACTED, end, 1, 1),
     }
     for name, (kind, last, number, count) in names.items():
         found = log_files.parse_name(name)
         assert found is not None
-        assert (found.kind, found.version, found.end_version, found.part, found.parts) == (kind, version, last, number, count)
+        assert (found.kind, found.version, found.end_version, found.part, found.parts) == (
+            kind,
+            version,
+            last,
+            number,
+            count,
+        )
 
 
 class _Text(str):

@@ -31,7 +31,10 @@ from tests.property.numbered_logs import PROTOCOL, numbered_log, small
 from tests.property.random_statistics import PREDICATES, SCHEMA, statistics
 from tests.table.builders import add, memory_env, put_commit
 
-VECTORS = [None, *(DeletionVectorDescriptor(storage_type="i", path_or_inline=f"v{n}", size_bytes=1, cardinality=1) for n in (1, 2))]
+VECTORS = [
+    None,
+    *(DeletionVectorDescriptor(storage_type="i", path_or_inline=f"v{n}", size_bytes=1, cardinality=1) for n in (1, 2)),
+]
 
 FILES = st.tuples(statistics(), st.sampled_from(["1", "2", None]), st.sampled_from(VECTORS))
 NAMES = [f"f{n}" for n in range(8)]
@@ -48,7 +51,9 @@ def logs(draw: st.DrawFn) -> Log:
     }
     configuration = {name: value for name, value in asked.items() if value is not None}
     partitions = draw(st.sampled_from([("p",), ()]))
-    metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), partition_columns=partitions, configuration=configuration)
+    metadata = Metadata(
+        id="t", schema_string=SCHEMA.to_json(), partition_columns=partitions, configuration=configuration
+    )
     clustering = [DomainMetadata(domain="delta.clustering", configuration='{"clusteringColumns":[["l"],["n","x"]]}')]
 
     def files(names: list[str]) -> list[object]:
@@ -105,7 +110,9 @@ def rewrite(log: Log, draw: st.DrawFn) -> None:
 
 def found(snapshot: Snapshot, predicate: object) -> list[tuple[object, ...]]:
     scan = snapshot.scan(predicate)
-    columns = [scan.column(name).to_pylist() for name in ("path", "size_bytes", "stats", "deletion_vector", "partition_values")]
+    columns = [
+        scan.column(name).to_pylist() for name in ("path", "size_bytes", "stats", "deletion_vector", "partition_values")
+    ]
     return sorted(zip(*columns, scan.partition.to_pylist(), scan.num_records.to_pylist(), strict=True), key=repr)
 
 
@@ -127,7 +134,9 @@ def test_some_row_groups_are_enough(log: Log, predicates: list[object], data: st
         assert len(large.live) == len(plain.live)
         assert large.live.size_bytes == plain.live.size_bytes
         assert len(large.live.vectors) == len(plain.live.vectors)
-        assert large.live.lacks_texts() or not plain.live.lacks_texts()  # the footer counts files that newer actions name, too
+        assert (
+            large.live.lacks_texts() or not plain.live.lacks_texts()
+        )  # the footer counts files that newer actions name, too
         assert {a.path for batch in [large.live.adds()] for a in batch} == {a.path for a in plain.live.adds()}
         batches = [path for batch in large.live.batches() for path in batch["path"].to_pylist()]
         assert sorted(batches) == sorted(a.path for a in plain.live.adds())
@@ -137,7 +146,9 @@ def test_some_row_groups_are_enough(log: Log, predicates: list[object], data: st
 def test_some_row_groups_are_enough_for_a_limit(log: Log, rows: int, group_files: int) -> None:
     plain = load_snapshot(log)
     unmarked = sum(
-        count or 0 for count, vector in zip(plain.live.num_records.to_pylist(), vectors_of(plain.scan()), strict=True) if not vector
+        count or 0
+        for count, vector in zip(plain.live.num_records.to_pylist(), vectors_of(plain.scan()), strict=True)
+        if not vector
     )
     with small(group_files):
         chosen = needed(RowLimit(rows), load_snapshot(log).scan())
@@ -146,7 +157,9 @@ def test_some_row_groups_are_enough_for_a_limit(log: Log, rows: int, group_files
             assert sum(count or 0 for count in chosen.num_records.to_pylist()) >= rows
             assert {*chosen.column("path").to_pylist()} <= {*plain.live.column("path").to_pylist()}
         else:
-            assert sorted(chosen.column("path").to_pylist()) == sorted(needed(RowLimit(rows), plain.scan()).column("path").to_pylist())
+            assert sorted(chosen.column("path").to_pylist()) == sorted(
+                needed(RowLimit(rows), plain.scan()).column("path").to_pylist()
+            )
 
 
 def vectors_of(scan: Scan) -> list[object]:
@@ -232,7 +245,9 @@ def test_a_broken_row_group_costs_only_time() -> None:
         damage(log)
         snapshot = load_snapshot(log)
         assert snapshot.scan("l = 33").column("path").to_pylist() == ["f33"]
-        assert sorted(snapshot.live.column("path").to_pylist()) == sorted(["new", *(f"f{n}" for n in range(40) if n != 3)])
+        assert sorted(snapshot.live.column("path").to_pylist()) == sorted(
+            ["new", *(f"f{n}" for n in range(40) if n != 3)]
+        )
         log.env.store.delete(log_files.commit_key(0))
         with pytest.raises(CorruptCheckpointError):
             load_snapshot(log).scan("l = 20").column("path")
@@ -302,15 +317,23 @@ def test_row_groups_stay_in_order_when_checkpoints_follow_each_other(comes: str)
 @pytest.mark.parametrize(("low", "high"), [(100, -5), (60, 5), (3, -20)])
 @pytest.mark.parametrize("text", ["l = 50", "l = -30", "l > 11", "l < 0"])
 def test_bounds_that_cannot_be_true_hide_no_row_group(low: int, high: int, text: str) -> None:
-    """The greatest of the minima is above all maxima, or the least maximum below all minima: one file's bounds are nonsense."""
+    """The greatest of the minima is above all maxima, or the least maximum below all minima: one file's bounds are
+    nonsense.
+    """
     env = memory_env()
-    metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), configuration={"delta.checkpoint.writeStatsAsStruct": "true"})
+    metadata = Metadata(
+        id="t", schema_string=SCHEMA.to_json(), configuration={"delta.checkpoint.writeStatsAsStruct": "true"}
+    )
     stats = [(0, 10), (low, high), (1, 9)]
-    texts = [f'{{"numRecords":3,"minValues":{{"l":{a}}},"maxValues":{{"l":{b}}},"nullCount":{{"l":0}}}}' for a, b in stats]
+    texts = [
+        f'{{"numRecords":3,"minValues":{{"l":{a}}},"maxValues":{{"l":{b}}},"nullCount":{{"l":0}}}}' for a, b in stats
+    ]
     put_commit(env, 0, [PROTOCOL, metadata, *(add(f"f{n}", stats=stats) for n, stats in enumerate(texts))])
     log = Log(env)
     write_checkpoint(load_snapshot(log))
-    (key,) = (info.key for info in env.store.list_from(log_files.LOG_FOLDER) if info.key.endswith(".checkpoint.parquet"))
+    (key,) = (
+        info.key for info in env.store.list_from(log_files.LOG_FOLDER) if info.key.endswith(".checkpoint.parquet")
+    )
     table = pq.read_table(pa.BufferReader(env.store.get(key)))
     rows = table.to_pylist()
     for row in rows:

@@ -29,7 +29,9 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     Primitive("float"): st.sampled_from([0.0, -0.0, 1.5, float("nan"), 0.125]),
     Primitive("boolean"): st.booleans(),
     Primitive("date"): st.sampled_from([date(1, 1, 1), date(1970, 1, 1), date(9999, 12, 31)]),
-    Primitive("timestamp"): st.sampled_from([datetime(1970, 1, 1, tzinfo=UTC), datetime(2026, 1, 31, 1, 2, 3, 4, tzinfo=UTC)]),
+    Primitive("timestamp"): st.sampled_from(
+        [datetime(1970, 1, 1, tzinfo=UTC), datetime(2026, 1, 31, 1, 2, 3, 4, tzinfo=UTC)]
+    ),
     DecimalType(10, 2): st.sampled_from([PyDecimal("0.00"), PyDecimal("-1.50")]),
 }
 CONSTRAINTS = (
@@ -44,7 +46,9 @@ CONSTRAINTS = (
 )
 
 kinds = st.sampled_from(list(VALUES))
-columns = kinds.flatmap(lambda kind: st.tuples(st.just(kind), st.lists(st.one_of(st.none(), VALUES[kind]), min_size=1, max_size=4)))
+columns = kinds.flatmap(
+    lambda kind: st.tuples(st.just(kind), st.lists(st.one_of(st.none(), VALUES[kind]), min_size=1, max_size=4))
+)
 
 
 @given(columns)
@@ -76,7 +80,9 @@ def test_rows_that_are_let_in_satisfy_the_rules_as_they_are_read(
 ) -> None:
     assume(kind == STRING or constraint in (None, "p IS NOT NULL", "p IS NULL OR x > 1"))
     values = data.draw(st.lists(st.one_of(st.none(), VALUES[kind]), min_size=1, max_size=3))
-    table = table_of(Struct((Field(name="p", type=kind, nullable=nullable), X)), ["p"] if partitioned else [], constraint)
+    table = table_of(
+        Struct((Field(name="p", type=kind, nullable=nullable), X)), ["p"] if partitioned else [], constraint
+    )
     rows = pa.table({"p": pa.array(values, arrow_type(kind)), "x": pa.array(range(len(values)), pa.int32())})
     try:
         table.append(rows)
@@ -95,7 +101,9 @@ X = Field(name="x", type=Primitive("integer"))
 def table_of(schema: Struct, partition_columns: list[str], constraint: str | None = None) -> tahoe.Table:
     env = memory_env()
     configuration = {} if constraint is None else {"delta.constraints.c": constraint}
-    metadata = Metadata(id="t", schema_string=schema.to_json(), partition_columns=tuple(partition_columns), configuration=configuration)
+    metadata = Metadata(
+        id="t", schema_string=schema.to_json(), partition_columns=tuple(partition_columns), configuration=configuration
+    )
     features = frozenset({"checkConstraints", "generatedColumns", "allowColumnDefaults", "appendOnly", "invariants"})
     put_commit(env, 0, [Protocol(reader_version=1, writer_version=7, writer_features=features), metadata])
     return tahoe.Table(env.store.url, env=env)

@@ -12,10 +12,16 @@ def structs(depth: int) -> st.SearchStrategy[Struct]:
     kinds = {"a": st.sampled_from([LONG, INTEGER, STRING]), "b": st.just(STRING)}
     if depth:
         inner = structs(depth - 1)
-        kinds |= {"s": inner, "l": inner.map(lambda s: Array(element=s)), "m": inner.map(lambda s: Map(key=STRING, value=s))}
+        kinds |= {
+            "s": inner,
+            "l": inner.map(lambda s: Array(element=s)),
+            "m": inner.map(lambda s: Map(key=STRING, value=s)),
+        }
     metadata = st.sampled_from([{}, {"delta.columnMapping.id": 7}])
     fields = [st.builds(Field, name=st.just(name), type=kind, metadata=metadata) for name, kind in kinds.items()]
-    return st.lists(st.one_of(fields), min_size=1, max_size=4, unique_by=lambda f: f.name).map(lambda fs: Struct(tuple(fs)))
+    return st.lists(st.one_of(fields), min_size=1, max_size=4, unique_by=lambda f: f.name).map(
+        lambda fs: Struct(tuple(fs))
+    )
 
 
 SCHEMAS = structs(2)

@@ -1,4 +1,6 @@
-"""Law 3: skipping is sound. A file with a row for which the predicate is true is kept, whatever its statistics leave out or blur."""
+"""Law 3: skipping is sound. A file with a row for which the predicate is true is kept, whatever its statistics leave
+out or blur.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -45,7 +47,9 @@ class File:
 
 @st.composite
 def files(draw, paths):
-    """A file as writers leave it: some rows deleted by a vector, and statistics of one of several habits, some of them missing."""
+    """A file as writers leave it: some rows deleted by a vector, and statistics of one of several habits, some of them
+    missing.
+    """
     stored = draw(st.lists(rows_of(paths), max_size=3))
     deleted = draw(st.sets(st.integers(0, max(0, len(stored) - 1)), max_size=2)) if draw(st.booleans()) else set()
     rows = [row for number, row in enumerate(stored) if number not in deleted]
@@ -57,7 +61,11 @@ def files(draw, paths):
 
 @st.composite
 def blurrings(draw, exact, paths, *, is_wide):
-    habit = draw(st.sampled_from(["none", "memory", "reference", "cut without tie-breaker", "cut without tie-breaker", "cut at 16"]))
+    habit = draw(
+        st.sampled_from(
+            ["none", "memory", "reference", "cut without tie-breaker", "cut without tie-breaker", "cut at 16"]
+        )
+    )
     if habit == "none":
         return None
     if habit == "cut without tie-breaker":
@@ -65,7 +73,9 @@ def blurrings(draw, exact, paths, *, is_wide):
     written = replace(exact, tight_bounds=not is_wide)
     if is_wide:
         written = draw(widened(written))
-    dropped = draw(st.sets(st.sampled_from([(kind, path) for kind in ("min", "max", "null") for path in paths]), max_size=2))
+    dropped = draw(
+        st.sets(st.sampled_from([(kind, path) for kind in ("min", "max", "null") for path in paths]), max_size=2)
+    )
     written = replace(
         written,
         num_records=draw(st.sampled_from([written.num_records, written.num_records, written.num_records, None])),
@@ -75,7 +85,9 @@ def blurrings(draw, exact, paths, *, is_wide):
     )
     if habit == "memory":
         return without_nan(written)
-    return parse_statistics(encode_statistics(written, SCHEMA, prefix_length=16 if habit == "cut at 16" else 32), SCHEMA)
+    return parse_statistics(
+        encode_statistics(written, SCHEMA, prefix_length=16 if habit == "cut at 16" else 32), SCHEMA
+    )
 
 
 def without_nan(statistics):
@@ -98,9 +110,15 @@ def test_a_file_with_a_matching_row_is_kept(path, data):
     assert kept or not matches
 
 
-@given(low=st.integers(0, 100), width=st.integers(0, 100), values=st.sets(st.integers(-50, 250), min_size=IN_VALUES_MAX + 1))
+@given(
+    low=st.integers(0, 100),
+    width=st.integers(0, 100),
+    values=st.sets(st.integers(-50, 250), min_size=IN_VALUES_MAX + 1),
+)
 def test_exact_bounds_of_integers_skip_all_that_a_long_list_does_not_name(low, width, values):
-    statistics = Statistics(num_records=5, min_values={("i",): low}, max_values={("i",): low + width}, null_count={("i",): 0})
+    statistics = Statistics(
+        num_records=5, min_values={("i",): low}, max_values={("i",): low + width}, null_count={("i",): 0}
+    )
     kept = may_match(skipping_test(In(Column(("i",)), tuple(values)), SCHEMA), statistics)
     assert kept is any(low <= value <= low + width for value in values)
 
@@ -108,6 +126,8 @@ def test_exact_bounds_of_integers_skip_all_that_a_long_list_does_not_name(low, w
 @given(low=st.integers(0, 100), width=st.integers(0, 100), value=st.integers(-50, 250))
 def test_exact_bounds_of_integers_skip_all_that_they_can(low, width, value):
     # Without it, a test that keeps everything would pass the law.
-    statistics = Statistics(num_records=5, min_values={("i",): low}, max_values={("i",): low + width}, null_count={("i",): 0})
+    statistics = Statistics(
+        num_records=5, min_values={("i",): low}, max_values={("i",): low + width}, null_count={("i",): 0}
+    )
     kept = may_match(skipping_test(Comparison("=", Column(("i",)), Literal(value)), SCHEMA), statistics)
     assert kept is (low <= value <= low + width)

@@ -34,7 +34,9 @@ VALUES: dict[Any, Any] = {
     pa.string(): TEXTS,
     pa.binary(): st.binary(max_size=3),
     pa.list_(pa.int64()): st.lists(st.integers(0, 3), max_size=2),
-    pa.struct([("a", pa.int64()), ("b", pa.string())]): st.fixed_dictionaries({"a": st.none() | st.integers(0, 9), "b": st.none() | TEXTS}),
+    pa.struct([("a", pa.int64()), ("b", pa.string())]): st.fixed_dictionaries(
+        {"a": st.none() | st.integers(0, 9), "b": st.none() | TEXTS}
+    ),
 }
 PROPERTIES = st.fixed_dictionaries(
     {"delta.enableDeletionVectors": st.just("true")},
@@ -52,7 +54,10 @@ def tables(draw: st.DrawFn) -> tuple[list[pa.Table], dict[str, str], set[int]]:
     kinds = draw(st.lists(st.sampled_from(sorted(VALUES, key=str)), min_size=1, max_size=4))
     files, first = [], 0
     for size in draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)):
-        columns = {f"c{n}": pa.array([draw(st.none() | VALUES[kind]) for _ in range(size)], kind) for n, kind in enumerate(kinds)}
+        columns = {
+            f"c{n}": pa.array([draw(st.none() | VALUES[kind]) for _ in range(size)], kind)
+            for n, kind in enumerate(kinds)
+        }
         files.append(pa.table({"key": pa.array(range(first, first + size), pa.int64()), **columns}))
         first += size
     return files, draw(PROPERTIES), draw(st.sets(st.integers(0, first - 1)))
@@ -67,7 +72,9 @@ def parsed(table: tahoe.Table, add: Add) -> Statistics:
 def by_column(table: tahoe.Table, statistics: Statistics) -> tuple[dict[Any, Any], ...]:
     """Statistics by logical names, which two tables share."""
     snapshot = table.snapshot()
-    leaves = zip(snapshot.schema.leaves(), physical_schema(snapshot.schema, snapshot.column_mapping_mode).leaves(), strict=True)
+    leaves = zip(
+        snapshot.schema.leaves(), physical_schema(snapshot.schema, snapshot.column_mapping_mode).leaves(), strict=True
+    )
     logical = {physical: path for (path, _), (physical, _) in leaves}
     kinds = (statistics.min_values, statistics.max_values, statistics.null_count)
     return tuple({logical[path]: value for path, value in values.items()} for values in kinds)

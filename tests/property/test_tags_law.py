@@ -1,4 +1,6 @@
-"""Tags over random tables, histories and clocks: whatever VACUUM and log cleanup do, a version with a name has the rows that it had."""
+"""Tags over random tables, histories and clocks: whatever VACUUM and log cleanup do, a version with a name has the rows
+that it had.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class TaggedWorld(World):
 
     @property
     def held(self) -> set[int]:
-        return {version for version, expires_ms in self.tagged.values() if expires_ms is None or self.now_ms < expires_ms}
+        return {
+            version for version, expires_ms in self.tagged.values() if expires_ms is None or self.now_ms < expires_ms
+        }
 
     def tag(self, number: int) -> None:
         """Name a version, back from the newest; some names have an end of life, some are moved."""

@@ -1,4 +1,6 @@
-"""VACUUM over random tables, histories and clocks: every version within the retention can be read, and all else that is old is gone."""
+"""VACUUM over random tables, histories and clocks: every version within the retention can be read, and all else that is
+old is gone.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from tests.property.vacuum_worlds import World, steps
     short_log=st.booleans(),
 )
 def test_versions_within_the_retention_stay_and_the_rest_goes(
-    steps: list[tuple[str, int]], partitioned: bool, vectors: bool, changes: bool, in_commit_timestamps: bool, short_log: bool
+    steps: list[tuple[str, int]],
+    partitioned: bool,
+    vectors: bool,
+    changes: bool,
+    in_commit_timestamps: bool,
+    short_log: bool,
 ) -> None:
     inline, deletion_vectors.INLINE_BYTES_MAX = deletion_vectors.INLINE_BYTES_MAX, 0
     try:

@@ -118,7 +118,9 @@ class World:
     def finish(self, _: int) -> None:
         if self.open:
             changes, _ = self.open.pop()
-            with suppress(ConcurrentWriteException):  # the log no longer has the version that it read: nothing is committed
+            with suppress(
+                ConcurrentWriteException
+            ):  # the log no longer has the version that it read: nothing is committed
                 changes.__exit__(None, None, None)
 
     def wait(self, hours: int) -> None:

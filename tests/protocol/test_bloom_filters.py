@@ -1,4 +1,6 @@
-"""Definitions of Bloom filters: a wrong one leaves queries slow, and one for a type with equal values of unequal bytes would lose rows."""
+"""Definitions of Bloom filters: a wrong one leaves queries slow, and one for a type with equal values of unequal bytes
+would lose rows.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from hypothesis import strategies as st
 
 from tahoe.errors import BloomFilterColumnError
 from tahoe.protocol.configuration.bloom_filter_columns import checked_filters, filtered_columns
-from tahoe.protocol.configuration.bloom_filters import BloomFilter, bloom_filter, encode_bloom_filters, moved, parse_bloom_filters, without
+from tahoe.protocol.configuration.bloom_filters import (
+    BloomFilter,
+    bloom_filter,
+    encode_bloom_filters,
+    moved,
+    parse_bloom_filters,
+    without,
+)
 from tahoe.protocol.types.schema import DOUBLE, FLOAT, LONG, STRING, Array, Field, Struct
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6).filter(
@@ -44,7 +53,19 @@ def test_users_write_definitions_as_in_sql() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["id,", ",id", "id (fpp = 2)", "id (fpp = nan)", "id (numItems = 0)", "id (max = 1)", "a, A", "id (", "`a", "id (fpp)", "a b (c) d"],
+    [
+        "id,",
+        ",id",
+        "id (fpp = 2)",
+        "id (fpp = nan)",
+        "id (numItems = 0)",
+        "id (max = 1)",
+        "a, A",
+        "id (",
+        "`a",
+        "id (fpp)",
+        "a b (c) d",
+    ],
 )
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=None):  # the property says what it takes

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from tahoe.protocol.configuration.change_feed import DeletionVectorChange, Fit, Recorded, Whole, changes_of, first_incompatibility
+from tahoe.protocol.configuration.change_feed import (
+    DeletionVectorChange,
+    Fit,
+    Recorded,
+    Whole,
+    changes_of,
+    first_incompatibility,
+)
 from tahoe.protocol.configuration.column_mapping import assign_mapping
 from tahoe.protocol.log.actions import Add, Cdc, CommitInfo, Metadata, Remove
 from tahoe.protocol.log.deletion_vector import inline_descriptor
@@ -71,7 +78,9 @@ def test_two_spellings_of_a_path_are_one_file():
 def test_what_a_bare_tombstone_does_not_say_of_a_file_is_in_the_new_action():
     """Else the deleted rows had no partition values, and a file of no size is not read by Spark at all."""
     bare = Remove(path="a", stats="s")
-    (found,) = changes(bare, add("a", deletion_vector=ONE, partition_values={"p": "1"}, stats="of the rows that are left"))
+    (found,) = changes(
+        bare, add("a", deletion_vector=ONE, partition_values={"p": "1"}, stats="of the rows that are left")
+    )
     assert (found.file.partition_values, found.file.size_bytes, found.file.stats) == ({"p": "1"}, 10, "s")
 
 
@@ -129,8 +138,16 @@ def test_columns_may_be_added_and_not_null_taken_back(earlier, read):
         ([ID], [replace(ID, nullable=False)], "id"),
         ([replace(ID, type=INTEGER)], [ID], "id"),
         ([Field(name="s", type=Struct((ID, NAME)))], [Field(name="s", type=Struct((ID,)))], "s.name"),
-        ([Field(name="a", type=Array(element=Struct((NAME,))))], [Field(name="a", type=Array(element=Struct((ID,))))], "a.element.name"),
-        ([Field(name="a", type=Array(element=LONG))], [Field(name="a", type=Array(element=LONG, contains_null=False))], "a"),
+        (
+            [Field(name="a", type=Array(element=Struct((NAME,))))],
+            [Field(name="a", type=Array(element=Struct((ID,))))],
+            "a.element.name",
+        ),
+        (
+            [Field(name="a", type=Array(element=LONG))],
+            [Field(name="a", type=Array(element=LONG, contains_null=False))],
+            "a",
+        ),
     ],
 )
 def test_columns_that_went_or_became_others_are_named(earlier, read, path):

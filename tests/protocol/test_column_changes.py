@@ -30,7 +30,12 @@ from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
 from tahoe.protocol.changes.column_values import identity_columns
 from tahoe.protocol.changes.table_configuration import TableConfiguration
 from tahoe.protocol.log.actions import Metadata, Protocol
-from tahoe.protocol.types.column_metadata import IDENTITY_EXPLICIT, IDENTITY_HIGH_WATER_MARK, IDENTITY_START, IDENTITY_STEP
+from tahoe.protocol.types.column_metadata import (
+    IDENTITY_EXPLICIT,
+    IDENTITY_HIGH_WATER_MARK,
+    IDENTITY_START,
+    IDENTITY_STEP,
+)
 from tahoe.protocol.types.schema import INTEGER, LONG, STRING, Decimal, Field, Struct
 
 IDENTITY = {IDENTITY_START: 1, IDENTITY_STEP: 1, IDENTITY_EXPLICIT: False, IDENTITY_HIGH_WATER_MARK: 7}
@@ -79,7 +84,11 @@ def test_a_generated_column_has_no_default() -> None:
 def test_replaced_columns_bring_no_values() -> None:
     plain = definition(Struct((Field(name="n", type=INTEGER),)))
     with pytest.raises(DefaultOfNewColumnError):
-        replace_columns(plain, Struct((*plain.schema, Field(name="d", type=INTEGER, metadata={"CURRENT_DEFAULT": "1"}))), lambda: "x")
+        replace_columns(
+            plain,
+            Struct((*plain.schema, Field(name="d", type=INTEGER, metadata={"CURRENT_DEFAULT": "1"}))),
+            lambda: "x",
+        )
 
 
 def test_a_text_is_not_cut_short_by_replacing_columns() -> None:
@@ -99,7 +108,9 @@ def test_a_text_is_not_cut_short_by_replacing_columns() -> None:
         (lambda d: drop_columns(d, [("s", "z")]), "n,s.x"),
     ],
 )
-def test_the_columns_with_statistics_follow(change: Callable[[TableConfiguration], TableConfiguration], left: str) -> None:
+def test_the_columns_with_statistics_follow(
+    change: Callable[[TableConfiguration], TableConfiguration], left: str
+) -> None:
     inner = Struct((Field(name="x", type=INTEGER), Field(name="z", type=INTEGER)))
     schema = Struct((Field(name="n", type=INTEGER), Field(name="s", type=inner), Field(name="o", type=INTEGER)))
     before = definition(schema, **{"delta.dataSkippingStatsColumns": "n,s.x"})
@@ -108,7 +119,12 @@ def test_the_columns_with_statistics_follow(change: Callable[[TableConfiguration
 
 def test_the_history_tells_a_text_by_its_length() -> None:
     text = Field(name="v", type=STRING, metadata={TEXT_TYPE: "varchar(5)", "comment": "c"})
-    assert history_column(("a b",), text) == {"name": "`a b`.v", "type": "varchar(5)", "nullable": True, "metadata": {"comment": "c"}}
+    assert history_column(("a b",), text) == {
+        "name": "`a b`.v",
+        "type": "varchar(5)",
+        "nullable": True,
+        "metadata": {"comment": "c"},
+    }
 
 
 def test_no_column_is_named_by_nothing() -> None:

@@ -44,7 +44,15 @@ def names():
         (Protocol(reader_version=1, writer_version=2), "none"),
         (Protocol(reader_version=2, writer_version=5), "name"),
         (Protocol(reader_version=2, writer_version=7, writer_features=frozenset({"columnMapping"})), "name"),
-        (Protocol(reader_version=3, writer_version=7, reader_features=frozenset(), writer_features=frozenset({"columnMapping"})), "none"),
+        (
+            Protocol(
+                reader_version=3,
+                writer_version=7,
+                reader_features=frozenset(),
+                writer_features=frozenset({"columnMapping"}),
+            ),
+            "none",
+        ),
         (Protocol(reader_version=3, writer_version=7, reader_features=frozenset({"columnMapping"})), "name"),
     ],
 )
@@ -71,7 +79,9 @@ def test_assigned_fields_keep_theirs_and_ids_only_rise():
 
 
 def test_ids_of_list_elements_are_not_given_again():
-    field = Field(name="l", type=Array(element=INTEGER), metadata={ID: 1, PHYSICAL_NAME: "p", NESTED_IDS: {"p.element": 9}})
+    field = Field(
+        name="l", type=Array(element=INTEGER), metadata={ID: 1, PHYSICAL_NAME: "p", NESTED_IDS: {"p.element": 9}}
+    )
     _, highest = assign_mapping(Struct((field, Field(name="n", type=INTEGER))), "name", names(), 1)
     assert highest == 10
 
@@ -101,7 +111,9 @@ def test_mode_none_and_stripping_leave_no_trace():
 @pytest.mark.parametrize("text", ["x", "", "1.5", "-1"])
 def test_a_highest_id_of_another_writer_must_be_a_number(text):
     schema, _ = assign_mapping(SCHEMA, "name", names(), 0)
-    metadata = Metadata(id="m", schema_string=schema.to_json(), configuration={**NAME, "delta.columnMapping.maxColumnId": text})
+    metadata = Metadata(
+        id="m", schema_string=schema.to_json(), configuration={**NAME, "delta.columnMapping.maxColumnId": text}
+    )
     table = TableConfiguration(table="t", protocol=Protocol(reader_version=2, writer_version=5), metadata=metadata)
     with pytest.raises(InvalidPropertyError, match=r"delta\.columnMapping\.maxColumnId"):
         table.with_schema(Struct((*schema, Field(name="new", type=INTEGER))), lambda: "n")

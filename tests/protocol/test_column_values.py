@@ -31,16 +31,28 @@ from tahoe.protocol.changes.column_values import (
 )
 from tahoe.protocol.changes.conflict import Intent, Winner, find_conflict
 from tahoe.protocol.log.actions import Metadata, Protocol
-from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
+from tahoe.protocol.types.column_metadata import (
+    CURRENT_DEFAULT,
+    EXISTS_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_HIGH_WATER_MARK,
+)
 from tahoe.protocol.types.schema import INTEGER, LONG, STRING, VARIANT, Field, Struct
 
 ALL = Protocol(
-    reader_version=1, writer_version=7, writer_features=frozenset({"generatedColumns", "identityColumns", "allowColumnDefaults"})
+    reader_version=1,
+    writer_version=7,
+    writer_features=frozenset({"generatedColumns", "identityColumns", "allowColumnDefaults"}),
 )
 
 
 def numbers(start=1, step=1, explicit=False, **metadata):
-    return {"delta.identity.start": start, "delta.identity.step": step, "delta.identity.allowExplicitInsert": explicit, **metadata}
+    return {
+        "delta.identity.start": start,
+        "delta.identity.step": step,
+        "delta.identity.allowExplicitInsert": explicit,
+        **metadata,
+    }
 
 
 def field(name="i", kind=LONG, **metadata):
@@ -66,7 +78,11 @@ def test_rules_hold_where_the_protocol_supports_their_features():
     assert column_values(Protocol(reader_version=1, writer_version=6), SCHEMA).identity
 
 
-@given(start=st.integers(-100, 100), step=st.integers(-7, 7).filter(bool), values=st.lists(st.integers(-1000, 1000), max_size=8))
+@given(
+    start=st.integers(-100, 100),
+    step=st.integers(-7, 7).filter(bool),
+    values=st.lists(st.integers(-1000, 1000), max_size=8),
+)
 def test_a_mark_is_never_short_of_a_value_and_never_goes_back(start, step, values):
     # the reference refuses to go on from a mark that no number of steps leads to
     identity = Identity(start=start, step=step)
@@ -86,7 +102,9 @@ def test_a_mark_is_never_short_of_a_value_and_never_goes_back(start, step, value
 @pytest.mark.parametrize("value", ["x", "1", 1.9, True, [], 2**63])
 def test_an_identity_column_of_another_writer_needs_integers(key, value):
     schema = Struct((field("c", **{**numbers(), f"delta.identity.{key}": value}),))
-    with pytest.raises(InvalidIdentityColumnError, match=f"Column c of t .*expected delta.identity.{key} to be an integer") as raised:
+    with pytest.raises(
+        InvalidIdentityColumnError, match=f"Column c of t .*expected delta.identity.{key} to be an integer"
+    ) as raised:
         column_values(ALL, schema, table="t")
     assert json.dumps(value) in str(raised.value)
 
@@ -153,7 +171,10 @@ def test_defaults_must_be_asked_for():
 
 
 def test_who_may_give_numbers():
-    always, by_default = column_values(ALL, Struct((COUNTED,))), column_values(ALL, Struct((field(**numbers(explicit=True)),)))
+    always, by_default = (
+        column_values(ALL, Struct((COUNTED,))),
+        column_values(ALL, Struct((field(**numbers(explicit=True)),))),
+    )
     check_given(always, {"g"}, table="t")
     check_given(by_default, {"i"}, table="t")
     with pytest.raises(IdentityValueGivenError, match="column i"):

@@ -17,7 +17,16 @@ from tahoe.errors import (
     ProtocolChangedException,
 )
 from tahoe.protocol.changes.conflict import EVERYTHING, FilesRead, Intent, Isolation, Winner, find_conflict
-from tahoe.protocol.log.actions import Add, CommitInfo, DeletionVectorDescriptor, DomainMetadata, Metadata, Protocol, Remove, Txn
+from tahoe.protocol.log.actions import (
+    Add,
+    CommitInfo,
+    DeletionVectorDescriptor,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Remove,
+    Txn,
+)
 
 ADD = Add(path="new", size_bytes=1, modification_time_ms=1, partition_values={"p": "1"})
 MOVED = Add(path="new", size_bytes=1, modification_time_ms=1, data_change=False)
@@ -58,7 +67,11 @@ def test_a_winner_that_cannot_matter_is_no_conflict(intent, action):
 @pytest.mark.parametrize(
     ("intent", "action", "kind"),
     [
-        (BLIND, Metadata(id="m", schema_string="{}"), MetadataChangedException),  # both are of writes that change the table themselves
+        (
+            BLIND,
+            Metadata(id="m", schema_string="{}"),
+            MetadataChangedException,
+        ),  # both are of writes that change the table themselves
         (BLIND, Protocol(reader_version=1, writer_version=2), ProtocolChangedException),
         (READER, ADD, ConcurrentAppendException),
         (READER, REMOVE, ConcurrentDeleteReadException),
@@ -74,7 +87,9 @@ def test_a_winner_that_matters_is_named(intent, action, kind):
 
 
 def clustered_by(*columns, removed=False):
-    return DomainMetadata(domain="delta.clustering", configuration=json.dumps({"clusteringColumns": columns}), removed=removed)
+    return DomainMetadata(
+        domain="delta.clustering", configuration=json.dumps({"clusteringColumns": columns}), removed=removed
+    )
 
 
 def adding(**counts):
@@ -87,7 +102,11 @@ def adding(**counts):
     [
         (adding(a=0), clustered_by(["a"]), None),
         (adding(a=0, s={"b": 2}), clustered_by(["a"], ["s", "b"]), None),
-        (adding(a=0, s={"b": 2}), clustered_by(["a"], ["s", "c"]), r"by s\.c, and files of this write have no statistics"),
+        (
+            adding(a=0, s={"b": 2}),
+            clustered_by(["a"], ["s", "c"]),
+            r"by s\.c, and files of this write have no statistics",
+        ),
         (adding(), clustered_by(["a"]), "by a, and files of this write have no statistics"),
         (adding(), clustered_by(), None),
         (adding(), clustered_by(["a"], removed=True), None),
@@ -126,14 +145,19 @@ class Looked:
 
 
 def vector(name, *rows):
-    found = DeletionVectorDescriptor(storage_type="u", path_or_inline=name, size_bytes=1, cardinality=len(rows), offset=1)
+    found = DeletionVectorDescriptor(
+        storage_type="u", path_or_inline=name, size_bytes=1, cardinality=len(rows), offset=1
+    )
     VECTORS[name] = BitMap64(rows)
     return found
 
 
 def marked_by(intent, before=(), after=()):
     """The conflict with a winner that gives the file `f` another vector."""
-    old, new = vector("old", *before) if before else None, vector("new" if after != before else "old", *after) if after else None
+    old, new = (
+        vector("old", *before) if before else None,
+        vector("new" if after != before else "old", *after) if after else None,
+    )
     removed = Remove(path="f", deletion_vector=old)
     added = Add(path="f", size_bytes=1, modification_time_ms=1, deletion_vector=new)
     return conflict(intent, removed, added)
@@ -171,7 +195,11 @@ def test_a_commit_that_moves_rows_knows_nothing_of_others_but_its_own_files():
 
 @pytest.mark.parametrize(
     ("told", "text"),
-    [(False, None), (True, "it added new, from which this write would have read some"), (None, "could not be determined")],
+    [
+        (False, None),
+        (True, "it added new, from which this write would have read some"),
+        (None, "could not be determined"),
+    ],
 )
 def test_a_conflict_says_only_what_was_looked_at(told, text):
     """Whether rows were read may be unknown: the error then claims nothing about them."""

@@ -1,4 +1,6 @@
-"""What a change of the table means to writes that were planned before it: `RULES`, as a table of changes and kinds of writes."""
+"""What a change of the table means to writes that were planned before it: `RULES`, as a table of changes and kinds of
+writes.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,21 @@ ALL = upgrade(LEGACY, {f.name for f in FEATURES if f.name != "catalogManaged"})
 
 
 def column(name: str, kind: object = "integer", *, nullable: bool = True, **metadata: object) -> dict[str, object]:
-    return {"name": name, "type": kind, "nullable": nullable, "metadata": {key.replace("__", "."): v for key, v in metadata.items()}}
+    return {
+        "name": name,
+        "type": kind,
+        "nullable": nullable,
+        "metadata": {key.replace("__", "."): v for key, v in metadata.items()},
+    }
 
 
 def table(*columns: dict[str, object], **configuration: str) -> Metadata:
     schema = {"type": "struct", "fields": list(columns) or [column("a"), column("b")]}
-    return Metadata(id="t", schema_string=json.dumps(schema), configuration={k.replace("__", "."): v for k, v in configuration.items()})
+    return Metadata(
+        id="t",
+        schema_string=json.dumps(schema),
+        configuration={k.replace("__", "."): v for k, v in configuration.items()},
+    )
 
 
 ADD = Add(path="new", size_bytes=1, modification_time_ms=1)
@@ -54,7 +65,12 @@ def with_protocol(*names: str) -> tuple[Protocol, Metadata]:
 # change: before, after, the writes that are run again, the writes that are refused. All others go on.
 CASES: Mapping[str, tuple[tuple[Protocol, Metadata], tuple[Protocol, Metadata], set[str], set[str]]] = {
     **{
-        f"the feature {f.name}": (with_protocol(), with_protocol(f.name), {A, O, *CHANGES} if "materialize" in f.name else set(), set())
+        f"the feature {f.name}": (
+            with_protocol(),
+            with_protocol(f.name),
+            {A, O, *CHANGES} if "materialize" in f.name else set(),
+            set(),
+        )
         for f in FEATURES
         if f.name != "catalogManaged"
     },
@@ -65,7 +81,12 @@ CASES: Mapping[str, tuple[tuple[Protocol, Metadata], tuple[Protocol, Metadata], 
         set(WRITES),
     ),
     "a catalog": (with_protocol(), with_protocol("catalogManaged"), set(), set(WRITES)),
-    "a dropped feature": (with_protocol("deletionVectors"), with_protocol("domainMetadata"), {*EVERY_FILE, "tag"}, set()),
+    "a dropped feature": (
+        with_protocol("deletionVectors"),
+        with_protocol("domainMetadata"),
+        {*EVERY_FILE, "tag"},
+        set(),
+    ),
     "append-only": (SAME, (ALL, table(delta__appendOnly="true")), set(), {VECTORS, WHOLE, *CHANGES}),
     "vectors on": (SAME, (ALL, table(delta__enableDeletionVectors="true")), set(), set()),
     "vectors off": ((ALL, table(delta__enableDeletionVectors="true")), SAME, {VECTORS, U}, set()),
@@ -75,7 +96,12 @@ CASES: Mapping[str, tuple[tuple[Protocol, Metadata], tuple[Protocol, Metadata], 
     "row ids on": (SAME, (ALL, table(delta__enableRowTracking="true")), {O, *CHANGES}, set()),
     "Iceberg 1": (SAME, (ALL, table(delta__enableIcebergCompatV1="true")), EVERY_FILE, set()),
     "Iceberg 2": (SAME, (ALL, table(delta__enableIcebergCompatV2="true")), set(), set(WRITES)),
-    "a property of a feature that the protocol lacks": (with_protocol(), (LEGACY, table(delta__enableRowTracking="true")), set(), set()),
+    "a property of a feature that the protocol lacks": (
+        with_protocol(),
+        (LEGACY, table(delta__enableRowTracking="true")),
+        set(),
+        set(),
+    ),
     "mapping": (
         SAME,
         (
@@ -91,7 +117,12 @@ CASES: Mapping[str, tuple[tuple[Protocol, Metadata], tuple[Protocol, Metadata], 
     ),
     "mapping to other names": (
         SAME,
-        (ALL, table(column("a", delta__columnMapping__physicalName="col-1"), column("b"), delta__columnMapping__mode="name")),
+        (
+            ALL,
+            table(
+                column("a", delta__columnMapping__physicalName="col-1"), column("b"), delta__columnMapping__mode="name"
+            ),
+        ),
         set(),
         EVERY_FILE,
     ),

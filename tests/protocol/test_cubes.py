@@ -13,9 +13,17 @@ COLUMNS = ("a", "b.c")
 SIZES = st.integers(1, 1000)
 
 
-def file(path: str, size: int, cube: str | None = None, columns: tuple[str, ...] = COLUMNS, provider: str | None = None) -> Add:
+def file(
+    path: str, size: int, cube: str | None = None, columns: tuple[str, ...] = COLUMNS, provider: str | None = None
+) -> Add:
     tags = cube_tags(cube, columns) if cube else None
-    return Add(path=path, size_bytes=size, modification_time_ms=0, tags=tags, clustering_provider=provider or (PROVIDER if cube else None))
+    return Add(
+        path=path,
+        size_bytes=size,
+        modification_time_ms=0,
+        tags=tags,
+        clustering_provider=provider or (PROVIDER if cube else None),
+    )
 
 
 def paths(files: list[Add], *, full: bool = False) -> list[str]:
@@ -37,7 +45,12 @@ def test_new_files_take_in_cubes_that_are_not_much_larger_than_they_are_together
 
 
 def test_files_of_other_columns_or_providers_are_left_alone_unless_all_are_laid_out() -> None:
-    files = [file("new", 100), file("old", 1, "x", ("a",)), file("other", 1, provider="somebody"), file("order", 1, "y", ("b.c", "a"))]
+    files = [
+        file("new", 100),
+        file("old", 1, "x", ("a",)),
+        file("other", 1, provider="somebody"),
+        file("order", 1, "y", ("b.c", "a")),
+    ]
     assert paths(files) == ["new"]
     assert paths(files, full=True) == ["new", "old", "other", "order"]
 
@@ -62,7 +75,9 @@ def test_no_small_cube_is_left_behind_a_larger_one(added: int, sizes: list[int])
     assert all(size > 1.5 * together for size in left)
 
 
-@pytest.mark.parametrize(("before", "appends", "limit"), [(0, 20 * [5], 4), (100, 20 * [5], 4), (0, 80 * [1], 6), (20, 80 * [1], 6)])
+@pytest.mark.parametrize(
+    ("before", "appends", "limit"), [(0, 20 * [5], 4), (100, 20 * [5], 4), (0, 80 * [1], 6), (20, 80 * [1], 6)]
+)
 def test_bytes_rewritten_stay_in_proportion_to_bytes_added(before: int, appends: list[int], limit: float) -> None:
     cubes = {"before": before}
     rewritten = 0

@@ -18,7 +18,9 @@ from tahoe.protocol.log.deletion_vector import (
 )
 
 # The three examples of the protocol.
-ON_DISK = DeletionVectorDescriptor(storage_type="u", path_or_inline="ab^-aqEH.-t@S}K{vb[*k^", offset=4, size_bytes=40, cardinality=6)
+ON_DISK = DeletionVectorDescriptor(
+    storage_type="u", path_or_inline="ab^-aqEH.-t@S}K{vb[*k^", offset=4, size_bytes=40, cardinality=6
+)
 ABSOLUTE = DeletionVectorDescriptor(
     storage_type="p",
     path_or_inline="s3://mytable/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin",
@@ -31,7 +33,9 @@ INLINE = DeletionVectorDescriptor(
 )
 
 # A whole vector file that the reference wrote, with its descriptor's numbers.
-REFERENCE_FILE = bytes.fromhex("0100000026d1d339640100000000000000000000003a300000010000000000020010000000000001000200748ad0d0")
+REFERENCE_FILE = bytes.fromhex(
+    "0100000026d1d339640100000000000000000000003a300000010000000000020010000000000001000200748ad0d0"
+)
 
 
 def test_a_relative_vector_is_below_the_table_in_the_folder_of_its_prefix():
@@ -95,7 +99,9 @@ def test_several_vectors_share_a_file():
     ],
 )
 def test_a_damaged_stored_vector_is_refused_with_what_differs(data, size, cardinality, said):
-    descriptor = DeletionVectorDescriptor(storage_type="p", path_or_inline="/v", size_bytes=size, cardinality=cardinality)
+    descriptor = DeletionVectorDescriptor(
+        storage_type="p", path_or_inline="/v", size_bytes=size, cardinality=cardinality
+    )
     with pytest.raises(DeletionVectorError, match=said) as raised:
         decode_stored(data, descriptor, table="the-table", file="the-file")
     assert raised.value.parameters["file"] == "the-file"
@@ -118,7 +124,8 @@ def test_a_damaged_inline_vector_is_refused_with_what_differs(change, said):
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\xd1\xd3", encode_bitmap([1, 2, 3])[:-1], encode_bitmap([1, 2, 3])[:6], b"\xd0\xd3\x39\x64\x01\0\0\0"]
+    "data",
+    [b"", b"\xd1\xd3", encode_bitmap([1, 2, 3])[:-1], encode_bitmap([1, 2, 3])[:6], b"\xd0\xd3\x39\x64\x01\0\0\0"],
 )
 def test_bytes_that_end_early_are_refused(data):
     with pytest.raises(ValueError, match=r"."):

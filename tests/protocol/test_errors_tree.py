@@ -47,8 +47,12 @@ def test_a_class_has_a_condition_of_its_own_and_an_sqlstate(error):
     )
     assert re.fullmatch(r"[0-9A-Z]{5}", error.sqlstate)
     same = [c for c in TREE if c.condition == error.condition]
-    is_deltas = "DELTA" in error.condition  # Spark raises some of its own both for what is asked and for what is written
-    assert all(issubclass(c, same[0]) for c in same) or not is_deltas  # a class may be divided, by PySpark's classes or by what they tell
+    is_deltas = (
+        "DELTA" in error.condition
+    )  # Spark raises some of its own both for what is asked and for what is written
+    assert (
+        all(issubclass(c, same[0]) for c in same) or not is_deltas
+    )  # a class may be divided, by PySpark's classes or by what they tell
 
 
 @by_leaf
@@ -71,7 +75,9 @@ def test_an_error_says_what_to_do_next(error):
     assert error.todo is not DeltaError.todo, "the leaf has no next step of its own"
 
 
-@pytest.mark.parametrize("error", [errors.ChangesNotRecordedError, errors.ColumnDefaultsNotEnabledError, errors.AppendOnlyTableError])
+@pytest.mark.parametrize(
+    "error", [errors.ChangesNotRecordedError, errors.ColumnDefaultsNotEnabledError, errors.AppendOnlyTableError]
+)
 def test_an_error_that_a_property_would_avoid_has_the_statement(error):
     """It named a property, and not how it is set."""
     assert "ALTER TABLE delta.`<table>` SET TBLPROPERTIES (delta." in made(error).next_step

@@ -2,7 +2,14 @@
 
 import pytest
 
-from tahoe.protocol.changes.evolution import is_stored_alike, merge_schemas, mismatches, new_columns, unlike_fields, widening_of
+from tahoe.protocol.changes.evolution import (
+    is_stored_alike,
+    merge_schemas,
+    mismatches,
+    new_columns,
+    unlike_fields,
+    widening_of,
+)
 from tahoe.protocol.log.actions import Metadata, Protocol
 from tahoe.protocol.types.schema import (
     BYTE,
@@ -76,7 +83,9 @@ def test_types_are_widened_at_every_depth_and_each_change_is_recorded_at_the_col
     merged = merge_schemas(table, data, is_widening)
     assert [f.type for f in merged.find("s").type] == [INTEGER]
     assert merged.find("narrow") == table.find("narrow")
-    changes = {f.name: f.metadata.get(TYPE_CHANGES) for f in [*merged, *merged.find("s").type, *merged.find("m").type.value]}
+    changes = {
+        f.name: f.metadata.get(TYPE_CHANGES) for f in [*merged, *merged.find("s").type, *merged.find("m").type.value]
+    }
     assert changes == {
         "n": [{"fromType": "integer", "toType": "long"}],
         "s": None,
@@ -118,21 +127,27 @@ def test_void_takes_a_type_without_a_record():
 )
 def test_data_of_another_type_is_told_wherever_it_is(known, given, is_unlike):
     """A write that does not cast stores a value that is not the data's."""
-    for wrap in (lambda kind: kind, lambda kind: Array(element=kind), lambda kind: Map(key=STRING, value=schema(x=kind))):
+    for wrap in (
+        lambda kind: kind,
+        lambda kind: Array(element=kind),
+        lambda kind: Map(key=STRING, value=schema(x=kind)),
+    ):
         assert bool(list(mismatches(schema(a=wrap(known)), schema(a=wrap(given))))) is is_unlike
 
 
 def test_a_type_that_is_stored_alike_is_widened_without_a_record():
     """The table's metadata has type changes, which only the feature allows."""
-    assert merge_schemas(schema(a=BYTE, s=schema(x=BYTE)), schema(a=SHORT, s=schema(x=INTEGER)), is_stored_alike, records=False) == schema(
-        a=SHORT, s=schema(x=INTEGER)
-    )
+    assert merge_schemas(
+        schema(a=BYTE, s=schema(x=BYTE)), schema(a=SHORT, s=schema(x=INTEGER)), is_stored_alike, records=False
+    ) == schema(a=SHORT, s=schema(x=INTEGER))
 
 
 def test_who_widens():
     feature = frozenset({"typeWidening"})
     plain = Protocol(reader_version=3, writer_version=7, reader_features=feature, writer_features=feature)
-    iceberg = Protocol(reader_version=3, writer_version=7, reader_features=feature, writer_features=feature | {"icebergCompatV1"})
+    iceberg = Protocol(
+        reader_version=3, writer_version=7, reader_features=feature, writer_features=feature | {"icebergCompatV1"}
+    )
     on = Metadata(id="m", schema_string=schema(a=LONG).to_json(), configuration={"delta.enableTypeWidening": "true"})
     off = Metadata(id="m", schema_string=schema(a=LONG).to_json())
     assert widening_of(plain, on, table="t") is is_widening

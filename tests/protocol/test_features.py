@@ -40,7 +40,9 @@ def metadata(schema=PLAIN, **configuration):
 
 
 def column(**extra):
-    return Struct((Field(name="a", type=INTEGER, metadata={key.replace("__", "."): value for key, value in extra.items()}),))
+    return Struct(
+        (Field(name="a", type=INTEGER, metadata={key.replace("__", "."): value for key, value in extra.items()}),)
+    )
 
 
 INVARIANT = column(delta__invariants='{"expression":{"expression":"a > 3"}}')
@@ -59,8 +61,25 @@ DEFAULT = column(CURRENT_DEFAULT="7")
         legacy(2, 5),
         legacy(1, 99),  # a writer version that is not known is no reason not to read
         listed("somethingNew", "rowTracking", "collations"),
-        listed(reader=["deletionVectors", "columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"]),
-        listed(reader=["typeWidening-preview", "variantType-preview", "typeWidening", "variantShredding", "variantShredding-preview"]),
+        listed(
+            reader=[
+                "deletionVectors",
+                "columnMapping",
+                "timestampNtz",
+                "v2Checkpoint",
+                "vacuumProtocolCheck",
+                "variantType",
+            ]
+        ),
+        listed(
+            reader=[
+                "typeWidening-preview",
+                "variantType-preview",
+                "typeWidening",
+                "variantShredding",
+                "variantShredding-preview",
+            ]
+        ),
     ],
 )
 def test_what_is_known_can_be_read(protocol):
@@ -99,14 +118,20 @@ def test_a_type_change_that_is_not_allowed_refuses_the_read():
         (legacy(1, 1), metadata(INVARIANT)),  # the version is too old for the rule
         (legacy(1, 2), metadata(GENERATED)),
         (legacy(1, 2), metadata(constraints__c="a > 1")),
-        (listed("checkConstraints", "invariants", "generatedColumns", "identityColumns", "allowColumnDefaults"), metadata()),
+        (
+            listed("checkConstraints", "invariants", "generatedColumns", "identityColumns", "allowColumnDefaults"),
+            metadata(),
+        ),
         (listed(), metadata(INVARIANT)),
         (listed("inCommitTimestamp", "icebergCompatV1", "icebergCompatV2", "checkpointProtection"), metadata()),
         (listed("inCommitTimestamp"), metadata(enableInCommitTimestamps="TRUE")),
         (listed("checkpointProtection"), metadata(requireCheckpointProtectionBeforeVersion="5")),
         (listed("rowTracking", "domainMetadata"), metadata(rowTrackingSuspended="true")),
         (listed("clustering", "domainMetadata"), metadata()),
-        (listed(reader=["deletionVectors", "v2Checkpoint", "vacuumProtocolCheck"]), metadata(enableDeletionVectors="true")),
+        (
+            listed(reader=["deletionVectors", "v2Checkpoint", "vacuumProtocolCheck"]),
+            metadata(enableDeletionVectors="true"),
+        ),
         (legacy(1, 2), metadata(INVARIANT)),
         (legacy(1, 3), metadata(constraints__c="a > 1")),
         (legacy(1, 4), metadata(GENERATED)),
@@ -186,10 +211,21 @@ def test_a_writer_reads_first():
         (legacy(1, 2), {"appendOnly", "invariants"}),
         (legacy(1, 4), {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"}),
         (legacy(1, 5), {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"}),
-        (legacy(2, 5), {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping"}),
+        (
+            legacy(2, 5),
+            {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping"},
+        ),
         (
             legacy(2, 6),
-            {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping", "identityColumns"},
+            {
+                "appendOnly",
+                "invariants",
+                "checkConstraints",
+                "changeDataFeed",
+                "generatedColumns",
+                "columnMapping",
+                "identityColumns",
+            },
         ),
         (Protocol(reader_version=2, writer_version=7, writer_features=frozenset({"x"})), {"x", "columnMapping"}),
         (listed("a", reader=["b"]), {"a", "b"}),
@@ -219,7 +255,12 @@ NTZ = Struct((Field(name="t", type=Array(element=TIMESTAMP_NTZ)),))
         (IDENTITY, {}, None, {"identityColumns"}),
         (DEFAULT, {"delta.feature.allowColumnDefaults": "supported"}, None, {"allowColumnDefaults"}),
         (PLAIN, {"delta.feature.CLUSTERING": "supported"}, None, {"clustering", "domainMetadata"}),
-        (PLAIN, {"delta.feature.variantShredding": "supported"}, {"variantShredding", "variantType"}, {"variantShredding", "variantType"}),
+        (
+            PLAIN,
+            {"delta.feature.variantShredding": "supported"},
+            {"variantShredding", "variantType"},
+            {"variantShredding", "variantType"},
+        ),
         (PLAIN, {"delta.feature.typeWidening-preview": "enabled"}, {"typeWidening-preview"}, {"typeWidening-preview"}),
         (
             NTZ,
@@ -245,13 +286,18 @@ def test_a_new_table_declares_what_it_needs_and_no_more(schema, configuration, r
 def test_column_mapping_alone_needs_no_reader_features():
     # More readers know reader version 2 than lists of features.
     found = protocol_for_new_table(PLAIN, {"delta.columnMapping.mode": "id"})
-    assert found == Protocol(reader_version=2, writer_version=7, writer_features=frozenset({"appendOnly", "invariants", "columnMapping"}))
+    assert found == Protocol(
+        reader_version=2, writer_version=7, writer_features=frozenset({"appendOnly", "invariants", "columnMapping"})
+    )
 
 
 @pytest.mark.parametrize(
     ("configuration", "expected"),
     [
-        ({"delta.minReaderVersion": "2", "delta.minWriterVersion": "5", "delta.columnMapping.mode": "name"}, legacy(2, 5)),
+        (
+            {"delta.minReaderVersion": "2", "delta.minWriterVersion": "5", "delta.columnMapping.mode": "name"},
+            legacy(2, 5),
+        ),
         ({"delta.minWriterVersion": "4", "delta.enableChangeDataFeed": "true"}, legacy(1, 4)),
         ({"delta.minReaderVersion": "1", "delta.minWriterVersion": "1"}, legacy(1, 1)),
         ({"delta.minReaderVersion": "3"}, listed()),
@@ -290,7 +336,9 @@ def test_an_upgrade_lists_every_feature_that_the_old_versions_implied():
 def test_an_upgrade_takes_nothing_away_and_is_done_once():
     start = listed("unheardOf", reader=["deletionVectors"])
     grown = upgrade(start, ["rowTracking"])
-    assert grown == start.replace(writer_features=frozenset({"unheardOf", "deletionVectors", "rowTracking", "domainMetadata"}))
+    assert grown == start.replace(
+        writer_features=frozenset({"unheardOf", "deletionVectors", "rowTracking", "domainMetadata"})
+    )
     assert upgrade(grown, ["rowTracking", "deletionVectors"]) is grown
 
 
@@ -305,8 +353,13 @@ def test_a_table_that_has_all_it_needs_keeps_its_protocol():
 
 
 def test_versions_of_a_table_are_raised_and_never_lowered():
-    assert upgrade_for(legacy(2, 5), PLAIN, {"delta.minReaderVersion": "1", "delta.minWriterVersion": "6"}) == legacy(2, 6)
-    assert upgrade_for(legacy(1, 2), PLAIN, {"delta.minReaderVersion": "3"}).writer_features == {"appendOnly", "invariants"}
+    assert upgrade_for(legacy(2, 5), PLAIN, {"delta.minReaderVersion": "1", "delta.minWriterVersion": "6"}) == legacy(
+        2, 6
+    )
+    assert upgrade_for(legacy(1, 2), PLAIN, {"delta.minReaderVersion": "3"}).writer_features == {
+        "appendOnly",
+        "invariants",
+    }
 
 
 # --- the table itself
@@ -326,13 +379,22 @@ def test_the_records_are_consistent():
 
 def test_every_feature_of_the_protocols_appendix_is_there():
     appendix = (
-        "appendOnly invariants checkConstraints generatedColumns allowColumnDefaults changeDataFeed columnMapping identityColumns "
-        "deletionVectors rowTracking timestampNtz domainMetadata v2Checkpoint catalogManaged icebergCompatV1 icebergCompatV2 clustering "
-        "vacuumProtocolCheck inCommitTimestamp"
+        "appendOnly invariants checkConstraints generatedColumns allowColumnDefaults changeDataFeed columnMapping "
+        "identityColumns deletionVectors rowTracking timestampNtz domainMetadata v2Checkpoint catalogManaged "
+        "icebergCompatV1 icebergCompatV2 clustering vacuumProtocolCheck inCommitTimestamp"
     )
-    for_readers = ["columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "catalogManaged", "vacuumProtocolCheck"]
+    for_readers = [
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "catalogManaged",
+        "vacuumProtocolCheck",
+    ]
     by_name = {f.name: f for f in FEATURES}
-    assert [name for name in appendix.split() if by_name[name].is_reader_feature] == sorted(for_readers, key=appendix.split().index)
+    assert [name for name in appendix.split() if by_name[name].is_reader_feature] == sorted(
+        for_readers, key=appendix.split().index
+    )
 
 
 def test_a_column_named_like_a_rule_is_no_rule():

@@ -1,9 +1,15 @@
 import hashlib
 
-from tahoe.protocol.log.last_checkpoint import LastCheckpoint, canonical_form, encode_last_checkpoint, parse_last_checkpoint
+from tahoe.protocol.log.last_checkpoint import (
+    LastCheckpoint,
+    canonical_form,
+    encode_last_checkpoint,
+    parse_last_checkpoint,
+)
 
 EXAMPLE = (
-    '{"k0":"\'v 0\'", "checksum": "adsaskfljadfkjadfkj", "k1":{"k2": 2, "k3": ["v3", [1, 2], {"k4": "v4", "k5": ["v5", "v6", "v7"]}]}}'
+    '{"k0":"\'v 0\'", "checksum": "adsaskfljadfkjadfkj", "k1":{"k2": 2, "k3": ["v3", [1, 2], {"k4": "v4", "k5": '
+    '["v5", "v6", "v7"]}]}}'
 )
 
 

@@ -1,5 +1,5 @@
-"""`delta.dataSkippingStatsColumns` lists only columns that can have statistics: the reference refuses any change of a table with another
-list, and without a column that exists new files would have no statistics.
+"""`delta.dataSkippingStatsColumns` lists only columns that can have statistics: the reference refuses any change of a
+table with another list, and without a column that exists new files would have no statistics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from tahoe.protocol.types.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, 
 
 NAME = "delta.dataSkippingStatsColumns"
 
-_INNER = Struct((Field(name="x", type=INTEGER), Field(name="l", type=Array(element=LONG)), Field(name="b.c", type=STRING)))
+_INNER = Struct(
+    (Field(name="x", type=INTEGER), Field(name="l", type=Array(element=LONG)), Field(name="b.c", type=STRING))
+)
 SCHEMA = Struct(
     (
         Field(name="id", type=LONG),

@@ -34,7 +34,9 @@ def test_every_name_is_read_as_what_it_was_built_as(name, kind, version):
     assert (file.kind, file.version, file.name) == (kind, version, name)
 
 
-@pytest.mark.parametrize("name", ["_last_checkpoint", "1.json", f"{1:020d}.json.tmp", f".{1:020d}.json.crc", "_sidecars"])
+@pytest.mark.parametrize(
+    "name", ["_last_checkpoint", "1.json", f"{1:020d}.json.tmp", f".{1:020d}.json.crc", "_sidecars"]
+)
 def test_other_names_mean_nothing(name):
     assert parse_name(name) is None
 
@@ -63,8 +65,18 @@ def test_a_broken_checkpoint_is_passed_over():
 
 def test_a_compacted_file_replaces_the_commits_it_covers():
     listing = commits(*range(8)) + files(log_files.compacted_name(2, 4), log_files.compacted_name(2, 6))
-    assert [(f.version, f.end_version) for f in plan_segment(listing, None, table="t").deltas] == [(0, 0), (1, 1), (2, 6), (7, 7)]
-    assert [(f.version, f.end_version) for f in plan_segment(listing, 5, table="t").deltas] == [(0, 0), (1, 1), (2, 4), (5, 5)]
+    assert [(f.version, f.end_version) for f in plan_segment(listing, None, table="t").deltas] == [
+        (0, 0),
+        (1, 1),
+        (2, 6),
+        (7, 7),
+    ]
+    assert [(f.version, f.end_version) for f in plan_segment(listing, 5, table="t").deltas] == [
+        (0, 0),
+        (1, 1),
+        (2, 4),
+        (5, 5),
+    ]
 
 
 def test_a_name_can_claim_any_number_of_parts_and_any_version():

@@ -7,7 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.protocol.types.merged_schema import Unmergeable, merged, with_partition_columns
-from tahoe.protocol.types.schema import BYTE, DOUBLE, INTEGER, LONG, SHORT, STRING, VOID, Array, DataType, Decimal, Field, Map, Struct
+from tahoe.protocol.types.schema import (
+    BYTE,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    VOID,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Struct,
+)
 
 PRIMITIVES = st.sampled_from([BYTE, SHORT, INTEGER, LONG, STRING, VOID, Decimal(5, 2)])
 
@@ -24,7 +38,11 @@ def struct(**types: DataType) -> Struct:
 
 TYPES = st.recursive(
     PRIMITIVES,
-    lambda inner: st.builds(lambda e: Array(element=e), inner) | st.builds(lambda v: Map(key=STRING, value=v), inner) | structs(inner),
+    lambda inner: (
+        st.builds(lambda e: Array(element=e), inner)
+        | st.builds(lambda v: Map(key=STRING, value=v), inner)
+        | structs(inner)
+    ),
     max_leaves=4,
 )
 
@@ -56,15 +74,29 @@ def test_the_order_of_files_changes_only_order_and_spelling(left: Struct, right:
 
 @pytest.mark.parametrize(
     ("known", "given_type", "expected"),
-    [(BYTE, SHORT, SHORT), (INTEGER, BYTE, INTEGER), (SHORT, INTEGER, INTEGER), (VOID, STRING, STRING), (STRING, VOID, STRING)],
+    [
+        (BYTE, SHORT, SHORT),
+        (INTEGER, BYTE, INTEGER),
+        (SHORT, INTEGER, INTEGER),
+        (VOID, STRING, STRING),
+        (STRING, VOID, STRING),
+    ],
 )
-def test_types_that_parquet_stores_alike_become_the_wider_one(known: DataType, given_type: DataType, expected: DataType) -> None:
+def test_types_that_parquet_stores_alike_become_the_wider_one(
+    known: DataType, given_type: DataType, expected: DataType
+) -> None:
     assert merged(struct(a=known), struct(A=given_type)) == struct(a=expected)
 
 
 @pytest.mark.parametrize(
     ("known", "other"),
-    [(INTEGER, LONG), (INTEGER, STRING), (DOUBLE, INTEGER), (Decimal(5, 2), Decimal(6, 2)), (Array(element=LONG), LONG)],
+    [
+        (INTEGER, LONG),
+        (INTEGER, STRING),
+        (DOUBLE, INTEGER),
+        (Decimal(5, 2), Decimal(6, 2)),
+        (Array(element=LONG), LONG),
+    ],
 )
 def test_other_types_do_not_merge(known: DataType, other: DataType) -> None:
     with pytest.raises(Unmergeable, match=r"s\.a is"):

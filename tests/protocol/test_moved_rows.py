@@ -1,4 +1,6 @@
-"""What a compaction records about the rows that it moved: it is read back as written, and what does not fit is not used."""
+"""What a compaction records about the rows that it moved: it is read back as written, and what does not fit is not
+used.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,19 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from tahoe.protocol.log.actions import Add, CommitInfo, DeletionVectorDescriptor, Remove
-from tahoe.protocol.statistics.moved_rows import CopiedRows, all_places, from_json, new_places, places_of, recorded_places, to_json
+from tahoe.protocol.statistics.moved_rows import (
+    CopiedRows,
+    all_places,
+    from_json,
+    new_places,
+    places_of,
+    recorded_places,
+    to_json,
+)
 
-VECTOR = DeletionVectorDescriptor(storage_type="u", path_or_inline="ab^-aqEH.-t@S}K{vb[*k^", offset=4, size_bytes=40, cardinality=2)
+VECTOR = DeletionVectorDescriptor(
+    storage_type="u", path_or_inline="ab^-aqEH.-t@S}K{vb[*k^", offset=4, size_bytes=40, cardinality=2
+)
 MOVED = {"new": (CopiedRows(path="b", count=3), CopiedRows(path="a", vector=VECTOR, count=2))}
 REMOVES = [Remove(path=path, data_change=False) for path in "ab"]
 ADD = Add(path="new", size_bytes=1, modification_time_ms=1, data_change=False, stats='{"numRecords": 5}')
@@ -44,17 +56,31 @@ def test_a_row_that_was_not_copied_has_no_place(row: int) -> None:
     "actions",
     [
         pytest.param([*REMOVES, ADD], id="nothing recorded"),
-        pytest.param([info({"new": [{"path": "a", "first": 0, "count": 4}]}), *REMOVES, ADD], id="another number of rows"),
+        pytest.param(
+            [info({"new": [{"path": "a", "first": 0, "count": 4}]}), *REMOVES, ADD], id="another number of rows"
+        ),
         pytest.param([info(to_json(MOVED)), *REMOVES, ADD.replace(path="other")], id="another file"),
         pytest.param([info(to_json(MOVED)), *REMOVES, ADD.replace(stats=None)], id="no number of rows"),
         pytest.param([info(to_json(MOVED)), *REMOVES, ADD.replace(data_change=True)], id="an add changes rows"),
         pytest.param([info(to_json(MOVED)), Remove(path="a"), REMOVES[1], ADD], id="a remove changes rows"),
         pytest.param(
-            [info({"new": [{"path": "a", "first": 0, "count": 3}, {"path": "a", "first": 2, "count": 2}]}), *REMOVES, ADD],
+            [
+                info({"new": [{"path": "a", "first": 0, "count": 3}, {"path": "a", "first": 2, "count": 2}]}),
+                *REMOVES,
+                ADD,
+            ],
             id="a row in two places",
         ),
         pytest.param(
-            [info(to_json({"new": [CopiedRows(path="a", count=2), CopiedRows(path="a", vector=VECTOR, first=2, count=3)]})), *REMOVES, ADD],
+            [
+                info(
+                    to_json(
+                        {"new": [CopiedRows(path="a", count=2), CopiedRows(path="a", vector=VECTOR, first=2, count=3)]}
+                    )
+                ),
+                *REMOVES,
+                ADD,
+            ],
             id="two vectors of one file",
         ),
         *(
@@ -62,7 +88,10 @@ def test_a_row_that_was_not_copied_has_no_place(row: int) -> None:
             for value in [None, [], {"new": None}, {"new": [1]}, {"new": [{"path": "a", "count": 5}]}]
         ),
         pytest.param([info({"new": [{"path": "a", "first": -1, "count": 5}]}), *REMOVES, ADD], id="a negative rank"),
-        pytest.param([info({"new": [{"path": "a", "first": 0, "count": 5, "vector": {"storageType": "u"}}]}), *REMOVES, ADD], id="vector"),
+        pytest.param(
+            [info({"new": [{"path": "a", "first": 0, "count": 5, "vector": {"storageType": "u"}}]}), *REMOVES, ADD],
+            id="vector",
+        ),
     ],
 )
 def test_what_does_not_fit_is_not_used(actions: list[Any]) -> None:

@@ -19,7 +19,11 @@ def reader(*types: DataType, **more: object) -> PartitionReader:
     return PartitionReader([Field(name=name, type=kind) for name, kind in zip("abc", types, strict=False)], **more)  # type: ignore[arg-type]
 
 
-@given(st.dictionaries(NAMES, st.none() | NAMES.filter(lambda text: text != "__HIVE_DEFAULT_PARTITION__"), min_size=1, max_size=3))
+@given(
+    st.dictionaries(
+        NAMES, st.none() | NAMES.filter(lambda text: text != "__HIVE_DEFAULT_PARTITION__"), min_size=1, max_size=3
+    )
+)
 def test_folders_that_writers_name_have_the_values_that_they_wrote(values: dict[str, str | None]) -> None:
     assert partition_of(partition_folder(values, values)) == tuple(values.items())
 
@@ -93,16 +97,27 @@ def test_values_that_sparks_cast_does_not_understand_are_refused(data_type: Data
 
 
 def test_an_empty_value_and_hives_null_are_null() -> None:
-    assert reader(STRING, INTEGER).values(partition_of("a=/b=__HIVE_DEFAULT_PARTITION__"), "f") == {"a": None, "b": None}
+    assert reader(STRING, INTEGER).values(partition_of("a=/b=__HIVE_DEFAULT_PARTITION__"), "f") == {
+        "a": None,
+        "b": None,
+    }
 
 
 @pytest.mark.parametrize(
     ("folder", "error", "text"),
     [
-        ("a=1", UnexpectedPartitionCountError, "2 partition columns were given (a, b), but the folders of f have 1 (a)"),
+        (
+            "a=1",
+            UnexpectedPartitionCountError,
+            "2 partition columns were given (a, b), but the folders of f have 1 (a)",
+        ),
         ("", UnexpectedPartitionCountError, "but the folders of f have 0 (none)"),
         ("a=1/c=2", UnexpectedPartitionColumnError, "expected the partition column b, but found c in f"),
-        ("a=x/b=2", PartitionCastFailedError, "x in the path f is not a value of type integer, the type of the partition column a"),
+        (
+            "a=x/b=2",
+            PartitionCastFailedError,
+            "x in the path f is not a value of type integer, the type of the partition column a",
+        ),
     ],
 )
 def test_folders_that_do_not_fit_are_errors_that_name_them(folder: str, error: type[Exception], text: str) -> None:

@@ -10,8 +10,26 @@ from hypothesis import strategies as st
 
 from tahoe.errors import DeltaError, InvalidPartitionValueError, PathOutsideTableError, UnsupportedOperationError
 from tahoe.protocol.log.file_paths import canonical_key, decode_path, encode_path, encode_url, resolve_path
-from tahoe.protocol.types.partitions import ascii_folder, format_partition_value, parse_partition_value, partition_folder
-from tahoe.protocol.types.schema import BINARY, BOOLEAN, BYTE, DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal
+from tahoe.protocol.types.partitions import (
+    ascii_folder,
+    format_partition_value,
+    parse_partition_value,
+    partition_folder,
+)
+from tahoe.protocol.types.schema import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Decimal,
+)
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -56,7 +74,15 @@ def test_null_and_the_empty_text_are_null_for_every_type(text, data_type):
 
 @pytest.mark.parametrize(
     ("text", "data_type"),
-    [("x", INTEGER), ("200", BYTE), ("1.5", LONG), ("1000", Decimal(3, 0)), ("2021-13-01", DATE), ("25:00", TIMESTAMP), ("yes", BOOLEAN)]
+    [
+        ("x", INTEGER),
+        ("200", BYTE),
+        ("1.5", LONG),
+        ("1000", Decimal(3, 0)),
+        ("2021-13-01", DATE),
+        ("25:00", TIMESTAMP),
+        ("yes", BOOLEAN),
+    ]
     + [(text, kind) for text in ("1_0", "\u0661") for kind in (INTEGER, LONG, FLOAT, DOUBLE, Decimal(5, 2))],
 )
 def test_a_text_that_is_no_value_is_refused_and_not_read_as_null(text, data_type):
@@ -126,7 +152,10 @@ def test_folders_are_named_as_hive_names_them():
 # The unescaped path and how the reference's log has it.
 PATHS = [
     ("special p@#h", "special%20p@%23h"),
-    ("ts=2021-09-08 11%3A11%3A11/part-0.c000.snappy.parquet", "ts=2021-09-08%2011%253A11%253A11/part-0.c000.snappy.parquet"),
+    (
+        "ts=2021-09-08 11%3A11%3A11/part-0.c000.snappy.parquet",
+        "ts=2021-09-08%2011%253A11%253A11/part-0.c000.snappy.parquet",
+    ),
     ("a=ä[1]/f", "a=ä%5B1%5D/f"),
     ("a?b\\c^`{|}", "a%3Fb%5Cc%5E%60%7B%7C%7D"),
     ("it's (1)+~,;$&=!*", "it's%20(1)+~,;$&=!*"),
@@ -206,7 +235,27 @@ def test_a_plain_relative_path_is_its_own_key():
     assert canonical_key("a=1/part-0.parquet", TABLE) == "a=1/part-0.parquet"
 
 
-PIECES = ["ab", "..", ".", "%", "%2", "%2e", "%2F", "%FF", "file:", "s3:", "s3a:", "bucket", "t", "x:y", "ü", "_", "b c", "", "\0"]
+PIECES = [
+    "ab",
+    "..",
+    ".",
+    "%",
+    "%2",
+    "%2e",
+    "%2F",
+    "%FF",
+    "file:",
+    "s3:",
+    "s3a:",
+    "bucket",
+    "t",
+    "x:y",
+    "ü",
+    "_",
+    "b c",
+    "",
+    "\0",
+]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=6), st.sampled_from([TABLE, "file:///warehouse/t", "/a/t"]))

@@ -90,7 +90,8 @@ def test_intervals_are_read_as_spark_reads_them(text, length):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "interval", "30", "days", "interval 1 month", "1 year", "-1 days", "1 days and 2 hours", "1 day2 hours"]
+    "text",
+    ["", "interval", "30", "days", "interval 1 month", "1 year", "-1 days", "1 days and 2 hours", "1 day2 hours"],
 )
 def test_what_is_no_fixed_length_is_refused(text):
     with pytest.raises(ValueError, match=r"^"):

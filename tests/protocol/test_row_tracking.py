@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tahoe.protocol.configuration.row_tracking import ROW_COMMIT_VERSION_COLUMN, ROW_ID_COLUMN, RowTracking, enabled_row_tracking
+from tahoe.protocol.configuration.row_tracking import (
+    ROW_COMMIT_VERSION_COLUMN,
+    ROW_ID_COLUMN,
+    RowTracking,
+    enabled_row_tracking,
+)
 from tahoe.protocol.log.actions import Protocol
 
 SUPPORTED = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"rowTracking", "domainMetadata"}))

@@ -1,4 +1,6 @@
-"""Skipping, case by case: what must be kept, and what must not be read. The law itself is in tests/property/test_skipping_sound.py."""
+"""Skipping, case by case: what must be kept, and what must not be read. The law itself is in
+tests/property/test_skipping_sound.py.
+"""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal as PyDecimal
@@ -9,7 +11,19 @@ from tahoe.protocol.configuration.column_mapping import PHYSICAL_NAME
 from tahoe.protocol.statistics.skipping import skipping_test
 from tahoe.protocol.statistics.stat_tests import DROP, KEEP, Both, Bound, HasValues, OnPartition, may_match, paths_in
 from tahoe.protocol.statistics.stats import Statistics
-from tahoe.protocol.types.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, Unknown
+from tahoe.protocol.types.predicate import (
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    StartsWith,
+    Unknown,
+)
 from tahoe.protocol.types.schema import BOOLEAN, DATE, DOUBLE, INTEGER, STRING, TIMESTAMP, Array, Decimal, Field, Struct
 
 SCHEMA = Struct(
@@ -221,7 +235,9 @@ def test_a_collation_other_than_binary_never_skips_by_order():
 
 def test_bounds_written_for_a_float_column_prove_nothing_once_it_is_double():
     # The log of such a table holds 3.4 for the float 3.4000000953674316.
-    widened = Struct((Field(name="x", type=DOUBLE, metadata={"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}),))
+    widened = Struct(
+        (Field(name="x", type=DOUBLE, metadata={"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}),)
+    )
     assert keeps(op("=", "x", 3.4000000953674316), schema=widened, x=(3.4, 3.4, 0)) is True
 
 
@@ -237,7 +253,9 @@ def test_partition_values_are_exact():
 
 
 def test_wide_bounds_still_bound():
-    wide = Statistics(num_records=10, tight_bounds=False, min_values={("i",): 1}, max_values={("i",): 9}, null_count={("i",): 4})
+    wide = Statistics(
+        num_records=10, tight_bounds=False, min_values={("i",): 1}, max_values={("i",): 9}, null_count={("i",): 4}
+    )
     assert may_match(skipping_test(op(">", "i", 9), SCHEMA), wide) is False
     assert may_match(skipping_test(IsNull(Column(("i",))), SCHEMA), wide) is True
     assert may_match(skipping_test(Not(IsNull(Column(("i",)))), SCHEMA), wide) is True

@@ -6,7 +6,14 @@ from decimal import Decimal as PyDecimal
 
 import pytest
 
-from tahoe.protocol.statistics.stats import Statistics, encode_statistics, parse_statistics, statistics_columns, truncate_max, truncate_min
+from tahoe.protocol.statistics.stats import (
+    Statistics,
+    encode_statistics,
+    parse_statistics,
+    statistics_columns,
+    truncate_max,
+    truncate_min,
+)
 from tahoe.protocol.types.schema import (
     BINARY,
     BOOLEAN,
@@ -41,11 +48,7 @@ SCHEMA = Struct(
 
 
 def test_what_the_reference_wrote_is_read_as_typed_values():
-    text = (
-        '{"numRecords":3,"minValues":{"i":0,"f":3.4,"x":0.0,"dec":1234567890123456789012345678.0123456789,"s":"0","day":"2000-01-01",'
-        '"ts":"2000-01-01T00:00:00.000-08:00","ntz":"2021-11-18T02:30:00.123","in":{"a.b":7}},'
-        '"maxValues":{"i":2},"nullCount":{"i":0,"flag":1,"in":{"a.b":2}}}'
-    )
+    text = '{"numRecords":3,"minValues":{"i":0,"f":3.4,"x":0.0,"dec":1234567890123456789012345678.0123456789,"s":"0","day":"2000-01-01","ts":"2000-01-01T00:00:00.000-08:00","ntz":"2021-11-18T02:30:00.123","in":{"a.b":7}},"maxValues":{"i":2},"nullCount":{"i":0,"flag":1,"in":{"a.b":2}}}'
     assert parse_statistics(text, SCHEMA) == Statistics(
         num_records=3,
         min_values={
@@ -88,7 +91,9 @@ def test_text_that_holds_no_statistics_says_nothing(text):
     ],
 )
 def test_a_value_that_does_not_fit_its_column_says_nothing(value):
-    found = parse_statistics(json.dumps({"minValues": value, "maxValues": value, "nullCount": {"i": -1, "x": 1.5, "s": True}}), SCHEMA)
+    found = parse_statistics(
+        json.dumps({"minValues": value, "maxValues": value, "nullCount": {"i": -1, "x": 1.5, "s": True}}), SCHEMA
+    )
     assert found == Statistics()
 
 
@@ -113,11 +118,19 @@ def test_statistics_are_written_as_the_reference_writes_them():
     statistics = Statistics(
         num_records=9, min_values=values, max_values=values, null_count={("flag",): 4, ("in", "a.b"): 0, ("in", "l"): 1}
     )
-    low = f'"i":1,"f":0.5,"x":-0.0,"dec":1000,"s":"ä\\"\\n{"b" * 29}","day":"0987-01-02","ts":"1969-12-31T23:59:59.999Z"'
+    low = (
+        f'"i":1,"f":0.5,"x":-0.0,"dec":1000,"s":"ä\\"\\n{"b" * 29}","day":"0987-01-02","ts":"1969-12-31T23:59:59.999Z"'
+    )
     high = low.replace("b" * 29, "b" * 29 + "\x7f")
     rest = ',"ntz":"2024-01-01T00:00:00.000","in":{"a.b":2}'
     assert encode_statistics(statistics, SCHEMA) == (
-        '{"numRecords":9,"minValues":{' + low + rest + '},"maxValues":{' + high + rest + '},"nullCount":{"flag":4,"in":{"a.b":0,"l":1}}}'
+        '{"numRecords":9,"minValues":{'
+        + low
+        + rest
+        + '},"maxValues":{'
+        + high
+        + rest
+        + '},"nullCount":{"flag":4,"in":{"a.b":0,"l":1}}}'
     )
 
 
@@ -165,7 +178,10 @@ COLUMNS = Struct(
         ({"delta.dataSkippingNumIndexedCols": "2"}, [("a",), ("s", "b")]),
         ({"delta.dataSkippingNumIndexedCols": "0"}, []),
         ({"delta.dataSkippingNumIndexedCols": "-1"}, [("a",), ("s", "b"), ("s", "c"), ("d.e",)]),
-        ({"delta.dataSkippingStatsColumns": "S, `d.e`", "delta.dataSkippingNumIndexedCols": "0"}, [("s", "b"), ("s", "c"), ("d.e",)]),
+        (
+            {"delta.dataSkippingStatsColumns": "S, `d.e`", "delta.dataSkippingNumIndexedCols": "0"},
+            [("s", "b"), ("s", "c"), ("d.e",)],
+        ),
         ({"delta.dataSkippingStatsColumns": "s.c,gone"}, [("s", "c")]),
     ],
 )

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.errors import OtherTableInStreamError, StreamOffsetFormatError, StreamOffsetVersionError
-from tahoe.protocol.streams.stream_offset import AFTER_SCHEMA_CHANGE, BASE, SCHEMA_CHANGE, EventTime, StreamOffset, parse_offset
+from tahoe.protocol.streams.stream_offset import (
+    AFTER_SCHEMA_CHANGE,
+    BASE,
+    SCHEMA_CHANGE,
+    EventTime,
+    StreamOffset,
+    parse_offset,
+)
 
 TEXT = '{"sourceVersion":1,"reservoirId":"t","reservoirVersion":9,"index":-1,"isStartingVersion":false}'
 
@@ -26,8 +33,12 @@ INDEXES = st.integers(0, 1 << 40) | st.sampled_from([BASE, SCHEMA_CHANGE, AFTER_
 
 
 @given(st.text(min_size=1), st.integers(0, 1 << 40), st.lists(st.text(), min_size=1).map(tuple), st.integers())
-def test_an_offset_in_the_order_of_event_time_is_read_as_it_was_written(table: str, version: int, column: tuple[str, ...], us: int) -> None:
-    offset = StreamOffset(table_id=table, version=version, is_initial=True, event_time=EventTime(column=column, before_us=us))
+def test_an_offset_in_the_order_of_event_time_is_read_as_it_was_written(
+    table: str, version: int, column: tuple[str, ...], us: int
+) -> None:
+    offset = StreamOffset(
+        table_id=table, version=version, is_initial=True, event_time=EventTime(column=column, before_us=us)
+    )
     assert parse_offset(offset.to_json(), table, table="t") == offset
     assert json.loads(offset.to_json())["sourceVersion"] == 2, "the reference reads 1 and 3, and refuses 2"
 
@@ -40,11 +51,14 @@ def test_an_offset_is_read_as_it_was_written(table_id: str, version: int, index:
 
 def test_fields_may_be_in_any_order() -> None:
     fields = json.loads(TEXT)
-    assert parse_offset(json.dumps(dict(reversed(fields.items()))), "t", table="t") == StreamOffset(table_id="t", version=9)
+    assert parse_offset(json.dumps(dict(reversed(fields.items()))), "t", table="t") == StreamOffset(
+        table_id="t", version=9
+    )
 
 
 @pytest.mark.parametrize(
-    "change", [{"index": "1"}, {"reservoirVersion": None}, {"isStartingVersion": 0}, {"sourceVersion": "1"}, {"index": True}]
+    "change",
+    [{"index": "1"}, {"reservoirVersion": None}, {"isStartingVersion": 0}, {"sourceVersion": "1"}, {"index": True}],
 )
 def test_other_texts_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(StreamOffsetFormatError):
@@ -64,7 +78,9 @@ def test_other_texts_are_refused(change: dict[str, object]) -> None:
 )
 def test_an_event_time_is_whole(change: dict[str, object]) -> None:
     with pytest.raises(StreamOffsetFormatError):
-        parse_offset(json.dumps({**json.loads(TEXT), "sourceVersion": 2, "isStartingVersion": True, **change}), "t", table="t")
+        parse_offset(
+            json.dumps({**json.loads(TEXT), "sourceVersion": 2, "isStartingVersion": True, **change}), "t", table="t"
+        )
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"a": 1}'])

@@ -18,16 +18,22 @@ def plain(columns: Columns, *, not_null: str = "", partitions: tuple[str, ...] =
 
 def mapped(names: dict[str, str], *, partitions: tuple[str, ...] = ()) -> Metadata:
     """Columns of integers: logical names to physical names."""
-    fields = tuple(Field(name=name, type=INTEGER, metadata={"delta.columnMapping.physicalName": stored}) for name, stored in names.items())
+    fields = tuple(
+        Field(name=name, type=INTEGER, metadata={"delta.columnMapping.physicalName": stored})
+        for name, stored in names.items()
+    )
     properties = {"delta.columnMapping.mode": "name"}
-    return Metadata(id="t", schema_string=Struct(fields).to_json(), partition_columns=partitions, configuration=properties)
+    return Metadata(
+        id="t", schema_string=Struct(fields).to_json(), partition_columns=partitions, configuration=properties
+    )
 
 
 A, AB = plain({"a": INTEGER}), plain({"a": INTEGER, "b": STRING})
 WIDE = plain({"a": LONG})
 NEW, TRACK, BLOCKED = Remedy.NEW_DATAFRAME, Remedy.TRACKING, Remedy.NEW_CHECKPOINT
 
-# what was before, what came later; then what a stream with the earlier schema needs, and what one with the later schema needs
+# what was before, what came later; then what a stream with the earlier schema needs, and what one with the later schema
+# needs
 CASES = {
     "no change": (A, A, None, None),
     "added column": (A, AB, NEW, None),
@@ -48,11 +54,18 @@ CASES = {
     "mapping enabled": (plain({"a": INTEGER}), mapped({"a": "a"}), None, None),
     "mapping enabled and renamed": (plain({"a": INTEGER}), mapped({"b": "a"}), TRACK, TRACK),
     "mapping disabled": (mapped({"a": "a"}), plain({"a": INTEGER}), TRACK, TRACK),
-    "repartitioned under mapping": (mapped({"a": "x", "b": "y"}), mapped({"a": "x", "b": "y"}, partitions=("b",)), TRACK, TRACK),
+    "repartitioned under mapping": (
+        mapped({"a": "x", "b": "y"}),
+        mapped({"a": "x", "b": "y"}, partitions=("b",)),
+        TRACK,
+        TRACK,
+    ),
 }
 
 
-def remedies(before: Metadata, after: Metadata, rules: SchemaRules | None = None, **others: bool) -> tuple[Remedy | None, Remedy | None]:
+def remedies(
+    before: Metadata, after: Metadata, rules: SchemaRules | None = None, **others: bool
+) -> tuple[Remedy | None, Remedy | None]:
     met = obstacle(before, after, rules or SchemaRules(), is_older=False, **others)
     started = obstacle(after, before, rules or SchemaRules(), is_older=True, **others)
     return met and met.remedy, started and started.remedy
@@ -76,7 +89,9 @@ ALLOWED = [
 ]
 
 
-@pytest.mark.parametrize(("case", "rules", "found"), ALLOWED, ids=[f"{case}-{number}" for number, (case, _, _) in enumerate(ALLOWED)])
+@pytest.mark.parametrize(
+    ("case", "rules", "found"), ALLOWED, ids=[f"{case}-{number}" for number, (case, _, _) in enumerate(ALLOWED)]
+)
 def test_what_the_session_allows(case: str, rules: SchemaRules, found: tuple[Remedy | None, Remedy | None]) -> None:
     before, after, _, _ = CASES[case]
     assert remedies(before, after, rules) == found

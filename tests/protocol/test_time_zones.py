@@ -40,7 +40,9 @@ def test_the_minutes_of_an_offset_may_have_one_digit() -> None:
     assert zone_of("-08:5").utcoffset(None) == -timedelta(hours=8, minutes=5)
 
 
-@pytest.mark.parametrize("name", ["", "Nowhere", "America", "../etc/localtime", "+19", "+18:01", "+07:60", "+730", "GMT+", "pst"])
+@pytest.mark.parametrize(
+    "name", ["", "Nowhere", "America", "../etc/localtime", "+19", "+18:01", "+07:60", "+730", "GMT+", "pst"]
+)
 def test_what_java_has_no_zone_for_is_none_here(name: str) -> None:
     with pytest.raises(ValueError, match="time zone"):
         zone_of(name)

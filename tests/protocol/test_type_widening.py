@@ -47,7 +47,9 @@ REFUSED = [
 
 
 def widening(before, after):
-    kinds = [Struct((Field(name="a", type=INTEGER),)) if name == "struct" else parse_type(name) for name in (before, after)]
+    kinds = [
+        Struct((Field(name="a", type=INTEGER),)) if name == "struct" else parse_type(name) for name in (before, after)
+    ]
     return is_widening(*kinds)
 
 
@@ -63,7 +65,10 @@ def test_no_other_change_is(before, after):
 
 def changed(before, after, field_path=None):
     change = {"fromType": before, "toType": after, **({"fieldPath": field_path} if field_path else {})}
-    nested = Map(key=INTEGER, value=Array(element=Struct((Field(name="deep", type=INTEGER, metadata={"delta.typeChanges": [change]}),))))
+    nested = Map(
+        key=INTEGER,
+        value=Array(element=Struct((Field(name="deep", type=INTEGER, metadata={"delta.typeChanges": [change]}),))),
+    )
     return Struct((Field(name="m", type=nested),))
 
 
@@ -71,13 +76,20 @@ def changed(before, after, field_path=None):
 def test_a_schema_that_records_another_change_is_refused_with_column_and_types(before, after):
     with pytest.raises(UnsupportedTypeChangeError) as raised:
         check_type_changes(changed(before, after, "element.value"), table="t")
-    assert raised.value.parameters == {"table": "t", "column": "m.value.element.deep.element.value", "from_type": before, "to_type": after}
+    assert raised.value.parameters == {
+        "table": "t",
+        "column": "m.value.element.deep.element.value",
+        "from_type": before,
+        "to_type": after,
+    }
 
 
 def test_the_changes_that_the_reference_records_are_accepted():
     for before, after in ALLOWED[:-1]:
         check_type_changes(changed(before, after), table="t")
-    check_type_changes(changed("decimal(6, 2)", "decimal(10, 4)", "element.value"), table="t")  # spelled with a space, as in the protocol
+    check_type_changes(
+        changed("decimal(6, 2)", "decimal(10, 4)", "element.value"), table="t"
+    )  # spelled with a space, as in the protocol
 
 
 def test_recorded_changes_give_paths_whose_names_may_have_dots():

@@ -1,4 +1,5 @@
-"""python -m tests.simulation [FIRST [COUNT]]: so many lives from a seed on, on all cores; what they met, and what must never be.
+"""python -m tests.simulation [FIRST [COUNT]]: so many lives from a seed on, on all cores; what they met, and what must
+never be.
 
 One seed alone, as `python -m tests.simulation 42 1`, prints every call of its life.
 """
@@ -39,8 +40,14 @@ def report(lives: list[Life]) -> None:
     """What happened, in a few lines; every violation with its seed."""
     faults = sum((life.faults for life in lives), Counter[str]())
     rebased = sum(life.rebases_after_fault > 0 for life in lives)
-    print(f"{len(lives):,} lives, {sum(life.steps for life in lives):,} storage calls, {sum(life.commits for life in lives):,} commits,")
-    print(f"{sum(life.conflicts for life in lives):,} conflicts, {rebased:,} lives with a commit behind a winner after a fault")
+    print(
+        f"{len(lives):,} lives, {sum(life.steps for life in lives):,} storage calls, "
+        f"{sum(life.commits for life in lives):,} commits,"
+    )
+    print(
+        f"{sum(life.conflicts for life in lives):,} conflicts, {rebased:,} lives with a commit behind a winner "
+        f"after a fault"
+    )
     print("faults: " + ", ".join(f"{count:,} x {name}" for name, count in faults.most_common()))
     wrong = [life for life in lives if life.violations]
     print(f"violations: {len(wrong)}")

@@ -1,7 +1,8 @@
 """One seed, one life of a table: writers, readers and caretakers on a storage that fails, one storage call at a time.
 
-The table is a bank. Transfers delete the rows of two accounts and add them again with other balances, so that the total is the same in
-every version, whoever was first. One seed decides who goes next, what goes wrong, and what each actor does: the same seed is the same life.
+The table is a bank. Transfers delete the rows of two accounts and add them again with other balances, so that the total
+is the same in every version, whoever was first. One seed decides who goes next, what goes wrong, and what each actor
+does: the same seed is the same life.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ class Actor(Gated):
 
     Attributes:
         puts_checkpoint: it stands before the put of a checkpoint.
-        has_put_version: it has put a version, and does not know yet whether the version follows the one that it was planned on.
+        has_put_version: it has put a version, and does not know yet whether the version follows the one that it was
+            planned on.
     """
 
     def __init__(self, name: str, world: World, work: Callable[[Actor], None]) -> None:
@@ -135,7 +137,9 @@ class Actor(Gated):
 
 
 class FailingStore:
-    """One actor's view of the storage: calls of its own thread are steps, and may go wrong. Those of its pools of threads just happen."""
+    """One actor's view of the storage: calls of its own thread are steps, and may go wrong. Those of its pools of
+    threads just happen.
+    """
 
     def __init__(self, world: World, actor: Actor) -> None:
         self._world, self._actor = world, actor
@@ -149,7 +153,9 @@ class FailingStore:
         self._actor.puts_checkpoint = False
         fault = self._world.fault(self._actor, name, str(arguments[0]) if arguments else "")
         if fault == "unavailable":
-            raise StorageUnavailableError(table=self.url, operation=f"{name} {arguments[0]}", detail="a fault of the simulation")
+            raise StorageUnavailableError(
+                table=self.url, operation=f"{name} {arguments[0]}", detail="a fault of the simulation"
+            )
         if fault == "hint is gone":
             raise FileNotFoundError(arguments[0])
         found = getattr(self._world.store, name)(*arguments)
@@ -158,7 +164,9 @@ class FailingStore:
         if fault == "crash after a checkpoint":
             self._world.crash(self._actor)
         if fault == "answer is lost":
-            raise StorageUnavailableError(table=self.url, operation=f"{name} {arguments[0]}", detail="a fault of the simulation")
+            raise StorageUnavailableError(
+                table=self.url, operation=f"{name} {arguments[0]}", detail="a fault of the simulation"
+            )
         if fault == "stale list":
             fresh_ms = START_MS + (self._world.steps - _FRESH_STEPS) * _STEP_MS
             return iter([info for info in found if info.modified_ms < max(fresh_ms, START_MS + 1)])
@@ -216,7 +224,8 @@ def _is_checkpoint(key: str) -> bool:
     return file is not None and file.is_checkpoint
 
 
-# What can go wrong with a call, and how often, of a thousand. A life draws its own factor, and switches some of them off altogether.
+# What can go wrong with a call, and how often, of a thousand. A life draws its own factor, and switches some of them
+# off altogether.
 _FAULTS: Mapping[str, tuple[frozenset[str], int]] = {
     "answer is lost": (frozenset({"put_if_absent", "put"}), 60),
     "unavailable": (frozenset({"put_if_absent", "put", "list_from"}), 15),
@@ -235,10 +244,12 @@ class World:
         drops: how often the table was dropped.
         doubts: how many writers were told that nobody knows whether they have committed, or died before they knew.
         is_cleaned: somebody deletes old commits as soon as may be.
-        is_vacuumed: somebody deletes files as soon as nobody at work needs them. Clocks do not jump then: a retention is measured by them.
+        is_vacuumed: somebody deletes files as soon as nobody at work needs them. Clocks do not jump then: a retention
+            is measured by them.
         at_work_since: when the turns began that are not at their end, by the actor.
         begun: the id of the table that a transfer was planned on, by the transfer's name.
-        puts: who created a version, by the number of drops before and the key. Of several, all but the first created it in a gap.
+        puts: who created a version, by the number of drops before and the key. Of several, all but the first created it
+            in a gap.
     """
 
     def __init__(self, seed: int) -> None:
@@ -332,11 +343,19 @@ def _tried(actor: Actor, what: Callable[[], int | None]) -> None:
             life.rebases_after_fault += 1
 
 
-# What a reader says to whom a listing does not show a version that it has seen before. It is an error, and never a wrong answer.
+# What a reader says to whom a listing does not show a version that it has seen before. It is an error, and never a
+# wrong answer.
 _BY_STALE_LISTS = (VersionNotFoundError, MissingVersionError)
 
 # What those are told who work on a table while it is dropped.
-_BY_A_DROP = (TableNotFoundError, NotADeltaTableError, PathIsNotEmptyError, DeltaDataError, DeltaLogError, RestoreFilesMissingError)
+_BY_A_DROP = (
+    TableNotFoundError,
+    NotADeltaTableError,
+    PathIsNotEmptyError,
+    DeltaDataError,
+    DeltaLogError,
+    RestoreFilesMissingError,
+)
 
 
 def _plain(actor: Actor) -> Env:
@@ -417,14 +436,18 @@ def clean(actor: Actor) -> None:
 
 
 def vacuum(actor: Actor) -> None:
-    """Somebody deletes all files but those that somebody at work may need: what they write, and what they began to read."""
+    """Somebody deletes all files but those that somebody at work may need: what they write, and what they began to
+    read.
+    """
     world = actor.world
     oldest = min((step for name, step in world.at_work_since.items() if name != actor.name), default=world.steps)
     retention_ms = (world.steps - oldest + 1) * _STEP_MS
     lite = actor.random.random() < 0.5
     # a checkpoint that is cleaned up while it is read stops the run before anything is deleted
     with suppress(CannotVacuumLiteError, CorruptCheckpointError):
-        actor.table.vacuum(retention_ms / _HOUR_MS, lite=lite, retention_check=False, log_history=actor.random.random() < 0.5)
+        actor.table.vacuum(
+            retention_ms / _HOUR_MS, lite=lite, retention_check=False, log_history=actor.random.random() < 0.5
+        )
 
 
 def rewrite_checkpoint(actor: Actor) -> None:
@@ -444,7 +467,9 @@ def rewrite_checkpoint(actor: Actor) -> None:
 
 
 def make_anew(actor: Actor) -> int | None:
-    """The table is dropped, in one step, and made anew: another table at the same place. Often somebody is about to put a checkpoint."""
+    """The table is dropped, in one step, and made anew: another table at the same place. Often somebody is about to put
+    a checkpoint.
+    """
     world = actor.world
     for _ in range(actor.random.choice([1, _PATIENCE_STEPS])):
         actor.wait()
@@ -458,7 +483,9 @@ def make_anew(actor: Actor) -> int | None:
 
 def save(actor: Actor) -> None:
     """Somebody who takes long for a checkpoint: meanwhile the table may be dropped and made anew."""
-    with suppress(MissingVersionError, CorruptCheckpointError):  # the version was cleaned up by another, with the checkpoint before it
+    with suppress(
+        MissingVersionError, CorruptCheckpointError
+    ):  # the version was cleaned up by another, with the checkpoint before it
         actor.table.create_checkpoint()
 
 
@@ -533,7 +560,9 @@ def live(seed: int, *, also: Collection[str] = ()) -> Life:
         **({"delta.feature.rowTracking": "supported"} if drawn.random() < 0.3 else {}),
     }
     founder = Actor("founder", world, lambda _: None)
-    Table(world.store.url, env=replace(_plain(founder), background=lambda _: None)).append(opening(), properties=world.properties)
+    Table(world.store.url, env=replace(_plain(founder), background=lambda _: None)).append(
+        opening(), properties=world.properties
+    )
     names = [name for name in _ROLES if name in (*_ALWAYS, *also) or drawn.random() < (0.1 if name in _SELDOM else 0.5)]
     world.is_cleaned = "cleaner" in names
     world.is_vacuumed = "vacuumer" in names
@@ -576,8 +605,13 @@ def _check_end(world: World, founder: Actor, actors: list[Actor]) -> None:
     oldest = newest.version
     while oldest - 1 in listed:
         oldest -= 1
-    # What stands before a gap was put where the log had been cleaned: nobody reads it, and its writer was told that it is in doubt.
-    made = {version: info for version in listed if version >= oldest and (info := table.log.commit_info(version)) is not None}
+    # What stands before a gap was put where the log had been cleaned: nobody reads it, and its writer was told that it
+    # is in doubt.
+    made = {
+        version: info
+        for version in listed
+        if version >= oldest and (info := table.log.commit_info(version)) is not None
+    }
     for (drops, key), names in world.puts.items():
         if drops:  # the first may be of the table before, and was taken away before this one was made
             continue
@@ -595,19 +629,27 @@ def _check_end(world: World, founder: Actor, actors: list[Actor]) -> None:
                 found = made[version].fields.get("userMetadata")
                 life.violations.append(f"{name} was told that it made version {version}, which is {found}")
             if version > newest.version:
-                life.violations.append(f"{name} was told that it made version {version}, and the newest is {newest.version}")
+                life.violations.append(
+                    f"{name} was told that it made version {version}, and the newest is {newest.version}"
+                )
     stamps = [info.in_commit_timestamp_ms for _, info in sorted(made.items())]
     if None not in stamps and stamps != sorted(set(stamps), key=lambda stamp: stamp or 0):
         life.violations.append(f"in-commit timestamps are {stamps}")
     taken = [number for add in newest.live.adds() if add.base_row_id is not None for number in _row_ids(add)]
     if len(set(taken)) < len(taken):
         life.violations.append(f"row ids were given twice: {sorted(taken)}")
-    wrong = [finding for finding in check_version(newest) if finding.severity is Severity.ERROR and not _is_of_the_dead(world, finding)]
+    wrong = [
+        finding
+        for finding in check_version(newest)
+        if finding.severity is Severity.ERROR and not _is_of_the_dead(world, finding)
+    ]
     life.violations.extend(f"tahoe check: {finding}" for finding in wrong)
 
 
 def _is_of_the_dead(world: World, finding: Finding) -> bool:
-    """Whether a finding is a checkpoint of the table before, whose writer died before it could look. Readers refuse it."""
+    """Whether a finding is a checkpoint of the table before, whose writer died before it could look. Readers refuse
+    it.
+    """
     return world.drops > 0 and finding.kind is Wrong.BROKEN_CHECKPOINT and "which was dropped" in finding.detail
 
 

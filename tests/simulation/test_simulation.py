@@ -1,4 +1,6 @@
-"""Lives of a table on a storage that fails: the total never changes, and what was acknowledged is there. `make sim` runs many more."""
+"""Lives of a table on a storage that fails: the total never changes, and what was acknowledged is there. `make sim`
+runs many more.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,22 @@ def test_a_seed_is_one_life() -> None:
     ("target", "attribute", "mutant", "also", "first"),
     [
         (transaction, "find_conflict", lambda *_, **__: None, (), 0),
-        (transaction, "put_commit", lambda env, version, data: (env.store.put_if_absent(_key(version), data), Committed())[1], (), 0),
+        (
+            transaction,
+            "put_commit",
+            lambda env, version, data: (env.store.put_if_absent(_key(version), data), Committed())[1],
+            (),
+            0,
+        ),
         (transaction, "check_follows", lambda *_, **__: None, (), 145),
         (checkpoint, "has_commit", lambda *_: True, RECREATED, 116),
     ],
-    ids=["no conflict check", "every put has won", "no look at the version before", "every checkpoint belongs to the table"],
+    ids=[
+        "no conflict check",
+        "every put has won",
+        "no look at the version before",
+        "every checkpoint belongs to the table",
+    ],
 )
 def test_what_is_broken_is_seen(
     target: object, attribute: str, mutant: object, also: tuple[str, ...], first: int, monkeypatch: pytest.MonkeyPatch

@@ -34,10 +34,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.python.sql.dataFrameDebugging.enabled", "false")  # asks the JVM four times for each function of a column
+        .config(
+            "spark.python.sql.dataFrameDebugging.enabled", "false"
+        )  # asks the JVM four times for each function of a column
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.driver.extraJavaOptions", "-Dderby.system.home=" + str(home))
-        .config("spark.tahoe.conflictRetries", "0")  # tests of conflicts expect the exception; tests/spark/test_rerun.py sets it
+        .config(
+            "spark.tahoe.conflictRetries", "0"
+        )  # tests of conflicts expect the exception; tests/spark/test_rerun.py sets it
         .config("spark.local.dir", str(home / "local"))
     )
     if os.environ.get("TAHOE_NATIVE"):  # `make native`
@@ -52,7 +56,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_iteration_that_ends_by_an_exception() -> Iterator[None]:
-    """A Java collection in a `for` ends by an exception, which PySpark converts with thirty questions to the JVM: see `Gateway.items`."""
+    """A Java collection in a `for` ends by an exception, which PySpark converts with thirty questions to the JVM: see
+    `Gateway.items`.
+    """
     following = JavaIterator.next
 
     def next_item(self: JavaIterator) -> Any:
@@ -77,7 +83,8 @@ def _reader(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def messages(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The messages that Python has sent to the JVM since the test began, each of which takes longer than most of Spark's work on it.
+    """The messages that Python has sent to the JVM since the test began, each of which takes longer than most of
+    Spark's work on it.
 
     Those of Python's garbage collector, which say which objects it needs no more, are left out.
     """

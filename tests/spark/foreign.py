@@ -13,7 +13,13 @@ import pyarrow.parquet as pq
 import tahoe
 from tahoe.protocol.log import log_files
 from tahoe.protocol.log.actions import Action, Add, DeletionVectorDescriptor, Protocol, Remove, encode_commit
-from tahoe.protocol.log.deletion_vector import encode_bitmap, encode_vector_file, inline_descriptor, stored_descriptor, vector_file_path
+from tahoe.protocol.log.deletion_vector import (
+    encode_bitmap,
+    encode_vector_file,
+    inline_descriptor,
+    stored_descriptor,
+    vector_file_path,
+)
 from tahoe.protocol.types.schema import Struct
 from tahoe.table.reading.snapshot import Snapshot
 
@@ -26,7 +32,9 @@ def commit(path: str, *actions: Action) -> int:
     return version
 
 
-def mark(path: str, rows: Mapping[int, Iterable[int]], *, stored: bool = False, tight: Mapping[str, object] | None = None) -> int:
+def mark(
+    path: str, rows: Mapping[int, Iterable[int]], *, stored: bool = False, tight: Mapping[str, object] | None = None
+) -> int:
     """Mark rows as deleted: row indexes by the position of their file, files in the order of their paths.
 
     Args:
@@ -36,12 +44,16 @@ def mark(path: str, rows: Mapping[int, Iterable[int]], *, stored: bool = False, 
     snapshot = tahoe.Table(path).snapshot()
     adds = sorted(snapshot.live.adds(), key=lambda add: add.path)
     marked = {position: list(indexes) for position, indexes in rows.items()}
-    vectors = _stored(path, list(marked.values())) if stored else [inline_descriptor(indexes) for indexes in marked.values()]
+    vectors = (
+        _stored(path, list(marked.values())) if stored else [inline_descriptor(indexes) for indexes in marked.values()]
+    )
     actions: list[Action] = [_with_vectors(snapshot.protocol)]
     for position, vector in zip(marked, vectors, strict=True):
         add = adds[position]
         stats = json.dumps({**json.loads(add.stats or "{}"), "tightBounds": tight is not None, **(tight or {})})
-        actions.append(Remove(path=add.path, data_change=True, deletion_timestamp_ms=1, deletion_vector=add.deletion_vector))
+        actions.append(
+            Remove(path=add.path, data_change=True, deletion_timestamp_ms=1, deletion_vector=add.deletion_vector)
+        )
         actions.append(add.replace(deletion_vector=vector, stats=stats, data_change=True))
     return commit(path, *actions)
 
@@ -68,8 +80,11 @@ def _with_features(protocol: Protocol, readers: set[str], writers: set[str]) -> 
 KEPT_ID, KEPT_VERSION = "_row-id-col-1`2", "_row-commit-version-col-1"
 
 
-def track(path: str, kept: Mapping[int, Sequence[tuple[int | None, int | None]]] | None = None, without: Collection[int] = ()) -> int:
-    """Switch row tracking on. In the order of paths, files have the base row ids 1000, 2000, ..., and the commit versions 10, 11, ...
+def track(
+    path: str, kept: Mapping[int, Sequence[tuple[int | None, int | None]]] | None = None, without: Collection[int] = ()
+) -> int:
+    """Switch row tracking on. In the order of paths, files have the base row ids 1000, 2000, ..., and the commit
+    versions 10, 11, ...
 
     Args:
         kept: for files by position, the row id and the commit version that each of their rows brought with it.
@@ -77,14 +92,23 @@ def track(path: str, kept: Mapping[int, Sequence[tuple[int | None, int | None]]]
     """
     snapshot = tahoe.Table(path).snapshot()
     names = {"materializedRowIdColumnName": KEPT_ID, "materializedRowCommitVersionColumnName": KEPT_VERSION}
-    properties = {"delta.enableRowTracking": "true", **{f"delta.rowTracking.{name}": value for name, value in names.items()}}
+    properties = {
+        "delta.enableRowTracking": "true",
+        **{f"delta.rowTracking.{name}": value for name, value in names.items()},
+    }
     actions: list[Action] = [_with_features(snapshot.protocol, set(), {"rowTracking", "domainMetadata"})]
     actions.append(snapshot.metadata.replace(configuration={**snapshot.metadata.configuration, **properties}))
     for position, add in enumerate(adds_of(snapshot)):
         file = add if position not in (kept or {}) else _with_kept(path, add, (kept or {})[position])
         if file.path != add.path:
-            actions.append(Remove(path=add.path, data_change=False, deletion_timestamp_ms=1, deletion_vector=add.deletion_vector))
-        base = {} if position in without else {"base_row_id": 1000 * (position + 1), "default_row_commit_version": 10 + position}
+            actions.append(
+                Remove(path=add.path, data_change=False, deletion_timestamp_ms=1, deletion_vector=add.deletion_vector)
+            )
+        base = (
+            {}
+            if position in without
+            else {"base_row_id": 1000 * (position + 1), "default_row_commit_version": 10 + position}
+        )
         actions.append(file.replace(**base, data_change=False))
     return commit(path, *actions)
 

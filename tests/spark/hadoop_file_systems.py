@@ -1,4 +1,6 @@
-"""File systems that only Hadoop has, on the local disk: `strict:///` itself, and `viewfs://tests/mounted`, where it is mounted."""
+"""File systems that only Hadoop has, on the local disk: `strict:///` itself, and `viewfs://tests/mounted`, where it is
+mounted.
+"""
 
 from __future__ import annotations
 

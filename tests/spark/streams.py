@@ -11,19 +11,28 @@ from pyspark.sql import DataFrame, SparkSession
 @pytest.fixture
 def source(spark: SparkSession, path: str) -> str:
     """A table of 40 rows in four files, with deletion vectors and row ids."""
-    writer = spark.range(0, 40, 1, 4).selectExpr("id", "id % 3 as part", "cast(id as string) as s").write.format("delta")
+    writer = (
+        spark.range(0, 40, 1, 4).selectExpr("id", "id % 3 as part", "cast(id as string) as s").write.format("delta")
+    )
     writer.option("delta.enableDeletionVectors", "true").option("delta.enableRowTracking", "true").save(path)
     return path
 
 
 def append(spark: SparkSession, path: str, *ids: int) -> None:
-    rows = spark.createDataFrame([(i,) for i in ids], "id long").selectExpr("id", "id % 3 as part", "cast(id as string) as s")
+    rows = spark.createDataFrame([(i,) for i in ids], "id long").selectExpr(
+        "id", "id % 3 as part", "cast(id as string) as s"
+    )
     rows.coalesce(1).write.format("delta").mode("append").save(path)
 
 
 def run(frame: DataFrame, sink: str, mode: str = "append", **options: str) -> Any:
     """Run a query over what is there, with a checkpoint beside its sink."""
-    writer = frame.writeStream.format("delta").outputMode(mode).option("checkpointLocation", f"{sink}-checkpoint").options(**options)
+    writer = (
+        frame.writeStream.format("delta")
+        .outputMode(mode)
+        .option("checkpointLocation", f"{sink}-checkpoint")
+        .options(**options)
+    )
     query = writer.trigger(availableNow=True).start(sink)
     query.awaitTermination()
     return query

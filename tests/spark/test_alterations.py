@@ -61,7 +61,9 @@ def test_truncate_removes_rows_and_keeps_the_past(spark, table, path):
 
 
 def test_truncate_of_a_partition(spark, path, table_name):
-    spark.sql("SELECT * FROM VALUES (1, 'it''s'), (2, 'b'), (3, null) AS t(id, p)").write.format("delta").partitionBy("p").save(path)
+    spark.sql("SELECT * FROM VALUES (1, 'it''s'), (2, 'b'), (3, null) AS t(id, p)").write.format("delta").partitionBy(
+        "p"
+    ).save(path)
     spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
     spark.sql(f"TRUNCATE TABLE {table_name} PARTITION (P = 'it''s')")
     assert sorted(r.id for r in spark.table(table_name).collect()) == [2, 3]
@@ -72,7 +74,11 @@ def test_truncate_of_a_partition(spark, path, table_name):
 
 
 def test_explain_changes_nothing(spark, table, path):
-    for statement in (f"TRUNCATE TABLE {table}", f"ALTER TABLE {table} SET TBLPROPERTIES ('a' = 'b')", f"COMMENT ON TABLE {table} IS 'x'"):
+    for statement in (
+        f"TRUNCATE TABLE {table}",
+        f"ALTER TABLE {table} SET TBLPROPERTIES ('a' = 'b')",
+        f"COMMENT ON TABLE {table} IS 'x'",
+    ):
         spark.sql(f"EXPLAIN {statement}").collect()
     assert tahoe.Table(path).version == 0
 

@@ -1,4 +1,6 @@
-"""Aggregations are answered from the log: with the results of a scan, without reading files, and without hiding what a write has read."""
+"""Aggregations are answered from the log: with the results of a scan, without reading files, and without hiding what a
+write has read.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,12 @@ def test_aggregates_of_computed_partition_values(spark, table_name, query):
 
 COLUMNS = ("i", "l", "d", "st.n", "day", "p", "weight", "void_like", "s", "f", "ts", "dec")
 FUNCTIONS = (
-    *("count(*)", "count(1)", "count(d, l)", *(f"count({column})" for column in ("i", "l", "s", "f", "st.n", "st", "arr", "p"))),
+    *(
+        "count(*)",
+        "count(1)",
+        "count(d, l)",
+        *(f"count({column})" for column in ("i", "l", "s", "f", "st.n", "st", "arr", "p")),
+    ),
     *(f"{end}({column})" for end in ("min", "max") for column in COLUMNS),
     *("count(distinct p)", "count(distinct day)", "max(upper(p))", "max(day) - min(day)", "count(*) + max(i)"),
     *("count(*) filter (where i < 50)", "min(l) filter (where p = 'x')", "max(i) filter (where d is null)"),
@@ -89,7 +96,16 @@ FUNCTIONS = (
     ),
 )
 CONDITIONS = (
-    *("true", "p = 'x'", "p <> 'x'", "p is null", "p <=> null", "day = '2026-02-01'", "weight = 0", "p = 'x' and i < 90"),
+    *(
+        "true",
+        "p = 'x'",
+        "p <> 'x'",
+        "p is null",
+        "p <=> null",
+        "day = '2026-02-01'",
+        "weight = 0",
+        "p = 'x' and i < 90",
+    ),
     *(
         "i < 45",
         "i >= 40",
@@ -121,8 +137,13 @@ def drawn(random: random.Random) -> str:
     if random.random() < 0.1:
         functions.append("sum(i)")
     grouping = random.choice(GROUPINGS)
-    columns = [*([grouping] if grouping else []), *(f"{function} as c{number}" for number, function in enumerate(functions))]
-    return f"select {', '.join(columns)} from answered where {random.choice(CONDITIONS)}" + (f" group by {grouping}" if grouping else "")
+    columns = [
+        *([grouping] if grouping else []),
+        *(f"{function} as c{number}" for number, function in enumerate(functions)),
+    ]
+    return f"select {', '.join(columns)} from answered where {random.choice(CONDITIONS)}" + (
+        f" group by {grouping}" if grouping else ""
+    )
 
 
 @pytest.mark.every_case
@@ -147,26 +168,36 @@ def test_results_are_those_of_a_scan(spark, path, scanned, make):
 
 def test_no_file_is_read_for_an_answer(spark, path, table_name):
     thirty_days(spark, path)
-    spark.range(5).selectExpr("id + 1000 as id", "date'2027-01-01' as day", "id as p").write.format("delta").mode("append").save(path)
+    spark.range(5).selectExpr("id + 1000 as id", "date'2027-01-01' as day", "id as p").write.format("delta").mode(
+        "append"
+    ).save(path)
     spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
     without_files(path)
     frame = spark.read.format("delta").load(path)
     assert frame.count() == 305
-    assert spark.sql(f"SELECT count(*) c, min(id) a, max(day) b, count(p) FROM {table_name} VERSION AS OF 0").first() == (
-        *(300, 0, date(2026, 1, 30), 300),
-    )
+    assert spark.sql(
+        f"SELECT count(*) c, min(id) a, max(day) b, count(p) FROM {table_name} VERSION AS OF 0"
+    ).first() == (*(300, 0, date(2026, 1, 30), 300),)
     assert spark.read.format("delta").load(f"{path}@v0").count() == 300
     assert frame.where("day >= '2026-01-11' and day < '2026-01-21'").count() == 100
-    assert spark.sql(f"SELECT (SELECT max(id) FROM {table_name}) - (SELECT count(*) FROM delta.`{path}`)").first()[0] == 1004 - 305
+    assert (
+        spark.sql(f"SELECT (SELECT max(id) FROM {table_name}) - (SELECT count(*) FROM delta.`{path}`)").first()[0]
+        == 1004 - 305
+    )
     assert spark.sql(f"SELECT count(*) FROM {table_name} WHERE id > 5000").first()[0] == 0
     assert spark.sql(f"SELECT max(id) FROM {table_name} WHERE id > 5000").first()[0] is None
     joined = f"SELECT x.id FROM range(400) x JOIN (SELECT count(*) AS c FROM {table_name}) ON x.id = c"
     assert [row.id for row in spark.sql(joined).collect()] == [305]
-    assert [row.id for row in spark.sql(f"SELECT id FROM range(2000) WHERE id IN (SELECT max(id) FROM {table_name})").collect()] == [1004]
+    assert [
+        row.id
+        for row in spark.sql(f"SELECT id FROM range(2000) WHERE id IN (SELECT max(id) FROM {table_name})").collect()
+    ] == [1004]
 
 
 def test_partitions_are_listed_without_reading(spark, path, scanned):
-    spark.range(20).selectExpr("id", "id % 3 as p", "id % 2 as q").write.format("delta").partitionBy("p", "q").save(path)
+    spark.range(20).selectExpr("id", "id % 3 as p", "id % 2 as q").write.format("delta").partitionBy("p", "q").save(
+        path
+    )
     frame = spark.read.format("delta").load(path)
     queries = [
         lambda: frame.select("p").distinct(),
@@ -239,7 +270,9 @@ def test_turned_off_and_lenient_reads_are_scans(spark, path, scanned):
     thirty_days(spark, path)
 
     def is_answered(**options: str) -> bool:
-        return "answered from the log" in explained(spark.read.format("delta").options(**options).load(path).groupBy().count())
+        return "answered from the log" in explained(
+            spark.read.format("delta").options(**options).load(path).groupBy().count()
+        )
 
     assert is_answered()
     assert not scanned(is_answered)
@@ -265,7 +298,12 @@ def test_other_rows_than_those_of_the_files_are_scanned(spark, path):
         frame.where("rand(1) < 0.5").groupBy().count(),
         frame.where(f"id > (select min(id) from delta.`{path}`)").groupBy().agg({"p": "sum"}),
         frame.selectExpr("max(_metadata.row_index)"),
-        spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(path).groupBy().count(),
+        spark.read.format("delta")
+        .option("readChangeFeed", "true")
+        .option("startingVersion", 1)
+        .load(path)
+        .groupBy()
+        .count(),
     ]
     assert ["answered from the log" in explained(query) for query in queries] == [*[False] * 4, True, *[False] * 2]
     assert queries[1].first()[0] == 7
@@ -315,9 +353,13 @@ def test_what_a_dataframe_has_read_from_the_log_is_read(spark, path, behind_a_ri
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("read", ["SELECT max(id) FROM {t}", "SELECT max(id) FROM range(50) WHERE id <= (SELECT count(*) FROM {t})"])
+@pytest.mark.parametrize(
+    "read", ["SELECT max(id) FROM {t}", "SELECT max(id) FROM range(50) WHERE id <= (SELECT count(*) FROM {t})"]
+)
 def test_what_a_dynamic_overwrite_has_read_from_the_log_is_read(spark, path, table_name, behind_a_rival, read):
-    """Spark has optimised the subqueries of this statement when tahoe meets it. The rival writes to another partition."""
+    """Spark has optimised the subqueries of this statement when tahoe meets it. The rival writes to another
+    partition.
+    """
     spark.range(5).selectExpr("id", "id as p").write.format("delta").partitionBy("p").save(path)
     spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
     rows = spark.sql(f"SELECT ({read.format(t=table_name)}) + 1 AS id, 1L AS p")

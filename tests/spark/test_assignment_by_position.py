@@ -18,7 +18,15 @@ from tahoe.spark.writing.assignment_by_position import named_by_position, named_
 pytestmark = pytest.mark.usefixtures("spark")  # it parses types
 
 PAIR = "struct<a: int, b: int>"
-SHAPES = ["{}", "array<{}>", "map<string, {}>", "struct<n: {}>", "struct<n: array<{}>>", "array<array<{}>>", "map<{}, int>"]
+SHAPES = [
+    "{}",
+    "array<{}>",
+    "map<string, {}>",
+    "struct<n: {}>",
+    "struct<n: array<{}>>",
+    "array<array<{}>>",
+    "map<{}, int>",
+]
 
 
 def struct(text: str) -> StructType:
@@ -36,7 +44,8 @@ def test_fields_are_taken_by_their_places(shape: str) -> None:
         inside = shape.format(given.format("a", "b"))
         for first, second in (("x", "y"), ("b", "a"), ("B", "c"), ("A", "B")):
             assert (
-                named(f"col1 int, col2 {shape.format(given.format(first, second))}", wanted) == struct(f"id int, c {inside}").simpleString()
+                named(f"col1 int, col2 {shape.format(given.format(first, second))}", wanted)
+                == struct(f"id int, c {inside}").simpleString()
             )
 
 
@@ -57,7 +66,9 @@ def test_places_and_names_that_say_two_things_are_refused(shape: str) -> None:
         f"id int, c {shape.format('struct<B: int, a: int>')}",
         f"id int, c {shape.format('struct<x: int, a: int>')}",
     ):
-        with pytest.raises(SchemaMismatchError, match=r"the fields of c\S* have the table's names in another order.*BY NAME"):
+        with pytest.raises(
+            SchemaMismatchError, match=r"the fields of c\S* have the table's names in another order.*BY NAME"
+        ):
             named(odd, wanted)
     widened = struct(f"id int, c {shape.format('struct<b: bigint, a: int>')}")
     assert named_by_position(widened, struct(wanted), table="t", widens=is_widening) == widened
@@ -66,13 +77,16 @@ def test_places_and_names_that_say_two_things_are_refused(shape: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_struct_with_too_few_fields_is_refused(shape: str) -> None:
     for names in ("col1 int, col2", "id int, c"):
-        with pytest.raises(SchemaMismatchError, match=r"column c\S* has too few fields: a in the data, but a, b in the table"):
+        with pytest.raises(
+            SchemaMismatchError, match=r"column c\S* has too few fields: a in the data, but a, b in the table"
+        ):
             named(f"{names} {shape.format('struct<a: int>')}", f"id int, c {shape.format(PAIR)}")
 
 
 def test_what_is_in_no_place_of_the_tables_keeps_its_name() -> None:
     assert (
-        named("x int, y struct<p: int, q: int, r: int>, z int", f"id int, c {PAIR}") == "struct<id:int,c:struct<a:int,b:int,r:int>,z:int>"
+        named("x int, y struct<p: int, q: int, r: int>, z int", f"id int, c {PAIR}")
+        == "struct<id:int,c:struct<a:int,b:int,r:int>,z:int>"
     )
     assert named("x int", f"id int, c {PAIR}") == "struct<id:int>"
     assert named("x int, y int", f"id int, c {PAIR}") == "struct<id:int,c:int>"
@@ -85,8 +99,12 @@ def test_a_statement_that_names_columns_names_no_fields(shape: str) -> None:
     unknown = struct(f"C {shape.format('struct<col1: bigint, col2: int, z: int>')}, x int")
     short = struct(f"C {shape.format('struct<col1: int>')}, x int")
     assert named_inside(known, wanted, table="t") == known
-    assert named_inside(unknown, wanted, table="t") == struct(f"C {shape.format('struct<a: bigint, b: int, z: int>')}, x int")
-    with pytest.raises(SchemaMismatchError, match=r"column C\S* has too few fields: col1 in the data, but a, b in the table"):
+    assert named_inside(unknown, wanted, table="t") == struct(
+        f"C {shape.format('struct<a: bigint, b: int, z: int>')}, x int"
+    )
+    with pytest.raises(
+        SchemaMismatchError, match=r"column C\S* has too few fields: col1 in the data, but a, b in the table"
+    ):
         named_inside(short, wanted, table="t")
 
 
@@ -99,7 +117,9 @@ BY_POSITION: dict[str, Way] = {
     "TABLE": lambda spark, table, value: spark.sql(f"INSERT INTO {table} (SELECT 1 AS id, {value} AS d)"),
     "OVERWRITE": lambda spark, table, value: spark.sql(f"INSERT OVERWRITE {table} SELECT 1, {value}"),
     "PARTITION": lambda spark, table, value: spark.sql(f"INSERT INTO {table} PARTITION (p = 7) SELECT 1, {value}"),
-    "REPLACE WHERE": lambda spark, table, value: spark.sql(f"INSERT INTO {table} REPLACE WHERE id = 1 SELECT 1, {value}"),
+    "REPLACE WHERE": lambda spark, table, value: spark.sql(
+        f"INSERT INTO {table} REPLACE WHERE id = 1 SELECT 1, {value}"
+    ),
     "columns": lambda spark, table, value: spark.sql(f"INSERT INTO {table} (c, id) SELECT {value}, 1"),
     "BY NAME": lambda spark, table, value: spark.sql(f"INSERT INTO {table} BY NAME SELECT {value} AS c, 1 AS id"),
     "insertInto": lambda spark, table, value: spark.sql(f"SELECT 1 AS x, {value} AS y").write.insertInto(table),

@@ -1,5 +1,5 @@
-"""Auto compaction in Spark: the settings, the statements that it follows, and that no statement suffers from it. Which files it chooses:
-tests/table."""
+"""Auto compaction in Spark: the settings, the statements that it follows, and that no statement suffers from it. Which
+files it chooses: tests/table."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def history(spark: SparkSession, path: str) -> list[Row]:
 
 
 def append(spark: SparkSession, path: str, *ids: int, **options: str) -> None:
-    frame = spark.range(max(ids) + 1).where(f"id in ({', '.join(map(str, ids))})").selectExpr("id", "cast(id % 2 as int) p")
+    frame = (
+        spark.range(max(ids) + 1).where(f"id in ({', '.join(map(str, ids))})").selectExpr("id", "cast(id % 2 as int) p")
+    )
     frame.coalesce(1).write.format("delta").partitionBy("p").mode("append").options(**options).save(path)
 
 
@@ -59,7 +61,13 @@ def test_the_settings_are_those_of_the_reference() -> None:
         "nonBlindAppend.enabled": "true",
     }
     wanted = AutoCompaction(
-        is_on=True, min_files=3, max_file_bytes=1000, min_file_bytes=500, only_modified=False, max_partitions=7, skips_blind_appends=True
+        is_on=True,
+        min_files=3,
+        max_file_bytes=1000,
+        min_file_bytes=500,
+        only_modified=False,
+        max_partitions=7,
+        skips_blind_appends=True,
     )
     assert parsed({PREFIX + name: value for name, value in given.items()}, table="t") == wanted
     assert parsed({PREFIX + "minFileSize": "5"}, table="t").small_bytes == 5
@@ -70,7 +78,9 @@ INVALID = [("enabled", "maybe"), ("minNumFiles", "-1"), ("maxFileSize", "big"), 
 
 
 @pytest.mark.parametrize(("name", "value"), INVALID)
-def test_an_invalid_setting_is_refused_before_the_write(spark: SparkSession, path: str, settings: Any, name: str, value: str) -> None:
+def test_an_invalid_setting_is_refused_before_the_write(
+    spark: SparkSession, path: str, settings: Any, name: str, value: str
+) -> None:
     settings(**{name: value})
     with pytest.raises(InvalidOptionError, match=f"{name} cannot be {value}"):
         append(spark, path, 1)

@@ -41,7 +41,10 @@ def filtered(path: Path) -> dict[str, set[str]]:
     for file in tahoe.Table(str(path)).files()["path"].to_pylist():
         footer = pq.ParquetFile(path / file).metadata
         groups = [footer.row_group(n) for n in range(footer.num_row_groups)]
-        chunks = [{g.column(n).path_in_schema for n in range(g.num_columns) if g.column(n).bloom_filter_offset is not None} for g in groups]
+        chunks = [
+            {g.column(n).path_in_schema for n in range(g.num_columns) if g.column(n).bloom_filter_offset is not None}
+            for g in groups
+        ]
         found[file] = set.intersection(*chunks)
     return found
 
@@ -67,11 +70,12 @@ def rows_read(frame: DataFrame) -> int:
 def test_spark_writes_filters_of_the_right_size_and_reads_by_them(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     spark.sql(
-        f"CREATE TABLE delta.`{path}` (id long, text string, price decimal(20, 2), s struct<x: string, y: long>, at timestamp) USING delta"
+        f"CREATE TABLE delta.`{path}` (id long, text string, price decimal(20, 2), s struct<x: string, y: long>, "
+        f"at timestamp) USING delta"
     )
     spark.sql(
-        f"CREATE BLOOMFILTER INDEX ON TABLE delta.`{path}` "
-        "FOR COLUMNS (id, text OPTIONS (fpp = 0.001), price, s.x OPTIONS (numItems = 500, fpp = 0.01), at) OPTIONS (fpp 0.01)"
+        f"CREATE BLOOMFILTER INDEX ON TABLE delta.`{path}` FOR COLUMNS (id, text OPTIONS (fpp = 0.001), price, s.x "
+        "OPTIONS (numItems = 500, fpp = 0.01), at) OPTIONS (fpp 0.01)"
     )
     assert spark.sql(f"SHOW TBLPROPERTIES delta.`{path}` ('{PROPERTY}')").collect()[0][1] == COLUMNS
     for start in (0, 1000, 2000):
@@ -109,11 +113,16 @@ def test_every_writer_writes_filters(spark: SparkSession, tmp_path: Path) -> Non
     numbers(spark, 0).write.format("delta").partitionBy("part").options(**options).save(str(path))
     table = f"delta.`{path}`"
     spark.sql(f"CREATE BLOOMFILTER INDEX ON {table} FOR COLUMNS (id, text)")
-    physical = {tahoe.Table(str(path)).snapshot().schema.find(name).metadata["delta.columnMapping.physicalName"] for name in ("id", "text")}
+    physical = {
+        tahoe.Table(str(path)).snapshot().schema.find(name).metadata["delta.columnMapping.physicalName"]
+        for name in ("id", "text")
+    }
     had = set(filtered(path))
     spark.sql(f"UPDATE {table} SET price = price + 1 WHERE price < 20")
     source = f"(SELECT * FROM {table}) s"
-    spark.sql(f"MERGE INTO {table} t USING {source} ON t.id = s.id WHEN MATCHED AND s.price > 150 THEN UPDATE SET price = 1")
+    spark.sql(
+        f"MERGE INTO {table} t USING {source} ON t.id = s.id WHEN MATCHED AND s.price > 150 THEN UPDATE SET price = 1"
+    )
     spark.sql(f"INSERT INTO {table} SELECT * FROM {table} LIMIT 10")
     tahoe.Table(str(path)).append(tahoe.Table(str(path)).to_arrow().slice(0, 5))
     written = {file: columns for file, columns in filtered(path).items() if file not in had}
@@ -125,7 +134,9 @@ def test_every_writer_writes_filters(spark: SparkSession, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("by", ["arrow", "spark"])
-def test_reorg_adds_filters_to_old_files(by: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reorg_adds_filters_to_old_files(
+    by: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "t"
     table = f"delta.`{path}`"
     vectors = {"delta.enableDeletionVectors": "true"}
@@ -208,7 +219,11 @@ def test_wrong_statements_are_refused_in_the_callers_words(spark: SparkSession, 
         ("CREATE BLOOMFILTER INDEX ON {t} FOR COLUMNS (f)", BloomFilterColumnError, "double"),
         ("CREATE BLOOMFILTER INDEX ON {t} FOR COLUMNS (part)", BloomFilterColumnError, "partitioned"),
         ("CREATE BLOOMFILTER INDEX ON {t} FOR COLUMNS (id OPTIONS (fpp = 1.5))", BloomFilterOptionError, "fpp = 1.5"),
-        ("CREATE BLOOMFILTER INDEX ON {t} FOR COLUMNS (id) OPTIONS (maxExpectedFpp = 1)", BloomFilterOptionError, "maxExpectedFpp"),
+        (
+            "CREATE BLOOMFILTER INDEX ON {t} FOR COLUMNS (id) OPTIONS (maxExpectedFpp = 1)",
+            BloomFilterOptionError,
+            "maxExpectedFpp",
+        ),
         ("CREATE BLOOMFILTER INDEX ON {t} FOR COLUMNS id", StatementSyntaxError, "id"),
         ("DROP BLOOMFILTER INDEX ON {t} FOR COLUMNS (id)", NoBloomFilterError, "id"),
         ("EXPLAIN DROP BLOOMFILTER ON {t}", StatementSyntaxError, "INDEX"),
@@ -223,7 +238,9 @@ def test_sparks_writer_is_told_the_size_of_filters() -> None:
     sized = filter_settings({"a": BloomFilter(path=("a",), num_items=50_000_000, fpp=0.01)})
     assert sized["parquet.bloom.filter.expected.ndv#a"] == "50000000"
     assert int(sized["parquet.bloom.filter.max.bytes"]) == 64 << 20
-    assert filter_settings({"a": BloomFilter(path=("a",), num_items=1 << 60)})["parquet.bloom.filter.max.bytes"] == str(128 << 20)
+    assert filter_settings({"a": BloomFilter(path=("a",), num_items=1 << 60)})["parquet.bloom.filter.max.bytes"] == str(
+        128 << 20
+    )
     unsized = filter_settings({"s.x": BloomFilter(path=("s", "x"))})
     assert unsized["parquet.bloom.filter.adaptive.enabled"] == "true"
     assert "parquet.bloom.filter.expected.ndv#s.x" not in unsized

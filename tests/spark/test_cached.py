@@ -52,7 +52,9 @@ def test_a_statement_is_done_though_what_is_cached_cannot_be_made_anew(
     spark.sql(STATEMENTS[statement].format(t=table))
     assert "no longer cached" in caplog.text
     assert Table(path).version == 1
-    assert sorted(Table(path).to_arrow().to_pylist(), key=str) == sorted((r.asDict() for r in spark.table(table).collect()), key=str)
+    assert sorted(Table(path).to_arrow().to_pylist(), key=str) == sorted(
+        (r.asDict() for r in spark.table(table).collect()), key=str
+    )
     assert list(check_version(Table(path).snapshot())) == []
 
 

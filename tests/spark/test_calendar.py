@@ -1,4 +1,6 @@
-"""Early dates and timestamps keep their values when Spark reads them, whoever has written the files and whatever the session's calendar."""
+"""Early dates and timestamps keep their values when Spark reads them, whoever has written the files and whatever the
+session's calendar.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def calendar(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[st
 @pytest.mark.usefixtures("calendar")
 def test_maintenance_keeps_early_dates(spark: SparkSession, path: str) -> None:
     for _ in range(2):
-        rows = spark.sql("select 1 as id, date'0001-01-01' as d, timestamp'1500-01-01' as t, timestamp_ntz'1500-01-01' as n")
+        rows = spark.sql(
+            "select 1 as id, date'0001-01-01' as d, timestamp'1500-01-01' as t, timestamp_ntz'1500-01-01' as n"
+        )
         rows.write.format("delta").mode("append").save(path)
 
     def read() -> list[Row]:

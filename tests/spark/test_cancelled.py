@@ -1,6 +1,8 @@
-"""A cancelled command commits nothing and leaves no file, whoever cancels it, and whether one of its jobs runs at the moment or none.
+"""A cancelled command commits nothing and leaves no file, whoever cancels it, and whether one of its jobs runs at the
+moment or none.
 
-What is cancelled and when is arranged by functions of Python's that the commands call anyway, so that nothing here waits.
+What is cancelled and when is arranged by functions of Python's that the commands call anyway, so that nothing here
+waits.
 """
 
 from __future__ import annotations
@@ -83,7 +85,10 @@ _SOURCE = "(SELECT id * 7 AS id FROM range(6)) s"
 
 
 def _merge(spark, path):
-    spark.sql(f"MERGE INTO delta.`{path}` t USING {_SOURCE} ON t.id = s.id WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *")
+    spark.sql(
+        f"MERGE INTO delta.`{path}` t USING {_SOURCE} ON t.id = s.id WHEN MATCHED THEN DELETE WHEN NOT MATCHED "
+        f"THEN INSERT *"
+    )
 
 
 def _merge_by_method(spark, path):

@@ -46,10 +46,13 @@ def people(*ids):
 
 
 def make(path: str, mode: str = "none") -> Fed:
-    """Every kind of change, in partitions: inserts (1), a first vector (2), another and one taken back (3), change data files (4), files
-    that go with a vector and without (5), rearranged data (6), more inserts (7)."""
+    """Every kind of change, in partitions: inserts (1), a first vector (2), another and one taken back (3), change data
+    files (4), files that go with a vector and without (5), rearranged data (6), more inserts (7)."""
     f = Fed(system_env(path), metadata(SCHEMA, by=["part"], mode=mode))
-    one, two = f.add("part=1/one", people(*range(ROWS)), part="1"), f.add("part=2/two", people(*range(ROWS, 2 * ROWS)), part="2")
+    one, two = (
+        f.add("part=1/one", people(*range(ROWS)), part="1"),
+        f.add("part=2/two", people(*range(ROWS, 2 * ROWS)), part="2"),
+    )
     stats = '{"numRecords":%d,"minValues":{"%s":%d},"maxValues":{"%s":%d},"nullCount":{"%s":0}}'
     column = "id" if mode == "none" else "col-id"
     one = one.replace(stats=stats % (ROWS, column, 0, column, ROWS - 1, column))
@@ -59,10 +62,16 @@ def make(path: str, mode: str = "none") -> Fed:
     f.commit(gone(one), first)
     f.commit(gone(first), second)
     images = {**people(5, 5), "_change_type": ["update_preimage", "update_postimage"]}
-    f.commit(f.cdc("_change_data/part=1/c", images, part="1"), gone(two, data_change=True), f.add("part=2/x", people(1000), part="2"))
+    f.commit(
+        f.cdc("_change_data/part=1/c", images, part="1"),
+        gone(two, data_change=True),
+        f.add("part=2/x", people(1000), part="2"),
+    )
     three = f.add("part=3/three", people(*range(500, 510)), part="3", vector=[1, 2])
     f.commit(gone(second), three)
-    f.commit(gone(three, data_change=False), f.add("part=3/four", people(*range(8)), part="3").replace(data_change=False))
+    f.commit(
+        gone(three, data_change=False), f.add("part=3/four", people(*range(8)), part="3").replace(data_change=False)
+    )
     f.commit(f.add("part=__HIVE_DEFAULT_PARTITION__/none", people(9000), part=None))
     return f
 
@@ -127,7 +136,9 @@ def test_what_changed_in_numbers(spark, plain):
 
 @pytest.mark.parametrize("budget", ["array", "keys", "none"])
 def test_vectors_of_every_size(spark, plain, monkeypatch, budget):
-    """Bitmaps go to the executors as one array, by keys, or not at all; marked and unmarked rows must come out alike."""
+    """Bitmaps go to the executors as one array, by keys, or not at all; marked and unmarked rows must come out
+    alike.
+    """
     if budget != "array":
         monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", 0)
     if budget == "none":
@@ -155,16 +166,22 @@ def test_vectors_of_every_size(spark, plain, monkeypatch, budget):
 )
 def test_filters(spark, feed, condition):
     everything = load(spark, feed, startingVersion=0)
-    told = everything.selectExpr("*", f"coalesce({condition}, false) as holds").collect()  # no filter that could reach a scan
+    told = everything.selectExpr(
+        "*", f"coalesce({condition}, false) as holds"
+    ).collect()  # no filter that could reach a scan
     assert normal(everything.where(condition)) == normal_rows(row[:-1] for row in told if row.holds)
 
 
-@pytest.mark.parametrize("condition", ["_commit_version = 3", "_change_type = 'delete'", "id = 70 and _commit_version > 1", "part = 2"])
+@pytest.mark.parametrize(
+    "condition", ["_commit_version = 3", "_change_type = 'delete'", "id = 70 and _commit_version > 1", "part = 2"]
+)
 def test_filters_as_the_small_reader_has_them(spark, feed, condition):
     same(load(spark, feed, startingVersion=0).where(condition), feed, filter=condition)
 
 
-@pytest.mark.parametrize("columns", [["id"], ["_change_type"], ["_commit_version", "id"], ["s.y", "part"], ["_commit_timestamp", "name"]])
+@pytest.mark.parametrize(
+    "columns", [["id"], ["_change_type"], ["_commit_version", "id"], ["s.y", "part"], ["_commit_timestamp", "name"]]
+)
 def test_columns(spark, feed, columns):
     frame = load(spark, feed, startingVersion=0)
     assert normal(frame.select(*columns)) == normal_rows(_picked(row, columns) for row in frame.collect())
@@ -226,12 +243,16 @@ def test_statistics_leave_files_out(spark, plain):
 
 
 def test_columns_reach_the_scan(spark, plain):
-    schemas = set(re.findall(r"ReadSchema: struct<(.*?)>[,)\n]", executed(load(spark, plain, startingVersion=0).select("s.x"))))
+    schemas = set(
+        re.findall(r"ReadSchema: struct<(.*?)>[,)\n]", executed(load(spark, plain, startingVersion=0).select("s.x")))
+    )
     assert all("name" not in schema and "y" not in schema for schema in schemas)
 
 
 def test_count_reads_no_column(spark, plain):
-    schemas = set(re.findall(r"ReadSchema: struct<(.*?)>", executed(load(spark, plain, startingVersion=0).groupBy().count())))
+    schemas = set(
+        re.findall(r"ReadSchema: struct<(.*?)>", executed(load(spark, plain, startingVersion=0).groupBy().count()))
+    )
     assert schemas <= {"", "_tmp_metadata_row_index:bigint"}
 
 
@@ -259,7 +280,12 @@ def test_a_file_that_was_cleaned_up_is_named(spark, path):
 def test_options_in_any_case_and_by_their_old_name(spark, plain):
     reader = spark.read.format("delta").option("READCHANGEDATA", "True").option("STARTINGVERSION", 7)
     assert reader.load(plain.table.url).count() == 1
-    assert spark.read.format("delta").option("readChangeFeed", "false").load(plain.table.url).columns == ["id", "name", "part", "s"]
+    assert spark.read.format("delta").option("readChangeFeed", "false").load(plain.table.url).columns == [
+        "id",
+        "name",
+        "part",
+        "s",
+    ]
 
 
 def test_times_are_in_the_sessions_zone(spark, plain):
@@ -397,7 +423,10 @@ def test_a_table_may_be_overwritten_with_what_its_feed_tells(spark, path):
 def test_rows_are_not_inserted_into_a_feed(spark, path):
     f = Fed(system_env(path), metadata(Struct((ID,))))
     f.commit(f.add("f", {"id": [1]}))
-    spark.sql(f"create or replace temp view feed_view using delta options (path '{path}', readChangeFeed 'true', startingVersion '0')")
+    spark.sql(
+        f"create or replace temp view feed_view using delta options (path '{path}', readChangeFeed 'true', "
+        f"startingVersion '0')"
+    )
     assert spark.table("feed_view").count() == 1
     with pytest.raises(UnsupportedOperationError, match="change feed"):
         spark.sql("insert into feed_view select 1L, 'insert', 1L, current_timestamp()")
@@ -415,7 +444,9 @@ def test_a_feed_has_the_widest_type_of_its_rows(spark, path):
     """A change of a type, and the RESTORE that undoes it, would end the feed."""
     table = tahoe.Table(path)
     types = Struct((ID, Field(name="n", type=INTEGER), Field(name="d", type=DATE)))
-    table.create(types, partition_by=["d"], properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"})
+    table.create(
+        types, partition_by=["d"], properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"}
+    )
     table.append(pa.table({"id": [1], "n": pa.array([1], pa.int32()), "d": [date(2024, 1, 31)]}))
     with table.transaction() as changes:
         changes.alter_columns([ColumnChange(path=("n",), type=LONG), ColumnChange(path=("d",), type=TIMESTAMP_NTZ)])

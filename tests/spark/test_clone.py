@@ -57,7 +57,9 @@ def test_a_path_and_what_lives_on(spark, source, tmp_path, kind):
         spark.sql(f"CREATE TABLE delta.`{target}` {kind} CLONE delta.`{source}`")
     frame = spark.read.format("delta").load(target).cache()
     assert frame.count() == 4
-    (again,) = spark.sql(f"CREATE OR REPLACE TABLE delta.`{target}` {kind} CLONE delta.`{source}` VERSION AS OF 0").collect()
+    (again,) = spark.sql(
+        f"CREATE OR REPLACE TABLE delta.`{target}` {kind} CLONE delta.`{source}` VERSION AS OF 0"
+    ).collect()
     assert (again.num_removed_files > 0, ids(frame), loaded(spark, target)) == (True, [0, 1, 2, 3], [0, 1, 2, 3])
     frame.unpersist()
 
@@ -92,15 +94,31 @@ def refusal(spark, text):
 
 def test_refusals_are_the_references(spark, source, tmp_path):
     path = f"delta.`{tmp_path}/new`"
-    assert refusal(spark, f"REPLACE TABLE cloned SHALLOW CLONE delta.`{source}`") == "DELTA_CANNOT_REPLACE_MISSING_TABLE"
-    assert refusal(spark, f"REPLACE TABLE {path} SHALLOW CLONE delta.`{source}`") == "DELTA_CANNOT_REPLACE_MISSING_TABLE"
-    assert refusal(spark, f"CREATE TABLE {path} SHALLOW CLONE delta.`{source}` LOCATION '/other'") == "DELTA_CLONE_AMBIGUOUS_TARGET"
-    assert refusal(spark, f"CREATE TABLE cloned SHALLOW CLONE delta.`{source}` LOCATION 'other'") == "DELTA_INVALID_CLONE_PATH"
+    assert (
+        refusal(spark, f"REPLACE TABLE cloned SHALLOW CLONE delta.`{source}`") == "DELTA_CANNOT_REPLACE_MISSING_TABLE"
+    )
+    assert (
+        refusal(spark, f"REPLACE TABLE {path} SHALLOW CLONE delta.`{source}`") == "DELTA_CANNOT_REPLACE_MISSING_TABLE"
+    )
+    assert (
+        refusal(spark, f"CREATE TABLE {path} SHALLOW CLONE delta.`{source}` LOCATION '/other'")
+        == "DELTA_CLONE_AMBIGUOUS_TARGET"
+    )
+    assert (
+        refusal(spark, f"CREATE TABLE cloned SHALLOW CLONE delta.`{source}` LOCATION 'other'")
+        == "DELTA_INVALID_CLONE_PATH"
+    )
     spark.sql("CREATE TEMPORARY VIEW cloned_view AS SELECT 1 AS id")
     assert refusal(spark, f"CREATE TABLE {path} SHALLOW CLONE cloned_view") == "DELTA_CLONE_UNSUPPORTED_SOURCE"
-    assert refusal(spark, f"CREATE TABLE {path} SHALLOW CLONE delta.`{source}` VERSION AS OF 9") == "DELTA_VERSION_NOT_FOUND"
+    assert (
+        refusal(spark, f"CREATE TABLE {path} SHALLOW CLONE delta.`{source}` VERSION AS OF 9")
+        == "DELTA_VERSION_NOT_FOUND"
+    )
     vectors = "TBLPROPERTIES ('delta.enableDeletionVectors' = false)"
-    assert refusal(spark, f"CREATE TABLE {path} SHALLOW CLONE delta.`{source}` {vectors}") == "DELTA_ADDING_DELETION_VECTORS_DISALLOWED"
+    assert (
+        refusal(spark, f"CREATE TABLE {path} SHALLOW CLONE delta.`{source}` {vectors}")
+        == "DELTA_ADDING_DELETION_VECTORS_DISALLOWED"
+    )
     with pytest.raises(ParseException) as raised:
         spark.sql(f"CREATE OR REPLACE TABLE IF NOT EXISTS {path} SHALLOW CLONE delta.`{source}`")
     assert raised.value.getCondition() == "DELTA_PARSING_MUTUALLY_EXCLUSIVE_CLAUSES"
@@ -112,7 +130,9 @@ def test_a_target_that_is_a_view_or_in_another_catalog_is_refused(spark, source,
     """It was made in the session's catalog, over a table of the same name."""
     for name in (f"other.default.{table_name}", f"spark_catalog.a.b.{table_name}"):
         for start in ("CREATE", "CREATE OR REPLACE", "REPLACE"):
-            assert refusal(spark, f"{start} TABLE {name} SHALLOW CLONE delta.`{source}`") == "DELTA_UNSUPPORTED_OPERATION"
+            assert (
+                refusal(spark, f"{start} TABLE {name} SHALLOW CLONE delta.`{source}`") == "DELTA_UNSUPPORTED_OPERATION"
+            )
         with pytest.raises(AnalysisException, match="in another catalog"):
             tahoe.DeltaTable.create(spark).tableName(name).addColumn("id", "int").execute()
     assert not spark.catalog.tableExists(table_name)

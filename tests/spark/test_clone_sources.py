@@ -61,7 +61,10 @@ def test_a_folder_with_partitions(spark, folder, tmp_path, kind):
 @KINDS
 def test_a_table_of_the_catalog(spark, tmp_path, kind):
     """Its partitions and types are the catalog's; the session's defaults are not those of a clone."""
-    spark.sql("CREATE TABLE cloned_from (id BIGINT, p STRING COMMENT 'c') USING parquet PARTITIONED BY (p) TBLPROPERTIES ('a' = 'b')")
+    spark.sql(
+        "CREATE TABLE cloned_from (id BIGINT, p STRING COMMENT 'c') USING parquet PARTITIONED BY (p) "
+        "TBLPROPERTIES ('a' = 'b')"
+    )
     spark.sql("INSERT INTO cloned_from VALUES (1, '01'), (2, NULL)")
     spark.conf.set("spark.databricks.delta.properties.defaults.appendOnly", "true")
     try:
@@ -71,7 +74,9 @@ def test_a_table_of_the_catalog(spark, tmp_path, kind):
     assert rows(spark.table("cloned").na.fill("none")) == [(1, "01"), (2, "none")]
     assert spark.table("cloned").schema["p"].metadata["comment"] == "c"
     assert tahoe.Table(tmp_path / "t").properties == {"a": "b"}
-    assert tahoe.Table(tmp_path / "t").history()[0]["operationParameters"]["source"] == "spark_catalog.default.cloned_from"
+    assert (
+        tahoe.Table(tmp_path / "t").history()[0]["operationParameters"]["source"] == "spark_catalog.default.cloned_from"
+    )
     assert spark.sql("DESCRIBE DETAIL cloned").head().format == "delta"
     spark.sql("INSERT INTO cloned_from VALUES (3, 'new')")
     assert spark.sql(f"CREATE TABLE IF NOT EXISTS cloned {kind} CLONE cloned_from").count() == 0

@@ -46,7 +46,10 @@ def table(spark: SparkSession, path: str) -> str:
 
 
 def rows(spark: SparkSession, path: str) -> list[Row]:
-    columns = "id, p, a, to_json(`n.s`), t, to_json(v), cast(x as string), __tahoe_part, _metadata.row_id, _metadata.row_commit_version"
+    columns = (
+        "id, p, a, to_json(`n.s`), t, to_json(v), cast(x as string), __tahoe_part, _metadata.row_id, "
+        "_metadata.row_commit_version"
+    )
     return sorted(spark.sql(f"SELECT {columns} FROM delta.`{path}`").collect())
 
 
@@ -70,7 +73,11 @@ def test_the_statement_orders_rows_once(spark: SparkSession, table: str, setting
     assert rows(spark, table) == before
     metrics = row.metrics.asDict(recursive=True)
     removed = {"num": metrics["numFilesRemoved"], "size": metrics["filesRemoved"]["totalSize"]}
-    assert (metrics["partitionsOptimized"], metrics["totalConsideredFiles"], removed["num"]) == (1, files // 2, files // 2)
+    assert (metrics["partitionsOptimized"], metrics["totalConsideredFiles"], removed["num"]) == (
+        1,
+        files // 2,
+        files // 2,
+    )
     assert metrics["zOrderStats"] == {
         "strategyName": "all",
         "inputCubeFiles": {"num": 0, "size": 0},
@@ -83,7 +90,14 @@ def test_the_statement_orders_rows_once(spark: SparkSession, table: str, setting
     assert (metrics["clusteringStats"], metrics["filesAdded"]["totalFiles"] > 1) == (None, True)
     history = DeltaTable.forPath(spark, table).history(1).collect()[0]
     assert (history.operation, history.operationParameters["zOrderBy"]) == ("OPTIMIZE", '["a","`n.s`.b"]')
-    again = DeltaTable.forPath(spark, table).optimize().where("p = 1").executeZOrderBy(["a", "`n.s`.b"]).collect()[0].metrics
+    again = (
+        DeltaTable.forPath(spark, table)
+        .optimize()
+        .where("p = 1")
+        .executeZOrderBy(["a", "`n.s`.b"])
+        .collect()[0]
+        .metrics
+    )
     assert (again.numFilesRemoved, again.zOrderStats) == (0, None)
     assert list(check_version(Table(table).snapshot())) == []
 
@@ -110,12 +124,20 @@ def test_sparks_engine_does_the_same(
     if reason == "unreadable":
         assert max(files["num_records"].to_pylist()) == 100
     ordered = Table(table).snapshot()
-    assert {(add.tags or {}).get("ZCUBE_ZORDER_BY") for add in ordered.live.adds()} == {str(columns).replace("'", '"').replace(" ", "")}
+    assert {(add.tags or {}).get("ZCUBE_ZORDER_BY") for add in ordered.live.adds()} == {
+        str(columns).replace("'", '"').replace(" ", "")
+    }
     assert list(check_version(ordered)) == []
     column = columns[0]
-    values = [row[0] for row in spark.sql(f"SELECT cast({column} as string) FROM delta.`{table}` WHERE id % 60 = 1").collect()]
+    values = [
+        row[0] for row in spark.sql(f"SELECT cast({column} as string) FROM delta.`{table}` WHERE id % 60 = 1").collect()
+    ]
     kind = "timestamp" if column == "t" else "decimal(9,2)"
-    read = [Table(table).files(f"{column} = cast('{value}' as {kind})").num_rows / files.num_rows for value in values if column == "a"]
+    read = [
+        Table(table).files(f"{column} = cast('{value}' as {kind})").num_rows / files.num_rows
+        for value in values
+        if column == "a"
+    ]
     assert not read or np.mean(read) < 0.5
     if len(columns) == 1:
         file = Path(table, files["path"].to_pylist()[0].replace("%20", " "))
@@ -168,7 +190,9 @@ def test_a_clustered_table(spark: SparkSession, path: str, settings: Any) -> Non
     assert (full.inputNumZCubes, full.inputOtherFiles.numFiles, full.numOutputZCubes) == (2, 0, 1)
     history = DeltaTable.forPath(spark, path).history(1).collect()[0].operationParameters
     assert (history["clusterBy"], history["zOrderBy"], history["isFull"]) == ('["s.f","id"]', "[]", "true")
-    assert spark.read.format("delta").load(path).selectExpr("sum(id)", "count(1)").collect() == [(sum(range(5200)), 5200)]
+    assert spark.read.format("delta").load(path).selectExpr("sum(id)", "count(1)").collect() == [
+        (sum(range(5200)), 5200)
+    ]
     with pytest.raises(ClusteringWithPredicateError, match="id"):
         spark.sql(f"OPTIMIZE delta.`{path}` WHERE id = 1")
     with pytest.raises(ClusteringWithZOrderError):

@@ -30,7 +30,10 @@ def sizes(spark: SparkSession) -> Any:
 def rows(spark: SparkSession, start: int = 0, count: int = ROWS) -> DataFrame:
     """Rows without an order, with a clustering column in a struct."""
     return spark.range(start, start + count, 1, 4).selectExpr(
-        "id", "hash(id) % 1000 as a", "named_struct('b', concat('s', hash(id, 1))) as s", "array(map('k', id)) as nested"
+        "id",
+        "hash(id) % 1000 as a",
+        "named_struct('b', concat('s', hash(id, 1))) as s",
+        "array(map('k', id)) as nested",
     )
 
 
@@ -59,11 +62,15 @@ def skips(path: str, column: str, value: str) -> bool:
 WRITES: dict[str, Callable[[SparkSession, str], Any]] = {
     "append": lambda spark, path: rows(spark).write.format("delta").mode("append").save(path),
     "overwrite": lambda spark, path: rows(spark).write.format("delta").mode("overwrite").save(path),
-    "insert": lambda spark, path: rows(spark).createOrReplaceTempView("new") or spark.sql(f"INSERT INTO delta.`{path}` TABLE new"),
+    "insert": lambda spark, path: (
+        rows(spark).createOrReplaceTempView("new") or spark.sql(f"INSERT INTO delta.`{path}` TABLE new")
+    ),
     "rows of an RDD": lambda spark, path: (
         spark.createDataFrame(rows(spark).rdd, rows(spark).schema).write.format("delta").mode("append").save(path)
     ),
-    "after a shuffle": lambda spark, path: rows(spark).join(spark.range(ROWS), "id").write.format("delta").mode("append").save(path),
+    "after a shuffle": lambda spark, path: (
+        rows(spark).join(spark.range(ROWS), "id").write.format("delta").mode("append").save(path)
+    ),
 }
 
 
@@ -88,7 +95,10 @@ def test_a_large_write_becomes_a_cube(
 @pytest.mark.usefixtures("sizes")
 def test_a_table_is_created_clustered(spark: SparkSession, path: str) -> None:
     rows(spark).createOrReplaceTempView("new")
-    spark.sql(f"CREATE TABLE delta.`{path}` USING delta CLUSTER BY (id) TBLPROPERTIES ('delta.targetFileSize' = '30kb') AS TABLE new")
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` USING delta CLUSTER BY (id) TBLPROPERTIES ('delta.targetFileSize' = '30kb') "
+        f"AS TABLE new"
+    )
     assert cubes(path)[0] > 5
     found = Table(path).snapshot().scan("id = 77")
     assert found.kept_files == 1, "one column is sorted"
@@ -136,18 +146,25 @@ def test_invalid_values_are_refused(spark: SparkSession, path: str, sizes: dict[
     if where != "option":
         spark.conf.set(SETTING if where == "setting" else SETTING + ".minSize", "maybe")
     writer = (
-        rows(spark, count=10).write.format("delta").mode("append").options(**({"clusterOnWrite": "maybe"} if where == "option" else {}))
+        rows(spark, count=10)
+        .write.format("delta")
+        .mode("append")
+        .options(**({"clusterOnWrite": "maybe"} if where == "option" else {}))
     )
     with pytest.raises(InvalidOptionError, match=r"lusterOnWrite.*maybe"):
         writer.save(path)
     assert Table(path).files().num_rows == 0
 
 
-def test_rows_that_nothing_tells_apart_are_shared_by_files(spark: SparkSession, path: str, sizes: dict[str, str]) -> None:
+def test_rows_that_nothing_tells_apart_are_shared_by_files(
+    spark: SparkSession, path: str, sizes: dict[str, str]
+) -> None:
     create(spark, path, sizes, "a")
     rows(spark).selectExpr("id", "1 as a", "s", "nested").write.format("delta").mode("append").save(path)
     assert cubes(path)[0] > 5
-    assert spark.read.format("delta").load(path).selectExpr("sum(id)", "count(1)").collect() == [(sum(range(ROWS)), ROWS)]
+    assert spark.read.format("delta").load(path).selectExpr("sum(id)", "count(1)").collect() == [
+        (sum(range(ROWS)), ROWS)
+    ]
     counts = Table(path).files().column("num_records").to_pylist()
     assert max(counts) < 2 * min(counts)
 
@@ -166,7 +183,9 @@ def test_new_identity_values_are_unique(spark: SparkSession, path: str) -> None:
     assert found.sparkSession.read.format("delta").load(path).select("n").distinct().count() == ROWS + 10
 
 
-def test_a_rule_that_rows_break_is_named_and_leaves_nothing(spark: SparkSession, path: str, sizes: dict[str, str]) -> None:
+def test_a_rule_that_rows_break_is_named_and_leaves_nothing(
+    spark: SparkSession, path: str, sizes: dict[str, str]
+) -> None:
     create(spark, path, sizes)
     spark.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT small CHECK (id < 19999)")
     with pytest.raises(Exception, match="small"):

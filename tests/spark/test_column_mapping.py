@@ -16,7 +16,9 @@ def renamed(data_type, names):
     """A schema after another writer's RENAME COLUMN at any depth: the metadata, and so the files, stay."""
     match data_type:
         case Struct(fields):
-            return Struct(tuple(replace(f, name=names.get(f.name, f.name), type=renamed(f.type, names)) for f in fields))
+            return Struct(
+                tuple(replace(f, name=names.get(f.name, f.name), type=renamed(f.type, names)) for f in fields)
+            )
         case Array():
             return replace(data_type, element=renamed(data_type.element, names))
         case Map():
@@ -104,7 +106,9 @@ def test_row_groups_are_skipped_by_the_files_names(spark, tmp_path):
     # the reader counts the rows that it reads: a filter that it understands leaves all row groups out
     path = str(tmp_path / "t")
     rows = spark.range(0, 100_000, 1, 1).selectExpr("id", "named_struct('x', id) as s")
-    rows.write.format("delta").option("delta.columnMapping.mode", "name").option("parquet.block.size", "65536").save(path)
+    rows.write.format("delta").option("delta.columnMapping.mode", "name").option("parquet.block.size", "65536").save(
+        path
+    )
     change_schema(path, renamed(tahoe.Table(path).schema, {"id": "key", "s": "in it", "x": "ex"}))
     frame = spark.read.format("delta").load(path)
     assert rows_read(frame.where("key = 99999")) < 50_000
@@ -134,7 +138,9 @@ def test_a_dropped_and_added_column_is_not_the_old_one(spark, tmp_path):
     spark.sql("select 1 as a, 2 as b").write.format("delta").option("delta.columnMapping.mode", "name").save(path)
     schema = tahoe.Table(path).schema
     fresh = Field(
-        name="b", type=schema.find("b").type, metadata={"delta.columnMapping.id": 9, "delta.columnMapping.physicalName": "col-new"}
+        name="b",
+        type=schema.find("b").type,
+        metadata={"delta.columnMapping.id": 9, "delta.columnMapping.physicalName": "col-new"},
     )
     change_schema(path, Struct((schema.find("a"), fresh)))
     assert spark.read.format("delta").load(path).collect() == [Row(a=1, b=None)]
@@ -148,5 +154,10 @@ def test_mapping_and_vectors_together(spark, tmp_path, mode):
     change_schema(path, renamed(tahoe.Table(path).schema, {"s": "str", "y": "why"}))
     mark(path, {0: range(10)})
     frame = spark.read.format("delta").load(path)
-    assert frame.selectExpr("min(id)", "count(*)", "sum(str.why)", "max(_metadata.row_index)").collect()[0][:] == (10, 10, -145, 19)
+    assert frame.selectExpr("min(id)", "count(*)", "sum(str.why)", "max(_metadata.row_index)").collect()[0][:] == (
+        10,
+        10,
+        -145,
+        19,
+    )
     assert frame.where("str.why = -12").select("id", "str").collect() == [Row(id=12, str=Row(x=12, why=-12))]

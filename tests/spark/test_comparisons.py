@@ -1,4 +1,5 @@
-"""Every comparison with NaN, zeros, infinities and NULL is to a table what it is to Spark: reading, DELETE, replaceWhere, data skipping.
+"""Every comparison with NaN, zeros, infinities and NULL is to a table what it is to Spark: reading, DELETE,
+replaceWhere, data skipping.
 
 The table of conditions is that of `tests/property/test_comparisons_law.py`, which has the same without Spark.
 """
@@ -28,7 +29,12 @@ def answers(spark: SparkSession) -> Mapping[str, list[bool | None]]:
     found: dict[str, list[bool | None]] = {}
     for start in range(0, len(TEXTS), 500):
         part = TEXTS[start : start + 500]
-        listed = spark.table("compared").selectExpr("k", f"array({', '.join(f'({text})' for text in part)}) AS a").sort("k").collect()
+        listed = (
+            spark.table("compared")
+            .selectExpr("k", f"array({', '.join(f'({text})' for text in part)}) AS a")
+            .sort("k")
+            .collect()
+        )
         found |= {text: [row.a[n] for row in listed] for n, text in enumerate(part)}
     return found
 
@@ -50,7 +56,9 @@ def test_the_definition_is_that_of_spark(answers: Mapping[str, list[bool | None]
     assert not wrong, (len(wrong), wrong[:5])
 
 
-def test_queries_of_spark_find_the_rows_that_it_finds_in_memory(spark: SparkSession, url: str, answers: Mapping[str, list]) -> None:
+def test_queries_of_spark_find_the_rows_that_it_finds_in_memory(
+    spark: SparkSession, url: str, answers: Mapping[str, list]
+) -> None:
     """Spark optimises a condition before tahoe is asked which files may have rows for it."""
     chosen = [NEGATED_BETWEEN, *TEXTS[::61]]
     for text in chosen:

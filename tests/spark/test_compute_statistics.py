@@ -18,7 +18,11 @@ from tahoe.table.verify.check import check_version
 def table(spark: SparkSession, path: str) -> str:
     """Rows that Spark wrote, in two files with deleted rows, one column of which has no statistics."""
     rows = spark.range(20).selectExpr(
-        "id", "concat('s', id) as s", "if(id = 13, double('nan'), id / 4) as x", "date_add(date '1500-01-01', int(id)) as d", "id as late"
+        "id",
+        "concat('s', id) as s",
+        "if(id = 13, double('nan'), id / 4) as x",
+        "date_add(date '1500-01-01', int(id)) as d",
+        "id as late",
     )
     writer = rows.repartitionByRange(2, "id").write.format("delta").option("delta.enableDeletionVectors", "true")
     writer.option("delta.dataSkippingNumIndexedCols", "4").save(path)
@@ -42,7 +46,10 @@ def test_the_statement_makes_statistics_tight_and_complete(
     before = sorted(map(str, spark.read.format("delta").load(table).collect()))
     assert spark.sql(f"ANALYZE TABLE delta.`{table}` COMPUTE DELTA STATISTICS").collect() == []
     low, high = stats(table)
-    assert (low["minValues"], low["maxValues"]["id"]) == ({"id": 1, "s": "s1", "x": 0.25, "d": "1500-01-02", "late": 1}, 8)
+    assert (low["minValues"], low["maxValues"]["id"]) == (
+        {"id": 1, "s": "s1", "x": 0.25, "d": "1500-01-02", "late": 1},
+        8,
+    )
     assert (high["minValues"]["id"], high["maxValues"]["late"], "x" in high["maxValues"]) == (10, 18, False)
     assert "tightBounds" not in low
     assert sorted(map(str, spark.read.format("delta").load(table).collect())) == before
@@ -52,7 +59,9 @@ def test_the_statement_makes_statistics_tight_and_complete(
     assert (entry.operation, entry.operationParameters) == ("COMPUTE STATS", {"predicate": "[]"})
 
 
-def test_sparks_own_analyze_and_other_spellings_are_left_to_spark(spark: SparkSession, table: str, table_name: str) -> None:
+def test_sparks_own_analyze_and_other_spellings_are_left_to_spark(
+    spark: SparkSession, table: str, table_name: str
+) -> None:
     spark.sql(f"create table {table_name} using delta location '{table}'")
     version = Table(table).version
     spark.sql(f"ANALYZE TABLE {table_name} COMPUTE STATISTICS FOR COLUMNS id")

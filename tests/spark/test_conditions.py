@@ -42,7 +42,9 @@ def test_rows_are_refused_by_every_way_to_write(spark: SparkSession, path: str, 
 
 
 @pytest.mark.parametrize(("assigned", "expected"), part(ASSIGNED, 4), ids=lambda case: str(case))
-def test_assignments_are_refused_by_update_and_merge(spark: SparkSession, path: str, assigned: Mapping[str, str], expected: str) -> None:
+def test_assignments_are_refused_by_update_and_merge(
+    spark: SparkSession, path: str, assigned: Mapping[str, str], expected: str
+) -> None:
     made = DeltaTable.forPath(spark, table(path).url)
     assert condition(lambda: made.update(set=dict(assigned))) == expected.split(", ")[0]
     merge = made.alias("t").merge(spark.range(1).toDF("k").alias("s"), "true").whenMatchedUpdate(set=dict(assigned))

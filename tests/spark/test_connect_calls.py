@@ -36,7 +36,9 @@ def test_a_target_is_its_table_under_its_alias():
 
 def test_a_target_that_is_no_table_is_refused():
     with pytest.raises(ValueError, match="not a Delta table"):
-        calls_of_relation(DeltaRelation(delete_from_table={"target": proto.Relation(range={"end": 3, "step": 1}).SerializeToString()}))
+        calls_of_relation(
+            DeltaRelation(delete_from_table={"target": proto.Relation(range={"end": 3, "step": 1}).SerializeToString()})
+        )
 
 
 def test_a_merge_keeps_the_order_of_its_clauses():
@@ -47,7 +49,10 @@ def test_a_merge_keeps_the_order_of_its_clauses():
             "condition": named("c"),
             "with_schema_evolution": True,
             "matched_actions": [
-                {"condition": named("m"), "update_action": {"assignments": [{"field": named("a.b"), "value": named("v")}]}},
+                {
+                    "condition": named("m"),
+                    "update_action": {"assignments": [{"field": named("a.b"), "value": named("v")}]},
+                },
                 {"delete_action": {}},
             ],
             "not_matched_actions": [{"insert_star_action": {}}],
@@ -70,7 +75,9 @@ def test_version_zero_is_a_version():
     table = {"path": {"path": "/t", "hadoop_conf": [{"key": "fs.a", "value": "b"}]}}
     restored = calls_of_relation(DeltaRelation(restore_table={"table": table, "version": 0}))
     assert (restored.path, restored.storage, restored.calls) == ("/t", {"fs.a": "b"}, (Call("restoreToVersion", (0,)),))
-    cloned = calls_of_command(DeltaCommand(clone_table={"table": table, "target": "c", "version": 0, "is_shallow": True}))
+    cloned = calls_of_command(
+        DeltaCommand(clone_table={"table": table, "target": "c", "version": 0, "is_shallow": True})
+    )
     assert cloned.calls == (Call("cloneAtVersion", (0, "c", True, False, {})),)
 
 

@@ -1,4 +1,6 @@
-"""What a Spark Connect session sends to the server for a command, and what it refuses before anything is made. No server is asked."""
+"""What a Spark Connect session sends to the server for a command, and what it refuses before anything is made. No
+server is asked.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ import pytest
 
 from tahoe.errors import OperationNotYetSupportedError, UnsupportedOperationError
 
-proto = pytest.importorskip("pyspark.sql.connect.proto", reason="PySpark's Connect needs packages that are not here", exc_type=ImportError)
+proto = pytest.importorskip(
+    "pyspark.sql.connect.proto", reason="PySpark's Connect needs packages that are not here", exc_type=ImportError
+)
 
 from tahoe.spark.api.connect.commands import as_sent, watch  # noqa: E402 - after the packages that it needs
 from tahoe.spark.api.connect.data_source import DeltaSource  # noqa: E402
@@ -74,11 +78,17 @@ def test_columns_and_settings_travel_in_options():
     assert json.loads(operation.options["__partition_columns"]) == ["a", "b,c"]
     assert json.loads(operation.options["__clustering_columns"]) == ["d"]
     assert json.loads(operation.options["__settings"]) == {name: SETTINGS[name] for name in list(SETTINGS)[:2]}
-    assert list(command.write_operation.partitioning_columns) == ["a", "b,c"], "the command that was given is the caller's"
+    assert list(command.write_operation.partitioning_columns) == ["a", "b,c"], (
+        "the command that was given is the caller's"
+    )
 
 
 def test_what_is_not_ours_travels_as_it_is():
-    others = [write(source="parquet", partitioning_columns=["a"]), sql("CREATE TABLE t (delta INT) USING parquet"), proto.Command()]
+    others = [
+        write(source="parquet", partitioning_columns=["a"]),
+        sql("CREATE TABLE t (delta INT) USING parquet"),
+        proto.Command(),
+    ]
     assert all(as_sent(command, session()) is command for command in others)
 
 

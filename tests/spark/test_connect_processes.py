@@ -1,4 +1,6 @@
-"""The Python data source of Spark Connect, whose reads and writes are planned in one process and run in others. No server is asked."""
+"""The Python data source of Spark Connect, whose reads and writes are planned in one process and run in others. No
+server is asked.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def table(tmp_path: Path) -> tahoe.Table:
     return table
 
 
-def test_a_task_reads_the_planned_files_in_whatever_order_the_log_lists_them(table: tahoe.Table, elsewhere: Pool) -> None:
+def test_a_task_reads_the_planned_files_in_whatever_order_the_log_lists_them(
+    table: tahoe.Table, elsewhere: Pool
+) -> None:
     url = str(table.url)
     assert ids(elsewhere.apply(read, (elsewhere.apply(planned, (url, {})),))) == [1, 2, 3]
     table.compact_logs(0, 2)  # lists the files the other way round
@@ -111,11 +115,18 @@ def test_a_task_is_sent_its_own_files_only(table: tahoe.Table, monkeypatch: pyte
     append(table, *range(1000))
     monkeypatch.setattr("tahoe.spark.api.connect.data_source.TASK_BYTES", 1)
     reader, partitions = pickle.loads(planned(str(table.url), {}))
-    assert sorted(ids(pa.Table.from_batches(reader.read(part))) for part in partitions) == [list(range(1000)), [1], [2], [3]]
+    assert sorted(ids(pa.Table.from_batches(reader.read(part))) for part in partitions) == [
+        list(range(1000)),
+        [1],
+        [2],
+        [3],
+    ]
     few, many = (tahoe.Table(str(table.url)).snapshot(version) for version in (0, 3))
     assert len(pickle.dumps(_Reader({"rows": few}))) == pytest.approx(len(pickle.dumps(_Reader({"rows": many}))), abs=8)
     assert {part.files.num_rows for part in partitions} == {1}
-    assert max(len(pickle.dumps(part)) for part in partitions) < min(len(pickle.dumps(part)) for part in partitions) * 1.1
+    assert (
+        max(len(pickle.dumps(part)) for part in partitions) < min(len(pickle.dumps(part)) for part in partitions) * 1.1
+    )
 
 
 def test_rows_for_a_table_are_not_committed_to_another_in_its_place(table: tahoe.Table) -> None:
@@ -136,4 +147,6 @@ def test_a_write_to_a_version_of_a_table_is_refused(tmp_path: Path) -> None:
     """It would write to the newest version, which the path does not name."""
     append(tahoe.Table(tmp_path / "t"), 1)
     with pytest.raises(InvalidTimeTravelError, match="only the table itself can be named"):
-        DeltaSource({"path": f"{tmp_path}/t@v0"}).writer(spark_schema(Struct((Field(name="id", type=LONG),))), overwrite=False)
+        DeltaSource({"path": f"{tmp_path}/t@v0"}).writer(
+            spark_schema(Struct((Field(name="id", type=LONG),))), overwrite=False
+        )

@@ -47,7 +47,15 @@ def test_a_path_has_the_same_rows_afterwards(spark, path, codec, setting):
     found = spark.read.format("delta").load(path)
     assert rows(found.select(*schema.names)) == before
     assert {f.name: f.dataType for f in found.schema} == {f.name: f.dataType for f in schema}
-    for condition in ("name IS NULL", "f > 2", "p = 'a/b %1'", "p IS NULL AND d = 1", "s.x < 3", "t > TIMESTAMP_MICROS(5000000)", "n = 2"):
+    for condition in (
+        "name IS NULL",
+        "f > 2",
+        "p = 'a/b %1'",
+        "p IS NULL AND d = 1",
+        "s.x < 3",
+        "t > TIMESTAMP_MICROS(5000000)",
+        "n = 2",
+    ):
         assert rows(found.where(condition).select(*schema.names)) == rows(plain.where(condition))
     spark.sql(ROWS).write.format("delta").mode("append").save(path)
     assert spark.read.format("delta").load(path).count() == 24
@@ -79,7 +87,10 @@ def test_the_method_returns_the_table(spark, path, columns):
 
 
 def test_a_table_of_the_catalog_becomes_a_delta_table(spark, table_name, path):
-    spark.sql(f"CREATE TABLE {table_name} USING parquet PARTITIONED BY (p, day) LOCATION '{path}' TBLPROPERTIES ('mine' = '1') AS {ROWS}")
+    spark.sql(
+        f"CREATE TABLE {table_name} USING parquet PARTITIONED BY (p, day) LOCATION '{path}' TBLPROPERTIES ('mine' "
+        f"= '1') AS {ROWS}"
+    )
     before = rows(spark.table(table_name))
     Path(path, "p=unknown").mkdir()  # no partition of the catalog: INSERT OVERWRITE may leave one behind
     Path(path, "p=unknown", "f.parquet").write_bytes(next(Path(path).rglob("*.parquet")).read_bytes())
@@ -122,9 +133,9 @@ def test_the_result_of_a_stream_is_what_its_log_says(spark, path, tmp_path):
     source = str(tmp_path / "source")
     spark.range(4).write.parquet(source)
     frame = spark.readStream.schema("id LONG").parquet(source)
-    frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start(
-        path
-    ).awaitTermination()
+    frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c")).trigger(
+        availableNow=True
+    ).start(path).awaitTermination()
     spark.range(9, 10).write.parquet(f"{path}-failed")
     failed = next(Path(f"{path}-failed").glob("*.parquet"))
     failed.rename(Path(path, failed.name))

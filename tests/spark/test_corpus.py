@@ -1,5 +1,5 @@
-"""The law of reading: a query over a table with vectors, mapped columns and partitions answers as the same query over plain Parquet files
-of its live rows, whatever the settings.
+"""The law of reading: a query over a table with vectors, mapped columns and partitions answers as the same query over
+plain Parquet files of its live rows, whatever the settings.
 
 `make test` runs each query once, under settings that take turns; `make corpus` runs every query under every setting.
 """
@@ -86,7 +86,8 @@ QUERIES = [
     "select distinct s from {t} except select s from {t} where id < 5",
     "select s from {t} where part = 0 intersect select s from {t} where part = 1",
     "with c as (select * from {t} where id > 10) select count(*) from c x join c y using (s)",
-    "with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select r.n, t.s from r join {t} t on t.id = r.n",
+    "with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select r.n, t.s from r join {t} "
+    "t on t.id = r.n",
     "select id, row_number() over (partition by s order by id) from {t}",
     "select id, lag(d) over (order by id), sum(id) over (partition by part order by id rows 2 preceding) from {t}",
     "select * from (select part, s, id from {t}) pivot (sum(id) for part in (0, 1))",
@@ -118,8 +119,12 @@ VECTORS = {"vectors joined": "ARRAY_BYTES_MAX", "vectors loaded by executors": "
 
 
 @pytest.fixture(scope="module")
-def tables(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The views `corpus`, a table of eight files of which three have vectors, and `corpus_plain`, its live rows as Parquet."""
+def tables(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The views `corpus`, a table of eight files of which three have vectors, and `corpus_plain`, its live rows as
+    Parquet.
+    """
     folder = tmp_path_factory.mktemp("corpus")
     table, plain = str(folder / "t"), str(folder / "plain")
     rows = spark.range(0, ROWS, 1, 1).selectExpr(
@@ -137,12 +142,19 @@ def tables(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory
         "concat('o', id % 6) as `odd name`" if request.param != "none" else "concat('o', id % 6) as odd_name",
     )
     for low in range(0, ROWS, ROWS // 2):
-        writer = rows.where(f"id >= {low} and id < {low + ROWS // 2}").write.format("delta").mode("append").partitionBy("part")
+        writer = (
+            rows.where(f"id >= {low} and id < {low + ROWS // 2}")
+            .write.format("delta")
+            .mode("append")
+            .partitionBy("part")
+        )
         writer.option("delta.columnMapping.mode", request.param).save(table)
     mark(table, {0: [0, 3, 29], 2: range(20), 5: [*range(0, 30, 2)]}, stored=True)
     marked = tahoe.Table(table).to_arrow()  # the other reader of ours tells which rows live
     assert 0 < marked.num_rows < ROWS
-    rows.where(rows.id.isin(marked["id"].to_pylist())).write.partitionBy("part").option("compression", "zstd").parquet(plain)
+    rows.where(rows.id.isin(marked["id"].to_pylist())).write.partitionBy("part").option("compression", "zstd").parquet(
+        plain
+    )
     spark.read.format("delta").load(table).createOrReplaceTempView("corpus")
     spark.read.parquet(plain).select(spark.table("corpus").columns).createOrReplaceTempView("corpus_plain")
     _expected.clear()
@@ -179,7 +191,9 @@ def cases() -> list[tuple[str, str, str]]:
     in_turns = [(names[position % len(names)], query) for position, query in enumerate(QUERIES)]
     if not ALL:
         return [("name", *turn) for turn in in_turns]
-    return [(mapping, *turn) for mapping in ("none", "id") for turn in in_turns] + [("name", name, q) for name in names for q in QUERIES]
+    return [(mapping, *turn) for mapping in ("none", "id") for turn in in_turns] + [
+        ("name", name, q) for name in names for q in QUERIES
+    ]
 
 
 @pytest.mark.parametrize(("tables", "name", "query"), cases(), indirect=["tables"])

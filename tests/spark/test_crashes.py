@@ -1,4 +1,6 @@
-"""DELETE, UPDATE and MERGE of a process that dies before or after any step on the storage: the table is as it was, or as it should be."""
+"""DELETE, UPDATE and MERGE of a process that dies before or after any step on the storage: the table is as it was, or
+as it should be.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,11 @@ def rows(path: str) -> list[tuple[Any, ...]]:
     ],
 )
 def test_a_death_at_any_step_loses_nothing(
-    spark: SparkSession, path: str, tmp_path: Path, command: Callable[[SparkSession, str], None], properties: dict[str, str]
+    spark: SparkSession,
+    path: str,
+    tmp_path: Path,
+    command: Callable[[SparkSession, str], None],
+    properties: dict[str, str],
 ) -> None:
     make(spark.range(0, 2000, 1, 2).selectExpr("id", "id * 10 as amount"), path, properties)
     finish_background()

@@ -88,7 +88,9 @@ def test_a_name_that_is_not_there_keeps_sparks_error(spark: SparkSession) -> Non
         spark.sql("ALTER TABLE nothing ADD CONSTRAINT c CHECK (id > 0)")
 
 
-def test_drop_table_deletes_the_files_only_of_a_table_without_a_location(spark: SparkSession, table_name: str, path: str) -> None:
+def test_drop_table_deletes_the_files_only_of_a_table_without_a_location(
+    spark: SparkSession, table_name: str, path: str
+) -> None:
     """docs/reference/sql.md says so: the path of an external table can still be read, and named again."""
     for location in ("", f"LOCATION '{path}'"):
         spark.sql(f"CREATE TABLE {table_name} USING delta {location} AS SELECT 1 AS id")

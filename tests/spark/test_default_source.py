@@ -19,11 +19,24 @@ def by_default(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 MAKES = {
-    "create": ["CREATE TABLE by_default (id LONG NOT NULL, g LONG GENERATED ALWAYS AS (id + 1))", "INSERT INTO by_default (id) VALUES (1)"],
-    "create if it is not there": ["CREATE TABLE IF NOT EXISTS by_default (id LONG)", "INSERT INTO by_default (id) VALUES (1)"],
+    "create": [
+        "CREATE TABLE by_default (id LONG NOT NULL, g LONG GENERATED ALWAYS AS (id + 1))",
+        "INSERT INTO by_default (id) VALUES (1)",
+    ],
+    "create if it is not there": [
+        "CREATE TABLE IF NOT EXISTS by_default (id LONG)",
+        "INSERT INTO by_default (id) VALUES (1)",
+    ],
     "create as select": ["CREATE TABLE by_default AS SELECT 1L AS id"],
-    "create or replace": ["CREATE TABLE by_default (x STRING)", "CREATE OR REPLACE TABLE by_default AS SELECT 1L AS id"],
-    "replace": ["CREATE TABLE by_default (x STRING)", "REPLACE TABLE by_default (id LONG)", "INSERT INTO by_default VALUES (1)"],
+    "create or replace": [
+        "CREATE TABLE by_default (x STRING)",
+        "CREATE OR REPLACE TABLE by_default AS SELECT 1L AS id",
+    ],
+    "replace": [
+        "CREATE TABLE by_default (x STRING)",
+        "REPLACE TABLE by_default (id LONG)",
+        "INSERT INTO by_default VALUES (1)",
+    ],
 }
 
 
@@ -43,4 +56,7 @@ def test_a_write_without_format_makes_a_delta_table(by_default: SparkSession) ->
 
 def test_other_formats_stay_what_they_are(by_default: SparkSession) -> None:
     by_default.sql("CREATE TABLE by_default (id LONG) USING parquet")
-    assert by_default.sql("DESCRIBE TABLE EXTENDED by_default").where("col_name = 'Provider'").head().data_type == "parquet"
+    assert (
+        by_default.sql("DESCRIBE TABLE EXTENDED by_default").where("col_name = 'Provider'").head().data_type
+        == "parquet"
+    )

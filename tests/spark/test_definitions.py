@@ -35,7 +35,10 @@ from tahoe.errors import (
 from tahoe.protocol.configuration.column_mapping import physical_name
 
 COLUMNS = "id BIGINT, name STRING, s STRUCT<x: INT, y: ARRAY<STRUCT<z: INT>>>, m MAP<STRING, STRUCT<v: INT>>, p INT"
-ROW = "1 AS id, 'a' AS name, named_struct('x', 1, 'y', array(named_struct('z', 1))) AS s, map('k', named_struct('v', 1)) AS m, 7 AS p"
+ROW = (
+    "1 AS id, 'a' AS name, named_struct('x', 1, 'y', array(named_struct('z', 1))) AS s, map('k', named_struct('v', "
+    "1)) AS m, 7 AS p"
+)
 MAPPING = "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 
 
@@ -110,13 +113,30 @@ def test_columns_are_renamed_and_dropped_once_they_are_mapped(spark: SparkSessio
     with pytest.raises(DropColumnUnsupportedError, match=r"delta\.columnMapping\.mode"):
         alter(spark, t, "DROP COLUMN name")
     version = tahoe.Table(path).version
-    alter(spark, t, MAPPING, "RENAME COLUMN name TO title", "RENAME COLUMN s.x TO `x y`", "RENAME COLUMN p TO part", "DROP COLUMN m")
-    alter(spark, t, "RENAME COLUMN s.y.element.z TO zz", "DROP COLUMN s.y", "ADD COLUMN m INT", "DROP COLUMN IF EXISTS nothing")
+    alter(
+        spark,
+        t,
+        MAPPING,
+        "RENAME COLUMN name TO title",
+        "RENAME COLUMN s.x TO `x y`",
+        "RENAME COLUMN p TO part",
+        "DROP COLUMN m",
+    )
+    alter(
+        spark,
+        t,
+        "RENAME COLUMN s.y.element.z TO zz",
+        "DROP COLUMN s.y",
+        "ADD COLUMN m INT",
+        "DROP COLUMN IF EXISTS nothing",
+    )
     assert schema(path) == "struct<id:long,title:string,s:struct<x y:integer>,part:integer,m:integer>"
     table = tahoe.Table(path)
     assert table.snapshot().partition_columns == ("part",)
     assert physical_name(table.schema.find("title")) == "name"  # type: ignore[arg-type]
-    assert [tuple(row) for row in spark.sql(f"SELECT id, title, s.`x y`, part, m FROM {t}").collect()] == [(1, "a", 1, 7, None)]
+    assert [tuple(row) for row in spark.sql(f"SELECT id, title, s.`x y`, part, m FROM {t}").collect()] == [
+        (1, "a", 1, 7, None)
+    ]
     assert [row.name for row in spark.read.format("delta").option("versionAsOf", version).load(path).collect()] == ["a"]
     with pytest.raises(DropPartitionColumnError):
         alter(spark, t, "DROP COLUMN part")
@@ -130,8 +150,21 @@ def test_types_comments_places_and_nulls(spark: SparkSession, t: str, path: str)
     with pytest.raises(ColumnTypeChangeError, match=r"delta\.enableTypeWidening"):
         alter(spark, t, "ALTER COLUMN s.x TYPE BIGINT")
     alter(spark, t, "SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
-    alter(spark, t, "ALTER COLUMN s.x TYPE BIGINT", "ALTER COLUMN s.y.element.z TYPE BIGINT", "ALTER COLUMN name COMMENT 'it''s'")
-    alter(spark, t, "ALTER COLUMN name FIRST", "ALTER COLUMN id AFTER s", "ALTER COLUMN id SET NOT NULL", "ALTER COLUMN s.x SET NOT NULL")
+    alter(
+        spark,
+        t,
+        "ALTER COLUMN s.x TYPE BIGINT",
+        "ALTER COLUMN s.y.element.z TYPE BIGINT",
+        "ALTER COLUMN name COMMENT 'it''s'",
+    )
+    alter(
+        spark,
+        t,
+        "ALTER COLUMN name FIRST",
+        "ALTER COLUMN id AFTER s",
+        "ALTER COLUMN id SET NOT NULL",
+        "ALTER COLUMN s.x SET NOT NULL",
+    )
     assert schema(path) == (
         "struct<name:string,s:struct<x:long,y:array<struct<z:long>>>,id:long,m:map<string,struct<v:integer>>,p:integer>"
     )
@@ -172,7 +205,12 @@ def test_text_lengths(spark: SparkSession, table_name: str) -> None:
 def test_defaults(spark: SparkSession, named: str) -> None:
     with pytest.raises(ColumnDefaultsNotEnabledError):
         alter(spark, named, "ALTER COLUMN name SET DEFAULT 'none'")
-    alter(spark, named, "SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')", "ALTER COLUMN name SET DEFAULT 'none'")
+    alter(
+        spark,
+        named,
+        "SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+        "ALTER COLUMN name SET DEFAULT 'none'",
+    )
     spark.sql(f"INSERT INTO {named} (id) VALUES (10)")
     alter(spark, named, "ALTER COLUMN name DROP DEFAULT")
     spark.sql(f"INSERT INTO {named} (id) VALUES (11)")
@@ -240,7 +278,8 @@ def test_constraints(spark: SparkSession, t: str, path: str) -> None:
 
 def test_constraints_of_a_new_table(spark: SparkSession, table_name: str, tmp_path: Path) -> None:
     spark.sql(
-        f"CREATE TABLE {table_name} (id BIGINT CONSTRAINT positive CHECK (id > 0), n INT, CONSTRAINT both CHECK (n < id)) USING delta"
+        f"CREATE TABLE {table_name} (id BIGINT CONSTRAINT positive CHECK (id > 0), n INT, CONSTRAINT both CHECK "
+        f"(n < id)) USING delta"
     )
     spark.sql(f"INSERT INTO {table_name} VALUES (2, 1)")
     for row in ("(0, -1)", "(2, 3)"):
@@ -282,7 +321,10 @@ def test_clustered_tables_are_made(spark: SparkSession, table_name: str) -> None
     spark.range(2).writeTo(table_name).using("delta").clusterBy("id").createOrReplace()
     assert clustering(spark, table_name) == ["id"]
     with pytest.raises((AnalysisException, TooManyClusteringColumnsError)):
-        spark.sql(f"CREATE OR REPLACE TABLE {table_name} (a INT, b INT, c INT, d INT, e INT) USING delta CLUSTER BY (a, b, c, d, e)")
+        spark.sql(
+            f"CREATE OR REPLACE TABLE {table_name} (a INT, b INT, c INT, d INT, e INT) USING delta CLUSTER BY (a, "
+            f"b, c, d, e)"
+        )
 
 
 # --- what statements tell
@@ -304,7 +346,12 @@ def test_describe(spark: SparkSession, t: str) -> None:
 def test_properties_are_shown(spark: SparkSession, t: str) -> None:
     alter(spark, t, "SET TBLPROPERTIES ('mine' = 'it''s', 'delta.appendOnly' = 'true')")
     found = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {t}").collect()}
-    assert found == {"mine": "it's", "delta.appendOnly": "true", "delta.minReaderVersion": "1", "delta.minWriterVersion": "2"}
+    assert found == {
+        "mine": "it's",
+        "delta.appendOnly": "true",
+        "delta.minReaderVersion": "1",
+        "delta.minWriterVersion": "2",
+    }
     assert [row.value for row in spark.sql(f"SHOW TBLPROPERTIES {t} ('mine')").collect()] == ["it's"]
 
 
@@ -312,7 +359,9 @@ def test_properties_are_shown(spark: SparkSession, t: str) -> None:
 def test_partitions_wherever_their_columns_are(spark: SparkSession, table_name: str, columns: str) -> None:
     vectors = "TBLPROPERTIES (delta.enableDeletionVectors = true)"
     spark.sql(f"CREATE TABLE {table_name} ({columns}) USING delta PARTITIONED BY (q, p) {vectors}")
-    spark.sql(f"INSERT INTO {table_name} (id, p, q) SELECT id, 7 + id DIV 5, if(id < 5, 'x', 'y') FROM range(0, 10, 1, 1)")
+    spark.sql(
+        f"INSERT INTO {table_name} (id, p, q) SELECT id, 7 + id DIV 5, if(id < 5, 'x', 'y') FROM range(0, 10, 1, 1)"
+    )
     spark.sql(f"DELETE FROM {table_name} WHERE id = 3")  # by a vector, which does not matter to the partitions
     assert sorted(spark.sql(f"SHOW PARTITIONS {table_name}").collect()) == [("x", 7), ("y", 8)]
     assert spark.sql(f"SHOW PARTITIONS {table_name} PARTITION (p = 8)").collect() == [("y", 8)]
@@ -345,11 +394,15 @@ def test_partitions_are_shown(spark: SparkSession, t: str, named: str) -> None:
     assert sorted(row.id for row in spark.table(t).collect()) == [1, 3]
 
 
-def test_partitions_are_shown_in_one_message_however_many_they_are(spark: SparkSession, path: str, messages: list[str]) -> None:
+def test_partitions_are_shown_in_one_message_however_many_they_are(
+    spark: SparkSession, path: str, messages: list[str]
+) -> None:
     """Each row took calls of its own from the JVM to Python, and back: a million rows took minutes."""
     calls = []
     for partitions in (5, 5, 200):  # the first time, more is asked
-        spark.range(partitions).selectExpr("id", "id p").coalesce(1).write.format("delta").partitionBy("p").mode("overwrite").save(path)
+        spark.range(partitions).selectExpr("id", "id p").coalesce(1).write.format("delta").partitionBy("p").mode(
+            "overwrite"
+        ).save(path)
         messages.clear()
         assert len(spark.sql(f"SHOW PARTITIONS delta.`{path}`").collect()) == partitions
         calls.append(len(messages))
@@ -357,16 +410,20 @@ def test_partitions_are_shown_in_one_message_however_many_they_are(spark: SparkS
 
 
 MAKING = [
-    "(id BIGINT NOT NULL COMMENT 'it''s', `a b` STRUCT<x: INT NOT NULL COMMENT 'in', `y z`: ARRAY<INT>>, v VARCHAR(3), p DATE) "
-    "USING delta PARTITIONED BY (p) COMMENT 'a \\\\ table' TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'my.own' = 'a''b')",
-    "(id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5 INCREMENT BY 2), n INT, g INT GENERATED ALWAYS AS (n + 1)) USING delta",
-    "(id BIGINT, d INT DEFAULT 3) USING delta CLUSTER BY (id) TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported', "
-    "'delta.enableDeletionVectors' = 'true', 'delta.constraints.c' = 'id > 0')",
+    "(id BIGINT NOT NULL COMMENT 'it''s', `a b` STRUCT<x: INT NOT NULL COMMENT 'in', `y z`: ARRAY<INT>>, v "
+    "VARCHAR(3), p DATE) USING delta PARTITIONED BY (p) COMMENT 'a \\\\ table' TBLPROPERTIES "
+    "('delta.columnMapping.mode' = 'name', 'my.own' = 'a''b')",
+    "(id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5 INCREMENT BY 2), n INT, g INT GENERATED ALWAYS AS (n + "
+    "1)) USING delta",
+    "(id BIGINT, d INT DEFAULT 3) USING delta CLUSTER BY (id) TBLPROPERTIES ('delta.feature.allowColumnDefaults' = "
+    "'supported', 'delta.enableDeletionVectors' = 'true', 'delta.constraints.c' = 'id > 0')",
 ]
 
 
 @pytest.mark.parametrize("making", MAKING)
-def test_the_statement_that_is_shown_makes_the_same_table(spark: SparkSession, table_name: str, path: str, making: str) -> None:
+def test_the_statement_that_is_shown_makes_the_same_table(
+    spark: SparkSession, table_name: str, path: str, making: str
+) -> None:
     for target in (table_name, f"delta.`{path}`"):
         spark.sql(f"CREATE TABLE {target} {making}")
         before, first = facts(spark, target), spark.sql(f"SHOW CREATE TABLE {target}").head()
@@ -384,7 +441,10 @@ def test_the_statement_that_is_shown_makes_the_same_table(spark: SparkSession, t
 def facts(spark: SparkSession, target: str) -> dict[str, object]:
     location = tahoe.DeltaTable.forName(spark, target).detail().head().location  # type: ignore[union-attr]
     snapshot = tahoe.Table(location).snapshot()
-    kept = [(f.name, str(f.type), f.nullable, {k: v for k, v in f.metadata.items() if "columnMapping" not in k}) for f in snapshot.schema]
+    kept = [
+        (f.name, str(f.type), f.nullable, {k: v for k, v in f.metadata.items() if "columnMapping" not in k})
+        for f in snapshot.schema
+    ]
     return {
         "schema": kept,
         "partitions": snapshot.partition_columns,
@@ -423,7 +483,13 @@ def test_scripts_parameters_and_names_given_as_texts(spark: SparkSession, named:
 
 def test_explain_changes_nothing(spark: SparkSession, t: str, path: str) -> None:
     version = tahoe.Table(path).version
-    for change in ("ADD COLUMN a INT", "ADD CONSTRAINT c CHECK (id > 0)", "ALTER COLUMN id COMMENT 'x'", "CLUSTER BY NONE", MAPPING):
+    for change in (
+        "ADD COLUMN a INT",
+        "ADD CONSTRAINT c CHECK (id > 0)",
+        "ALTER COLUMN id COMMENT 'x'",
+        "CLUSTER BY NONE",
+        MAPPING,
+    ):
         spark.sql(f"EXPLAIN ALTER TABLE {t} {change}").collect()
     spark.sql(f"EXPLAIN SHOW CREATE TABLE {t}").collect()
     assert tahoe.Table(path).version == version
@@ -448,7 +514,11 @@ def test_refresh_reads_what_others_have_written(spark: SparkSession, t: str, pat
 
 @pytest.mark.parametrize(
     "statement",
-    ["ALTER TABLE {t} RENAME COLUMN id TO x", "ALTER TABLE {t} DROP COLUMN id", "ALTER TABLE {t} REPLACE COLUMNS (id INT)"],
+    [
+        "ALTER TABLE {t} RENAME COLUMN id TO x",
+        "ALTER TABLE {t} DROP COLUMN id",
+        "ALTER TABLE {t} REPLACE COLUMNS (id INT)",
+    ],
 )
 def test_tables_of_other_formats_keep_what_spark_does(spark: SparkSession, table_name: str, statement: str) -> None:
     spark.sql(f"CREATE TABLE {table_name} (id BIGINT) USING parquet")
@@ -468,17 +538,30 @@ def test_tables_of_other_formats_keep_what_spark_does(spark: SparkSession, table
         ("USING delta TBLPROPERTIES ('delta.appendOnly' = 'true')", "has none"),
     ],
 )
-def test_a_name_for_a_table_that_is_otherwise(spark: SparkSession, path: str, table_name: str, clauses: str, match: str) -> None:
-    spark.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ('mine' = '1')")
+def test_a_name_for_a_table_that_is_otherwise(
+    spark: SparkSession, path: str, table_name: str, clauses: str, match: str
+) -> None:
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id BIGINT, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ('mine' = '1')"
+    )
     with pytest.raises(AnalysisException, match=match):
         spark.sql(f"CREATE TABLE {table_name} {clauses} LOCATION '{path}'")
     assert not spark.catalog.tableExists(table_name)
-    spark.sql(f"CREATE TABLE {table_name} (id BIGINT, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ('mine' = '1') LOCATION '{path}'")
+    spark.sql(
+        f"CREATE TABLE {table_name} (id BIGINT, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ('mine' = "
+        f"'1') LOCATION '{path}'"
+    )
     assert spark.table(table_name).count() == 0
 
 
 def test_like(spark: SparkSession, named: str, path: str, table_name: str) -> None:
-    alter(spark, named, "SET TBLPROPERTIES ('mine' = '1')", "ADD CONSTRAINT c CHECK (id >= 0)", "ALTER COLUMN id COMMENT 'key'")
+    alter(
+        spark,
+        named,
+        "SET TBLPROPERTIES ('mine' = '1')",
+        "ADD CONSTRAINT c CHECK (id >= 0)",
+        "ALTER COLUMN id COMMENT 'key'",
+    )
     other = f"{table_name}_like"
     try:
         spark.sql(f"CREATE TABLE {other} LIKE {named}")

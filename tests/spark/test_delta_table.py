@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException, UnsupportedOperationException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    PySparkException,
+    UnsupportedOperationException,
+)
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
@@ -97,7 +103,9 @@ def test_columns_go_by_all_parts_of_the_name(spark: SparkSession, path: str, tab
         table = DeltaTable.forName(spark, given)
         table.update(f"{name}.id = 3", {f"{name}.n": f"{name}.n + 1"})
         source = spark.range(3, 5).alias("s")
-        table.merge(source, f"{name}.id = s.id").whenMatchedUpdate(f"{name}.n > 0", {f"{name}.n": f"{name}.n * 10"}).execute()
+        table.merge(source, f"{name}.id = s.id").whenMatchedUpdate(
+            f"{name}.n > 0", {f"{name}.n": f"{name}.n * 10"}
+        ).execute()
     table.delete(f"{name}.id < 2 AND {name.upper()}.n = 0")
     assert sorted((row.id, row.n) for row in table.toDF().collect()) == [(2, 0), (3, 110), (4, 0)]
 
@@ -112,10 +120,14 @@ def test_for_name_of_other_things(spark: SparkSession, table_name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["{t}x", "default.{t}x", "other_catalog.default.{t}"])
-def test_for_name_of_nothing_shows_the_nearest_names(spark: SparkSession, path: str, table_name: str, name: str) -> None:
+def test_for_name_of_nothing_shows_the_nearest_names(
+    spark: SparkSession, path: str, table_name: str, name: str
+) -> None:
     spark.sql(f"create table {table_name} (a int) using delta location '{path}'")
     where = "spark_catalog" if name.startswith("other_catalog") else "it"
-    with pytest.raises(AnalysisException, match=f"cannot be found: the catalog has no table of that name; {where} has .*{table_name}"):
+    with pytest.raises(
+        AnalysisException, match=f"cannot be found: the catalog has no table of that name; {where} has .*{table_name}"
+    ):
         DeltaTable.forName(spark, name.format(t=table_name))
     with pytest.raises(AnalysisException, match="cannot be found"):
         DeltaTable.forName(spark, f"no_such_database.{table_name}")
@@ -179,7 +191,9 @@ def test_a_table_and_its_builders_tell_what_they_are(spark: SparkSession, path: 
     assert [repr(named), repr(table.alias("t"))] == [f"DeltaTable('{table_name}')", f"DeltaTable({url}, alias='t')"]
     assert f">{table_name}<" in named._repr_html_()
     assert "<td>3</td>" in table._repr_html_()
-    merge = table.alias("t").merge(spark.range(1).alias("s"), "t.id = s.id").whenMatchedUpdate("s.id > 1", {"id": "s.id"})
+    merge = (
+        table.alias("t").merge(spark.range(1).alias("s"), "t.id = s.id").whenMatchedUpdate("s.id > 1", {"id": "s.id"})
+    )
     assert repr(merge.whenNotMatchedInsertAll().whenNotMatchedBySourceDelete()) == (
         f"DeltaMergeBuilder({url}, WHEN MATCHED AND … THEN UPDATE SET …, WHEN NOT MATCHED THEN INSERT *, "
         "WHEN NOT MATCHED BY SOURCE THEN DELETE)"
@@ -251,8 +265,7 @@ def test_history_of_writers_that_say_other_things(spark: SparkSession, path: str
     write(spark, path)
     commit = Path(path, "_delta_log", f"{1:020d}.json")
     commit.write_text(
-        '{"commitInfo":{"timestamp":1,"operation":"ODD","operationParameters":{"n":1,"l":["a"],"t":"x","none":null},"readVersion":"0",'
-        '"job":{"jobId":5},"isBlindAppend":"yes","operationMetrics":{"m":7},"unknown":{}}}\n'
+        '{"commitInfo":{"timestamp":1,"operation":"ODD","operationParameters":{"n":1,"l":["a"],"t":"x","none":null},"readVersion":"0","job":{"jobId":5},"isBlindAppend":"yes","operationMetrics":{"m":7},"unknown":{}}}\n'
     )
     odd = DeltaTable.forPath(spark, path).history(1).collect()[0]
     assert odd.operationParameters == {"n": "1", "l": '["a"]', "t": "x", "none": None}
@@ -364,7 +377,11 @@ def race(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, rival: Callabl
 # From before the statement looks whether there is a table until it puts the first version.
 MOMENTS = [(creation, "check_expressions"), (creation, "create_table"), (transaction, "put_commit")]
 BY_BUILDER = "by the builder"
-CREATIONS = ["CREATE TABLE IF NOT EXISTS {} (id INT) USING delta", "CREATE TABLE IF NOT EXISTS {} LIKE {like}", BY_BUILDER]
+CREATIONS = [
+    "CREATE TABLE IF NOT EXISTS {} (id INT) USING delta",
+    "CREATE TABLE IF NOT EXISTS {} LIKE {like}",
+    BY_BUILDER,
+]
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["name", "path"])
@@ -428,7 +445,9 @@ def test_replace(spark: SparkSession, path: str, table_name: str) -> None:
     with pytest.raises(TableNotFoundError, match="is not a Delta table: the folder"):
         DeltaTable.replace(spark).tableName(f"delta.`{path}`").addColumn("a", "int").execute()
     write(spark, path, **{"delta.checkpointInterval": "3"})
-    table = DeltaTable.replace(spark).location(path).addColumn("a", "int").property("delta.appendOnly", "false").execute()
+    table = (
+        DeltaTable.replace(spark).location(path).addColumn("a", "int").property("delta.appendOnly", "false").execute()
+    )
     assert table.toDF().columns == ["a"]
     assert table.toDF().collect() == []
     assert tahoe.Table(path).properties == {"delta.appendOnly": "false"}
@@ -442,7 +461,12 @@ def test_create_or_replace(spark: SparkSession, table_name: str) -> None:
     DeltaTable.createOrReplace(spark).tableName(table_name).addColumn("a", "int").execute()
     spark.sql(f"insert into {table_name} values (1)")
     table = (
-        DeltaTable.createOrReplace(spark).tableName(table_name).addColumn("b", "string").partitionedBy("b").addColumn("c", "int").execute()
+        DeltaTable.createOrReplace(spark)
+        .tableName(table_name)
+        .addColumn("b", "string")
+        .partitionedBy("b")
+        .addColumn("c", "int")
+        .execute()
     )
     assert spark.table(table_name).columns == ["b", "c"]
     assert table.toDF().count() == 0
@@ -464,14 +488,23 @@ def test_session_defaults_are_for_new_tables(spark: SparkSession, path: str) -> 
 
 
 def test_column_mapping_by_property(spark: SparkSession, path: str) -> None:
-    builder = DeltaTable.create(spark).location(path).addColumn("a b", "int").property("delta.columnMapping.mode", "name")
+    builder = (
+        DeltaTable.create(spark).location(path).addColumn("a b", "int").property("delta.columnMapping.mode", "name")
+    )
     builder.execute()
     spark.sql("select 1 as `a b`").write.format("delta").mode("append").save(path)
     assert spark.read.format("delta").load(path).collect()[0]["a b"] == 1
 
 
 def test_the_builder_makes_clustered_tables(spark: SparkSession, path: str) -> None:
-    table = DeltaTable.create(spark).location(path).addColumn("a", "int").addColumn("s", "struct<x: int>").clusterBy("a", "s.x").execute()
+    table = (
+        DeltaTable.create(spark)
+        .location(path)
+        .addColumn("a", "int")
+        .addColumn("s", "struct<x: int>")
+        .clusterBy("a", "s.x")
+        .execute()
+    )
     assert table.detail().collect()[0].clusteringColumns == ["a", "s.x"]
 
 
@@ -555,8 +588,12 @@ def test_columns_of_its_dataframe_stand_in_a_merge(spark, path):
     source = spark.createDataFrame([(1, "x")], "id long, w string")
     for table in (DeltaTable.forPath(spark, path).alias("t"), DeltaTable.forPath(spark, path)):
         rows = table.toDF()
-        table.merge(source, rows.id == source.id).whenMatchedUpdate(rows.v > "a", {"v": F.concat(rows.v, source.w)}).execute()
-        table.merge(source, rows.id == source.id).whenMatchedUpdate(rows.v == "a", {"v": F.concat(rows.v, source.w)}).execute()
+        table.merge(source, rows.id == source.id).whenMatchedUpdate(
+            rows.v > "a", {"v": F.concat(rows.v, source.w)}
+        ).execute()
+        table.merge(source, rows.id == source.id).whenMatchedUpdate(
+            rows.v == "a", {"v": F.concat(rows.v, source.w)}
+        ).execute()
     assert sorted(map(tuple, table.toDF().collect())) == [(1, "axx"), (2, "b")]
 
 
@@ -601,7 +638,16 @@ NEEDED: dict[str, dict[str, Any]] = {
     "cloneAtTimestamp": {"timestamp": "2026-01-01", "target": "/nowhere"},
     "clone": {"target": "/nowhere"},
 }
-OF_THE_CLASS = {"create", "createIfNotExists", "createOrReplace", "replace", "forPath", "forName", "isDeltaTable", "convertToDelta"}
+OF_THE_CLASS = {
+    "create",
+    "createIfNotExists",
+    "createOrReplace",
+    "replace",
+    "forPath",
+    "forName",
+    "isDeltaTable",
+    "convertToDelta",
+}
 
 
 def test_arguments_of_another_kind_raise_what_users_can_understand(spark, path):
@@ -613,7 +659,9 @@ def test_arguments_of_another_kind_raise_what_users_can_understand(spark, path):
     for name, method in methods:
         for argument in inspect.signature(method).parameters:
             for wrong in (object(), 5, [object()], {1: 2}):
-                given = ({"sparkSession": spark} if name in OF_THE_CLASS else {}) | NEEDED.get(name, {}) | {argument: wrong}
+                given = (
+                    ({"sparkSession": spark} if name in OF_THE_CLASS else {}) | NEEDED.get(name, {}) | {argument: wrong}
+                )
                 if name == "merge" and argument != "source":
                     given["source"] = spark.range(1)
                 try:
@@ -623,7 +671,11 @@ def test_arguments_of_another_kind_raise_what_users_can_understand(spark, path):
                     pass
                 except Exception as error:
                     pytest.fail(f"{name}({argument}={wrong!r}) raised {type(error).__name__}: {error}")
-    assert taken == [("history", "limit", 5), ("upgradeTableProtocol", "writerVersion", 5), ("vacuum", "retentionHours", 5)]
+    assert taken == [
+        ("history", "limit", 5),
+        ("upgradeTableProtocol", "writerVersion", 5),
+        ("vacuum", "retentionHours", 5),
+    ]
 
 
 @pytest.mark.parametrize("call", [DeltaTable.forPath, DeltaTable.forName, DeltaTable.isDeltaTable])

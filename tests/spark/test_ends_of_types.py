@@ -41,7 +41,12 @@ def understood(spark: SparkSession, column: str) -> list[str]:
 def answers(spark: SparkSession, conditions: list[str]) -> Mapping[str, list[bool | None]]:
     """What Spark finds; without the conditions that fail when they are computed."""
     try:
-        rows = spark.table("ends").selectExpr("k", f"array({', '.join(f'({each})' for each in conditions)}) AS a").sort("k").collect()
+        rows = (
+            spark.table("ends")
+            .selectExpr("k", f"array({', '.join(f'({each})' for each in conditions)}) AS a")
+            .sort("k")
+            .collect()
+        )
         return {each: [row.a[number] for row in rows] for number, each in enumerate(conditions)}
     except PySparkException:
         middle = len(conditions) // 2

@@ -1,4 +1,6 @@
-"""What users are told where something is not possible: in a sentence, about what they wrote, and with nothing left behind."""
+"""What users are told where something is not possible: in a sentence, about what they wrote, and with nothing left
+behind.
+"""
 
 from __future__ import annotations
 
@@ -86,8 +88,12 @@ def test_a_table_that_cannot_be_made_leaves_no_folder(spark: SparkSession, path:
 def test_a_table_that_cannot_be_replaced_stays_as_it_is(spark: SparkSession, t: str) -> None:
     before = sorted(Path(t).rglob("*"))
     with pytest.raises(SparkRuntimeException, match="boom"):
-        spark.sql(f"CREATE OR REPLACE TABLE delta.`{t}` USING delta AS SELECT /*+ COALESCE(1) */ {FAILS} AS x FROM range(4)")
-    assert [path for path in sorted(Path(t).rglob("*")) if path.is_file()] == [path for path in before if path.is_file()]
+        spark.sql(
+            f"CREATE OR REPLACE TABLE delta.`{t}` USING delta AS SELECT /*+ COALESCE(1) */ {FAILS} AS x FROM range(4)"
+        )
+    assert [path for path in sorted(Path(t).rglob("*")) if path.is_file()] == [
+        path for path in before if path.is_file()
+    ]
     assert spark.read.format("delta").load(t).count() == 10
 
 
@@ -104,10 +110,15 @@ def test_a_worker_that_dies_while_rows_are_searched_is_told(spark: SparkSession,
     with pytest.raises(WriteFailedError, match=f"{t}.* nothing was committed.*Python worker exited"):
         spark.sql(f"DELETE FROM delta.`{t}` WHERE dies(id)")
     with pytest.raises(WriteFailedError, match="Python worker exited"):
-        spark.sql(f"MERGE INTO delta.`{t}` t USING (SELECT id FROM range(3) WHERE dies(id)) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+        spark.sql(
+            f"MERGE INTO delta.`{t}` t USING (SELECT id FROM range(3) WHERE dies(id)) s ON t.id = s.id WHEN "
+            f"MATCHED THEN DELETE"
+        )
 
 
-def test_a_session_that_is_stopped_in_a_command_hides_nothing(spark: SparkSession, t: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_is_stopped_in_a_command_hides_nothing(
+    spark: SparkSession, t: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = sorted(Path(t).rglob("*"))
 
     def stopped(*_: object, **__: object) -> None:
@@ -122,7 +133,9 @@ def test_a_session_that_is_stopped_in_a_command_hides_nothing(spark: SparkSessio
 
 
 def test_a_mistake_of_ours_is_no_failure_of_a_job(tmp_path: Path, spark: SparkSession) -> None:
-    plan = plan_write(tahoe.Table(tmp_path / "t"), WriteRequest(mode="append", schema=Struct((Field(name="id", type=LONG),))))
+    plan = plan_write(
+        tahoe.Table(tmp_path / "t"), WriteRequest(mode="append", schema=Struct((Field(name="id", type=LONG),)))
+    )
     assert plan is not None
     with pytest.raises(ZeroDivisionError), translating_failures(plan, Refusals(plan.url)):
         _ = 1 // 0
@@ -165,14 +178,20 @@ def test_no_column_of_ours_is_suggested(spark: SparkSession, t: str) -> None:
         lambda: table.update("tahoe_place = 1", {"id": "1"}),
         lambda: table.update("true", {"id": "tahoe_plac"}),
         lambda: table.delete("tahoe_place = 1"),
-        lambda: spark.range(3).write.format("delta").mode("overwrite").option("replaceWhere", "tahoe_place = 1").save(t),
+        lambda: (
+            spark.range(3).write.format("delta").mode("overwrite").option("replaceWhere", "tahoe_place = 1").save(t)
+        ),
     ]
     for ask in asked:
         with pytest.raises(AnalysisException) as found:
             ask()
         told = [str(found.value), found.value.getMessage(), str(found.value.getMessageParameters())]
         assert not [text for text in told if "__tahoe" in text]
-        assert found.value.getCondition() in ("UNRESOLVED_COLUMN.WITH_SUGGESTION", "DELTA_INVALID_PREDICATE", "DELTA_COLUMN_NOT_FOUND")
+        assert found.value.getCondition() in (
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+            "DELTA_INVALID_PREDICATE",
+            "DELTA_COLUMN_NOT_FOUND",
+        )
 
 
 def history(spark: SparkSession, path: str) -> dict[str, Any]:

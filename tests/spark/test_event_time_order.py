@@ -22,7 +22,9 @@ ORDERED = {"withEventTimeOrder": "true", "maxFilesPerTrigger": "1"}
 def events(spark: SparkSession, path: str) -> str:
     """Five files of ten rows, the newest of them first, with deletion vectors; and a row without a time."""
     for hour in reversed(range(5)):
-        rows = spark.range(10).selectExpr(f"{hour} * 10 + id + 1 as id", f"timestamp_seconds(({hour} * 10 + id + 1) * 60) as at")
+        rows = spark.range(10).selectExpr(
+            f"{hour} * 10 + id + 1 as id", f"timestamp_seconds(({hour} * 10 + id + 1) * 60) as at"
+        )
         writer = rows.coalesce(1).write.format("delta").mode("append").option("delta.enableDeletionVectors", "true")
         writer.option("delta.enableChangeDataFeed", "true").save(path)
     spark.sql("SELECT 99L AS id, cast(null as timestamp) AS at").write.format("delta").mode("append").save(path)
@@ -34,7 +36,11 @@ IDS = [*range(1, 25), *range(26, 51)]
 
 
 def late_rows(query: Any) -> int:
-    return sum(operator["numRowsDroppedByWatermark"] for progress in query.recentProgress for operator in progress["stateOperators"])
+    return sum(
+        operator["numRowsDroppedByWatermark"]
+        for progress in query.recentProgress
+        for operator in progress["stateOperators"]
+    )
 
 
 def run(frame: DataFrame, checkpoint: Path, batch: Callable[[list[int]], None]) -> Any:
@@ -52,7 +58,9 @@ def run(frame: DataFrame, checkpoint: Path, batch: Callable[[list[int]], None]) 
 
 
 def test_no_row_is_late(spark: SparkSession, events: str, table_name: str, tmp_path: Path) -> None:
-    """By name and with a column under another name; also if the query fails within the initial snapshot, and is started again."""
+    """By name and with a column under another name; also if the query fails within the initial snapshot, and is started
+    again.
+    """
     spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{events}'")
     batches: list[list[int]] = []
 
@@ -68,14 +76,20 @@ def test_no_row_is_late(spark: SparkSession, events: str, table_name: str, tmp_p
     assert late_rows(query) == 0
     assert len(batches) == 5, "a batch for each file"
     assert [id for batch in batches for id in batch] == [*IDS[:10], 99, *IDS[10:]]
-    unordered = spark.readStream.format("delta").options(maxFilesPerTrigger="1").load(events).withColumnRenamed("at", "time")
-    assert late_rows(run(unordered, tmp_path / "unordered", lambda ids: None)) > 0, "the rows of this test are late without the option"
+    unordered = (
+        spark.readStream.format("delta").options(maxFilesPerTrigger="1").load(events).withColumnRenamed("at", "time")
+    )
+    assert late_rows(run(unordered, tmp_path / "unordered", lambda ids: None)) > 0, (
+        "the rows of this test are late without the option"
+    )
 
 
 def test_no_inserted_row_of_a_feed_is_late(spark: SparkSession, events: str, tmp_path: Path) -> None:
     """The session asks for the order. A commit after the initial snapshot is a batch of its own."""
     batches: list[list[int]] = []
-    stream = spark.readStream.format("delta").option("readChangeFeed", "true").option("maxFilesPerTrigger", "2").load(events)
+    stream = (
+        spark.readStream.format("delta").option("readChangeFeed", "true").option("maxFilesPerTrigger", "2").load(events)
+    )
     spark.conf.set("spark.databricks.delta.withEventTimeOrder.enabled", "true")
     try:
         spark.sql("SELECT 60L AS id, timestamp_seconds(6000) AS at").write.format("delta").mode("append").save(events)
@@ -95,7 +109,9 @@ def of_two(stream: DataFrame) -> DataFrame:
     return stream.union(stream.where("id < 5")).withWatermark("at", "1 minute")
 
 
-@pytest.mark.parametrize(("query", "match"), [(computed, "on time, which the query computes"), (of_two, "the rows of several streams")])
+@pytest.mark.parametrize(
+    ("query", "match"), [(computed, "on time, which the query computes"), (of_two, "the rows of several streams")]
+)
 def test_an_order_that_is_not_known_is_refused(
     spark: SparkSession, events: str, tmp_path: Path, query: Callable[[DataFrame], DataFrame], match: str
 ) -> None:

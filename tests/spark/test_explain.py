@@ -18,7 +18,9 @@ def table(spark, path) -> str:
 
 
 def explained(frame) -> str:
-    return frame._jdf.queryExecution().explainString(frame._sc._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted"))
+    return frame._jdf.queryExecution().explainString(
+        frame._sc._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
+    )
 
 
 def test_a_plan_tells_version_files_partitions_and_vectors(spark, table):
@@ -44,7 +46,9 @@ def test_the_ui_shows_the_same(spark, table):
     store = spark._jsparkSession.sharedState().statusStore()
     newest = store.executionsList().last()
     nodes = store.planGraph(newest.executionId()).allNodes()
-    assert f"Scan parquet file://{table} v1 [1 of 3 files, 1 of 3 partitions]" in [nodes.apply(i).name() for i in range(nodes.size())]
+    assert f"Scan parquet file://{table} v1 [1 of 3 files, 1 of 3 partitions]" in [
+        nodes.apply(i).name() for i in range(nodes.size())
+    ]
 
 
 def test_input_files_are_those_that_may_be_read(spark, table):
@@ -58,6 +62,8 @@ def test_input_files_are_those_that_may_be_read(spark, table):
 def test_tables_with_the_same_columns_are_told_apart(spark, table, tmp_path):
     other = str(tmp_path / "other")
     spark.range(10).selectExpr("id", "id as p").write.format("delta").save(other)
-    text = explained(spark.read.format("delta").load(table).where("p = 1").unionAll(spark.read.format("delta").load(other)))
+    text = explained(
+        spark.read.format("delta").load(table).where("p = 1").unionAll(spark.read.format("delta").load(other))
+    )
     assert f"{table} v1 [1 of 3 files" in text
     assert f"{other} v0 [" in text

@@ -8,7 +8,19 @@ from decimal import Decimal
 
 import pytest
 
-from tahoe.protocol.types.predicate import TRUE, And, Column, Comparison, In, Literal, Not, Or, Unknown, evaluate, has_unknown
+from tahoe.protocol.types.predicate import (
+    TRUE,
+    And,
+    Column,
+    Comparison,
+    In,
+    Literal,
+    Not,
+    Or,
+    Unknown,
+    evaluate,
+    has_unknown,
+)
 from tahoe.spark.reading.filters import predicate_of
 
 pytestmark = pytest.mark.every_spark
@@ -23,9 +35,54 @@ def rows(spark):
     struct = (1, ("a",))
     moment = datetime(2020, 1, 2, 3, 4, 5, 678901)
     data = [
-        (1, 1 << 40, 1, 0.1, 0.1, Decimal("1.50"), "apple", True, date(2020, 1, 2), moment, moment, b"\x00\xff", struct, [1]),
-        (2, -5, -1, nan, nan, Decimal("-7.25"), "Äpfel", False, date(1969, 12, 31), datetime(1970, 1, 1), moment, b"", (None, None), []),
-        (3, 0, 127, -0.0, float("inf"), Decimal("0.00"), "", None, date(9999, 12, 31), moment, datetime(1, 1, 1), b"abc", None, None),
+        (
+            1,
+            1 << 40,
+            1,
+            0.1,
+            0.1,
+            Decimal("1.50"),
+            "apple",
+            True,
+            date(2020, 1, 2),
+            moment,
+            moment,
+            b"\x00\xff",
+            struct,
+            [1],
+        ),
+        (
+            2,
+            -5,
+            -1,
+            nan,
+            nan,
+            Decimal("-7.25"),
+            "Äpfel",
+            False,
+            date(1969, 12, 31),
+            datetime(1970, 1, 1),
+            moment,
+            b"",
+            (None, None),
+            [],
+        ),
+        (
+            3,
+            0,
+            127,
+            -0.0,
+            float("inf"),
+            Decimal("0.00"),
+            "",
+            None,
+            date(9999, 12, 31),
+            moment,
+            datetime(1, 1, 1),
+            b"abc",
+            None,
+            None,
+        ),
         (None,) * 14,
         (
             12,
@@ -147,7 +204,11 @@ def told(spark, condition: str, optimised: bool) -> str:
 
 def plain(values: dict) -> dict:
     """A row as the protocol has it: times in UTC."""
-    return {**values, "ts": None if values["ts"] is None else values["ts"].replace(tzinfo=UTC), "bin": _bytes(values["bin"])}
+    return {
+        **values,
+        "ts": None if values["ts"] is None else values["ts"].replace(tzinfo=UTC),
+        "bin": _bytes(values["bin"]),
+    }
 
 
 def _bytes(value):
@@ -170,7 +231,9 @@ def test_no_matching_row_is_left_out(spark, rows, matching, condition):
 
 
 def may_be_true(predicate, row) -> bool:
-    """Whether a predicate is true for a row under some value of its unknown parts; `Unknown` must not be taken for null under NOT."""
+    """Whether a predicate is true for a row under some value of its unknown parts; `Unknown` must not be taken for null
+    under NOT.
+    """
     return any(evaluate(_filled(predicate, value), row) is True for value in (True, False))
 
 

@@ -38,7 +38,9 @@ def test_a_table_without_the_feature_is_read_by_old_readers(spark: SparkSession,
 
 
 def test_files_get_the_names_of_their_columns(spark: SparkSession, path: str) -> None:
-    rows = spark.range(6).selectExpr("id", "named_struct('x', id, 'l', array(named_struct('y', id))) as s", "id % 2 as p")
+    rows = spark.range(6).selectExpr(
+        "id", "named_struct('x', id, 'l', array(named_struct('y', id))) as s", "id % 2 as p"
+    )
     table = make(rows, path, {**VECTORS, "delta.enableRowTracking": "true", "delta.columnMapping.mode": "name"}, "p")
     spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN id TO key")
     spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN s.x TO z")
@@ -46,12 +48,18 @@ def test_files_get_the_names_of_their_columns(spark: SparkSession, path: str) ->
     table.delete("key = 3")
     before = {
         row.key: row
-        for row in spark.read.format("delta").load(path).selectExpr("*", "_metadata.row_id", "_metadata.row_commit_version").collect()
+        for row in spark.read.format("delta")
+        .load(path)
+        .selectExpr("*", "_metadata.row_id", "_metadata.row_commit_version")
+        .collect()
     }
     spark.sql(f"ALTER TABLE delta.`{path}` DROP FEATURE columnMapping")
     after = {
         row.key: row
-        for row in spark.read.format("delta").load(path).selectExpr("*", "_metadata.row_id", "_metadata.row_commit_version").collect()
+        for row in spark.read.format("delta")
+        .load(path)
+        .selectExpr("*", "_metadata.row_id", "_metadata.row_commit_version")
+        .collect()
     }
     assert after == before
     assert {"columnMapping", "checkpointProtection"} & features(path) == {"checkpointProtection"}
@@ -73,12 +81,17 @@ def test_names_that_files_cannot_have_are_refused_first(spark: SparkSession, pat
 
 
 def test_a_clustered_table_keeps_its_column_mapping(spark: SparkSession, path: str) -> None:
-    spark.sql(f"CREATE TABLE delta.`{path}` (id LONG) USING delta CLUSTER BY (id) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id LONG) USING delta CLUSTER BY (id) TBLPROPERTIES "
+        f"('delta.columnMapping.mode' = 'name')"
+    )
     with pytest.raises(FeatureInUseError, match="CLUSTER BY NONE"):
         DeltaTable.forPath(spark, path).dropFeatureSupport("columnMapping")
 
 
-def test_rows_that_come_while_files_are_renamed_are_a_conflict(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_come_while_files_are_renamed_are_a_conflict(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table, commit = make(spark.range(6), path, {"delta.columnMapping.mode": "name"}), RowChange.commit
 
     def after_an_append(self: RowChange, *arguments: object, **named: object) -> None:
@@ -95,13 +108,16 @@ def test_rows_that_come_while_files_are_renamed_are_a_conflict(spark: SparkSessi
 
 def test_only_files_of_other_types_are_written_again(spark: SparkSession, path: str) -> None:
     table = make(
-        spark.range(3).selectExpr("int(id) as a", "array(int(id)) as l", "id % 2 as p"), path, {"delta.enableTypeWidening": "true"}, "p"
+        spark.range(3).selectExpr("int(id) as a", "array(int(id)) as l", "id % 2 as p"),
+        path,
+        {"delta.enableTypeWidening": "true"},
+        "p",
     )
     spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN a TYPE BIGINT")
     spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN l.element TYPE BIGINT")
-    spark.range(5_000_000_000, 5_000_000_002).selectExpr("id as a", "array(id) as l", "9L as p").write.format("delta").mode("append").save(
-        path
-    )
+    spark.range(5_000_000_000, 5_000_000_002).selectExpr("id as a", "array(id) as l", "9L as p").write.format(
+        "delta"
+    ).mode("append").save(path)
     kept = {add.path for add in Table(path).snapshot().live.adds() if "p=9" in add.path}
     rows = sorted(table.toDF().collect())
     table.dropFeatureSupport("typeWidening")
@@ -110,14 +126,18 @@ def test_only_files_of_other_types_are_written_again(spark: SparkSession, path: 
     assert all(not field.metadata for field in Table(path).schema)
     assert not {"typeWidening", "typeWidening-preview"} & features(path)
     assert sorted(DeltaRs(path).to_pyarrow_table()["a"].to_pylist()) == [0, 1, 2, 5_000_000_000, 5_000_000_001]
-    assert {str(pq.read_schema(Path(path) / add.path).field("a").type) for add in Table(path).snapshot().live.adds()} == {"int64"}
+    assert {
+        str(pq.read_schema(Path(path) / add.path).field("a").type) for add in Table(path).snapshot().live.adds()
+    } == {"int64"}
 
 
 def test_a_widened_column_may_have_a_dot_in_its_name(spark: SparkSession, path: str) -> None:
     table = make(spark.range(3).selectExpr("int(id) as `a.b`", "id as a"), path, {"delta.enableTypeWidening": "true"})
     spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN `a.b` TYPE BIGINT")
     table.dropFeatureSupport("typeWidening")
-    assert {str(pq.read_schema(Path(path) / add.path).field("a.b").type) for add in Table(path).snapshot().live.adds()} == {"int64"}
+    assert {
+        str(pq.read_schema(Path(path) / add.path).field("a.b").type) for add in Table(path).snapshot().live.adds()
+    } == {"int64"}
     assert sorted(row["a.b"] for row in spark.read.format("delta").load(path).collect()) == [0, 1, 2]
 
 

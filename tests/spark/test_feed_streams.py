@@ -28,7 +28,9 @@ def table_at(spark: SparkSession, path: str, **properties: str) -> str:
 
 
 def change(spark: SparkSession, path: str) -> None:
-    """An update (version 1), a delete by vectors (2), of a whole partition (3), an insert (4), OPTIMIZE (5), and an overwrite (6)."""
+    """An update (version 1), a delete by vectors (2), of a whole partition (3), an insert (4), OPTIMIZE (5), and an
+    overwrite (6).
+    """
     spark.sql(f"UPDATE delta.`{path}` SET s = 'new' WHERE id < 4")
     spark.sql(f"DELETE FROM delta.`{path}` WHERE id IN (10, 11)")
     spark.sql(f"DELETE FROM delta.`{path}` WHERE part = 1")
@@ -86,14 +88,18 @@ def test_offsets_are_those_of_the_reference(spark: SparkSession, path: str, tmp_
     ends = [(Path(f"{sink}-checkpoint") / "offsets" / str(batch)).read_text().splitlines()[-1] for batch in range(3)]
     table = spark.sql(f"DESCRIBE DETAIL delta.`{source}`").collect()[0].id
     begin = f'{{"sourceVersion":1,"reservoirId":"{table}","reservoirVersion":'
-    files = sum(line.startswith('{"cdc"') for line in Path(source, "_delta_log", f"{1:020}.json").read_text().splitlines())
+    files = sum(
+        line.startswith('{"cdc"') for line in Path(source, "_delta_log", f"{1:020}.json").read_text().splitlines()
+    )
     assert files > 1
     places = ['0,"index":0,"isStartingVersion":true}', '1,"index":-1,"isStartingVersion":false}']
     assert ends == [begin + place for place in (*places, f'1,"index":{files - 1},"isStartingVersion":false}}')]
 
 
 def test_state_is_kept_over_all_parts_of_a_feed(spark: SparkSession, path: str, tmp_path: Path) -> None:
-    """A batch of change data files, whole files and vectors is one union, whose leaves must all belong to the stream."""
+    """A batch of change data files, whole files and vectors is one union, whose leaves must all belong to the
+    stream.
+    """
     source, counts, first = table_at(spark, path), str(tmp_path / "counts"), str(tmp_path / "first")
     change(spark, source)
     stream = storable(feed(spark, source, startingVersion="0"))
@@ -118,7 +124,10 @@ def test_a_stream_starts_where_it_is_told(spark: SparkSession, path: str, table_
         run(storable(stream), sink)
         assert normal(at(spark, sink)) == normal(storable(batch_feed(spark, source, 3)))
     excluded = str(tmp_path / "excluded")
-    run(storable(feed(spark, source, startingVersion="1", excludeRegex="_change_data")).where("commit_version = 1"), excluded)
+    run(
+        storable(feed(spark, source, startingVersion="1", excludeRegex="_change_data")).where("commit_version = 1"),
+        excluded,
+    )
     assert at(spark, excluded).count() == 0
 
 
@@ -129,7 +138,9 @@ def test_what_a_stream_cannot_read_is_named(spark: SparkSession, path: str, tmp_
     spark.sql(f"ALTER TABLE delta.`{source}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     with pytest.raises(StreamingQueryException, match=r"DELTA_MISSING_CHANGE_DATA.*not enabled at version 0"):
         run(storable(feed(spark, source, startingVersion="0")), sink)
-    writer = storable(feed(spark, source)).writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint")
+    writer = (
+        storable(feed(spark, source)).writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint")
+    )
     query = writer.start(sink)
     query.processAllAvailable()
     spark.sql(f"ALTER TABLE delta.`{source}` ADD COLUMN new INT")
@@ -141,7 +152,9 @@ def test_what_a_stream_cannot_read_is_named(spark: SparkSession, path: str, tmp_
 
 
 def test_the_page_keeps_a_table_equal_to_another(spark: SparkSession, tmp_path: Path) -> None:
-    """Its code runs as it is printed, after each kind of change, and again after a batch that the checkpoint has lost."""
+    """Its code runs as it is printed, after each kind of change, and again after a batch that the checkpoint has
+    lost.
+    """
     page = Path(__file__).resolve().parents[2].joinpath("docs", "howto", "equal-tables.md").read_text(encoding="utf-8")
     code = page.split("```python\n")[1].split("```")[0].replace("/data/", f"{tmp_path}/")
     bronze, silver = table_at(spark, str(tmp_path / "bronze")), str(tmp_path / "silver")

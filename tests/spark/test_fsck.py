@@ -21,7 +21,9 @@ def damaged(spark: SparkSession, path: str) -> tuple[str, str]:
     return path, lost
 
 
-def test_the_statement_removes_what_is_gone_and_says_so(spark: SparkSession, damaged: tuple[str, str], table_name: str) -> None:
+def test_the_statement_removes_what_is_gone_and_says_so(
+    spark: SparkSession, damaged: tuple[str, str], table_name: str
+) -> None:
     path, lost = damaged
     spark.sql(f"create table {table_name} using delta location '{path}'")
     spark.table(table_name).cache()
@@ -38,7 +40,9 @@ def test_the_statement_removes_what_is_gone_and_says_so(spark: SparkSession, dam
     assert spark.sql(f"FSCK REPAIR TABLE delta.`{path}` VERIFY ALL FILES").collect() == []
 
 
-def test_errors_and_other_spellings_are_told(spark: SparkSession, damaged: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_and_other_spellings_are_told(
+    spark: SparkSession, damaged: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, _ = damaged
     with pytest.raises(StatementSyntaxError, match="DRY RUN"):
         spark.sql(f"FSCK REPAIR TABLE delta.`{path}` DRY RUN METADATA ONLY")

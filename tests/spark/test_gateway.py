@@ -27,7 +27,10 @@ def test_collections_and_back(gateway):
 
 
 def test_schemas_and_back(spark, gateway):
-    frame = spark.sql("select 1 as a, named_struct('b', array(map('k', 1.5))) as s, parse_json('1') as v, timestamp_ntz'2020-01-01' as n")
+    frame = spark.sql(
+        "select 1 as a, named_struct('b', array(map('k', 1.5))) as s, parse_json('1') as v, "
+        "timestamp_ntz'2020-01-01' as n"
+    )
     assert gateway.schema(gateway.struct(frame.schema)) == frame.schema
 
 
@@ -65,7 +68,9 @@ def test_a_loader_that_prefers_the_users_classes_takes_folders_too(gateway):
     # spark.driver.userClassPathFirst=true: its class is below the one that Spark has otherwise
     thread = gateway.jvm.java.lang.Thread.currentThread()
     before = thread.getContextClassLoader()
-    loader = gateway.java_class("org.apache.spark.util.ChildFirstURLClassLoader")(gateway.array(gateway.jvm.java.net.URL, []), before)
+    loader = gateway.java_class("org.apache.spark.util.ChildFirstURLClassLoader")(
+        gateway.array(gateway.jvm.java.net.URL, []), before
+    )
     thread.setContextClassLoader(loader)
     try:
         assert gateway.loader.equals(loader)
@@ -75,7 +80,8 @@ def test_a_loader_that_prefers_the_users_classes_takes_folders_too(gateway):
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(
-    "caller", ["catalyst.analysis.RelationResolution", "execution.datasources.v2.CreateTableExec", "classic.DataStreamWriter"]
+    "caller",
+    ["catalyst.analysis.RelationResolution", "execution.datasources.v2.CreateTableExec", "classic.DataStreamWriter"],
 )
 def test_callers_that_our_catalog_looks_for_on_the_stack_are_classes_of_this_spark(gateway, caller):
     """Else a query by name would get what a statement gets, and a stream into a new table might be refused."""

@@ -78,7 +78,9 @@ def test_other_formats_cannot_be_written_into_a_table(spark, table):
     with pytest.raises(UnsupportedOperationError):
         spark.range(1).write.mode("overwrite").parquet(place + "/below/it")
     merged = spark.sql(f"SELECT (SELECT max(id) FROM {table}) AS id, (SELECT min(id) FROM {table}) AS p")
-    with pytest.raises(UnsupportedOperationError):  # Spark computes these subqueries once, and puts them above the command
+    with pytest.raises(
+        UnsupportedOperationError
+    ):  # Spark computes these subqueries once, and puts them above the command
         merged.write.mode("overwrite").parquet(place)
     assert everything(place) == before
 

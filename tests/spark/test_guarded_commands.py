@@ -88,7 +88,9 @@ def test_files_of_others_stay_out_of_a_tables_folder(kind: str, folder: str) -> 
     check(GuardedCommand(kind=kind))
 
 
-@pytest.mark.parametrize("kind", ["CreateDataSourceTableCommand", "CreateDataSourceTableAsSelectCommand", "CreateTableCommand"])
+@pytest.mark.parametrize(
+    "kind", ["CreateDataSourceTableCommand", "CreateDataSourceTableAsSelectCommand", "CreateTableCommand"]
+)
 def test_a_delta_table_may_be_created_in_its_folder(kind: str) -> None:
     check(GuardedCommand(kind=kind, is_delta=True, folder=FOLDER))
 

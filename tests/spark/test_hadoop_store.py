@@ -1,4 +1,6 @@
-"""What `tahoe.storage.env.Store` promises, asked of the store over Hadoop's file systems; and what is particular to it."""
+"""What `tahoe.storage.env.Store` promises, asked of the store over Hadoop's file systems; and what is particular to
+it.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_a_rename_whose_answer_was_lost_is_unknown(spark: SparkSession, strict: 
 
 
 @pytest.mark.parametrize(("fault", "kind"), [("before", StorageUnavailableError), ("denied", StorageRefusedError)])
-def test_a_rename_that_failed_leaves_nothing_behind(spark: SparkSession, strict: HadoopStore, fault: str, kind: type) -> None:
+def test_a_rename_that_failed_leaves_nothing_behind(
+    spark: SparkSession, strict: HadoopStore, fault: str, kind: type
+) -> None:
     for write in (strict.put_if_absent, strict.put):
         set_fault(spark, fault)
         with pytest.raises(StorageUnavailableError) as caught:
@@ -58,9 +62,13 @@ def test_a_rename_that_failed_leaves_nothing_behind(spark: SparkSession, strict:
         assert list(strict.walk()) == []
 
 
-@pytest.mark.parametrize(("url", "detail"), [("viewfs://tests/local", "file:// replaces"), ("oss://bucket", "oss:// is a copy")])
+@pytest.mark.parametrize(
+    ("url", "detail"), [("viewfs://tests/local", "file:// replaces"), ("oss://bucket", "oss:// is a copy")]
+)
 def test_a_rename_that_two_writers_survive_is_refused(url: str, detail: str, tmp_path: Path) -> None:
-    """The local disk's replaces what is there, and an object store's copies: of two commits one would be lost without a word."""
+    """The local disk's replaces what is there, and an object store's copies: of two commits one would be lost without a
+    word.
+    """
     with pytest.raises(AtomicCreateUnsupportedError, match=detail):
         HadoopStore(f"{url}{tmp_path}/t").put_if_absent("k", b"1")
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []

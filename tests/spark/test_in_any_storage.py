@@ -1,4 +1,6 @@
-"""What a table must do wherever its folder is. Here in a file system that only Hadoop has; `tests/hadoop` asks the same of HDFS and S3."""
+"""What a table must do wherever its folder is. Here in a file system that only Hadoop has; `tests/hadoop` asks the same
+of HDFS and S3.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,11 @@ def test_of_two_writers_each_version_has_one(spark: SparkSession, url: str) -> N
 
 def run(frame: DataFrame, sink: str, mode: str = "append") -> None:
     """Run a query over what is there, with a checkpoint beside its sink."""
-    writer = frame.writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint").option("mergeSchema", "true")
+    writer = (
+        frame.writeStream.format("delta")
+        .option("checkpointLocation", f"{sink}-checkpoint")
+        .option("mergeSchema", "true")
+    )
     writer.outputMode(mode).trigger(availableNow=True).start(sink).awaitTermination()
 
 
@@ -140,7 +146,9 @@ def stream(spark: SparkSession, url: str, **options: Any) -> DataFrame:
 
 
 def test_a_stream_follows_it_with_its_checkpoint_beside_it(spark: SparkSession, url: str) -> None:
-    """A batch that Spark has not noted is run again, and found in the sink. The place of `latest` is kept in the checkpoint."""
+    """A batch that Spark has not noted is run again, and found in the sink. The place of `latest` is kept in the
+    checkpoint.
+    """
     append(spark.range(3), url)
     sink, after = f"{url}-sink", f"{url}-after"
     commits = table_cache.open_table(spark, url).env.store_at(f"{sink}-checkpoint/commits")
@@ -161,7 +169,11 @@ def test_a_stream_follows_it_with_its_checkpoint_beside_it(spark: SparkSession, 
 def test_a_stream_keeps_its_state_there(spark: SparkSession, url: str) -> None:
     append(spark.range(0, 6, 1, 2), url)
     for rows in (6, 9):
-        run(stream(spark, url, maxFilesPerTrigger=1).groupBy(F.expr("id % 2 as part")).count(), f"{url}-counts", "complete")
+        run(
+            stream(spark, url, maxFilesPerTrigger=1).groupBy(F.expr("id % 2 as part")).count(),
+            f"{url}-counts",
+            "complete",
+        )
         assert sorted(row["count"] for row in load(spark, f"{url}-counts").collect()) == [rows // 2, rows - rows // 2]
         append(spark.range(6, 9), url)
 
@@ -197,7 +209,9 @@ def test_sparks_own_writers_are_kept_out(spark: SparkSession, url: str) -> None:
 
 
 @pytest.mark.golden
-def test_another_writers_deletion_vectors_are_read(spark: SparkSession, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_writers_deletion_vectors_are_read(
+    spark: SparkSession, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     golden.require_folder()
     name = "dv-partitioned-with-checkpoint"
     store, source = table_cache.open_table(spark, url).env.store, Path(golden.path(name))

@@ -18,12 +18,13 @@ pytestmark = pytest.mark.every_spark
 def told(spark, table_name):
     """The name of a table of three versions, with partitions of several types and a deletion vector; and its path."""
     spark.sql(
-        f"CREATE TABLE {table_name} (id INT, day DATE, at TIMESTAMP, price DECIMAL(9, 2)) USING delta PARTITIONED BY (day, at, price) "
-        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+        f"CREATE TABLE {table_name} (id INT, day DATE, at TIMESTAMP, price DECIMAL(9, 2)) USING delta PARTITIONED BY "
+        "(day, at, price) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     )
     spark.sql(
-        f"INSERT INTO {table_name} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, DATE'2026-01-01', TIMESTAMP'2026-01-01 10:00:00', 1.5), "
-        "(2, DATE'2026-01-01', TIMESTAMP'2026-01-01 10:00:00', 1.5), (3, NULL, NULL, NULL)"
+        f"INSERT INTO {table_name} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, DATE'2026-01-01', "
+        "TIMESTAMP'2026-01-01 10:00:00', 1.5), (2, DATE'2026-01-01', TIMESTAMP'2026-01-01 10:00:00', 1.5), (3, "
+        "NULL, NULL, NULL)"
     )
     spark.sql(f"DELETE FROM {table_name} WHERE id = 1")
     return table_name, spark.sql(f"DESCRIBE DETAIL {table_name}").head().location
@@ -44,13 +45,17 @@ def test_every_inspection_is_a_function_with_the_same_rows(spark, told, name):
 def test_functions_are_tables_in_a_query(spark, told):
     table, path = told
     (row,) = spark.sql(
-        f"SELECT f.partition_values.day AS day, sum(f.num_records - f.deleted_records) AS n, max(v.size_bytes) > 0 AS marked "
-        f"FROM delta_files('{table}') f JOIN delta_vectors('{table}') v ON f.path = v.path WHERE f.size_bytes > 0 GROUP BY ALL"
+        "SELECT f.partition_values.day AS day, sum(f.num_records - f.deleted_records) AS n, max(v.size_bytes) > 0 "
+        f"AS marked FROM delta_files('{table}') f JOIN delta_vectors('{table}') v ON f.path = v.path WHERE "
+        "f.size_bytes > 0 GROUP BY ALL"
     ).collect()
     assert (str(row.day), row.n, row.marked) == ("2026-01-01", 1, True)
     twice = f"SELECT count(*) FROM delta_sizes('{table}') a JOIN delta_sizes('{table}') b ON a.version = b.version + 1"
     assert spark.sql(twice).head()[0] == 2
-    assert spark.sql("SELECT name FROM delta_properties(?) WHERE value = 'true'", args=[table]).head().name == "delta.enableDeletionVectors"
+    assert (
+        spark.sql("SELECT name FROM delta_properties(?) WHERE value = 'true'", args=[table]).head().name
+        == "delta.enableDeletionVectors"
+    )
     assert spark.newSession().sql(f"SELECT * FROM delta_history('{path}')").count() == 3
 
 
@@ -94,7 +99,9 @@ def test_arguments_of_changes_may_be_named(spark, table_name, arguments):
     assert spark.sql(f"SELECT * FROM table_changes({arguments.format(t=table_name)})").count() == 1
 
 
-@pytest.mark.parametrize("seen", ["delta_files('told')", "table_changes('told', 0)", "delta_files('spark_catalog.' || 'told_at.told')"])
+@pytest.mark.parametrize(
+    "seen", ["delta_files('told')", "table_changes('told', 0)", "delta_files('spark_catalog.' || 'told_at.told')"]
+)
 def test_a_view_asks_for_the_table_of_its_own_database(spark, seen):
     spark.sql("CREATE DATABASE told_at")
     try:

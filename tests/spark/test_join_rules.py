@@ -6,9 +6,28 @@ import itertools
 
 import pytest
 
-from tahoe.spark.reading.join_rules import Node, Step, are_comparable, is_fixed, is_selective, may_be_broadcast, may_lack, passes
+from tahoe.spark.reading.join_rules import (
+    Node,
+    Step,
+    are_comparable,
+    is_fixed,
+    is_selective,
+    may_be_broadcast,
+    may_lack,
+    passes,
+)
 
-KINDS = ("INNER", "CROSS", "LEFT OUTER", "RIGHT OUTER", "FULL OUTER", "LEFT SEMI", "LEFT ANTI", "EXISTENCE", "LEFT SINGLE")
+KINDS = (
+    "INNER",
+    "CROSS",
+    "LEFT OUTER",
+    "RIGHT OUTER",
+    "FULL OUTER",
+    "LEFT SEMI",
+    "LEFT ANTI",
+    "EXISTENCE",
+    "LEFT SINGLE",
+)
 
 
 def joined(kind: str, left: list[int], right: list[int]) -> list[object]:
@@ -33,14 +52,19 @@ def test_rows_without_a_partner_may_be_missing_where_the_join_drops_them(kind):
     """All small sides: what the rule allows changes nothing, and what it forbids may change something."""
     changed = {"left": False, "right": False}
     for left, right in itertools.product(itertools.product([1, 2, 3], repeat=2), repeat=2):
-        without = {"left": ([k for k in left if k in right], [*right]), "right": ([*left], [k for k in right if k in left])}
+        without = {
+            "left": ([k for k in left if k in right], [*right]),
+            "right": ([*left], [k for k in right if k in left]),
+        }
         for side, sides in without.items():
             keys = [sorted(key_of(row) for row in joined(kind, *given)) for given in (sides, ([*left], [*right]))]
             changed[side] |= keys[0] != keys[1]
     if kind == "LEFT SINGLE":  # an error where a row has several partners
         assert not any(may_lack(kind, side) for side in changed)
     else:
-        assert {side: may_lack(kind, side) for side in changed} == {side: not is_changed for side, is_changed in changed.items()}
+        assert {side: may_lack(kind, side) for side in changed} == {
+            side: not is_changed for side, is_changed in changed.items()
+        }
 
 
 def key_of(row: object) -> str:

@@ -1,4 +1,6 @@
-"""Scans leave out files by the keys of joins: with the results of whole scans, and without evaluating twice what may change."""
+"""Scans leave out files by the keys of joins: with the results of whole scans, and without evaluating twice what may
+change.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def read_of(frame: DataFrame, table: str) -> int:
 
 
 def explained(frame: DataFrame) -> str:
-    return frame._jdf.queryExecution().explainString(frame._sc._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted"))
+    return frame._jdf.queryExecution().explainString(
+        frame._sc._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
+    )
 
 
 @pytest.fixture
@@ -75,7 +79,9 @@ def facts(spark, tmp_path) -> str:
     """A view over ten files of a hundred ids each; beside it `days`, of which each has ten ids."""
     path = str(tmp_path / "facts")
     spark.range(1000).selectExpr("id", "id * 2 as v").repartitionByRange(FILES, "id").write.format("delta").save(path)
-    spark.range(1000).selectExpr("id as k", "id div 10 as day").coalesce(1).write.format("delta").save(str(tmp_path / "days"))
+    spark.range(1000).selectExpr("id as k", "id div 10 as day").coalesce(1).write.format("delta").save(
+        str(tmp_path / "days")
+    )
     spark.read.format("delta").load(path).createOrReplaceTempView("facts")
     spark.read.format("delta").load(str(tmp_path / "days")).createOrReplaceTempView("days")
     return path
@@ -107,15 +113,21 @@ QUERIES = {
     "SELECT count(*) FROM facts JOIN days ON id + 1 = k WHERE day = 7": 10,
     "SELECT count(*) FROM facts JOIN days ON cast(id AS STRING) = cast(k AS STRING) WHERE day = 7": 10,
     "SELECT count(*) FROM (SELECT * FROM facts LIMIT 1000) JOIN days ON id = k WHERE day = 7": 10,
-    "SELECT sum(r) FROM (SELECT id, row_number() OVER (ORDER BY v) AS r FROM facts) JOIN days ON id = k WHERE day = 7": 10,
+    "SELECT sum(r) FROM (SELECT id, row_number() OVER (ORDER BY v) AS r FROM facts) JOIN days ON id = k WHERE day "
+    "= 7": 10,
     "SELECT count(*) FROM facts JOIN (SELECT * FROM days WHERE day < 8 LIMIT 5) ON id = k": 10,
     "SELECT count(*) FROM facts JOIN (SELECT * FROM days WHERE day = 7 AND rand() < 0.999999) ON id = k": 10,
-    "SELECT count(*) FROM facts JOIN (SELECT DISTINCT collate(CAST(k AS STRING), 'UTF8_LCASE') AS s FROM days WHERE day = 7) "
-    "ON id = CAST(ascii(s) AS BIGINT)": 10,
+    "SELECT count(*) FROM facts JOIN (SELECT DISTINCT collate(CAST(k AS STRING), 'UTF8_LCASE') AS s FROM days WHERE "
+    "day = 7) ON id = CAST(ascii(s) AS BIGINT)": 10,
     "SELECT count(*) FROM (SELECT * FROM facts WHERE rand() < 0.999999) JOIN days ON id = k WHERE day = 7": 10,
     "SELECT count(*) FROM (SELECT * FROM facts TABLESAMPLE (50 PERCENT)) JOIN days ON id = k WHERE day = 7": 10,
 }
-PLANS = {"adaptive": ("true", "10MB"), "fixed": ("false", "10MB"), "adaptive without broadcast": ("true", "-1"), "neither": ("false", "-1")}
+PLANS = {
+    "adaptive": ("true", "10MB"),
+    "fixed": ("false", "10MB"),
+    "adaptive without broadcast": ("true", "-1"),
+    "neither": ("false", "-1"),
+}
 
 
 def planned_as(spark: SparkSession, plan: str) -> None:
@@ -129,7 +141,9 @@ def planned_as(spark: SparkSession, plan: str) -> None:
 def test_files_without_a_key_are_not_read(spark, plan):
     planned_as(spark, plan)
     queries = sample.part(list(QUERIES), 3)
-    assert {query: read_of(spark.sql(query), "/facts") for query in queries} == {query: QUERIES[query] for query in queries}
+    assert {query: read_of(spark.sql(query), "/facts") for query in queries} == {
+        query: QUERIES[query] for query in queries
+    }
 
 
 @pytest.mark.parametrize("plan", ["adaptive without broadcast", "neither"])
@@ -137,25 +151,32 @@ def test_a_side_that_was_asked_for_its_keys_leaves_files_out_too(spark, facts, t
     planned_as(spark, plan)
     monkeypatch.setattr(joins, "COLLECTED_BYTES_MAX", 0)
     monkeypatch.setattr(joins, "SAVED_BYTES_MIN", 0)
-    spark.read.format("delta").load(facts).selectExpr("id AS k", "v AS w", "id % 10 AS g").repartitionByRange(5, "k").write.format(
-        "delta"
-    ).save(path := str(tmp_path / "keyed"))
+    spark.read.format("delta").load(facts).selectExpr("id AS k", "v AS w", "id % 10 AS g").repartitionByRange(
+        5, "k"
+    ).write.format("delta").save(path := str(tmp_path / "keyed"))
     spark.read.format("delta").load(path).createOrReplaceTempView("keyed")
     some = "(SELECT * FROM keyed WHERE w % 700 = 0 AND g = 0 AND k > 0)"
     for kind, expected in {"JOIN": (2, 2, 2), "LEFT JOIN": (2, 2, 2), "RIGHT JOIN": (1000, FILES, 5)}.items():
         frame = spark.sql(f"SELECT k, w, v FROM {some} {kind} facts ON id = k")
         rows = len(frame.collect())
         read = dict(scans(frame))
-        assert (rows, *(files for table in ("/facts", "/keyed") for label, files in read.items() if table in label)) == expected, kind
+        assert (
+            rows,
+            *(files for table in ("/facts", "/keyed") for label, files in read.items() if table in label),
+        ) == expected, kind
 
 
 @pytest.mark.usefixtures("facts")
-@pytest.mark.parametrize("where", ["NOT EXISTS (SELECT 1 FROM facts WHERE id = k)", "k < 20 OR EXISTS (SELECT 1 FROM facts WHERE id = k)"])
+@pytest.mark.parametrize(
+    "where", ["NOT EXISTS (SELECT 1 FROM facts WHERE id = k)", "k < 20 OR EXISTS (SELECT 1 FROM facts WHERE id = k)"]
+)
 def test_a_table_in_two_places_prunes_neither_side(spark, tmp_path, monkeypatch, where):
     """Spark makes a join of the subquery in each part of the union, and both joins share its plan."""
     planned_as(spark, "neither")
     monkeypatch.setattr(joins, "COLLECTED_BYTES_MAX", 0)
-    spark.range(2000).selectExpr("id AS k").repartitionByRange(5, "k").write.format("delta").save(path := str(tmp_path / "keyed"))
+    spark.range(2000).selectExpr("id AS k").repartitionByRange(5, "k").write.format("delta").save(
+        path := str(tmp_path / "keyed")
+    )
     parts = (f"SELECT k FROM delta.`{path}` WHERE k % 100 = {number}" for number in (3, 7))
     query = f"SELECT * FROM ({' UNION ALL '.join(parts)}) WHERE {where}"
     spark.conf.set(setting_names.PRUNE_JOINS.name, "false")
@@ -224,15 +245,22 @@ def test_conditions_on_a_table_with_deletion_vectors_are_looked_at(spark, tmp_pa
 def test_a_scan_in_a_subquery_leaves_files_out_twice(spark, tmp_path):
     """By the keys of its own join, and by those of the join that Spark makes of the subquery afterwards."""
     path = str(tmp_path / "t")
-    spark.range(120).selectExpr("id", "cast(id as int) AS i").repartitionByRange(6, "id").write.format("delta").save(path)
-    twice = f"FROM delta.`{path}` x WHERE EXISTS (SELECT 1 FROM delta.`{path}` y JOIN days ON y.id = k WHERE day = 11 AND y.i = x.i + 100)"
+    spark.range(120).selectExpr("id", "cast(id as int) AS i").repartitionByRange(6, "id").write.format("delta").save(
+        path
+    )
+    twice = (
+        f"FROM delta.`{path}` x WHERE EXISTS (SELECT 1 FROM delta.`{path}` y JOIN days ON y.id = k WHERE day = 11 AND "
+        f"y.i = x.i + 100)"
+    )
     assert sorted(row.i for row in spark.sql(f"SELECT i {twice}").collect()) == list(range(10, 20))
     spark.sql(f"DELETE {twice}")
     assert spark.read.format("delta").load(path).count() == 110
 
 
 def test_each_of_several_joins_leaves_files_out(spark):
-    query = "SELECT count(*) FROM facts JOIN days a ON id = a.k JOIN days b ON id = b.k WHERE a.day < 50 AND b.day >= 45"
+    query = (
+        "SELECT count(*) FROM facts JOIN days a ON id = a.k JOIN days b ON id = b.k WHERE a.day < 50 AND b.day >= 45"
+    )
     frame = spark.sql(query)
     assert [tuple(row) for row in frame.collect()] == [(50,)]
     assert read_of(frame, "/facts") == 1
@@ -327,12 +355,16 @@ def value_of(kind: str, side: int, n: int):
 
 
 def fill(spark: SparkSession, name: str, kind: str, table: str, draw: random.Random) -> None:
-    """A table of a few files, whose keys are in order or scattered, some of them without statistics or with deleted rows."""
+    """A table of a few files, whose keys are in order or scattered, some of them without statistics or with deleted
+    rows.
+    """
     column = "char(12)" if table == "char" and kind == "string" else KEYS[kind][0]
     spark.sql(f"CREATE TABLE {name} (k {column}, v INT, p INT) USING delta {TABLES[table]}")
     for number in range(6):
         lowest = draw.choice([number * 20, 0])
-        keys = [draw.choice([None, *range(lowest, lowest + draw.choice([3, 20, 120]))]) for _ in range(draw.randint(1, 30))]
+        keys = [
+            draw.choice([None, *range(lowest, lowest + draw.choice([3, 20, 120]))]) for _ in range(draw.randint(1, 30))
+        ]
         rows = [(None if n is None else value_of(kind, 0, n), v, v % 2) for v, n in enumerate(keys)]
         frame = spark.createDataFrame(rows, f"k {KEYS[kind][0]}, v int, p int").coalesce(1)
         frame.write.format("delta").mode("append").saveAsTable(name)
@@ -352,7 +384,9 @@ def test_joins_equal_joins_of_whole_scans(spark, monkeypatch, table_name, kind, 
     some = [None, *range(120)]
     rows = [(None if (n := draw.choice(some)) is None else value_of(kind, 1, n), g % 4) for g in range(40)]
     dimension = spark.createDataFrame(rows, f"x {KEYS[kind][1]}, g int")
-    dimension.write.format("delta").save(path := f"{spark.table(table_name).inputFiles()[0].rpartition('/')[0].partition('/p=')[0]}-keys")
+    dimension.write.format("delta").save(
+        path := f"{spark.table(table_name).inputFiles()[0].rpartition('/')[0].partition('/p=')[0]}-keys"
+    )
     spark.read.format("delta").load(path).createOrReplaceTempView("keys")
     monkeypatch.setattr(joins, "COLLECTED_BYTES_MAX", draw.choice([0, joins.COLLECTED_BYTES_MAX]))
     sides = [table_name, "(SELECT * FROM keys WHERE g = 1)"]

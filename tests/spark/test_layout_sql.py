@@ -15,7 +15,10 @@ from tahoe.table.arrow.layout_sql import NESTED_LEVELS, leaf_steps
 COLUMNS = {
     "number": "if(id % 7 = 0, null, cast(rand(1) * 1000 as int))",
     "tiny": "cast(rand(2) * 100 as tinyint)",
-    "double": "case when id % 50 = 0 then double('NaN') when id % 51 = 0 then null when id % 52 = 0 then -0.0D else randn(3) end",
+    "double": (
+        "case when id % 50 = 0 then double('NaN') when id % 51 = 0 then null when id % 52 = 0 then -0.0D else "
+        "randn(3) end"
+    ),
     "float": "cast(rand(4) * 100 as float)",
     "short": "cast(rand(5) * 1000 as decimal(10,2))",
     "long": "cast(rand(6) * 1e12 as decimal(30,5))",

@@ -1,7 +1,8 @@
-"""Every writer on every layout: after each, the rows are the model's, the table is sound, and its feed and row ids tell what happened.
+"""Every writer on every layout: after each, the rows are the model's, the table is sound, and its feed and row ids tell
+what happened.
 
-No sample of the cases leaves a layout out. In `make test` each layout meets a quarter of the writers, and each writer two of the layouts;
-elsewhere each layout meets all of them.
+No sample of the cases leaves a layout out. In `make test` each layout meets a quarter of the writers, and each writer
+two of the layouts; elsewhere each layout meets all of them.
 """
 
 from __future__ import annotations
@@ -84,14 +85,18 @@ def delete_partition(t: Given) -> None:
 def merge(t: Given) -> None:
     source = t.frame((3, "x", "three"), (4, "y", None), (20, "z", "twenty")).alias("s")
     found = DeltaTable.forPath(t.spark, t.path).alias("t").merge(source, "t.id = s.id")
-    found = found.whenMatchedDelete("s.name IS NULL").whenMatchedUpdate(set={"name": "s.name"}).whenNotMatchedInsertAll()
+    found = (
+        found.whenMatchedDelete("s.name IS NULL").whenMatchedUpdate(set={"name": "s.name"}).whenNotMatchedInsertAll()
+    )
     found.whenNotMatchedBySourceUpdate("t.id = 5", {"part": "'e'"}).execute()
     t.rows = [(i, "e" if i == 5 else part, "three" if i == 3 else name) for i, part, name in t.rows if i != 4]
     t.rows.append((20, "z", "twenty"))
 
 
 def replace_where(t: Given) -> None:
-    t.frame((30, "a", "thirty")).write.format("delta").mode("overwrite").option("replaceWhere", "part = 'a'").save(t.path)
+    t.frame((30, "a", "thirty")).write.format("delta").mode("overwrite").option("replaceWhere", "part = 'a'").save(
+        t.path
+    )
     t.keep(lambda row: row[1] != "a", (30, "a", "thirty"))
 
 
@@ -119,7 +124,9 @@ def purge(t: Given) -> None:
 def overwrite_partitions(t: Given) -> None:
     """Without partitions it replaces everything."""
     is_partitioned = bool(tahoe.Table(t.path).snapshot().partition_columns)
-    t.frame((50, "b", "fifty")).write.format("delta").mode("overwrite").option("partitionOverwriteMode", "dynamic").save(t.path)
+    t.frame((50, "b", "fifty")).write.format("delta").mode("overwrite").option(
+        "partitionOverwriteMode", "dynamic"
+    ).save(t.path)
     t.keep(lambda row: is_partitioned and row[1] != "b", (50, "b", "fifty"))
 
 
@@ -175,14 +182,20 @@ def test_every_writer_meets_every_layout(spark: SparkSession, path: str, layout:
     first = [dict(zip(columns.names, row, strict=True)) for row in t.rows]
     table.append(pa.Table.from_pylist(first, columns), partition_by=partition_by or None, properties=properties)
     for writer in sample.part(WRITERS, 4, first=list(LAYOUTS).index(layout)):
-        before, version, ids = list(t.rows), table.version, row_ids(t) if layout in ("row tracking", "everything") else {}
+        before, version, ids = (
+            list(t.rows),
+            table.version,
+            row_ids(t) if layout in ("row tracking", "everything") else {},
+        )
         writer(t)
         found = [(row.id, row.part, row.name) for row in spark.read.format("delta").load(path).collect()]
         assert Counter(found) == Counter(t.rows), f"the rows after {writer.__name__}"
         assert list(check_version(table.snapshot())) == [], f"the table after {writer.__name__}"
         if ids and writer is not replace_using:  # which writes a row anew
             kept = row_ids(t)
-            assert {i: kept[i] for i in ids if i in kept} == {i: ids[i] for i in ids if i in kept}, f"row ids after {writer.__name__}"
+            assert {i: kept[i] for i in ids if i in kept} == {i: ids[i] for i in ids if i in kept}, (
+                f"row ids after {writer.__name__}"
+            )
         if "delta.enableChangeDataFeed" in properties and table.version > version and writer is not purge:
             gone, come = changes_of(t, version + 1)
             was, now = Counter(before), Counter(t.rows)

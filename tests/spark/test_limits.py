@@ -1,4 +1,6 @@
-"""LIMIT reads few files: enough of them, or those that may have the first rows in an order. Results stay; so does what a write has read."""
+"""LIMIT reads few files: enough of them, or those that may have the first rows in an order. Results stay; so does what
+a write has read.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,11 @@ def test_limits_leave_out_files_where_they_may(spark, path, table_name, without)
     spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
     spark.sql(f"CREATE VIEW {table_name}_view AS SELECT * FROM {table_name} ORDER BY id DESC LIMIT 12")
     try:
-        queries = [*LEFT_OUT.items(), (f"SELECT * FROM {table_name}_view", [2]), (f"SELECT * FROM {table_name}_view LIMIT 3", [1])]
+        queries = [
+            *LEFT_OUT.items(),
+            (f"SELECT * FROM {table_name}_view", [2]),
+            (f"SELECT * FROM {table_name}_view LIMIT 3", [1]),
+        ]
         found = {query: reads(spark.sql(query.format(t=table_name))) for query, _ in queries}
         assert found == dict(queries)
         assert sorted(row.id for row in spark.table(f"{table_name}_view").collect()) == list(range(288, 300))
@@ -112,10 +118,23 @@ def test_dataframes_leave_out_files_too(spark, path):
     frame = spark.read.format("delta").load(path)
     plus = F.udf(lambda number: number + 1, "long")
     queries = [
-        *(frame.limit(5), frame.orderBy("id").limit(5), frame.orderBy(F.desc("day")).select("p").limit(5), frame.limit(5).offset(3)),
+        *(
+            frame.limit(5),
+            frame.orderBy("id").limit(5),
+            frame.orderBy(F.desc("day")).select("p").limit(5),
+            frame.limit(5).offset(3),
+        ),
         *(frame.withColumn("u", plus("id")).limit(5), frame.withColumn("u", plus("id")).orderBy("u").limit(5)),
-        *(frame.sample(0.9, seed=1).limit(5), frame.sortWithinPartitions("id").limit(5), frame.where("_metadata.row_index < 5").limit(5)),
-        *(frame.orderBy("_metadata.file_name").limit(5), frame.withColumn("r", F.rand()).limit(5), frame.where("rand() < 0.9").limit(5)),
+        *(
+            frame.sample(0.9, seed=1).limit(5),
+            frame.sortWithinPartitions("id").limit(5),
+            frame.where("_metadata.row_index < 5").limit(5),
+        ),
+        *(
+            frame.orderBy("_metadata.file_name").limit(5),
+            frame.withColumn("r", F.rand()).limit(5),
+            frame.where("rand() < 0.9").limit(5),
+        ),
     ]
     assert [reads(query) for query in queries] == [[1]] * 5 + [[30]] * 7
     assert len(frame.limit(5).cache().collect()) == 5
@@ -189,7 +208,10 @@ READS = {
     "overwrite": "INSERT INTO {t} REPLACE WHERE id = 2 SELECT 2 + 0 * id AS id FROM {t} ORDER BY id DESC LIMIT 1",
     "delete": "DELETE FROM {t} WHERE id IN (SELECT id FROM {t} ORDER BY id DESC LIMIT 1)",
     "update": "UPDATE {t} SET id = (SELECT id FROM {t} ORDER BY id DESC LIMIT 1) + 1 WHERE id = 0",
-    "merge": "MERGE INTO {t} USING (SELECT id FROM {t} ORDER BY id DESC LIMIT 1) s ON {t}.id = s.id + 1 WHEN NOT MATCHED THEN INSERT *",
+    "merge": (
+        "MERGE INTO {t} USING (SELECT id FROM {t} ORDER BY id DESC LIMIT 1) s ON {t}.id = s.id + 1 WHEN NOT MATCHED "
+        "THEN INSERT *"
+    ),
 }
 
 
@@ -205,7 +227,9 @@ def test_what_a_write_has_read_with_a_limit_is_all_of_the_table(spark, path, tab
 
 @pytest.mark.every_case
 def test_what_a_dynamic_overwrite_has_read_with_a_limit_is_all_of_the_table(spark, path, table_name, behind_a_rival):
-    """Spark has optimised the subqueries of this statement when tahoe meets it. The rival writes to another partition."""
+    """Spark has optimised the subqueries of this statement when tahoe meets it. The rival writes to another
+    partition.
+    """
     spark.range(5).selectExpr("id", "id as p").write.format("delta").partitionBy("p").save(path)
     spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
     rows = spark.sql(f"SELECT (SELECT id FROM {table_name} ORDER BY p DESC LIMIT 1) + 1 AS id, 1L AS p")
@@ -216,10 +240,15 @@ def test_what_a_dynamic_overwrite_has_read_with_a_limit_is_all_of_the_table(spar
 
 
 def test_limits_of_other_tables_go_on_behind_a_rival(spark, path, table_name, tmp_path, behind_a_rival):
-    """CTAS and INSERT with the newest rows of a source: commits to the target that read nothing of it do not conflict."""
+    """CTAS and INSERT with the newest rows of a source: commits to the target that read nothing of it do not
+    conflict.
+    """
     source = str(tmp_path / "source")
     thirty_days(spark, source)
-    spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}' AS SELECT id FROM delta.`{source}` ORDER BY day DESC, id LIMIT 2")
+    spark.sql(
+        f"CREATE TABLE {table_name} USING delta LOCATION '{path}' AS SELECT id FROM delta.`{source}` ORDER BY day "
+        f"DESC, id LIMIT 2"
+    )
     behind_a_rival(lambda: tahoe.Table(path).append(spark.range(1, 2).toArrow()))
     spark.sql(f"INSERT INTO {table_name} SELECT id FROM delta.`{source}` ORDER BY id LIMIT 1")
     assert sorted(row.id for row in spark.table(table_name).collect()) == [0, 1, 290, 291]

@@ -27,8 +27,12 @@ def test_the_list_follows_an_overwritten_schema(spark: SparkSession, tmp_path: P
     assert NAME not in Table(path).properties
 
 
-@pytest.mark.parametrize(("text", "error"), [("nope", StatisticsColumnNotFoundError), ("id,ID", DuplicateStatisticsColumnsError)])
-def test_illegal_lists_are_refused(spark: SparkSession, tmp_path: Path, text: str, error: type[StatisticsColumnError]) -> None:
+@pytest.mark.parametrize(
+    ("text", "error"), [("nope", StatisticsColumnNotFoundError), ("id,ID", DuplicateStatisticsColumnsError)]
+)
+def test_illegal_lists_are_refused(
+    spark: SparkSession, tmp_path: Path, text: str, error: type[StatisticsColumnError]
+) -> None:
     path, listed = str(tmp_path / "t"), f"TBLPROPERTIES ('{NAME}' = '{text}')"
     make(spark.range(3), path, {})
     for statement in (

@@ -29,11 +29,15 @@ def by_date(spark: SparkSession, path: str) -> str:
     """Two files for each of five days until today."""
     for _ in range(2):
         rows = spark.sql("select id, date_add(current_date(), -cast(id as int)) as date from range(5)")
-        rows.coalesce(1).write.format("delta").mode("append").partitionBy("date").option("delta.enableDeletionVectors", "true").save(path)
+        rows.coalesce(1).write.format("delta").mode("append").partitionBy("date").option(
+            "delta.enableDeletionVectors", "true"
+        ).save(path)
     return path
 
 
-@pytest.mark.parametrize("condition", ["date >= current_timestamp() - INTERVAL 36 HOURS", "date in (current_date(), current_date() - 1)"])
+@pytest.mark.parametrize(
+    "condition", ["date >= current_timestamp() - INTERVAL 36 HOURS", "date in (current_date(), current_date() - 1)"]
+)
 def test_where_may_name_the_current_time(spark: SparkSession, by_date: str, condition: str) -> None:
     metrics = spark.sql(f"OPTIMIZE delta.`{by_date}` WHERE {condition}").collect()[0].metrics
     assert 1 <= metrics.partitionsOptimized <= 2, "older partitions are left as they are"
@@ -42,10 +46,15 @@ def test_where_may_name_the_current_time(spark: SparkSession, by_date: str, cond
 
 def test_reorg_of_the_partitions_of_the_last_days(spark: SparkSession, by_date: str) -> None:
     for _ in range(2):  # two rows for each day and file, so that a file keeps one
-        spark.sql(f"INSERT INTO delta.`{by_date}` SELECT /*+ COALESCE(1) */ id + n, date FROM delta.`{by_date}`, (SELECT 10 AS n)")
+        spark.sql(
+            f"INSERT INTO delta.`{by_date}` SELECT /*+ COALESCE(1) */ id + n, date FROM delta.`{by_date}`, "
+            f"(SELECT 10 AS n)"
+        )
     DeltaTable.forPath(spark, by_date).optimize().executeCompaction()
     spark.sql(f"DELETE FROM delta.`{by_date}` WHERE id < 10")
-    metrics = spark.sql(f"REORG TABLE delta.`{by_date}` WHERE date >= current_date() - 1 APPLY (PURGE)").collect()[0].metrics
+    metrics = (
+        spark.sql(f"REORG TABLE delta.`{by_date}` WHERE date >= current_date() - 1 APPLY (PURGE)").collect()[0].metrics
+    )
     assert metrics.partitionsOptimized == 2
 
 

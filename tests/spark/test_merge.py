@@ -56,7 +56,13 @@ def source(spark: SparkSession, first: int, end: int) -> DataFrame:
 
 def test_upsert(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
     table = accounts(spark, path, mode)
-    counts = table.merge(source(spark, 8, 12), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().collect()
+    counts = (
+        table.merge(source(spark, 8, 12), "t.id = s.id")
+        .whenMatchedUpdateAll()
+        .whenNotMatchedInsertAll()
+        .execute()
+        .collect()
+    )
     assert counts == [Row(num_affected_rows=4, num_updated_rows=2, num_deleted_rows=0, num_inserted_rows=2)]
     assert rows(path) == {**{n: n * 10 for n in range(8)}, **{n: 1000 + n for n in range(8, 12)}}
     assert list(check_version(Table(path).snapshot())) == []
@@ -74,9 +80,15 @@ def test_the_first_clause_that_holds_is_taken(spark: SparkSession, path: str, mo
     merge = accounts(spark, path, mode).merge(source(spark, 5, 14), "t.id = s.id")
     merge = merge.whenMatchedDelete("t.id = 5").whenMatchedUpdate("t.id < 7", {"amount": "t.amount + s.amount"})
     merge = merge.whenMatchedUpdate("s.id = 8", {"amount": F.lit(-1)})
-    merge = merge.whenNotMatchedInsert("s.id = 10", {"id": "s.id", "amount": "-s.id"}).whenNotMatchedInsertAll("s.id = 11")
-    merge = merge.whenNotMatchedBySourceDelete("t.id = 0").whenNotMatchedBySourceUpdate("t.id < 2", {"amount": "t.amount - 1"})
-    assert merge.execute().collect() == [Row(num_affected_rows=7, num_updated_rows=3, num_deleted_rows=2, num_inserted_rows=2)]
+    merge = merge.whenNotMatchedInsert("s.id = 10", {"id": "s.id", "amount": "-s.id"}).whenNotMatchedInsertAll(
+        "s.id = 11"
+    )
+    merge = merge.whenNotMatchedBySourceDelete("t.id = 0").whenNotMatchedBySourceUpdate(
+        "t.id < 2", {"amount": "t.amount - 1"}
+    )
+    assert merge.execute().collect() == [
+        Row(num_affected_rows=7, num_updated_rows=3, num_deleted_rows=2, num_inserted_rows=2)
+    ]
     assert rows(path) == {1: 9, 2: 20, 3: 30, 4: 40, 6: 1066, 7: 70, 8: -1, 9: 90, 10: -10, 11: 1011}
 
 
@@ -88,7 +100,9 @@ def test_rows_that_no_clause_changes_are_not_written(spark: SparkSession, path: 
     assert last.operation == "MERGE"
 
 
-def test_an_insert_only_merge_touches_no_file_that_is_there(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+def test_an_insert_only_merge_touches_no_file_that_is_there(
+    spark: SparkSession, path: str, mode: Mapping[str, str]
+) -> None:
     table = accounts(spark, path, mode)
     before = set(Table(path).snapshot().live.column("path").to_pylist())
     twice = source(spark, 5, 15).unionAll(source(spark, 5, 8)).alias("s")  # to match twice changes nothing
@@ -97,9 +111,13 @@ def test_an_insert_only_merge_touches_no_file_that_is_there(spark: SparkSession,
     assert rows(path)[5] == 50
 
 
-def test_many_keys_are_found_by_their_hashes(spark: SparkSession, path: str, mode: Mapping[str, str], monkeypatch: Any) -> None:
+def test_many_keys_are_found_by_their_hashes(
+    spark: SparkSession, path: str, mode: Mapping[str, str], monkeypatch: Any
+) -> None:
     monkeypatch.setattr(join_keys, "LISTED_MAX", 3)
-    table = make(spark.range(0, 5000, 1, 2).selectExpr("id", "string(id) as name", "0L as amount"), path, mode).alias("t")
+    table = make(spark.range(0, 5000, 1, 2).selectExpr("id", "string(id) as name", "0L as amount"), path, mode).alias(
+        "t"
+    )
     every_third = spark.range(0, 6000, 3).selectExpr("id", "string(id) as name", "id as amount").alias("s")
     merge = table.merge(every_third, "t.id = s.id and t.name = s.name").whenMatchedUpdateAll().whenNotMatchedInsertAll()
     assert merge.execute().collect()[0].asDict() == {
@@ -129,7 +147,13 @@ def test_null_equals_null_only_where_it_is_asked_for(
 ) -> None:
     table = make(spark.sql("select * from values (1L, 0), (null, 0) as t(id, amount)"), path, mode).alias("t")
     new = spark.sql("select * from values (1L, 1), (null, 1) as t(id, amount)").alias("s")
-    merged = table.merge(new, f"t.id {operator} s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().collect()[0]
+    merged = (
+        table.merge(new, f"t.id {operator} s.id")
+        .whenMatchedUpdateAll()
+        .whenNotMatchedInsertAll()
+        .execute()
+        .collect()[0]
+    )
     assert (merged.num_updated_rows, merged.num_inserted_rows) == (updated, 2 - updated)
 
 
@@ -141,12 +165,21 @@ def test_null_equals_null_only_where_it_is_asked_for(
         ("decimal(20,4)", "1.5BD, -2BD, 99999999.1234BD"),
         ("string", "'a', 'ä', ''"),
         ("date", "date'2020-02-29', date'1500-01-01', date'9999-12-31'"),
-        ("timestamp", "timestamp'2020-10-25 02:30:00', timestamp'1969-12-31 23:59:59.999999', timestamp'2021-01-01 00:00:00'"),
-        ("timestamp_ntz", "timestamp_ntz'2020-10-25 02:30:00', timestamp_ntz'1969-12-31 23:59:59', timestamp_ntz'2021-01-01 00:00:00'"),
+        (
+            "timestamp",
+            "timestamp'2020-10-25 02:30:00', timestamp'1969-12-31 23:59:59.999999', timestamp'2021-01-01 00:00:00'",
+        ),
+        (
+            "timestamp_ntz",
+            "timestamp_ntz'2020-10-25 02:30:00', timestamp_ntz'1969-12-31 23:59:59', timestamp_ntz'2021-01-01 "
+            "00:00:00'",
+        ),
         ("int", "1, -5, 2147483647"),
     ],
 )
-def test_keys_of_each_type(spark: SparkSession, path: str, kind: str, values: str, listed: int, monkeypatch: Any) -> None:
+def test_keys_of_each_type(
+    spark: SparkSession, path: str, kind: str, values: str, listed: int, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(join_keys, "LISTED_MAX", listed)
     frame = spark.sql(f"select explode(array({values})) as k").selectExpr(f"cast(k as {kind}) k", "0 as v")
     table = make(frame, path, {**VECTORS}).alias("t")
@@ -160,7 +193,10 @@ def test_keys_of_different_types(spark: SparkSession, path: str, listed: int, mo
     monkeypatch.setattr(join_keys, "LISTED_MAX", listed)
     table = make(spark.range(10).selectExpr("int(id) as id", "0 as v"), path, VECTORS).alias("t")
     wider = spark.range(8, 12).selectExpr("id", "1 as v").alias("s")
-    assert table.merge(wider, "t.id = s.id").whenMatchedUpdate(set={"v": "s.v"}).execute().collect()[0].num_updated_rows == 2
+    assert (
+        table.merge(wider, "t.id = s.id").whenMatchedUpdate(set={"v": "s.v"}).execute().collect()[0].num_updated_rows
+        == 2
+    )
     as_text = spark.range(8, 12).selectExpr("string(id) as id", "1 as v").alias("s")
     merge = table.merge(as_text, "cast(t.id + 1 as string) = s.id and t.id > 7").whenMatchedDelete()
     assert merge.execute().collect()[0].num_deleted_rows == 2
@@ -185,7 +221,9 @@ def test_several_rows_for_one_are_refused_and_shown(spark: SparkSession, path: s
         table.merge(twice, "t.id = s.id").whenMatchedUpdateAll().execute()
     assert (data_files(path), Table(path).version) == (before, 0)
     # where only one of them has a clause that holds, there is nothing to choose
-    told_apart = source(spark, 2, 5).withColumn("n", F.lit(0)).unionAll(source(spark, 3, 5).withColumn("n", F.lit(1))).alias("s")
+    told_apart = (
+        source(spark, 2, 5).withColumn("n", F.lit(0)).unionAll(source(spark, 3, 5).withColumn("n", F.lit(1))).alias("s")
+    )
     merge = table.merge(told_apart, "t.id = s.id").whenMatchedUpdate("s.n = 0", {"amount": "s.amount"})
     assert merge.execute().collect()[0].num_updated_rows == 3
     more = twice.unionAll(source(spark, 20, 23)).alias("s")
@@ -200,7 +238,9 @@ def test_several_rows_for_one_are_refused_and_shown(spark: SparkSession, path: s
 def test_a_source_that_changes_is_read_once(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
     table = accounts(spark, path, mode)
     random = spark.range(5, 15).selectExpr("id", "cast(rand() * 1e15 as bigint) as amount", "id % 2 as part").alias("s")
-    table.merge(random, "t.id = s.id").whenMatchedUpdateAll("s.amount % 2 = 0").whenMatchedDelete().whenNotMatchedInsertAll().execute()
+    table.merge(random, "t.id = s.id").whenMatchedUpdateAll(
+        "s.amount % 2 = 0"
+    ).whenMatchedDelete().whenNotMatchedInsertAll().execute()
     assert all(amount % 2 == 0 for number, amount in rows(path).items() if 5 <= number < 10)
     assert set(rows(path)) >= set(range(10, 15))
 
@@ -223,7 +263,9 @@ def test_rows_are_brought_back_from_an_older_version(spark: SparkSession, path: 
     assert rows(path) == {n: n * 10 for n in range(10)}
 
 
-def test_columns_are_matched_without_regard_to_case_and_order(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+def test_columns_are_matched_without_regard_to_case_and_order(
+    spark: SparkSession, path: str, mode: Mapping[str, str]
+) -> None:
     odd = spark.range(9, 11).selectExpr("id % 2 as PART", "7L as Amount", "id as ID", "'x' as more").alias("s")
     accounts(spark, path, mode).merge(odd, "t.id = s.ID").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     assert rows(path)[9] == rows(path)[10] == 7
@@ -231,7 +273,11 @@ def test_columns_are_matched_without_regard_to_case_and_order(spark: SparkSessio
 
 def test_columns_of_the_frames_themselves_may_stand_in_conditions(spark: SparkSession, path: str) -> None:
     new = source(spark, 9, 11)
-    merge = accounts(spark, path).merge(new, F.col("t.id") == new["id"]).whenMatchedUpdate(set={"amount": new["amount"] + F.col("t.id")})
+    merge = (
+        accounts(spark, path)
+        .merge(new, F.col("t.id") == new["id"])
+        .whenMatchedUpdate(set={"amount": new["amount"] + F.col("t.id")})
+    )
     assert merge.execute().collect()[0].num_updated_rows == 1
     assert rows(path)[9] == 1018
 
@@ -239,7 +285,9 @@ def test_columns_of_the_frames_themselves_may_stand_in_conditions(spark: SparkSe
 def test_clause_conditions_may_hold_subqueries(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
     spark.range(3).createOrReplaceTempView("other")
     merge = accounts(spark, path, mode).merge(source(spark, 0, 5), "t.id = s.id")
-    merge.whenMatchedDelete("t.id in (select id from other)").whenMatchedUpdateAll("s.id > (select max(id) from other)").execute()
+    merge.whenMatchedDelete("t.id in (select id from other)").whenMatchedUpdateAll(
+        "s.id > (select max(id) from other)"
+    ).execute()
     assert {n: v for n, v in rows(path).items() if n < 5} == {3: 1003, 4: 1004}
 
 
@@ -249,16 +297,22 @@ def test_a_subquery_on_the_table_counts_as_reading_it(spark: SparkSession, path:
 
     def after_another(self: RowChange, *arguments: Any, **named: Any) -> bool:
         monkeypatch.setattr(RowChange, "commit", commit)
-        spark.range(500, 501).selectExpr("id", "id as amount", "0L as part").write.format("delta").mode("append").save(path)
+        spark.range(500, 501).selectExpr("id", "id as amount", "0L as part").write.format("delta").mode("append").save(
+            path
+        )
         return commit(self, *arguments, **named)
 
     monkeypatch.setattr(RowChange, "commit", after_another)
     with pytest.raises(ConcurrentAppendException):
-        table.merge(source(spark, 3, 4), "t.id = s.id").whenMatchedUpdate(set={"amount": "(select max(id) from whole)"}).execute()
+        table.merge(source(spark, 3, 4), "t.id = s.id").whenMatchedUpdate(
+            set={"amount": "(select max(id) from whole)"}
+        ).execute()
 
 
 def test_a_guarded_cast_is_not_asked_of_other_rows(spark: SparkSession, path: str) -> None:
-    table = make(spark.sql("select * from values ('num', '1', 0), ('text', 'abc', 0) as t(kind, x, v)"), path, VECTORS).alias("t")
+    table = make(
+        spark.sql("select * from values ('num', '1', 0), ('text', 'abc', 0) as t(kind, x, v)"), path, VECTORS
+    ).alias("t")
     new = spark.sql("select 1 as id, 7 as v").alias("s")
     merge = table.merge(new, "t.kind = 'num' and cast(t.x as int) = s.id").whenMatchedUpdate(set={"v": "s.v"})
     assert merge.execute().collect()[0].num_updated_rows == 1
@@ -285,13 +339,20 @@ def test_the_table_takes_in_columns_of_the_source(spark: SparkSession, path: str
     assert found[8]["extra"] is None
 
 
-def test_fields_that_the_source_lacks_stay_where_the_schema_may_change(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+def test_fields_that_the_source_lacks_stay_where_the_schema_may_change(
+    spark: SparkSession, path: str, mode: Mapping[str, str]
+) -> None:
     rows = "id", "named_struct('a', id, 'b', named_struct('c', 'old', 'd', 'kept')) as s", "id as other"
     table = make(spark.range(4).selectExpr(*rows), path, mode).alias("t")
-    source = spark.range(2, 6).selectExpr("id", "if(id = 3, null, named_struct('A', -id, 'b', named_struct('c', 'new', 'e', 'more'))) as s")
+    source = spark.range(2, 6).selectExpr(
+        "id", "if(id = 3, null, named_struct('A', -id, 'b', named_struct('c', 'new', 'e', 'more'))) as s"
+    )
     merge = table.merge(source.alias("s"), "t.id = s.id").withSchemaEvolution()
     merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
-    found = {row.id: (row.s.a, row.s.b.c, row.s.b.d, row.s.b.e, row.other) for row in table.toDF().where("id between 1 and 4").collect()}
+    found = {
+        row.id: (row.s.a, row.s.b.c, row.s.b.d, row.s.b.e, row.other)
+        for row in table.toDF().where("id between 1 and 4").collect()
+    }
     assert found == {
         1: (1, "old", "kept", None, 1),
         2: (-2, "new", "kept", "more", 2),
@@ -316,7 +377,9 @@ def test_a_struct_with_other_fields_is_refused(spark: SparkSession, path: str, v
     assert Table(path).version == 0
 
 
-def test_a_column_of_the_source_that_a_clause_names_is_taken_in(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+def test_a_column_of_the_source_that_a_clause_names_is_taken_in(
+    spark: SparkSession, path: str, mode: Mapping[str, str]
+) -> None:
     table = accounts(spark, path, mode)
     more = spark.range(9, 11).selectExpr("id", "'n' as note", "'o' as other").alias("s")
     merge = table.merge(more, "t.id = s.id").whenMatchedUpdate(set={"note": "s.note"})
@@ -396,7 +459,9 @@ def test_where_the_schema_may_change_only_what_spark_casts_unasked_is_taken(
         (lambda m: m.whenNotMatchedBySourceUpdate(set={"amount": "s.amount"}), AnalysisException, "s"),
     ],
 )
-def test_what_cannot_be_is_refused(spark: SparkSession, path: str, build: Callable[[Any], Any], error: type[Exception], told: str) -> None:
+def test_what_cannot_be_is_refused(
+    spark: SparkSession, path: str, build: Callable[[Any], Any], error: type[Exception], told: str
+) -> None:
     merge = build(accounts(spark, path).merge(source(spark, 5, 15), "t.id = s.id"))
     before = data_files(path)
     with pytest.raises(error, match=told):
@@ -408,12 +473,14 @@ def test_what_cannot_be_is_refused(spark: SparkSession, path: str, build: Callab
 
 
 @pytest.mark.parametrize("partitions", [(), ("part",)])
-def test_row_ids_stay_with_their_rows(spark: SparkSession, path: str, mode: Mapping[str, str], partitions: tuple[str, ...]) -> None:
+def test_row_ids_stay_with_their_rows(
+    spark: SparkSession, path: str, mode: Mapping[str, str], partitions: tuple[str, ...]
+) -> None:
     table = accounts(spark, path, {**mode, "delta.enableRowTracking": "true"}, *partitions)
     given = {r.id: r.row_id for r in table.toDF().selectExpr("id", "_metadata.row_id").collect()}
-    table.merge(source(spark, 8, 12), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().whenNotMatchedBySourceDelete(
-        "t.id = 0"
-    ).execute()
+    table.merge(
+        source(spark, 8, 12), "t.id = s.id"
+    ).whenMatchedUpdateAll().whenNotMatchedInsertAll().whenNotMatchedBySourceDelete("t.id = 0").execute()
     found = table.toDF().selectExpr("id", "_metadata.row_id", "_metadata.row_commit_version as version").collect()
     assert {r.id: r.row_id for r in found if r.id < 10} == {n: number for n, number in given.items() if n}
     assert len({r.row_id for r in found}) == len(found) == 11
@@ -426,8 +493,16 @@ def test_row_ids_stay_with_their_rows(spark: SparkSession, path: str, mode: Mapp
 
 def ruled(spark: SparkSession, path: str, mode: Mapping[str, str]) -> DeltaTable:
     """A number of its own for each row, a default, and a column that is computed of another."""
-    builder = DeltaTable.create(spark).location(path).addColumn("id", "long", generatedByDefaultAs=IdentityGenerator(start=1, step=1))
-    builder = builder.addColumn("key", "string").addColumn("amount", "long").addColumn("twice", "long", generatedAlwaysAs="amount * 2")
+    builder = (
+        DeltaTable.create(spark)
+        .location(path)
+        .addColumn("id", "long", generatedByDefaultAs=IdentityGenerator(start=1, step=1))
+    )
+    builder = (
+        builder.addColumn("key", "string")
+        .addColumn("amount", "long")
+        .addColumn("twice", "long", generatedAlwaysAs="amount * 2")
+    )
     for name, value in mode.items():
         builder = builder.property(name, value)
     table = builder.execute()
@@ -448,12 +523,20 @@ def test_generated_columns_are_computed_anew(spark: SparkSession, path: str, mod
         table.update("key = 'a'", {"twice": "7"})
 
 
-def test_rows_keep_their_numbers_and_new_ones_get_others(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+def test_rows_keep_their_numbers_and_new_ones_get_others(
+    spark: SparkSession, path: str, mode: Mapping[str, str]
+) -> None:
     table = ruled(spark, path, mode)
     before = {row["key"]: row["id"] for row in Table(path).to_arrow(["key", "id"]).to_pylist()}
-    new = spark.sql("select * from values ('a', 5L), ('d', 1L), ('e', 2L), ('f', 3L) as s(key, amount)").repartition(3).alias("s")
+    new = (
+        spark.sql("select * from values ('a', 5L), ('d', 1L), ('e', 2L), ('f', 3L) as s(key, amount)")
+        .repartition(3)
+        .alias("s")
+    )
     merge = table.merge(new, "t.key = s.key").whenMatchedUpdateAll()
-    merge = merge.whenNotMatchedInsert("s.amount < 2", {"key": "s.key"}).whenNotMatchedInsert(values={"key": "s.key", "amount": "s.amount"})
+    merge = merge.whenNotMatchedInsert("s.amount < 2", {"key": "s.key"}).whenNotMatchedInsert(
+        values={"key": "s.key", "amount": "s.amount"}
+    )
     merge.execute()
     table.update("key = 'b'", {"amount": "0"})
     rows = {row["key"]: row for row in Table(path).to_arrow().to_pylist()}
@@ -470,7 +553,9 @@ def test_rows_keep_their_numbers_and_new_ones_get_others(spark: SparkSession, pa
 
 
 @pytest.mark.parametrize("listed", [300, 0])
-def test_merges_of_other_rows_of_the_same_file_both_succeed(spark: SparkSession, path: str, listed: int, monkeypatch: Any) -> None:
+def test_merges_of_other_rows_of_the_same_file_both_succeed(
+    spark: SparkSession, path: str, listed: int, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(join_keys, "LISTED_MAX", listed)
     table = make(spark.range(0, 100, 1, 1).selectExpr("id", "0L as amount"), path, VECTORS).alias("t")
 
@@ -492,7 +577,9 @@ def test_merges_of_other_rows_of_the_same_file_both_succeed(spark: SparkSession,
 
 
 @pytest.mark.parametrize("listed", [300, 0])
-def test_a_row_that_another_merge_has_changed_is_a_conflict(spark: SparkSession, path: str, listed: int, monkeypatch: Any) -> None:
+def test_a_row_that_another_merge_has_changed_is_a_conflict(
+    spark: SparkSession, path: str, listed: int, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(join_keys, "LISTED_MAX", listed)
     table, commit = accounts(spark, path), RowChange.commit
 
@@ -510,8 +597,12 @@ def test_a_row_that_another_merge_has_changed_is_a_conflict(spark: SparkSession,
 def test_keys_that_are_turned_into_text_do_not_hinder_a_commit_behind_another(
     spark: SparkSession, path: str, rows: int, monkeypatch: Any
 ) -> None:
-    # which rows such keys are those of only Spark can tell: another writer's rows are taken for read, and told as a conflict
-    table, commit = make(spark.range(0, 300, 1, 1).selectExpr("id", "0L as amount"), path, VECTORS).alias("t"), RowChange.commit
+    # which rows such keys are those of only Spark can tell: another writer's rows are taken for read, and told as a
+    # conflict
+    table, commit = (
+        make(spark.range(0, 300, 1, 1).selectExpr("id", "0L as amount"), path, VECTORS).alias("t"),
+        RowChange.commit,
+    )
 
     def after_another(self: RowChange, *arguments: Any, **named: Any) -> int | None:
         monkeypatch.setattr(RowChange, "commit", commit)
@@ -522,7 +613,9 @@ def test_keys_that_are_turned_into_text_do_not_hinder_a_commit_behind_another(
     texts = spark.range(rows).selectExpr("string(id) as k", "1L as v").alias("s")
     before = data_files(path)
     with pytest.raises(ConcurrentAppendException):
-        table.merge(texts, "t.id = s.k" if rows < 100 else "string(t.id) = s.k").whenMatchedUpdate(set={"amount": "s.v"}).execute()
+        table.merge(texts, "t.id = s.k" if rows < 100 else "string(t.id) = s.k").whenMatchedUpdate(
+            set={"amount": "s.v"}
+        ).execute()
     assert len(data_files(path)) == len(before) + 1
 
 

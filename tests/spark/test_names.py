@@ -53,7 +53,9 @@ def test_a_name_is_a_path_for_java_and_for_python(spark, parts, is_path):
     gateway, (first, *namespace, last) = Gateway(spark), ["", *parts] if len(parts) == 1 else parts
     assert (catalog.path_of(parts) is not None) is is_path
     names = gateway.java_class("delta.Names")
-    assert (names.isDelta(first) and names.isPath(gateway.array(gateway.jvm.java.lang.String, namespace), last)) is is_path
+    assert (
+        names.isDelta(first) and names.isPath(gateway.array(gateway.jvm.java.lang.String, namespace), last)
+    ) is is_path
 
 
 def test_names_of_delta_tables(spark, table, path):
@@ -63,7 +65,13 @@ def test_names_of_delta_tables(spark, table, path):
     database = spark.catalog.currentDatabase()
     for parts in ([table], [database, table], ["Spark_Catalog", database, table], ["delta", path]):
         assert catalog.names_delta_table(gateway, parts)
-    for parts in ([f"{table}_other"], ["nothing"], ["nothing", table], ["other", database, table], ["a", "b", "c", "d"]):
+    for parts in (
+        [f"{table}_other"],
+        ["nothing"],
+        ["nothing", table],
+        ["other", database, table],
+        ["a", "b", "c", "d"],
+    ):
         assert not catalog.names_delta_table(gateway, parts)
     spark.range(1).createOrReplaceTempView(table)
     try:
@@ -152,7 +160,9 @@ def test_a_database_called_delta_still_works(spark, path):
         assert value(spark, "SELECT count(*) FROM delta.inside") == 1
         assert value(spark, "SELECT count(*) FROM delta.inside VERSION AS OF 0") == 1
         assert value(spark, "SELECT count(*) FROM delta.parquet_inside") == 5
-        listed = {row.tableName for row in spark.sql("SHOW TABLES IN delta").collect()}  # temporary views are among them
+        listed = {
+            row.tableName for row in spark.sql("SHOW TABLES IN delta").collect()
+        }  # temporary views are among them
         assert listed >= {"inside", "parquet_inside"}
         assert spark.catalog.databaseExists("delta")
         spark.sql("DROP TABLE delta.inside")
@@ -226,7 +236,11 @@ def test_a_schema_that_another_writer_changed_is_seen(spark, table, path):
 
 def test_the_catalog_holds_no_copy_of_the_schema(spark, table):
     # such a copy would go out of date
-    entry = spark._jsparkSession.sessionState().catalog().getTableMetadata(spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier(table))
+    entry = (
+        spark._jsparkSession.sessionState()
+        .catalog()
+        .getTableMetadata(spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier(table))
+    )
     assert entry.schema().isEmpty()
 
 
@@ -365,5 +379,7 @@ def test_a_path_with_capitals_shows_new_columns(spark, tmp_path):
     table = f"delta.`{tmp_path}/Capitals`"
     spark.sql(f"CREATE TABLE {table} (id INT) USING delta")
     assert spark.table(table).columns == ["id"]
-    tahoe.Table(f"{tmp_path}/Capitals").append(pa.table({"id": pa.array([1], pa.int32()), "more": ["x"]}), merge_schema=True)
+    tahoe.Table(f"{tmp_path}/Capitals").append(
+        pa.table({"id": pa.array([1], pa.int32()), "more": ["x"]}), merge_schema=True
+    )
     assert spark.table(table).collect() == [(1, "x")]

@@ -1,4 +1,6 @@
-"""A session with Comet: queries have the rows of Spark's own engine, and EXPLAIN says what runs natively and why the rest does not."""
+"""A session with Comet: queries have the rows of Spark's own engine, and EXPLAIN says what runs natively and why the
+rest does not.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ COLUMNS = [
     "concat('s', id) as s", "cast(concat('b', id) as binary) as y", "if(id % 3 = 0, '', if(id % 3 = 1, null, 'é🎈')) as u",
     "date_add(date'2024-01-01', cast(id as int)) as day", "timestamp'2024-01-01 00:00:00' + make_interval(0, 0, 0, id) as ts",
     "timestamp_ntz'2024-01-01 00:00:00' + make_interval(0, 0, 0, 0, id) as tn",
-    "named_struct('x', id, 'z', named_struct('w', concat('w', id % 4), 'f', if(id % 5 = 0, double('NaN'), cast(id as double)))) as a",
+    "named_struct('x', " "id, " "'z', " "named_struct('w', " "concat('w', " "id " "% " "4), " "'f', " "if(id " "% " "5 " "= " "0, " "double('NaN'), " "cast(id " "as " "double)))) " "as " "a",
     "array(id, null, id + 1) as l", "map('k', id, 'm', null) as m", "array(named_struct('e', id)) as ls",
 ]  # fmt: skip
 
@@ -136,7 +138,9 @@ def test_partial_aggregation_is_done_in_each_branch_of_a_union(spark: SparkSessi
 
 def test_explain_says_why_spark_reads_files(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is above such a scan runs natively: it is an Arrow table to it."""
-    made = spark.range(0, 40, 1, 2).selectExpr("id", "named_struct('x', id) as a", "cast(null as void) as v", "id % 2 as p")
+    made = spark.range(0, 40, 1, 2).selectExpr(
+        "id", "named_struct('x', id) as a", "cast(null as void) as v", "id % 2 as p"
+    )
     made.write.format("delta").partitionBy("p").option("delta.columnMapping.mode", "name").save(path)
     mark(path, {0: [0]})
     table = f"delta.`{path}`"
@@ -156,7 +160,9 @@ def test_rows_with_nan_are_not_skipped_by_bounds_without_it(spark: SparkSession,
     """Writers leave NaN out of the bounds of a row group, by which the native reader would skip it."""
     folder = tmp_path / "files"
     folder.mkdir()
-    pq.write_table(pa.table({"id": [1, 2, 3], "f": [1.0, 5.0, NAN], "s": [{"g": NAN}, {"g": 1.0}, None]}), folder / "a.parquet")
+    pq.write_table(
+        pa.table({"id": [1, 2, 3], "f": [1.0, 5.0, NAN], "s": [{"g": NAN}, {"g": 1.0}, None]}), folder / "a.parquet"
+    )
     pq.write_table(pa.table({"id": [4], "f": [-0.0], "s": [{"g": -0.0}]}), folder / "b.parquet")
     pq.write_table(pa.table({"id": [5], "f": [0.0], "s": [{"g": 0.0}]}), folder / "c.parquet")
     spark.sql(f"CONVERT TO DELTA parquet.`{folder}`")
@@ -177,7 +183,9 @@ def test_files_with_early_dates_are_read_by_spark(spark: SparkSession, path: str
         spark.sql("select 1 as id, date'1500-01-01' as d, timestamp'1850-01-01' as t").write.format("delta").save(path)
     finally:
         spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
-    spark.sql("select 2 as id, date'2024-01-01' as d, timestamp'2024-01-01' as t").write.format("delta").mode("append").save(path)
+    spark.sql("select 2 as id, date'2024-01-01' as d, timestamp'2024-01-01' as t").write.format("delta").mode(
+        "append"
+    ).save(path)
     spark.read.format("delta").load(path).createOrReplaceTempView("early")
     for query in ("select string(d), string(t) from early", "select id from early where d < date'1600-01-01'"):
         assert rows(spark.sql(query)) == as_spark(spark, query)
@@ -212,7 +220,9 @@ def test_a_collation_is_not_lost_with_another_name_in_the_files(spark: SparkSess
 
 
 def test_joins_of_partition_columns_where_the_other_side_counts_rows(spark: SparkSession, path: str) -> None:
-    """A plan that counts is not deterministic to Spark: its pruning by such a side reached no scan, and no row could be tested by it."""
+    """A plan that counts is not deterministic to Spark: its pruning by such a side reached no scan, and no row could be
+    tested by it.
+    """
     for start in (0, 60):
         made = spark.range(start, start + 60, 1, 2).selectExpr("id", "id % 9 as f", "int(id % 3) as p")
         made.write.format("delta").mode("append").partitionBy("p").save(path)
@@ -228,9 +238,13 @@ def test_joins_of_partition_columns_where_the_other_side_counts_rows(spark: Spar
 
 
 def test_a_column_with_the_name_that_another_has_in_the_files(spark: SparkSession, path: str) -> None:
-    """Filters that reach the files have the names there: taken for the table's, they would skip by the other column's statistics."""
+    """Filters that reach the files have the names there: taken for the table's, they would skip by the other column's
+    statistics.
+    """
     table, keys = f"delta.`{path}`", "(select 5 as k union all select 105)"
-    spark.range(10).selectExpr("int(id) as a", "id % 2 as p").coalesce(1).write.format("delta").partitionBy("p").save(path)
+    spark.range(10).selectExpr("int(id) as a", "id % 2 as p").coalesce(1).write.format("delta").partitionBy("p").save(
+        path
+    )
     spark.sql(f"alter table {table} set tblproperties ('delta.columnMapping.mode' = 'name')")
     spark.sql(f"alter table {table} rename column a to b")
     spark.sql(f"alter table {table} add columns (a int)")
@@ -253,14 +267,17 @@ def test_a_column_with_the_name_that_another_has_in_the_files(spark: SparkSessio
 def test_positions_of_rows_that_a_command_changes(spark: SparkSession, path: str) -> None:
     """MERGE and UPDATE find rows again by their row index, which a native scan counts."""
     for start in (0, 40):
-        made = spark.range(start, start + 40, 1, 1).selectExpr("id", "if(id % 5 = 0, double('NaN'), cast(id as double)) as f")
+        made = spark.range(start, start + 40, 1, 1).selectExpr(
+            "id", "if(id % 5 = 0, double('NaN'), cast(id as double)) as f"
+        )
         made.write.format("delta").mode("append").option("delta.enableDeletionVectors", "true").save(path)
     table = f"delta.`{path}`"
     spark.sql(f"delete from {table} where id in (3, 41)")
     spark.sql(f"update {table} set f = -1 where id % 10 = 4")
     spark.sql(
         f"merge into {table} t using (select id * 3 as id from range(30)) s on t.id = s.id "
-        "when matched and t.f > 50 then delete when matched then update set f = 0.5 when not matched then insert (id) values (s.id)"
+        "when matched and t.f > 50 then delete when matched then update set f = 0.5 when not matched then insert "
+        "(id) values (s.id)"
     )
     expected = {}
     for n in range(80):
@@ -293,9 +310,15 @@ def test_many_positions_are_words_of_a_bitmap(spark: SparkSession, path: str, mo
     assert "array" not in flagged._jdf.queryExecution().optimizedPlan().collectLeaves().apply(1).schema().simpleString()
 
 
-def test_more_deleted_rows_than_a_join_has_keys_for(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_deleted_rows_than_a_join_has_keys_for(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for start in (0, 100_000):
-        frame = spark.range(start, start + 100_000, 1, 1).write.format("delta").option("delta.enableDeletionVectors", "true")
+        frame = (
+            spark.range(start, start + 100_000, 1, 1)
+            .write.format("delta")
+            .option("delta.enableDeletionVectors", "true")
+        )
         frame.mode("append").save(path)
     spark.sql(f"delete from delta.`{path}` where id % 7 = 0 or id between 65500 and 65600")
     query = f"select count(*), sum(id), min(id) from (select id from delta.`{path}` where id > 3)"
@@ -307,7 +330,9 @@ def test_more_deleted_rows_than_a_join_has_keys_for(spark: SparkSession, path: s
     assert rows(spark.sql(query)) == expected
 
 
-def test_a_session_with_too_little_memory_is_sparks_own(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_with_too_little_memory_is_sparks_own(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A session that has Comet by other means than ours would fail in its first aggregation."""
     monkeypatch.setattr(native_engine, "memory_obstacle", lambda _: "too little memory")
     shared = spark._jsparkSession.sharedState().conf()
@@ -332,9 +357,36 @@ def test_names_that_are_odd_in_urls(spark: SparkSession, path: str) -> None:
 
 
 FUNCTIONS = [
-    *(f"{name}(x)" for name in ("sin", "cos", "tan", "cot", "sec", "csc", "atan", "tanh", "asinh", "cbrt", "sqrt", "degrees", "radians")),
+    *(
+        f"{name}(x)"
+        for name in (
+            "sin",
+            "cos",
+            "tan",
+            "cot",
+            "sec",
+            "csc",
+            "atan",
+            "tanh",
+            "asinh",
+            "cbrt",
+            "sqrt",
+            "degrees",
+            "radians",
+        )
+    ),
     *(f"{name}(u)" for name in ("asin", "acos", "sinh", "cosh", "atanh", "exp", "expm1", "signum")),
-    *("acosh(w + 1)", "ln(w)", "log10(w)", "log2(w)", "log1p(w)", "log(w, w + 2)", "pow(w, 10 * u)", "atan2(x, u)", "hypot(x, u)"),
+    *(
+        "acosh(w + 1)",
+        "ln(w)",
+        "log10(w)",
+        "log2(w)",
+        "log1p(w)",
+        "log(w, w + 2)",
+        "pow(w, 10 * u)",
+        "atan2(x, u)",
+        "hypot(x, u)",
+    ),
     *("arrays_overlap(array(x), array(1.0D))", "arrays_overlap(array(x, u), array(double('NaN'), null))"),
 ]
 
@@ -345,7 +397,9 @@ def test_functions_that_comet_computes_otherwise_are_sparks(spark: SparkSession,
     spark.range(0, 2000, 1, 2).selectExpr("id", *columns).write.format("delta").save(path)
     query = f"select id, {', '.join(FUNCTIONS)} from delta.`{path}` where id >= 0"
     assert rows(spark.sql(query)) == as_spark(spark, query)
-    assert "spark.comet.expression." in explained(spark.sql(query)), "EXPLAIN says which setting lets Comet compute them"
+    assert "spark.comet.expression." in explained(spark.sql(query)), (
+        "EXPLAIN says which setting lets Comet compute them"
+    )
 
 
 def test_a_failure_of_comets_says_what_to_do(spark: SparkSession, path: str) -> None:
@@ -364,7 +418,10 @@ def test_text_that_is_not_utf_8_is_said_to_be_comets_limit(spark: SparkSession, 
     """Spark writes and reads such text. Where rows are shuffled, Comet does not say which file has it."""
     spark.sql("select 1 as id, cast(X'ff41' as string) as s").write.format("delta").save(path)
     read = f"from delta.`{path}`"
-    for error, query in ((TextNotUtf8Error, f"select id, hex(s) {read}"), (NativeEngineError, f"select s, count(*) {read} group by s")):
+    for error, query in (
+        (TextNotUtf8Error, f"select id, hex(s) {read}"),
+        (NativeEngineError, f"select s, count(*) {read} group by s"),
+    ):
         with pytest.raises(error, match=r"spark\.comet\.enabled"):
             spark.sql(query).collect()
         assert as_spark(spark, query)

@@ -46,10 +46,11 @@ COMMANDS = [
     "update {t} set f = f + 1, s = upper(s) where id % 7 < 3",
     "merge into {t} t using "
     + SOURCE
-    + " s on t.id = s.id when matched and s.f > 20 then delete when matched then update set f = s.f, s = s.s "
-    "when not matched then insert (id, p, s) values (s.id, 1, s.s) when not matched by source and t.id % 10 = 7 then update set s = 'gone' "
-    "when not matched by source and t.id % 10 = 9 then delete",
-    "merge into {t} t using (select double('NaN') as f, 'n' as s) s on t.f = s.f and t.id < 30 when matched then update set s = s.s",
+    + " s on t.id = s.id when matched and s.f > 20 then delete when matched then update set f = s.f, s = s.s when not "
+    "matched then insert (id, p, s) values (s.id, 1, s.s) when not matched by source and t.id % 10 = 7 then update "
+    "set s = 'gone' when not matched by source and t.id % 10 = 9 then delete",
+    "merge into {t} t using (select double('NaN') as f, 'n' as s) s on t.f = s.f and t.id < 30 when matched then "
+    "update set s = s.s",
     "merge into {t} t using (select 0D as f, 'z' as s) s on t.f = s.f when matched then update set s = s.s",
     "merge into {t} t using " + TWICE + " s on t.id = s.id when matched then delete",
     "delete from {t} where f = double('NaN') and id < 20",
@@ -75,7 +76,9 @@ def outcome(spark: SparkSession, path: str, command: str, *, is_native: bool) ->
         except Exception as error:
             return [getattr(error, "getCondition", lambda: None)(), type(error).__name__]
         entry = spark.sql(f"describe history {table} limit 1").collect()[0]
-        metrics = {name: n for name, n in entry.operationMetrics.items() if not any(part in name for part in NOT_COMPARED)}
+        metrics = {
+            name: n for name, n in entry.operationMetrics.items() if not any(part in name for part in NOT_COMPARED)
+        }
         on = {row.key for row in spark.sql(f"show tblproperties {table}").collect() if row.value == "true"}
         columns = "*, _metadata.row_commit_version" if "delta.enableRowTracking" in on else "*"
         found = [entry.version, entry.operation, metrics, rows(spark.sql(f"select {columns} from {table}"))]
@@ -91,7 +94,9 @@ def outcome(spark: SparkSession, path: str, command: str, *, is_native: bool) ->
 def test_commands_do_what_they_do_in_sparks_engine(spark: SparkSession, path: str, kind: str) -> None:
     """Each of a row of commands is run in both engines, on the same files."""
     by, properties = KINDS[kind]
-    spark.range(0, 80, 1, 4).selectExpr(*COLUMNS).write.format("delta").partitionBy(*by).options(**properties).save(path)
+    spark.range(0, 80, 1, 4).selectExpr(*COLUMNS).write.format("delta").partitionBy(*by).options(**properties).save(
+        path
+    )
     spark.sql(f"alter table delta.`{path}` add constraint small check (id < 10000)")
     for number, command in enumerate(COMMANDS):
         copy = shutil.copytree(path, f"{path}-{number}")
@@ -102,11 +107,18 @@ def test_commands_do_what_they_do_in_sparks_engine(spark: SparkSession, path: st
 def streamed(spark: SparkSession, path: str, place: str, **options: str) -> list[str]:
     """The rows of a stream of the table, which stops once and goes on after a change."""
     target = f"{path}-{place}"
-    for change in ("", f"insert into delta.`{path}` select id + 900, f, s from delta.`{path}` where f > 3 and id < 900"):
+    for change in (
+        "",
+        f"insert into delta.`{path}` select id + 900, f, s from delta.`{path}` where f > 3 and id < 900",
+    ):
         if change:
             spark.sql(change)
         read = spark.readStream.format("delta").options(**options).load(path).where("f > 3 or s = 'S1'")
-        write = read.writeStream.format("delta").option("checkpointLocation", f"{target}-checkpoint").trigger(availableNow=True)
+        write = (
+            read.writeStream.format("delta")
+            .option("checkpointLocation", f"{target}-checkpoint")
+            .trigger(availableNow=True)
+        )
         write.start(target).awaitTermination(120)
     found = spark.read.format("delta").load(target)
     return rows(found.drop("_commit_timestamp"))
@@ -118,7 +130,10 @@ def test_streams_have_the_rows_of_sparks_engine(spark: SparkSession, path: str) 
     spark.range(0, 60, 1, 4).selectExpr(*columns).write.format("delta").options(**properties).save(path)
     spark.sql(f"delete from delta.`{path}` where id % 11 = 5")
     shutil.copytree(path, f"{path}-spark")
-    for place, options in (("rows", {"ignoreChanges": "true"}), ("feed", {"readChangeFeed": "true", "startingVersion": "0"})):
+    for place, options in (
+        ("rows", {"ignoreChanges": "true"}),
+        ("feed", {"readChangeFeed": "true", "startingVersion": "0"}),
+    ):
         natively = streamed(spark, path, place, **options)
         spark.conf.set("spark.comet.enabled", "false")
         try:

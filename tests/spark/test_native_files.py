@@ -1,4 +1,6 @@
-"""What data files have otherwise than the table's schema says is read natively as Spark reads it, or by Spark's reader."""
+"""What data files have otherwise than the table's schema says is read natively as Spark reads it, or by Spark's
+reader.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,25 @@ def _converted(spark: SparkSession, path: str, *files: pa.Table, **how: Any) -> 
 
 
 def _widened(spark: SparkSession, path: str) -> None:
-    before = {"b": "byte", "s": "short", "i": "int", "f": "float", "n": "int", "d": "decimal(5, 2)", "e": "decimal(9, 2)", "y": "byte"}
-    after = {"b": "int", "s": "long", "i": "long", "f": "double", "n": "double", "d": "decimal(12, 4)", "e": "decimal(38, 10)"}
+    before = {
+        "b": "byte",
+        "s": "short",
+        "i": "int",
+        "f": "float",
+        "n": "int",
+        "d": "decimal(5, 2)",
+        "e": "decimal(9, 2)",
+        "y": "byte",
+    }
+    after = {
+        "b": "int",
+        "s": "long",
+        "i": "long",
+        "f": "double",
+        "n": "double",
+        "d": "decimal(12, 4)",
+        "e": "decimal(38, 10)",
+    }
     columns = ", ".join(f"{name} {kind}" for name, kind in before.items())
     nested = "st struct<x: int, l: array<short>>, m map<int, float>, day date"
     table = f"delta.`{path}`"
@@ -52,9 +71,9 @@ def _widened(spark: SparkSession, path: str) -> None:
         "tblproperties ('delta.enableTypeWidening' = 'true')"
     )
     made = (
-        f"insert into {table} select id, id, -id, if(id % 3 = 0, null, id), if(id % 4 = 0, float('NaN'), id), id * 1000, id, id / 4, id, "
-        "named_struct('x', id, 'l', array(id, null)), map(id, id), date_add(date'2024-01-01', int(id)), id % 2 "
-        "from range({start}, {end}, 1, 1)"
+        f"insert into {table} select id, id, -id, if(id % 3 = 0, null, id), if(id % 4 = 0, float('NaN'), id), id * "
+        "1000, id, id / 4, id, named_struct('x', id, 'l', array(id, null)), map(id, id), date_add(date'2024-01-01', "
+        "int(id)), id % 2 from range({start}, {end}, 1, 1)"
     )
     spark.sql(made.format(start=0, end=30))
     for name, kind in {**after, "y": "decimal(12, 2)", "day": "timestamp_ntz", "st.x": "bigint", "p": "bigint"}.items():
@@ -67,7 +86,9 @@ def _widened(spark: SparkSession, path: str) -> None:
 
 def _lacking(spark: SparkSession, path: str) -> None:
     table = f"delta.`{path}`"
-    spark.sql("select id, named_struct('x', id) as st, array(named_struct('e', id)) as l from range(20)").write.format("delta").save(path)
+    spark.sql("select id, named_struct('x', id) as st, array(named_struct('e', id)) as l from range(20)").write.format(
+        "delta"
+    ).save(path)
     spark.sql(f"alter table {table} add columns (n int, s string, st.y string, l.element.z double, m map<string, int>)")
     made = "named_struct('x', id, 'y', 'y'), array(named_struct('e', id, 'z', 0.5D)), id, 's', map('k', 1)"
     spark.sql(f"insert into {table} select id, {made} from range(20, 40)")
@@ -110,7 +131,9 @@ def _tracked(spark: SparkSession, path: str) -> None:
 
 def _texts(spark: SparkSession, path: str) -> None:
     spark.sql(f"create table delta.`{path}` (id bigint, c char(4), v varchar(4), a array<char(2)>) using delta")
-    values = "(1, 'a', 'a', array('b')), (2, 'ab  ', 'ab  ', null), (3, null, null, array(null)), (4, 'é', 'é', array('é'))"
+    values = (
+        "(1, 'a', 'a', array('b')), (2, 'ab  ', 'ab  ', null), (3, null, null, array(null)), (4, 'é', 'é', array('é'))"
+    )
     spark.sql(f"insert into delta.`{path}` values {values}")
     add = adds_of(tahoe.Table(path).snapshot())[0]
     other = pa.table({"id": [9], "c": ["a"], "v": ["a "], "a": [["b"]]})  # another writer's, who does not pad
@@ -120,12 +143,14 @@ def _texts(spark: SparkSession, path: str) -> None:
 
 def _variants(spark: SparkSession, path: str) -> None:
     spark.sql(f"create table delta.`{path}` (id bigint, v variant) using delta")
-    spark.sql(f"""insert into delta.`{path}` select id, parse_json(concat('{{"a": ', id, ', "b": [1, null]}}')) from range(9)""")
+    spark.sql(
+        f"""insert into delta.`{path}` select id, parse_json(concat('{{"a": ', id, ', "b": [1, null]}}')) from range(9)"""
+    )
 
 
 def _nested(spark: SparkSession, path: str) -> None:
     made = (
-        "if(id % 4 = 0, null, named_struct('a', id, 'b', if(id % 3 = 0, null, named_struct('c', id, 'd', array(id))))) as st",
+        "if(id % " "4 = 0, " "null, " "named_struct('a', " "id, " "'b', " "if(id % " "3 = 0, " "null, " "named_struct('c', " "id, " "'d', " "array(id))))) " "as st",
         "if(id % 5 = 0, null, array(array(id, null), array(), null)) as aa", "map(id, map('k', id, 'n', null)) as mm",
         "array(named_struct('e', map(id, array(id)))) as am", "map(cast('k' as binary), named_struct('f', double('NaN'))) as mb",
         "array(named_struct('x', 1, 'y', named_struct('z', id)), null) as sa",
@@ -134,23 +159,38 @@ def _nested(spark: SparkSession, path: str) -> None:
     mark(path, {1: [0, 3]})
 
 
-_TIMES = [dt.datetime(2024, 3, 31, 1, 30, 0, 123456), dt.datetime(1999, 12, 31, 23, 59, 59, 999999), None, dt.datetime(2262, 1, 1)]
+_TIMES = [
+    dt.datetime(2024, 3, 31, 1, 30, 0, 123456),
+    dt.datetime(1999, 12, 31, 23, 59, 59, 999999),
+    None,
+    dt.datetime(2262, 1, 1),
+]
 
 
 def _int96(spark: SparkSession, path: str) -> None:
-    _converted(spark, path, pa.table({"id": range(4), "t": pa.array(_TIMES, pa.timestamp("us"))}), use_deprecated_int96_timestamps=True)
+    _converted(
+        spark,
+        path,
+        pa.table({"id": range(4), "t": pa.array(_TIMES, pa.timestamp("us"))}),
+        use_deprecated_int96_timestamps=True,
+    )
 
 
 def _millis(spark: SparkSession, path: str) -> None:
     times = {"t": pa.array(_TIMES, pa.timestamp("us", "UTC")), "n": pa.array(_TIMES, pa.timestamp("us"))}
-    _converted(spark, path, pa.table({"id": range(4), **times}), coerce_timestamps="ms", allow_truncated_timestamps=True)
+    _converted(
+        spark, path, pa.table({"id": range(4), **times}), coerce_timestamps="ms", allow_truncated_timestamps=True
+    )
 
 
 def _sparks_int96(spark: SparkSession, path: str) -> None:
     Path(path).mkdir(parents=True)
     spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
     try:
-        times = "case id when 0 then timestamp'1800-01-01 00:00:00' when 1 then timestamp'0001-01-01' else timestamp'9999-12-31' end as t"
+        times = (
+            "case id when 0 then timestamp'1800-01-01 00:00:00' when 1 then timestamp'0001-01-01' else "
+            "timestamp'9999-12-31' end as t"
+        )
         spark.range(3).selectExpr("id", times).write.mode("overwrite").parquet(path)
     finally:
         spark.conf.unset("spark.sql.parquet.outputTimestampType")
@@ -165,7 +205,11 @@ def _unsigned(spark: SparkSession, path: str) -> None:
         "d": (pa.int8(), -128),
         "e": (pa.int16(), -32768),
     }
-    _converted(spark, path, pa.table({"id": range(3), **{name: pa.array([0, most, None], kind) for name, (kind, most) in kinds.items()}}))
+    _converted(
+        spark,
+        path,
+        pa.table({"id": range(3), **{name: pa.array([0, most, None], kind) for name, (kind, most) in kinds.items()}}),
+    )
 
 
 def _decimals(spark: SparkSession, path: str) -> None:
@@ -174,13 +218,21 @@ def _decimals(spark: SparkSession, path: str) -> None:
         made = {f"d{precision}": pa.array(values, pa.decimal128(precision, 2)) for precision in (7, 9, 10, 18, 19, 38)}
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.table({"id": range(3), **made}), folder / f"{number}.parquet", store_decimal_as_integer=is_integer)
+        pq.write_table(
+            pa.table({"id": range(3), **made}), folder / f"{number}.parquet", store_decimal_as_integer=is_integer
+        )
     spark.sql(f"CONVERT TO DELTA parquet.`{path}`")
 
 
 def _encodings(spark: SparkSession, path: str) -> None:
     Path(path).mkdir(parents=True)
-    made = pa.table({"id": range(500), "s": [f"s{n % 7}" for n in range(500)], "f": [NAN if n % 9 == 0 else n / 8 for n in range(500)]})
+    made = pa.table(
+        {
+            "id": range(500),
+            "s": [f"s{n % 7}" for n in range(500)],
+            "f": [NAN if n % 9 == 0 else n / 8 for n in range(500)],
+        }
+    )
     ways: list[dict[str, Any]] = [
         {"compression": "zstd", "data_page_version": "2.0"}, {"compression": "gzip", "row_group_size": 64}, {"compression": "none"},
         {"use_dictionary": False, "column_encoding": {"id": "DELTA_BINARY_PACKED", "s": "DELTA_BYTE_ARRAY", "f": "PLAIN"}},
@@ -196,19 +248,26 @@ def _encodings(spark: SparkSession, path: str) -> None:
 
 def _other_order(spark: SparkSession, path: str) -> None:
     _converted(
-        spark, path, pa.table({"b": ["x", "y"], "id": [1, 2], "a": [1.5, NAN]}), pa.table({"a": [3.5], "more": [1], "id": [3], "b": ["z"]})
+        spark,
+        path,
+        pa.table({"b": ["x", "y"], "id": [1, 2], "a": [1.5, NAN]}),
+        pa.table({"a": [3.5], "more": [1], "id": [3], "b": ["z"]}),
     )
 
 
 def _lists(spark: SparkSession, path: str) -> None:
-    made = pa.table({"id": [1, 2], "l": [[1, None], []], "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64()))})
+    made = pa.table(
+        {"id": [1, 2], "l": [[1, None], []], "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64()))}
+    )
     _converted(spark, path, made, use_compliant_nested_type=False)
 
 
 def _strings(spark: SparkSession, path: str) -> None:
     texts = pa.array(["a", None, "é"], pa.large_string())
     kinds = {"d": texts.dictionary_encode(), "l": texts, "b": pa.array([b"a", None, b"\xff"], pa.large_binary())}
-    _converted(spark, path, pa.table({"id": range(3), **kinds, "f": pa.array([b"ab", None, b"\x00\xff"], pa.binary(2))}))
+    _converted(
+        spark, path, pa.table({"id": range(3), **kinds, "f": pa.array([b"ab", None, b"\x00\xff"], pa.binary(2))})
+    )
 
 
 def _other_case(spark: SparkSession, path: str) -> None:
@@ -216,7 +275,12 @@ def _other_case(spark: SparkSession, path: str) -> None:
     made = pa.table({"ID": [1, 2, 3], "F": [NAN, 1.0, 5.0], "St": [{"X": 1, "y": "a"}, None, {"X": 3, "y": "b"}]})
     _converted(spark, path, made)
     metadata = tahoe.Table(path).snapshot().metadata
-    text = metadata.schema_string.replace('"ID"', '"id"').replace('"F"', '"f"').replace('"St"', '"st"').replace('"X"', '"x"')
+    text = (
+        metadata.schema_string.replace('"ID"', '"id"')
+        .replace('"F"', '"f"')
+        .replace('"St"', '"st"')
+        .replace('"X"', '"x"')
+    )
     commit(path, metadata.replace(schema_string=text))
 
 
@@ -319,14 +383,22 @@ KINDS = {
         ],
     ),
     "INT96": Kind(
-        _int96, [_ALL, "select id from t where t > timestamp'2000-01-01 00:00:00'", "select max(t), min(t) from t"], is_native=False
+        _int96,
+        [_ALL, "select id from t where t > timestamp'2000-01-01 00:00:00'", "select max(t), min(t) from t"],
+        is_native=False,
     ),
     "INT96 of Spark, and early times": Kind(
-        _sparks_int96, ["select id, string(t) from t", "select id from t where t < timestamp'1900-01-01 00:00:00'"], is_native=False
+        _sparks_int96,
+        ["select id, string(t) from t", "select id from t where t < timestamp'1900-01-01 00:00:00'"],
+        is_native=False,
     ),
     "times in milliseconds": Kind(
         _millis,
-        [_ALL, "select id from t where t > timestamp'2000-01-01 00:00:00'", "select max(t), min(n) from t where id >= 0"],
+        [
+            _ALL,
+            "select id from t where t > timestamp'2000-01-01 00:00:00'",
+            "select max(t), min(n) from t where id >= 0",
+        ],
         is_native=False,
     ),
     "unsigned and small integers": Kind(
@@ -359,13 +431,21 @@ KINDS = {
     "columns in another order, and more of them": Kind(
         _other_order, [_ALL, "select b from t where a > 2", "select max(a), count(b) from t where id > 0"]
     ),
-    "lists of other writers": Kind(_lists, [_ALL, "select id, get(l, 0), m['k'] from t", "select id, explode(l) from t"]),
+    "lists of other writers": Kind(
+        _lists, [_ALL, "select id, get(l, 0), m['k'] from t", "select id, explode(l) from t"]
+    ),
     "large and dictionary texts, fixed bytes": Kind(
-        _strings, [_ALL, "select d, count(*) from t group by d", "select id from t where l = 'é' or b = X'ff' or f = X'6162'"]
+        _strings,
+        [_ALL, "select d, count(*) from t group by d", "select id from t where l = 'é' or b = X'ff' or f = X'6162'"],
     ),
     "names in another case": Kind(
         _other_case,
-        [_ALL, "select id from t where f > 2", "select ID, ST.x from t where St.X > 1", "select max(f), count(st) from t where id > 0"],
+        [
+            _ALL,
+            "select id from t where f > 2",
+            "select ID, ST.x from t where St.X > 1",
+            "select max(f), count(st) from t where id > 0",
+        ],
     ),
     "odd names": Kind(
         _names,
@@ -380,7 +460,8 @@ KINDS = {
         _encodings,
         [
             "select id, _metadata.* from t where id < 3",
-            "select _metadata.file_path, _metadata.file_size, _metadata.file_block_length, count(*) from t group by all",
+            "select _metadata.file_path, _metadata.file_size, _metadata.file_block_length, count(*) from t group "
+            "by all",
             "select id from t where _metadata.row_index > 490",
             "select max(_metadata.row_index) from t group by _metadata.file_name",
             "select id from t where _metadata.file_name = '3.parquet' and id > 480",
@@ -395,7 +476,12 @@ def test_files_are_read_as_spark_reads_them(spark: SparkSession, path: str, tabl
     """Rows are lost or other, or a kind that ran natively is left to Spark's reader."""
     KINDS[kind].make(spark, path)
     spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
-    queries = [query.replace("from t", f"from {table_name}").replace("join t", f"join {table_name}") for query in KINDS[kind].queries]
-    assert [query for query in queries if rows(spark.sql(query)) != as_spark(spark, query)] == [], "other rows than Spark's"
+    queries = [
+        query.replace("from t", f"from {table_name}").replace("join t", f"join {table_name}")
+        for query in KINDS[kind].queries
+    ]
+    assert [query for query in queries if rows(spark.sql(query)) != as_spark(spark, query)] == [], (
+        "other rows than Spark's"
+    )
     if KINDS[kind].is_native:
         assert [query for query in queries if not reads_natively(spark.sql(query))] == [], "read by Spark"

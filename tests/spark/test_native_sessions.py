@@ -1,4 +1,6 @@
-"""Settings of a session with Comet, switched between queries, and several sessions at once: rows are those of Spark's own engine."""
+"""Settings of a session with Comet, switched between queries, and several sessions at once: rows are those of Spark's
+own engine.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ QUERIES = [
     "select * from {t}",
     "select p, sum(id), avg(f), max(s), count(distinct i) from {t} group by p",
     "select id from {t} where f > 3 and ts > timestamp'2024-04-01 02:00:00'",
-    "select date_trunc('day', ts), string(ts), hour(ts), cast(ts as date), cast(tn as timestamp), count(*) from {t} group by all",
+    "select date_trunc('day', ts), string(ts), hour(ts), cast(ts as date), cast(tn as timestamp), count(*) from "
+    "{t} group by all",
     "select x.id, y.s from {t} x join {t} y on x.i = y.i and x.p = y.p where y.id < 20",
     "select id, rank() over (partition by p order by f) from {t}",
     "select ID, S from {t} where P = 1 order by Id desc limit 3",
@@ -100,7 +103,9 @@ def test_sessions_with_settings_of_their_own_at_once(spark: SparkSession, table:
             session.conf.set(name, value)
         is_native = number % 4 < 3
         session.conf.set("spark.comet.enabled", str(is_native).lower())
-        return reads_natively(session.sql(queries[0])) == is_native, [outcome(session, query, is_native=True) for query in queries]
+        return reads_natively(session.sql(queries[0])) == is_native, [
+            outcome(session, query, is_native=True) for query in queries
+        ]
 
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(run, range(4)))

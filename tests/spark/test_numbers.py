@@ -17,8 +17,8 @@ from tests.property.assigned_numbers import NumbersOfLog, NumbersOfRows
 TABLE, SOURCE = "numbered", "numbered_source"
 COLUMNS = "(id BIGINT, k BIGINT GENERATED ALWAYS AS IDENTITY, p STRING) USING delta"
 EVERYTHING = (
-    "'delta.columnMapping.mode' = 'name', 'delta.enableRowTracking' = 'true', 'delta.enableInCommitTimestamps' = 'true', "
-    "'delta.enableDeletionVectors' = 'true'"
+    "'delta.columnMapping.mode' = 'name', 'delta.enableRowTracking' = 'true', 'delta.enableInCommitTimestamps' = "
+    "'true', 'delta.enableDeletionVectors' = 'true'"
 )
 
 
@@ -73,7 +73,9 @@ class Life:
         table = self.table
         for version in range(self.log_law.version + 1, table.version + 1):
             assert not self.log_law.look(table.log, version)
-            assert not self.row_law.look(table.snapshot(version), table.log.commit_info(version) or CommitInfo({}), set(range(1000)))
+            assert not self.row_law.look(
+                table.snapshot(version), table.log.commit_info(version) or CommitInfo({}), set(range(1000))
+            )
         assert [str(fault) for fault in check_table(table.log)] == []
 
 

@@ -1,4 +1,6 @@
-"""OPTIMIZE in Spark: the statement, the builder, the settings, and who rewrites the files. What it does to files: tests/table."""
+"""OPTIMIZE in Spark: the statement, the builder, the settings, and who rewrites the files. What it does to files:
+tests/table.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from tahoe.table.verify.check import check_version
 @pytest.fixture
 def small_files(spark: SparkSession, path: str) -> str:
     """Twenty rows in ten files, of two partitions."""
-    rows = spark.range(20).selectExpr("id", "concat('s', id) as s", "cast(id % 2 as int) as p", "if(id = 3, double('nan'), id / 7) as x")
+    rows = spark.range(20).selectExpr(
+        "id", "concat('s', id) as s", "cast(id % 2 as int) as p", "if(id = 3, double('nan'), id / 7) as x"
+    )
     rows.repartition(5).write.format("delta").partitionBy("p").option("delta.enableDeletionVectors", "true").save(path)
     return path
 
@@ -38,14 +42,27 @@ def test_the_statement_compacts_and_answers_with_metrics(spark: SparkSession, sm
     assert rows(spark, small_files) == before
     assert row.path == Table(small_files).url
     metrics = row.metrics.asDict(recursive=True)
-    told = {name: metrics[name] for name in ("numFilesAdded", "numFilesRemoved", "partitionsOptimized", "numBins", "totalConsideredFiles")}
-    assert told == {"numFilesAdded": 2, "numFilesRemoved": files, "partitionsOptimized": 2, "numBins": 2, "totalConsideredFiles": files}
+    told = {
+        name: metrics[name]
+        for name in ("numFilesAdded", "numFilesRemoved", "partitionsOptimized", "numBins", "totalConsideredFiles")
+    }
+    assert told == {
+        "numFilesAdded": 2,
+        "numFilesRemoved": files,
+        "partitionsOptimized": 2,
+        "numBins": 2,
+        "totalConsideredFiles": files,
+    }
     assert metrics["filesAdded"]["totalFiles"] == live(small_files) == 2
     assert metrics["deletionVectorStats"] == {"numDeletionVectorsRemoved": 1, "numDeletionVectorRowsRemoved": 1}
     assert (metrics["numTableColumns"], metrics["numTableColumnsWithStats"]) == (4, 4)
     assert list(check_version(Table(small_files).snapshot())) == []
     history = DeltaTable.forPath(spark, small_files).history(1).collect()[0]
-    assert (history.operation, history.operationParameters["predicate"], history.operationParameters["auto"]) == ("OPTIMIZE", "[]", "false")
+    assert (history.operation, history.operationParameters["predicate"], history.operationParameters["auto"]) == (
+        "OPTIMIZE",
+        "[]",
+        "false",
+    )
 
 
 def test_nothing_to_do_commits_nothing(spark: SparkSession, small_files: str) -> None:
@@ -78,13 +95,22 @@ def test_a_condition_with_a_subquery_is_refused(spark: SparkSession, small_files
 
 def test_settings_choose_the_files(spark: SparkSession, small_files: str) -> None:
     prefix = "spark.databricks.delta.optimize."
-    for name, value, removed in [("minFileSize", "1", 0), ("maxFileSize", "2", 0), ("maxFileSize", str(1 << 30), live(small_files))]:
+    for name, value, removed in [
+        ("minFileSize", "1", 0),
+        ("maxFileSize", "2", 0),
+        ("maxFileSize", str(1 << 30), live(small_files)),
+    ]:
         spark.conf.set(prefix + name, value)
         try:
             assert spark.sql(f"OPTIMIZE delta.`{small_files}`").collect()[0].metrics.numFilesRemoved == removed
         finally:
             spark.conf.unset(prefix + name)
-    for name, value in [("maxFileSize", "big"), ("minFileSize", "-1"), ("maxDeletedRowsRatio", "2"), ("maxDeletedRowsRatio", "many")]:
+    for name, value in [
+        ("maxFileSize", "big"),
+        ("minFileSize", "-1"),
+        ("maxDeletedRowsRatio", "2"),
+        ("maxDeletedRowsRatio", "many"),
+    ]:
         spark.conf.set(prefix + name, value)
         try:
             with pytest.raises(InvalidOptionError, match=f"{name}.*{value}|{value}.*{name}"):
@@ -94,7 +120,9 @@ def test_settings_choose_the_files(spark: SparkSession, small_files: str) -> Non
 
 
 @pytest.mark.parametrize("who", ["workers", "spark"])
-def test_whoever_rewrites_the_rows_stay(spark: SparkSession, small_files: str, who: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_rewrites_the_rows_stay(
+    spark: SparkSession, small_files: str, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if who == "workers":
         monkeypatch.setattr(optimize, "DRIVER_BYTES_MAX", -1)
         monkeypatch.setattr(optimize, "is_local", lambda spark: False)
@@ -109,7 +137,9 @@ def test_whoever_rewrites_the_rows_stay(spark: SparkSession, small_files: str, w
     assert rows(spark, small_files) == before
     assert sorted(spark.sql(ids.format(small_files)).collect()) == tracked
     assert live(small_files) == 2
-    assert spark.read.format("delta").load(small_files).where("x > 1e300").count() == 1, "NaN is larger than all numbers"
+    assert spark.read.format("delta").load(small_files).where("x > 1e300").count() == 1, (
+        "NaN is larger than all numbers"
+    )
     assert list(check_version(Table(small_files).snapshot())) == []
 
 

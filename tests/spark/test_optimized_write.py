@@ -22,7 +22,9 @@ ENABLED = PREFIX + "enabled"
 
 
 def asked(options: dict[str, str] | None = None, **settings: str) -> OptimizedWrite:
-    return parse_options(options or {}, {PREFIX + name: value for name, value in settings.items()}, table="t").optimized_write
+    return parse_options(
+        options or {}, {PREFIX + name: value for name, value in settings.items()}, table="t"
+    ).optimized_write
 
 
 def test_the_settings_are_those_of_the_reference() -> None:
@@ -81,7 +83,9 @@ def ids(path: str) -> list[int]:
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_a_partition_gets_one_file(spark: SparkSession, rows: DataFrame, path: str, settings: Any, adaptive: str) -> None:
+def test_a_partition_gets_one_file(
+    spark: SparkSession, rows: DataFrame, path: str, settings: Any, adaptive: str
+) -> None:
     settings("spark.sql.adaptive.enabled", adaptive)
     rows.write.format("delta").partitionBy("p").save(path)
     assert files(path) == 20
@@ -99,7 +103,9 @@ def test_without_partitions_the_files_of_tasks_are_joined_in_their_order(rows: D
     assert pq.read_table(file.removeprefix("file://"), columns=["id"])["id"].to_pylist() == list(range(20))
 
 
-def test_neighbouring_tasks_are_joined_if_there_are_more_tasks_than_groups(spark: SparkSession, path: str, settings: Any) -> None:
+def test_neighbouring_tasks_are_joined_if_there_are_more_tasks_than_groups(
+    spark: SparkSession, path: str, settings: Any
+) -> None:
     settings(PREFIX + "maxShufflePartitions", "4")
     spark.range(0, 200, 1, 20).write.format("delta").option("optimizeWrite", "true").save(path)
     (file,) = Table(path).files()["url"].to_pylist()
@@ -109,7 +115,9 @@ def test_neighbouring_tasks_are_joined_if_there_are_more_tasks_than_groups(spark
     ]
 
 
-def test_many_rows_are_split(spark: SparkSession, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_split(
+    spark: SparkSession, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A partition that is larger than the bin size gets several files."""
     settings(PREFIX + "binSize", "1m")
     frame = spark.range(0, 200_000, 1, 4).selectExpr("id", "uuid() AS s", "0 AS p")
@@ -163,8 +171,8 @@ def test_a_refused_row_fails_as_in_any_write(rows: DataFrame, path: str) -> None
 
 def test_identity_values_are_unique(spark: SparkSession, rows: DataFrame, table_name: str) -> None:
     spark.sql(
-        f"CREATE TABLE {table_name} (n BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT, p INT) USING delta PARTITIONED BY (p) "
-        "TBLPROPERTIES ('delta.autoOptimize.optimizeWrite' = 'true')"
+        f"CREATE TABLE {table_name} (n BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT, p INT) USING delta "
+        "PARTITIONED BY (p) TBLPROPERTIES ('delta.autoOptimize.optimizeWrite' = 'true')"
     )
     rows.select("id", "p").write.format("delta").mode("append").saveAsTable(table_name)
     found = spark.table(table_name)

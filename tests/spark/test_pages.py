@@ -1,7 +1,8 @@
-"""The code of the site's pages does what they say: each block runs, in the order of its page, and prints the output that is shown below it.
+"""The code of the site's pages does what they say: each block runs, in the order of its page, and prints the output
+that is shown below it.
 
-A page starts from nothing but `spark`; `/data` is a folder of the test. `<!-- invisible-code-block: python ... -->` is a
-check or a clean-up that a page does not show. `<!-- not run here: WHY -->` before a block says what runs it instead.
+A page starts from nothing but `spark`; `/data` is a folder of the test. `<!-- invisible-code-block: python ... -->` is
+a check or a clean-up that a page does not show. `<!-- not run here: WHY -->` before a block says what runs it instead.
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ SYBIL = Sybil(
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(DOCS).as_posix() for page in PAGES])
-def test_a_page_does_what_it_says(spark: SparkSession, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_does_what_it_says(
+    spark: SparkSession, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     session = spark.newSession()
     for setting, value in settings_of_spark(page.stem).items():

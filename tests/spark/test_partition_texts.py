@@ -1,4 +1,6 @@
-"""A text in a partition column stays what it is, whatever folder names Spark's writer makes of it; the empty text is null."""
+"""A text in a partition column stays what it is, whatever folder names Spark's writer makes of it; the empty text is
+null.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +32,31 @@ def values(path: str) -> list[str | None]:
 
 @pytest.fixture
 def texts(spark: SparkSession) -> list[str | None]:
-    spark.createDataFrame([(n, value) for n, value in enumerate(VALUES)], "id int, p string").createOrReplaceTempView("texts")
+    spark.createDataFrame([(n, value) for n, value in enumerate(VALUES)], "id int, p string").createOrReplaceTempView(
+        "texts"
+    )
     return sorted(VALUES, key=repr)
 
 
 @pytest.mark.parametrize("in_files", ["false", "true"])
 def test_every_writer_keeps_texts(spark: SparkSession, tmp_path: Path, texts: list[str | None], in_files: str) -> None:
-    path, properties = str(tmp_path / "t"), {"delta.feature.materializePartitionColumns": "supported"} if in_files == "true" else {}
+    path, properties = (
+        str(tmp_path / "t"),
+        {"delta.feature.materializePartitionColumns": "supported"} if in_files == "true" else {},
+    )
     listed = "".join(f", '{name}' = '{value}'" for name, value in properties.items())
     properties_text = f"'delta.enableChangeDataFeed' = 'true'{listed}"
-    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, p STRING) USING delta PARTITIONED BY (p) TBLPROPERTIES ({properties_text})")
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id INT, p STRING) USING delta PARTITIONED BY (p) TBLPROPERTIES "
+        f"({properties_text})"
+    )
     spark.sql(f"INSERT INTO delta.`{path}` SELECT * FROM texts")
     assert values(path) == texts
     spark.table("texts").write.format("delta").mode("overwrite").save(path)
     assert values(path) == texts
     spark.sql(
-        f"MERGE INTO delta.`{path}` t USING texts s ON t.id = s.id WHEN MATCHED THEN UPDATE SET p = s.p WHEN NOT MATCHED THEN INSERT *"
+        f"MERGE INTO delta.`{path}` t USING texts s ON t.id = s.id WHEN MATCHED THEN UPDATE SET p = s.p WHEN NOT "
+        f"MATCHED THEN INSERT *"
     )
     assert values(path) == texts
     spark.sql(f"UPDATE delta.`{path}` SET p = concat(p, '')")
@@ -66,7 +77,9 @@ LONG = ["x" * 253, "%" * 84, "\u00e9" * 42, "e\u0301", "\u00e9", "\u2028", "\ufe
 
 
 def run(frame: DataFrame, target: str, by: str = "p", **options: str) -> None:
-    writer = frame.writeStream.format("delta").options(checkpointLocation=f"{target}-checkpoint", **options).partitionBy(by)
+    writer = (
+        frame.writeStream.format("delta").options(checkpointLocation=f"{target}-checkpoint", **options).partitionBy(by)
+    )
     writer.trigger(availableNow=True).start(target).awaitTermination()
 
 
@@ -81,9 +94,9 @@ def test_streams_keep_texts(spark: SparkSession, tmp_path: Path) -> None:
     run(stream.option("readChangeFeed", "true").load(source).select("id", "p"), f"{path}/feed")
     assert values(f"{path}/feed") == expected
     counted = spark.readStream.format("delta").load(source).groupBy("p").count()
-    counted.writeStream.format("delta").outputMode("complete").partitionBy("p").option("checkpointLocation", f"{path}/c").trigger(
-        availableNow=True
-    ).start(f"{path}/complete").awaitTermination()
+    counted.writeStream.format("delta").outputMode("complete").partitionBy("p").option(
+        "checkpointLocation", f"{path}/c"
+    ).trigger(availableNow=True).start(f"{path}/complete").awaitTermination()
     assert values(f"{path}/complete") == expected
     for number, text in enumerate([NULL_FOLDER, "e\u0301", "\n\t\x01\x7f", "x" * 253]):
         run(spark.readStream.format("delta").load(source).where(col("p") == text), f"{path}/{number}")
@@ -114,7 +127,9 @@ def test_convert_reads_texts_as_spark_does(spark: SparkSession, tmp_path: Path) 
     rows = sorted((row["id"], row["p"]) for row in tahoe.Table(folder).to_arrow().to_pylist())
     assert rows == expected
     values(folder)
-    assert [text for (_, text), given in zip(rows, [*VALUES, *LONG], strict=True) if text != given] == [None] * 1  # NULL_FOLDER
+    assert [text for (_, text), given in zip(rows, [*VALUES, *LONG], strict=True) if text != given] == [
+        None
+    ] * 1  # NULL_FOLDER
 
 
 def test_the_folder_of_a_binary_is_not_that_of_null(spark: SparkSession, path: str) -> None:

@@ -19,7 +19,9 @@ MIXED = "p = 2 or x = 5"
 @pytest.fixture
 def partitioned(spark: SparkSession, path: str) -> str:
     """Partitions 1, with x = 1 and x = 5, and 2, with x = 7."""
-    spark.sql("select * from values (1, 1), (1, 5), (2, 7) as t(p, x)").coalesce(1).write.format("delta").partitionBy("p").save(path)
+    spark.sql("select * from values (1, 1), (1, 5), (2, 7) as t(p, x)").coalesce(1).write.format("delta").partitionBy(
+        "p"
+    ).save(path)
     return path
 
 

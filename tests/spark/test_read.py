@@ -146,7 +146,8 @@ def test_one_query_sees_one_version_however_often_it_names_the_table(spark, path
     plan = planning.plan_scan
     monkeypatch.setattr(planning, "plan_scan", plan_and_be_overtaken)
     query = (
-        "select count(*) as n, (select count(*) from seen) as m from seen a full join seen b using (id) where id in (select id from seen)"
+        "select count(*) as n, (select count(*) from seen) as m from seen a full join seen b using (id) where id in "
+        "(select id from seen)"
     )
     assert spark.sql(query).collect() == [Row(n=1, m=1)]
     assert len(looks) >= 3
@@ -169,7 +170,9 @@ def test_a_write_from_the_same_dataframe_reads_anew(spark, path, tmp_path):
 def test_a_column_that_another_writer_added_is_seen(spark, path):
     append(path, 1)
     frame = load(spark, path)
-    spark.sql("select 2L as id, 'x' as name").write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+    spark.sql("select 2L as id, 'x' as name").write.format("delta").mode("append").option("mergeSchema", "true").save(
+        path
+    )
     assert load(spark, path).columns == ["id", "name"]
     assert ids(frame) == [1, 2], "what was analysed before keeps its columns"
 
@@ -357,7 +360,8 @@ def parted(spark, tmp_path_factory) -> tuple[str, str]:
     ],
 )
 def test_partition_filters_hold_exactly(spark, parted, condition):
-    # Spark asks for the files of a partition filter and then drops it: what it cannot be translated to must hold as well
+    # Spark asks for the files of a partition filter and then drops it: what it cannot be translated to must hold as
+    # well
     path, view = parted
     found = load(spark, path).where(condition)
     assert sorted(map(repr, found.collect())) == sorted(map(repr, spark.table(view).where(condition).collect()))
@@ -385,7 +389,8 @@ def test_statistics_of_the_files_kept_decide_the_join(spark, parted):
     # the size that Spark counts with is that of the files which are read
     path, _ = parted
     sizes = [
-        load(spark, path).where(condition)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() for condition in ("b >= 0", "b = 2")
+        load(spark, path).where(condition)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+        for condition in ("b >= 0", "b = 2")
     ]
     assert sizes[1] < sizes[0] / 3
 
@@ -426,7 +431,9 @@ def test_strange_column_names(spark, path):
     found = load(spark, path).where("`a.b` = 1 and g.`e.f` = 3 and `c``d` = 2 and `Ünï 1` > 0")
     assert found.collect() == rows.collect()
     mark(path, {0: []})
-    assert load(spark, path).where("`a.b` = 1 and g.`e.f` = 3").select("`c``d`", "g.`e.f`", "`Ünï 1`").collect() == [(2, 3, 4)]
+    assert load(spark, path).where("`a.b` = 1 and g.`e.f` = 3").select("`c``d`", "g.`e.f`", "`Ünï 1`").collect() == [
+        (2, 3, 4)
+    ]
 
 
 # --- where Spark looks
@@ -447,7 +454,13 @@ def test_input_files_are_listed(spark, path):
 def test_metadata_columns_are_those_of_parquet(spark: SparkSession, path):
     append(path, 5, 6)
     (file,) = Path(path).glob("*.parquet")
-    selected = ["_metadata.file_name", "_metadata.file_size", "_metadata.row_index", "_metadata.file_path", "input_file_name() as name"]
+    selected = [
+        "_metadata.file_name",
+        "_metadata.file_size",
+        "_metadata.row_index",
+        "_metadata.file_path",
+        "input_file_name() as name",
+    ]
     found = load(spark, path).selectExpr("id", *selected)
     expected = spark.read.parquet(str(file)).selectExpr("id", *selected)
     assert sorted(found.collect()) == sorted(expected.collect())
@@ -473,7 +486,9 @@ def test_a_void_column_is_null_at_every_depth(spark, path):
 
     spark.sql(f"UPDATE delta.`{path}` SET id = 2")
     spark.sql(f"UPDATE delta.`{path}` SET s.a = 3")
-    spark.sql(f"MERGE INTO delta.`{path}` t USING (SELECT 2L AS id) u ON t.id = u.id WHEN MATCHED THEN UPDATE SET id = 4")
+    spark.sql(
+        f"MERGE INTO delta.`{path}` t USING (SELECT 2L AS id) u ON t.id = u.id WHEN MATCHED THEN UPDATE SET id = 4"
+    )
     assert load(spark, path).collect() == [Row(id=4, s=Row(a=3, nothing=None), v=None)]
     with pytest.raises(SchemaMismatchError, match=r"s\.nothing has type void, whose values are not stored"):
         spark.sql(f"UPDATE delta.`{path}` SET s = named_struct('a', 5, 'nothing', 6)")
@@ -483,27 +498,45 @@ def test_a_void_column_is_null_at_every_depth(spark, path):
     rows = spark.sql("SELECT 1L AS id, named_struct('a', 7) AS s")
     rows.write.format("delta").mode("overwrite").option("replaceWhere", "id = 1").save(path)
     version = tahoe.Table(path).version
-    feed = load(spark, path, readChangeFeed="true", startingVersion=str(version)).orderBy("_change_type").select("s.*", "_change_type")
-    assert feed.collect() == [Row(a=1, nothing=None, _change_type="delete"), Row(a=7, nothing=None, _change_type="insert")]
+    feed = (
+        load(spark, path, readChangeFeed="true", startingVersion=str(version))
+        .orderBy("_change_type")
+        .select("s.*", "_change_type")
+    )
+    assert feed.collect() == [
+        Row(a=1, nothing=None, _change_type="delete"),
+        Row(a=7, nothing=None, _change_type="insert"),
+    ]
 
 
 @pytest.mark.every_spark
 def test_zero_finds_minus_zero_and_the_other_way_round(spark, path):
-    """Parquet's dictionaries and its filters of rows tell the zeros apart, which are equal to SQL: rows were missing."""
+    """Parquet's dictionaries and its filters of rows tell the zeros apart, which are equal to SQL: rows were
+    missing.
+    """
     numbers = ([-0.0, 5.0, -7.0], [0.0, 5.0, -7.0])
     for number, values in enumerate(numbers):
         column = pa.array(values)
         rows = {"id": [number] * 3, "f": column.cast(pa.float32()), "st": pa.StructArray.from_arrays([column], ["d"])}
         tahoe.Table(path).append(pa.table(rows))
     conditions = [f"{c} {o} {z}" for c in ("f", "st.d") for o in ("=", "<=>", ">=", "<=") for z in ("0.0D", "-0.0D")]
-    conditions += ["f IN (0.0D, 99D)", "st.d IN (-0.0D, 99D)", "f = 0D AND id >= 0", "f = -0.0D OR st.d = 99D", "NOT st.d <> 0D"]
+    conditions += [
+        "f IN (0.0D, 99D)",
+        "st.d IN (-0.0D, 99D)",
+        "f = 0D AND id >= 0",
+        "f = -0.0D OR st.d = 99D",
+        "NOT st.d <> 0D",
+    ]
     expected = {c: [0, 0, 1, 1] if c.split()[1] in (">=", "<=") else [0, 1] for c in conditions}
     for vectorised in ("true", "false"):
         spark.conf.set("spark.sql.parquet.enableVectorizedReader", vectorised)
         try:
             assert {c: ids(load(spark, path).where(c)) for c in conditions} == expected
             assert ids(load(spark, path).where("NOT st.d = 0D")) == [0, 0, 1, 1]
-            assert ids(load(spark, path).where(f"st.d IN (0D, {', '.join(f'{n}D' for n in range(100, 1200))})")) == [0, 1]
+            assert ids(load(spark, path).where(f"st.d IN (0D, {', '.join(f'{n}D' for n in range(100, 1200))})")) == [
+                0,
+                1,
+            ]
         finally:
             spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
 

@@ -52,7 +52,9 @@ def test_purge_of_some_partitions(spark: SparkSession, path: str) -> None:
         table.reorg(deletedShare=5)
 
 
-def test_rows_that_others_append_meanwhile_are_no_conflict(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_others_append_meanwhile_are_no_conflict(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table, commit = with_vectors(spark, path), optimize._commit
 
     def after_an_append(*arguments: Any) -> int | None:

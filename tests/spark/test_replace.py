@@ -30,7 +30,13 @@ def test_rows_are_replaced(spark: SparkSession, path: str, mode: Mapping[str, st
     make(spark.range(0, 10, 1, 2).selectExpr("id", "0 as v"), path, mode)
     overwrite(spark.range(5, 7).selectExpr("id", "1 as v"), path, predicate)
     found = Table(path).to_arrow().to_pylist()
-    assert sorted((row["id"], row["v"]) for row in found) == [*((n, 0) for n in range(5)), (5, 1), (6, 1), (8, 0), (9, 0)]
+    assert sorted((row["id"], row["v"]) for row in found) == [
+        *((n, 0) for n in range(5)),
+        (5, 1),
+        (6, 1),
+        (8, 0),
+        (9, 0),
+    ]
     last = DeltaTable.forPath(spark, path).history(1).collect()[0]
     assert (last.version, last.operation, last.operationParameters["predicate"]) == (1, "WRITE", predicate)
     assert last.operationMetrics["numDeletedRows"] == "3"
@@ -46,10 +52,14 @@ def test_the_rows_that_stay_keep_their_ids(spark: SparkSession, path: str, mode:
     overwrite(spark.range(5, 7), path, "string(id) in ('5', '6', '7')")
     spark.range(6, 8).write.format("delta").mode("overwrite").option("replaceUsing", "id").save(path)
     source = spark.range(8, 12)
-    DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), "s.id = t.id").whenNotMatchedInsertAll().execute()
+    DeltaTable.forPath(spark, path).alias("t").merge(
+        source.alias("s"), "s.id = t.id"
+    ).whenNotMatchedInsertAll().execute()
     rows = spark.read.format("delta").load(path).select("id", "_metadata.row_id", "_metadata.row_commit_version")
     found = {row.id: (row.row_id, row.row_commit_version) for row in rows.collect()}
-    assert {number: found[number] for number in (*range(5), 8, 9)} == {number: (number, 0) for number in (*range(5), 8, 9)}
+    assert {number: found[number] for number in (*range(5), 8, 9)} == {
+        number: (number, 0) for number in (*range(5), 8, 9)
+    }
     assert {number: found[number][1] for number in (5, 6, 7, 10, 11)} == {5: 1, 6: 2, 7: 2, 10: 3, 11: 3}
     assert len({row_id for row_id, _ in found.values()}) == len(found) == 12
     assert list(check_version(Table(path).snapshot())) == []
@@ -75,7 +85,9 @@ def test_the_change_feed_tells_both(spark: SparkSession, path: str, mode: Mappin
 
 def test_a_statement_may_say_it(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
     make(spark.range(10).selectExpr("id", "id % 2 as part"), path, mode, "part")
-    spark.range(3, 4).selectExpr("id", "id % 2 as part").writeTo(f"delta.`{path}`").overwrite(F.expr("id > 2 and part = 1"))
+    spark.range(3, 4).selectExpr("id", "id % 2 as part").writeTo(f"delta.`{path}`").overwrite(
+        F.expr("id > 2 and part = 1")
+    )
     assert ids(path) == [0, 1, 2, 3, 4, 6, 8]
 
 

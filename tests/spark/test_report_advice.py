@@ -1,4 +1,6 @@
-"""The statements that a report advises run in Spark as they are, on a table with any name and any column, and do what the report says."""
+"""The statements that a report advises run in Spark as they are, on a table with any name and any column, and do what
+the report says.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def filled(path: Path, *, partitioned: bool) -> tahoe.Table:
     properties = {"delta.columnMapping.mode": "name", "delta.dataSkippingNumIndexedCols": "2"}
     for number in range(20):
         rows = pa.table({NAME: [0, number, 100], "p " + NAME: ["x", "y", "y"]})
-        table.append(rows, properties=properties if number == 0 else None, partition_by=["p " + NAME] if partitioned else None)
+        table.append(
+            rows, properties=properties if number == 0 else None, partition_by=["p " + NAME] if partitioned else None
+        )
     return table
 
 
@@ -48,8 +52,12 @@ def test_maintenance_does_what_was_told(spark: SparkSession, tmp_path: Path) -> 
 
 
 def large(figures: Figures) -> Figures:
-    """As of a table so large that ordering its rows pays, that OPTIMIZE leaves alone, and by whose columns little is skipped."""
-    skips_little = [replace(column, range_skipped=0.1) for column in figures.skipping.columns if not column.is_partition]
+    """As of a table so large that ordering its rows pays, that OPTIMIZE leaves alone, and by whose columns little is
+    skipped.
+    """
+    skips_little = [
+        replace(column, range_skipped=0.1) for column in figures.skipping.columns if not column.is_partition
+    ]
     figures = replace(figures, skipping=replace(figures.skipping, columns=skips_little))
     return replace(figures, files=10_000, upkeep=figures.upkeep and replace(figures.upkeep, compaction="not planned"))
 

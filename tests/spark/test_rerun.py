@@ -73,7 +73,9 @@ def add_to(path: str, key: int) -> Callable[[], object]:
 
 
 @pytest.mark.usefixtures("retries")
-def test_an_update_counts_on_from_what_the_rival_left(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
+def test_an_update_counts_on_from_what_the_rival_left(
+    spark: SparkSession, counters: str, rivals: Callable[..., None]
+) -> None:
     rivals([add_to(counters, 2), add_to(counters, 2)])
     DeltaTable.forPath(spark, counters).update("id = 2", {"n": "n + 100"})
     assert found(counters) == {0: 0, 1: 10, 2: 122, 3: 30}
@@ -86,7 +88,10 @@ def test_an_update_counts_on_from_what_the_rival_left(spark: SparkSession, count
     [
         ("delete from {t} where n > 20", {0: 0, 1: 10}),
         ("update {t} set n = n + 100 where id = 2", {0: 0, 1: 10, 2: 121, 3: 30}),
-        ("merge into {t} t using (select 2L id) s on t.id = s.id when matched then update set n = t.n + 100", {0: 0, 1: 10, 2: 121, 3: 30}),
+        (
+            "merge into {t} t using (select 2L id) s on t.id = s.id when matched then update set n = t.n + 100",
+            {0: 0, 1: 10, 2: 121, 3: 30},
+        ),
         ("insert into {t} replace where n > 20 select 9L, 21L", {0: 0, 1: 10, 9: 21}),
     ],
     ids=["delete", "update", "merge", "replace where"],
@@ -156,7 +161,9 @@ def test_an_update_goes_on_or_is_run_again_behind_a_feature(
 
 
 @pytest.mark.usefixtures("retries")
-def test_what_the_table_refuses_is_raised_at_once(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
+def test_what_the_table_refuses_is_raised_at_once(
+    spark: SparkSession, counters: str, rivals: Callable[..., None]
+) -> None:
     rivals([sets(counters, delta__appendOnly="true")])
     with pytest.raises(MetadataChangedException, match="rows of the table can no longer be removed"):
         DeltaTable.forPath(spark, counters).update("id = 2", {"n": "0"})
@@ -165,7 +172,9 @@ def test_what_the_table_refuses_is_raised_at_once(spark: SparkSession, counters:
 
 
 @pytest.mark.usefixtures("retries")
-def test_a_statement_is_not_run_again_for_other_columns(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
+def test_a_statement_is_not_run_again_for_other_columns(
+    spark: SparkSession, counters: str, rivals: Callable[..., None]
+) -> None:
     """An INSERT by position would put its values into others."""
 
     def grow() -> None:
@@ -179,7 +188,9 @@ def test_a_statement_is_not_run_again_for_other_columns(spark: SparkSession, cou
 
 
 @pytest.mark.usefixtures("retries")
-def test_a_command_whose_source_reads_the_table_is_not_run_again(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
+def test_a_command_whose_source_reads_the_table_is_not_run_again(
+    spark: SparkSession, counters: str, rivals: Callable[..., None]
+) -> None:
     """The source may be cached: its rows would be those of the old version, and the rival's change would be lost."""
     table, frame = DeltaTable.forPath(spark, counters), spark.read.format("delta").load(counters).cache()
     try:
@@ -209,14 +220,24 @@ def test_a_command_whose_source_reads_the_table_is_not_run_again(spark: SparkSes
 def test_with_vectors_nothing_is_run_again_behind_a_compaction(spark, path, rivals, statement, left):
     """The rows are deleted where the compaction has put them."""
     rows = spark.range(4).selectExpr("id", "id * 10 as n").repartition(2)
-    rows.write.format("delta").option("delta.enableDeletionVectors", "true").option("delta.enableRowTracking", "true").save(path)
-    ids = {row["id"]: row["_metadata.row_id"] for row in Table(path).to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()}
+    rows.write.format("delta").option("delta.enableDeletionVectors", "true").option(
+        "delta.enableRowTracking", "true"
+    ).save(path)
+    ids = {
+        row["id"]: row["_metadata.row_id"]
+        for row in Table(path).to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()
+    }
     rivals([lambda: Table(path).optimize()])
     spark.sql(statement.replace(" t ", f" delta.`{path}` t ", 1))
     assert found(path) == left
-    operations = [(entry["operation"], entry["operationMetrics"].get("numConflictRetries")) for entry in Table(path).history()]
+    operations = [
+        (entry["operation"], entry["operationMetrics"].get("numConflictRetries")) for entry in Table(path).history()
+    ]
     assert operations[:2] == [(statement.split(" ")[0], None), ("OPTIMIZE", None)]
-    after = {row["id"]: row["_metadata.row_id"] for row in Table(path).to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()}
+    after = {
+        row["id"]: row["_metadata.row_id"]
+        for row in Table(path).to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()
+    }
     assert after == {key: ids[key] for key in left}
 
 
@@ -235,5 +256,9 @@ def test_a_write_whose_files_a_vacuum_has_deleted_writes_them_again(
     """No commit named the files that Spark had written when the VACUUM came."""
     rivals([lambda: Table(counters).vacuum(retention_hours=0, retention_check=False)])
     WRITES[write](spark, counters)
-    expected = {"append": {0: 0, 1: 10, 2: 20, 3: 30, 9: 7}, "update": {0: 0, 1: 7, 2: 20, 3: 30}, "delete": {0: 0, 2: 20, 3: 30}}
+    expected = {
+        "append": {0: 0, 1: 10, 2: 20, 3: 30, 9: 7},
+        "update": {0: 0, 1: 7, 2: 20, 3: 30},
+        "delete": {0: 0, 2: 20, 3: 30},
+    }
     assert found(counters) == expected[write]

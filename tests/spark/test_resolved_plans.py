@@ -37,7 +37,9 @@ MEANT = (Assignment(column="a", path=("a",), value=VALUE), Assignment(column="s.
 ELEMENT = ResolvedAssignment(path=(), key="items[0]", value=VALUE)
 
 
-def merged(*matched: MergeAction, not_matched: tuple[MergeAction, ...] = (), by_source: tuple[MergeAction, ...] = ()) -> Merge:
+def merged(
+    *matched: MergeAction, not_matched: tuple[MergeAction, ...] = (), by_source: tuple[MergeAction, ...] = ()
+) -> Merge:
     read = MergeIntoTable(
         target=SEEN,
         source=SOURCE,
@@ -59,7 +61,9 @@ def parts(clauses: tuple[Clause, ...]) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("condition", [None, CONDITION], ids=["all rows", "some rows"])
 def test_delete_and_update_have_the_statements_condition(condition: Any) -> None:
-    assert command_of(DeleteFromTable(target=SEEN, condition=condition), TARGET) == Delete(target=TARGET, condition=condition)
+    assert command_of(DeleteFromTable(target=SEEN, condition=condition), TARGET) == Delete(
+        target=TARGET, condition=condition
+    )
     updated = command_of(UpdateTable(target=SEEN, assignments=GIVEN, condition=condition), TARGET)
     assert updated == Update(target=TARGET, assignments=MEANT, condition=condition)
 

@@ -44,7 +44,9 @@ def ids(spark, path):
     return sorted(row.id for row in spark.read.format("delta").load(path).collect())
 
 
-@pytest.mark.parametrize("form", ["TABLE {} TO VERSION AS OF 0", "{} TO VERSION AS OF 1 - 1", "{} FOR SYSTEM_VERSION AS OF 0"])
+@pytest.mark.parametrize(
+    "form", ["TABLE {} TO VERSION AS OF 0", "{} TO VERSION AS OF 1 - 1", "{} FOR SYSTEM_VERSION AS OF 0"]
+)
 def test_the_statement_answers_with_one_row_of_counts(spark, changed, form):
     frame = spark.read.format("delta").load(changed).cache()
     assert frame.count() == 4
@@ -112,7 +114,9 @@ def test_errors_are_the_references(spark, changed):
 
 
 def test_settings_switch_the_checks_off(spark, changed):
-    spark.sql(f"ALTER TABLE delta.`{changed}` SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')")
+    spark.sql(
+        f"ALTER TABLE delta.`{changed}` SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')"
+    )
     with pytest.raises(AnalysisException) as raised:
         spark.sql(f"RESTORE delta.`{changed}` TO VERSION AS OF 0")
     assert raised.value.getCondition() == "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION"

@@ -41,7 +41,9 @@ def mode(request: pytest.FixtureRequest) -> Mapping[str, str]:
 
 def numbers(spark: SparkSession, path: str, properties: Mapping[str, str], files: int = 2) -> DeltaTable:
     """The ids 0 to 9 with their squares as text, and a struct."""
-    rows = spark.range(0, 10, 1, files).selectExpr("id", "string(id * id) as text", "named_struct('a', id, 'b', 'x') as pair")
+    rows = spark.range(0, 10, 1, files).selectExpr(
+        "id", "string(id * id) as text", "named_struct('a', id, 'b', 'x') as pair"
+    )
     return make(rows, path, properties)
 
 
@@ -68,7 +70,9 @@ def test_a_delete_of_whole_partitions_opens_no_file(
     assert Table(path).history()[0]["operationMetrics"]["numDeletedRows"] == ("6" if condition is None else "3")
 
 
-def test_delete_takes_the_rows_for_which_the_condition_is_true(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+def test_delete_takes_the_rows_for_which_the_condition_is_true(
+    spark: SparkSession, path: str, mode: Mapping[str, str]
+) -> None:
     table = numbers(spark, path, mode)
     assert table.delete("id % 3 = 1").collect()[0].num_affected_rows == 3
     assert ids(path) == [0, 2, 3, 5, 6, 8, 9]
@@ -104,8 +108,11 @@ def test_a_condition_on_partitions_reads_no_data(spark: SparkSession, path: str,
     assert {f["partition_values"]["part"] for f in Table(path).snapshot().files().to_pylist()} == {0, 2}
 
 
-def test_a_python_function_in_the_condition_decides_row_by_row(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
-    # Spark takes such functions out of the filters that it tells a source of: a table must not take what is left for the condition
+def test_a_python_function_in_the_condition_decides_row_by_row(
+    spark: SparkSession, path: str, mode: Mapping[str, str]
+) -> None:
+    # Spark takes such functions out of the filters that it tells a source of: a table must not take what is left for
+    # the condition
     table = make(spark.range(10).selectExpr("id", "id % 3 as part"), path, mode, "part")
     table.delete(F.udf(lambda value: value == 4, "boolean")(F.col("id")))
     assert ids(path) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
@@ -121,7 +128,9 @@ def test_a_python_function_in_the_condition_decides_row_by_row(spark: SparkSessi
         ("id = (SELECT max(o.id) FROM other o WHERE o.id % 2 = t.id % 2)", [0, 1, 2, 3, 6, 7, 8, 9]),
     ],
 )
-def test_conditions_may_hold_subqueries(spark: SparkSession, path: str, mode: Mapping[str, str], condition: str, left: list[int]) -> None:
+def test_conditions_may_hold_subqueries(
+    spark: SparkSession, path: str, mode: Mapping[str, str], condition: str, left: list[int]
+) -> None:
     spark.range(3, 6).createOrReplaceTempView("other")
     numbers(spark, path, mode).alias("t").delete(condition)
     assert ids(path) == left
@@ -193,7 +202,11 @@ def test_values_may_hold_subqueries(spark: SparkSession, path: str, mode: Mappin
         (lambda t: t.update("id = 1", {"pair.c": "'x'"}), ColumnNotFoundError, "pair.c"),
         (lambda t: t.update("id = 1", {"text": "'x'", "TEXT": "'y'"}), ConflictingAssignmentsError, "text and TEXT"),
         (lambda t: t.update("id = 1", {"pair": "null", "pair.a": "1"}), ConflictingAssignmentsError, "pair and pair.a"),
-        (lambda t: t.update("id = 1", {"id": "'x'"}), WriteFailedError, r"value x for column id of \S+ does not fit in long"),
+        (
+            lambda t: t.update("id = 1", {"id": "'x'"}),
+            WriteFailedError,
+            r"value x for column id of \S+ does not fit in long",
+        ),
         (lambda t: t.update("id = 1", {"text": "max(text)"}), AnalysisException, "GROUP BY"),
         (lambda t: t.update("id = 1"), ValueError, "'set' cannot be None"),
         (lambda t: t.update("id = 1", {"text": 3}), TypeError, "Values of dict in 'set'"),
@@ -219,7 +232,9 @@ def test_a_table_that_only_takes_appends_refuses(spark: SparkSession, path: str)
         table.update("id = 1", {"id": "2"})
 
 
-def test_a_row_that_breaks_a_rule_leaves_nothing_behind(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+def test_a_row_that_breaks_a_rule_leaves_nothing_behind(
+    spark: SparkSession, path: str, mode: Mapping[str, str]
+) -> None:
     DeltaTable.create(spark).location(path).addColumn("id", "long", nullable=False).property(
         "delta.enableDeletionVectors", mode.get("delta.enableDeletionVectors", "false")
     ).execute()
@@ -267,13 +282,17 @@ def test_a_command_is_run_once_for_an_application_and_its_version(spark: SparkSe
 
 
 @pytest.mark.parametrize("partitions", [(), ("part",)])
-def test_row_ids_stay_with_their_rows(spark: SparkSession, path: str, mode: Mapping[str, str], partitions: tuple[str, ...]) -> None:
+def test_row_ids_stay_with_their_rows(
+    spark: SparkSession, path: str, mode: Mapping[str, str], partitions: tuple[str, ...]
+) -> None:
     rows = spark.range(0, 20, 1, 2).selectExpr("id", "id % 2 as part", "id as was")
     table = make(rows, path, {**mode, "delta.enableRowTracking": "true"}, *partitions)
     given = {r.was: r.row_id for r in table.toDF().selectExpr("was", "_metadata.row_id").collect()}
     table.update("was % 5 = 0", {"id": "-1"})
     table.delete("was % 4 = 1")
-    found = table.toDF().selectExpr("was", "id", "_metadata.row_id", "_metadata.row_commit_version as version").collect()
+    found = (
+        table.toDF().selectExpr("was", "id", "_metadata.row_id", "_metadata.row_commit_version as version").collect()
+    )
     assert {r.was: r.row_id for r in found} == {was: number for was, number in given.items() if was % 4 != 1}
     assert {r.version for r in found if r.id == -1} == {1}
     assert {r.version for r in found if r.id != -1} == {0}
@@ -283,7 +302,9 @@ def test_row_ids_stay_with_their_rows(spark: SparkSession, path: str, mode: Mapp
 # --- beside other writers
 
 
-def test_a_row_that_another_writer_deleted_meanwhile_is_a_conflict(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_another_writer_deleted_meanwhile_is_a_conflict(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = numbers(spark, path, VECTORS, files=1)
     _meanwhile(monkeypatch, path, "id = 4")
     with pytest.raises(ConcurrentDeleteDeleteException):
@@ -291,7 +312,9 @@ def test_a_row_that_another_writer_deleted_meanwhile_is_a_conflict(spark: SparkS
     assert data_files(path) == {str(f) for f in _live(path)}
 
 
-def test_other_rows_of_the_same_file_are_no_conflict(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_rows_of_the_same_file_are_no_conflict(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = numbers(spark, path, VECTORS, files=1)
     _meanwhile(monkeypatch, path, "id = 5")
     table.update("id = 4", {"id": "104"})
@@ -340,7 +363,9 @@ def test_many_threads_change_rows_of_one_file(spark: SparkSession, path: str) ->
     rows = Table(path).to_arrow().to_pylist()
     updated = [row for row in range(80) if row % 10 in steps and row % 10 % 4 == 0]
     deleted = [row for row in range(80) if row % 10 in steps and row % 10 % 4 != 0]
-    assert {row["id"]: row["state"] for row in rows} == {row: int(row in updated) for row in range(80) if row not in deleted}
+    assert {row["id"]: row["state"] for row in rows} == {
+        row: int(row in updated) for row in range(80) if row not in deleted
+    }
 
 
 # --- what is easily got wrong
@@ -352,14 +377,18 @@ def test_a_partition_column_may_be_spelled_otherwise(spark: SparkSession, path: 
     assert ids(path) == [0, 2, 3, 5, 6, 8, 9]
 
 
-def test_a_condition_that_is_another_one_later_loses_no_row(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+def test_a_condition_that_is_another_one_later_loses_no_row(
+    spark: SparkSession, path: str, mode: Mapping[str, str]
+) -> None:
     rows = "id", "current_timestamp() + make_interval(0, 0, 0, 0, 0, 0, id / 4) as expires"
     table = make(spark.range(40).selectExpr(*rows), path, mode)
     table.update("expires > current_timestamp()", {"expires": "null"})
     assert ids(path) == list(range(40))
 
 
-def test_another_session_time_zone_finds_the_same_files(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+def test_another_session_time_zone_finds_the_same_files(
+    spark: SparkSession, path: str, mode: Mapping[str, str]
+) -> None:
     # the files of a version are in another order once its log is compacted, and a table is opened anew for another zone
     for number in range(6):
         spark.range(number * 10, number * 10 + 2).write.format("delta").options(**mode).mode("append").save(path)
@@ -400,7 +429,9 @@ def test_an_interrupt_while_the_commit_is_sent_deletes_nothing(
     assert ids(path) == [0, 1, 2, 3, 5, 6, 7, 8, 9, 104]
 
 
-def test_many_positions_go_as_bitmaps(spark: SparkSession, path: str, mode: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_positions_go_as_bitmaps(
+    spark: SparkSession, path: str, mode: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     # what large tables do, on a table that is large enough to have several bitmaps a file
     monkeypatch.setattr(positions, "LISTED_ROWS_MAX", 0)
     monkeypatch.setattr(positions, "_COMPARED_MAX", 0)
@@ -408,10 +439,15 @@ def test_many_positions_go_as_bitmaps(spark: SparkSession, path: str, mode: Mapp
     table.delete("id % 3 = 0")
     table.update("id % 5 = 1", {"state": "1"})
     new = spark.range(0, 400_000, 7).selectExpr("id", "2 as state").alias("s")
-    table.alias("t").merge(new, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll("s.id >= 300000").execute()
+    table.alias("t").merge(new, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll(
+        "s.id >= 300000"
+    ).execute()
     rows = Table(path).to_arrow().to_pydict()
     expected = {n: 2 if n % 7 == 0 else int(n % 5 == 1) for n in range(300_000) if n % 3}
-    assert dict(zip(rows["id"], rows["state"], strict=True)) == {**expected, **dict.fromkeys(range(300_006, 400_000, 7), 2)}
+    assert dict(zip(rows["id"], rows["state"], strict=True)) == {
+        **expected,
+        **dict.fromkeys(range(300_006, 400_000, 7), 2),
+    }
     assert len(rows["id"]) == len(set(rows["id"]))
 
 

@@ -1,4 +1,6 @@
-"""`_metadata.row_id` and its like: what the log and the data files say, in any query, and nothing of it where nobody asks."""
+"""`_metadata.row_id` and its like: what the log and the data files say, in any query, and nothing of it where nobody
+asks.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def first_ids(path: str) -> list[int]:
     return [max(v for v in json.loads(file["stats"])["minValues"].values() if isinstance(v, int)) for file in files]
 
 
-def expected(lowest: list[int], kept: dict[int, list[tuple[int | None, int | None]]] | None = None) -> dict[int, tuple[int, int, int, int]]:
+def expected(
+    lowest: list[int], kept: dict[int, list[tuple[int | None, int | None]]] | None = None
+) -> dict[int, tuple[int, int, int, int]]:
     """By id what `_metadata` says of each row of a table that `track` has changed."""
     found = {}
     for position, low in enumerate(lowest):
@@ -141,10 +145,14 @@ def test_joins_and_aggregates(spark, table):
     right = f"(select id, _metadata.row_id as r from {t} where id > 3)"
     found = spark.sql(f"select a.id, b.id from {t} a join {right} b on a._metadata.row_id = b.r")
     assert sorted(map(tuple, found.collect())) == [(i, i) for i in range(4, ROWS)]
-    assert spark.sql(f"select max(_metadata.row_id), count(distinct _metadata.row_id) from {t}").collect() == [(max(ids), ROWS)]
+    assert spark.sql(f"select max(_metadata.row_id), count(distinct _metadata.row_id) from {t}").collect() == [
+        (max(ids), ROWS)
+    ]
     grouped = spark.sql(f"select _metadata.base_row_id, count(*) from {t} group by 1 order by 1")
     assert [tuple(row) for row in grouped.collect()] == [(1000, 10), (2000, 10)]
-    one = spark.sql(f"select id from {t} where _metadata.row_id = (select min(_metadata.row_id) from {t} where id >= {ROWS // 2})")
+    one = spark.sql(
+        f"select id from {t} where _metadata.row_id = (select min(_metadata.row_id) from {t} where id >= {ROWS // 2})"
+    )
     assert [row.id for row in one.collect()] == [min(((row[0], i) for i, row in rows.items() if i >= ROWS // 2))[1]]
     both = spark.sql(f"select _metadata.row_id from {t} union all select id from {t}")
     assert sorted(row[0] for row in both.collect()) == sorted([*ids, *range(ROWS)])
@@ -276,7 +284,9 @@ def test_a_filter_on_a_files_constant_reads_that_file(spark, path):
     frame.collect()
     scan = frame._jdf.queryExecution().executedPlan()
     assert "PartitionFilters: [isnotnull(__tahoe_base_row_id" in scan.toString()
-    assert {row.f for row in frame.selectExpr("_metadata.file_name as f").collect()} == {max(tahoe.Table(path).files()["path"].to_pylist())}
+    assert {row.f for row in frame.selectExpr("_metadata.file_name as f").collect()} == {
+        max(tahoe.Table(path).files()["path"].to_pylist())
+    }
 
 
 def test_fields_in_use_are_not_narrowed(spark, table):
@@ -323,7 +333,9 @@ def test_time_travel_to_before(spark, path):
     version = track(path)
     with pytest.raises(AnalysisException, match="FIELD_NOT_FOUND"):
         spark.sql(f"select _metadata.row_id from delta.`{path}` version as of {version - 1}")
-    assert spark.sql(f"select max(_metadata.row_id) from delta.`{path}` version as of {version}").collect()[0][0] == 2009
+    assert (
+        spark.sql(f"select max(_metadata.row_id) from delta.`{path}` version as of {version}").collect()[0][0] == 2009
+    )
 
 
 def test_a_dataframe_from_before_row_tracking_was_switched_off(spark, path):
@@ -362,9 +374,13 @@ def test_a_name_in_the_catalog(spark, path, table_name):
     track(path, {0: KEPT})
     spark.sql(f"create table {table_name} using delta location '{path}'")
     rows = expected(first_ids(path), {0: KEPT})
-    assert by_id(spark.sql(f"select id, _metadata.row_id from {table_name} x where x.part >= 0")) == {i: row[:1] for i, row in rows.items()}
+    assert by_id(spark.sql(f"select id, _metadata.row_id from {table_name} x where x.part >= 0")) == {
+        i: row[:1] for i, row in rows.items()
+    }
     spark.sql(f"cache table {table_name}")
     try:
-        assert by_id(spark.sql(f"select id, _metadata.row_id from {table_name}")) == {i: row[:1] for i, row in rows.items()}
+        assert by_id(spark.sql(f"select id, _metadata.row_id from {table_name}")) == {
+            i: row[:1] for i, row in rows.items()
+        }
     finally:
         spark.sql(f"uncache table {table_name}")

@@ -1,4 +1,6 @@
-"""Rules through Spark: those on rows see the row as it is stored, and a switch counts where its feature is in the protocol."""
+"""Rules through Spark: those on rows see the row as it is stored, and a switch counts where its feature is in the
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
-from tahoe.errors import CheckConstraintViolatedError, GeneratedValueMismatchError, NotNullViolationError, ReplaceWhereMismatchError
+from tahoe.errors import (
+    CheckConstraintViolatedError,
+    GeneratedValueMismatchError,
+    NotNullViolationError,
+    ReplaceWhereMismatchError,
+)
 from tahoe.protocol.log.actions import Metadata, Protocol, encode_commit
 from tahoe.protocol.types.schema import INTEGER, Field, Struct
 from tahoe.table.verify.check import check_version
@@ -30,8 +37,14 @@ EMPTY = ("select '' as p, 1 as x", "select X'' as p, 1 as x")
 @pytest.mark.parametrize(("kind", "given"), [("string", EMPTY[0]), ("binary", EMPTY[1])])
 def test_an_empty_value_is_null_to_not_null_and_to_check(spark: SparkSession, path: str, kind: str, given: str) -> None:
     spark.sql(f"create table delta.`{path}/n` (p {kind} not null, x int) using delta partitioned by (p)")
-    spark.sql(f"create table delta.`{path}/c` (p {kind}, x int, constraint c check (p is not null)) using delta partitioned by (p)")
-    for statement in (f"insert into delta.`{path}/n` {given}", f"insert into delta.`{path}/n` (x, p) select x, p from ({given})"):
+    spark.sql(
+        f"create table delta.`{path}/c` (p {kind}, x int, constraint c check (p is not null)) using delta "
+        f"partitioned by (p)"
+    )
+    for statement in (
+        f"insert into delta.`{path}/n` {given}",
+        f"insert into delta.`{path}/n` (x, p) select x, p from ({given})",
+    ):
         with pytest.raises(NotNullViolationError, match="Column p"):
             spark.sql(statement)
     with pytest.raises(NotNullViolationError):
@@ -67,9 +80,13 @@ def test_replace_where_is_about_stored_rows(spark: SparkSession, path: str) -> N
     assert rows(spark, path) == [("a", 1), (None, 3)]
 
 
-def test_generated_partition_columns_are_compared_as_stored_and_others_computed_of_what_is_stored(spark: SparkSession, path: str) -> None:
+def test_generated_partition_columns_are_compared_as_stored_and_others_computed_of_what_is_stored(
+    spark: SparkSession, path: str
+) -> None:
     table = f"delta.`{path}`"
-    columns = "p string generated always as (trim(s)), s string, q string, g string generated always as (coalesce(q, 'none'))"
+    columns = (
+        "p string generated always as (trim(s)), s string, q string, g string generated always as (coalesce(q, 'none'))"
+    )
     spark.sql(f"create table {table} ({columns}) using delta partitioned by (p, q)")
     append(spark.sql("select '' as p, ' ' as s, '' as q"), path)
     append(spark.sql("select string(null) as p, '' as s, 'b' as q, 'b' as g"), path)
@@ -83,7 +100,12 @@ def test_generated_partition_columns_are_compared_as_stored_and_others_computed_
 def test_switches_without_their_features_say_nothing(spark: SparkSession, path: str, writer: str) -> None:
     """As another writer may leave them: old readers would not look at vectors, nor write the feed."""
     schema = Struct((Field(name="id", type=INTEGER),))
-    switches = ("delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.enableInCommitTimestamps")
+    switches = (
+        "delta.enableDeletionVectors",
+        "delta.enableChangeDataFeed",
+        "delta.enableRowTracking",
+        "delta.enableInCommitTimestamps",
+    )
     metadata = Metadata(id="t", schema_string=schema.to_json(), configuration=dict.fromkeys(switches, "true"))
     plain = Protocol(reader_version=1, writer_version=2)
     protocol = plain if writer == "legacy" else plain.replace(writer_version=7, writer_features=frozenset())
@@ -103,7 +125,10 @@ def test_switches_without_their_features_say_nothing(spark: SparkSession, path: 
 
 def test_changes_tell_what_is_stored(spark: SparkSession, path: str) -> None:
     table = f"delta.`{path}`"
-    spark.sql(f"create table {table} (p string, x int) using delta partitioned by (p) tblproperties ('delta.enableChangeDataFeed' = true)")
+    spark.sql(
+        f"create table {table} (p string, x int) using delta partitioned by (p) tblproperties "
+        f"('delta.enableChangeDataFeed' = true)"
+    )
     spark.sql(f"insert into {table} values ('a', 1), ('a', 2)")
     spark.sql(f"update {table} set p = '' where x = 1")
     feed = spark.read.format("delta").option("readChangeFeed", True).option("startingVersion", 2).load(path)

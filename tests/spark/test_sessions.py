@@ -14,7 +14,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 import tahoe
-from tahoe.errors import NoGatewayError, ReferenceJarPresentError, SessionNotEnabledError, TableNotFoundError, UnsupportedSparkVersionError
+from tahoe.errors import (
+    NoGatewayError,
+    ReferenceJarPresentError,
+    SessionNotEnabledError,
+    TableNotFoundError,
+    UnsupportedSparkVersionError,
+)
 from tahoe.spark.api.session import STATEMENTS_OF_RULES
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.reading import planning
@@ -65,7 +71,9 @@ def test_a_session_whose_parser_stays_says_how_to_run_statements(spark, monkeypa
         installed = staticmethod(lambda session: False)
         install = staticmethod(refused)
 
-    monkeypatch.setattr(Gateway, "java_class", lambda self, name: Fixed if name == "delta.Parser" else asked(self, name))
+    monkeypatch.setattr(
+        Gateway, "java_class", lambda self, name: Fixed if name == "delta.Parser" else asked(self, name)
+    )
     with pytest.warns(UserWarning, match=r"tahoe\.sql"):
         tahoe.enable(spark)
 
@@ -102,7 +110,9 @@ def test_a_field_is_found_in_whichever_class_has_it(spark):
     analyzer = spark._jsparkSession.sessionState().analyzer()
     fields = Gateway(spark).java_class("delta.Fields")
     own = analyzer.getClass().getName()
-    assert fields.of(analyzer, "extendedResolutionRules").getDeclaringClass().getName() == own  # the one above is not read
+    assert (
+        fields.of(analyzer, "extendedResolutionRules").getDeclaringClass().getName() == own
+    )  # the one above is not read
     assert fields.of(analyzer, "catalogManager").getDeclaringClass().getName() != own
     with pytest.raises(Exception, match=r"NoSuchFieldException: .*\.nosuch"):
         fields.of(analyzer, "nosuch")
@@ -114,7 +124,9 @@ def test_an_analyser_that_takes_no_rules_is_told(spark, monkeypatch):
     class Closed:
         install = staticmethod(lambda session: "hintResolutionRules\0postHocResolutionRules\0")
 
-    monkeypatch.setattr(Gateway, "java_class", lambda self, name: Closed if name == "delta.Rules" else asked(self, name))
+    monkeypatch.setattr(
+        Gateway, "java_class", lambda self, name: Closed if name == "delta.Rules" else asked(self, name)
+    )
     with pytest.warns(UserWarning, match="analyser") as said:
         tahoe.enable(spark)
     assert ["ADD CONSTRAINT" in str(warning.message) for warning in said] == [True, False]
@@ -127,7 +139,11 @@ def without_rules(session) -> SparkSession:
     gateway = Gateway(session)
     for name in STATEMENTS_OF_RULES:
         field = gateway.java_class("delta.Fields").of(analyzer, name)
-        kept = [rule for rule in gateway.items(field.get(analyzer).iterator()) if not rule.getClass().getName().startswith("delta.")]
+        kept = [
+            rule
+            for rule in gateway.items(field.get(analyzer).iterator())
+            if not rule.getClass().getName().startswith("delta.")
+        ]
         field.set(analyzer, gateway.seq(kept))
     return session
 
@@ -206,7 +222,9 @@ def test_threads_that_read_and_write(spark, marked, tmp_path):
         found = []
         for step in range(steps):
             if step % 5 == 4:
-                spark.createDataFrame([(thread * 100 + step,)], "id long").write.format("delta").mode("append").save(own)
+                spark.createDataFrame([(thread * 100 + step,)], "id long").write.format("delta").mode("append").save(
+                    own
+                )
             elif step % 2:
                 found.append(spark.sql(f"SELECT id FROM delta.`{marked}` WHERE id > 2").count())
             else:
@@ -337,7 +355,9 @@ def test_the_references_jar_is_refused(spark, monkeypatch):
     monkeypatch.setattr(Gateway, "has_class", lambda self, name: True)
     load = Gateway.load_class
     stand_in = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
-    monkeypatch.setattr(Gateway, "load_class", lambda self, name: load(self, stand_in if "DeltaDataSource" in name else name))
+    monkeypatch.setattr(
+        Gateway, "load_class", lambda self, name: load(self, stand_in if "DeltaDataSource" in name else name)
+    )
     for refuses in (lambda: tahoe.enable(spark), tahoe.install_as_delta):
         with pytest.raises(ReferenceJarPresentError, match=r"spark-sql_2\.13"):
             refuses()

@@ -1,4 +1,6 @@
-"""A session may be set to anything: what is read and written is the same, and nothing of it becomes a part of the table."""
+"""A session may be set to anything: what is read and written is the same, and nothing of it becomes a part of the
+table.
+"""
 
 from __future__ import annotations
 
@@ -60,15 +62,23 @@ SETTINGS: tuple[dict[str, str], ...] = (
     {"spark.sql.streaming.fileSink.log.compactInterval": "1", "spark.sql.streaming.fileSink.log.cleanupDelay": "0"},
     {"spark.sql.streaming.checkpointFileManagerClass": "no.such.Class"},
     {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY", "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY"},
-    {"spark.sql.parquet.datetimeRebaseModeInWrite": "EXCEPTION", "spark.sql.parquet.datetimeRebaseModeInRead": "EXCEPTION"},
+    {
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "EXCEPTION",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "EXCEPTION",
+    },
     {"spark.sql.parquet.outputTimestampType": "INT96", "spark.sql.parquet.writeLegacyFormat": "true"},
 )
 
 
 @pytest.mark.parametrize("values", SETTINGS, ids=[next(iter(values)).removeprefix("spark.sql.") for values in SETTINGS])
-def test_files_are_the_same_whatever_the_session_is_set_to(spark: SparkSession, path: str, values: dict[str, str]) -> None:
+def test_files_are_the_same_whatever_the_session_is_set_to(
+    spark: SparkSession, path: str, values: dict[str, str]
+) -> None:
     """Read without Spark, whose own reader would know what its writer has done."""
-    rows: list[Any] = [(1, date(1000, 1, 1), datetime(1000, 1, 1, tzinfo=UTC)), (2, date(2026, 7, 1), datetime(2026, 7, 1, tzinfo=UTC))]
+    rows: list[Any] = [
+        (1, date(1000, 1, 1), datetime(1000, 1, 1, tzinfo=UTC)),
+        (2, date(2026, 7, 1), datetime(2026, 7, 1, tzinfo=UTC)),
+    ]
     frame = spark.sql(
         "SELECT id, cast(d AS DATE) AS d, cast(d || ' 00:00:00Z' AS TIMESTAMP) AS at "
         "FROM VALUES (1, '1000-01-01'), (2, '2026-07-01'), (3, '2026-07-02') AS t(id, d)"
@@ -101,14 +111,26 @@ def test_options_are_no_properties(spark: SparkSession, path: str, table_name: s
     assert properties(path) == {"delta.appendOnly": "true"}
 
 
-def test_options_in_sql_are_no_properties_and_count_for_its_rows(spark: SparkSession, path: str, table_name: str) -> None:
+def test_options_in_sql_are_no_properties_and_count_for_its_rows(
+    spark: SparkSession, path: str, table_name: str
+) -> None:
     options = "OPTIONS (compression 'gzip', foo 'bar', 'delta.appendOnly' 'true')"
-    spark.sql(f"CREATE TABLE {table_name} USING delta {options} LOCATION '{path}' TBLPROPERTIES ('mine' 'x') AS SELECT 1 AS id")
+    spark.sql(
+        f"CREATE TABLE {table_name} USING delta {options} LOCATION '{path}' TBLPROPERTIES ('mine' 'x') AS SELECT "
+        f"1 AS id"
+    )
     assert properties(path) == {"delta.appendOnly": "true", "mine": "x"}
     assert all(".gz." in add.path for add in tahoe.Table(path).snapshot().live.adds())
 
 
 def test_options_of_write_to_are_no_properties(spark: SparkSession, path: str, table_name: str) -> None:
-    writer = spark.range(1).writeTo(table_name).using("delta").option("path", path).option("foo", "bar").tableProperty("mine", "x")
+    writer = (
+        spark.range(1)
+        .writeTo(table_name)
+        .using("delta")
+        .option("path", path)
+        .option("foo", "bar")
+        .tableProperty("mine", "x")
+    )
     writer.create()
     assert properties(path) == {"mine": "x"}

@@ -1,6 +1,8 @@
-"""DELETE, UPDATE and MERGE in SQL: that they reach the commands as they were meant, in every way that Spark has to say them.
+"""DELETE, UPDATE and MERGE in SQL: that they reach the commands as they were meant, in every way that Spark has to say
+them.
 
-What the commands do with rows is tested in test_rewrite.py and test_merge.py, and beside the reference in tests/interop/test_sql_dml.py.
+What the commands do with rows is tested in test_rewrite.py and test_merge.py, and beside the reference in
+tests/interop/test_sql_dml.py.
 """
 
 from __future__ import annotations
@@ -70,7 +72,10 @@ def test_variables_are_assigned(spark: SparkSession, t: str, name: str) -> None:
     spark.sql("SET VAR answer = 'b'")
     spark.sql(f"UPDATE {t} SET v = upper({name} || v) WHERE id = 1")
     source = "(SELECT explode(array(2L, 9L)) AS id)"
-    clauses = f"WHEN MATCHED THEN UPDATE SET v = {name} WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, concat({name}, 'c'))"
+    clauses = (
+        f"WHEN MATCHED THEN UPDATE SET v = {name} WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, concat({name}, "
+        f"'c'))"
+    )
     spark.sql(f"MERGE INTO {t} t USING {source} s ON t.id = s.id {clauses}")
     spark.sql(f"BEGIN DECLARE x STRING DEFAULT 'local'; UPDATE {t} SET v = x WHERE id = 3; END")
     assert values(spark, t) == {0: "a", 1: "B1", 2: "b", 3: "local", 4: "4", 5: "5", 9: "bc"}
@@ -95,16 +100,23 @@ def test_columns_that_a_session_takes_for_strings(spark: SparkSession, table_nam
     session.sql(f"CREATE TABLE {table_name} (id INT, c CHAR(4), v VARCHAR(2), s STRUCT<c: CHAR(4)>) USING delta")
     session.sql(f"INSERT INTO {table_name} VALUES (1, 'a', 'long', named_struct('c', 'abcdefg'))")
     session.sql(f"UPDATE {table_name} SET id = 2, c = 'b' WHERE c = 'a'")
-    merge = f"MERGE INTO {table_name} t USING (SELECT 3 AS id, 'b' AS c) s ON t.c = s.c WHEN MATCHED THEN UPDATE SET id = s.id"
+    merge = (
+        f"MERGE INTO {table_name} t USING (SELECT 3 AS id, 'b' AS c) s ON t.c = s.c WHEN MATCHED THEN UPDATE SET id = "
+        f"s.id"
+    )
     session.sql(merge + " WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)")
-    assert session.sql(f"SELECT id, c, v, s.c FROM {table_name} WHERE c = 'b'").collect() == [(3, "b", "long", "abcdefg")]
+    assert session.sql(f"SELECT id, c, v, s.c FROM {table_name} WHERE c = 'b'").collect() == [
+        (3, "b", "long", "abcdefg")
+    ]
     assert session.table(table_name).count() == 1
 
 
 @pytest.mark.parametrize("pads", ["true", "false"])
 def test_columns_of_a_fixed_length(spark: SparkSession, table_name: str, pads: str) -> None:
     spark.sql(f"CREATE TABLE {table_name} (id INT, c CHAR(3), s STRUCT<x CHAR(2), y INT>) USING delta")
-    spark.sql(f"INSERT INTO {table_name} VALUES (1, 'a', named_struct('x', 'q', 'y', 1)), (2, 'b', null), (3, 'c', null)")
+    spark.sql(
+        f"INSERT INTO {table_name} VALUES (1, 'a', named_struct('x', 'q', 'y', 1)), (2, 'b', null), (3, 'c', null)"
+    )
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {table_name}_view AS SELECT c AS code, id FROM {table_name}")
     before = spark.conf.get("spark.sql.readSideCharPadding")
     spark.conf.set("spark.sql.readSideCharPadding", pads)
@@ -113,7 +125,10 @@ def test_columns_of_a_fixed_length(spark: SparkSession, table_name: str, pads: s
         spark.sql(f"UPDATE {table_name} SET s.x = 'z', c = 'd' WHERE id = 1")
         source = "(SELECT 3 AS id, cast('e' AS STRING) AS c)"
         spark.sql(f"MERGE INTO {table_name} t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.c = s.c")
-        assert sorted(spark.sql(f"SELECT id, c, s.x, s.y FROM {table_name}").collect()) == [(1, "d  ", "z ", 1), (3, "e  ", None, None)]
+        assert sorted(spark.sql(f"SELECT id, c, s.x, s.y FROM {table_name}").collect()) == [
+            (1, "d  ", "z ", 1),
+            (3, "e  ", None, None),
+        ]
         spark.sql(f"DELETE FROM {table_name}_view WHERE code = 'd'")
         assert ids(spark, table_name) == [3]
     finally:
@@ -125,7 +140,8 @@ def test_columns_of_a_fixed_length(spark: SparkSession, table_name: str, pads: s
 
 def test_delete_and_update_answer_how_many_rows_they_changed(spark: SparkSession, t: str) -> None:
     deleted, updated, none = (
-        spark.sql(text.format(t=t)) for text in ("DELETE FROM {t} WHERE id > 3", "UPDATE {t} SET v = 'u'", "DELETE FROM {t} WHERE id = 9")
+        spark.sql(text.format(t=t))
+        for text in ("DELETE FROM {t} WHERE id > 3", "UPDATE {t} SET v = 'u'", "DELETE FROM {t} WHERE id = 9")
     )
     assert [deleted.collect(), updated.collect(), none.collect()] == [[Row(num_affected_rows=n)] for n in (2, 4, 0)]
     assert deleted.schema.simpleString() == "struct<num_affected_rows:bigint>"
@@ -134,9 +150,9 @@ def test_delete_and_update_answer_how_many_rows_they_changed(spark: SparkSession
 
 def test_merge_answers_its_four_counts(spark: SparkSession, t: str) -> None:
     found = spark.sql(
-        f"MERGE INTO {t} t USING (SELECT * FROM VALUES (0, 'a'), (1, 'b'), (7, 'c'), (8, 'd'), (9, 'e') AS x(id, v)) s ON t.id = s.id "
-        "WHEN MATCHED AND s.v = 'a' THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v "
-        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"
+        f"MERGE INTO {t} t USING (SELECT * FROM VALUES (0, 'a'), (1, 'b'), (7, 'c'), (8, 'd'), (9, 'e') AS x(id, v)) "
+        "s ON t.id = s.id WHEN MATCHED AND s.v = 'a' THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT "
+        "MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"
     )
     assert found.columns == list(MERGED)
     assert found.collect() == [Row(**dict(zip(MERGED, (5, 1, 1, 3), strict=True)))]
@@ -168,15 +184,24 @@ WAYS: Mapping[str, tuple[tuple[str, ...], Any]] = {
     "a script": (("BEGIN DECLARE x INT DEFAULT 2; SET x = x + 1; DELETE FROM {t} WHERE id = x; END",), None),
     "a common table": (("WITH x AS (SELECT 3 AS k) DELETE FROM {t} WHERE id IN (SELECT k FROM x)",), None),
     "in": (("DELETE FROM {t} WHERE id IN (SELECT 3)",), None),
-    "exists, of each row": (("DELETE FROM {t} a WHERE EXISTS (SELECT 1 FROM {t} b WHERE b.id = a.id + 2 AND b.v = '5')",), None),
+    "exists, of each row": (
+        ("DELETE FROM {t} a WHERE EXISTS (SELECT 1 FROM {t} b WHERE b.id = a.id + 2 AND b.v = '5')",),
+        None,
+    ),
     "not in its own rows": (("DELETE FROM {t} WHERE id NOT IN (SELECT id FROM {t} WHERE id <> 3)",), None),
     "scalar": (("DELETE FROM {t} WHERE id = (SELECT max(id) - 2 FROM {t})",), None),
     "scalar, of each row, where names are the same": (
-        ("DELETE FROM {t} WHERE id + 2 = (SELECT max(id) FROM {t} AS {t}b WHERE {t}b.id <= {t}.id + 2 AND {t}.v = '3')",),
+        (
+            "DELETE FROM {t} WHERE id + 2 = (SELECT max(id) FROM {t} AS {t}b WHERE {t}b.id <= {t}.id + 2 AND "
+            "{t}.v = '3')",
+        ),
         None,
     ),
     "update": (("UPDATE {t} SET id = -1 WHERE id = 3", "DELETE FROM {t} WHERE id < 0"), None),
-    "update by parameters": (("UPDATE {t} SET id = :new WHERE id = :old", "DELETE FROM {t} WHERE id = :new"), {"new": -1, "old": 3}),
+    "update by parameters": (
+        ("UPDATE {t} SET id = :new WHERE id = :old", "DELETE FROM {t} WHERE id = :new"),
+        {"new": -1, "old": 3},
+    ),
     "update in a script": (("BEGIN UPDATE {t} SET id = -1 WHERE id = 3; DELETE FROM {t} WHERE id = -1; END",), None),
     "update immediately": (
         ("EXECUTE IMMEDIATE 'UPDATE {t} SET id = :n WHERE id = 3' USING -1 AS n", "DELETE FROM {t} WHERE id = -1"),
@@ -187,20 +212,32 @@ WAYS: Mapping[str, tuple[tuple[str, ...], Any]] = {
         ("MERGE INTO IDENTIFIER(:t) t USING (SELECT :x AS id) s ON t.id = s.id AND t.v = :v WHEN MATCHED THEN DELETE",),
         {"t": "{t}", "x": 3, "v": "3"},
     ),
-    "merge of a common table": (("WITH s AS (SELECT 3 AS id) MERGE INTO {t} t USING s ON t.id = s.id WHEN MATCHED THEN DELETE",), None),
+    "merge of a common table": (
+        ("WITH s AS (SELECT 3 AS id) MERGE INTO {t} t USING s ON t.id = s.id WHEN MATCHED THEN DELETE",),
+        None,
+    ),
     "merge in a script": (
-        ("BEGIN DECLARE x INT DEFAULT 3; MERGE INTO {t} t USING (SELECT x AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE; END",),
+        (
+            "BEGIN DECLARE x INT DEFAULT 3; MERGE INTO {t} t USING (SELECT x AS id) s ON t.id = s.id WHEN MATCHED "
+            "THEN DELETE; END",
+        ),
         None,
     ),
     "merge immediately": (
-        ("EXECUTE IMMEDIATE 'MERGE INTO {t} t USING (SELECT * FROM VALUES (3) AS x(id)) s ON t.id = s.id WHEN MATCHED THEN DELETE'",),
+        (
+            "EXECUTE IMMEDIATE 'MERGE INTO {t} t USING (SELECT * FROM VALUES (3) AS x(id)) s ON t.id = s.id WHEN "
+            "MATCHED THEN DELETE'",
+        ),
         None,
     ),
-    "merge with itself": (("MERGE INTO {t} USING {t} AS s ON {t}.id = s.id AND s.v = '3' WHEN MATCHED THEN DELETE",), None),
+    "merge with itself": (
+        ("MERGE INTO {t} USING {t} AS s ON {t}.id = s.id AND s.v = '3' WHEN MATCHED THEN DELETE",),
+        None,
+    ),
     "merge with subqueries": (
         (
-            "MERGE INTO {t} t USING (SELECT 3 AS id) n ON t.id = n.id "
-            "WHEN MATCHED AND t.v IN (SELECT v FROM {t} u WHERE u.id = n.id) THEN DELETE",
+            "MERGE INTO {t} t USING (SELECT 3 AS id) n ON t.id = n.id WHEN MATCHED AND t.v IN (SELECT v FROM {t} u "
+            "WHERE u.id = n.id) THEN DELETE",
         ),
         None,
     ),
@@ -209,13 +246,25 @@ WAYS: Mapping[str, tuple[tuple[str, ...], Any]] = {
         ("BEGIN DECLARE x INT DEFAULT 3; INSERT OVERWRITE {t} SELECT * FROM {t} WHERE id <> x; END",),
         None,
     ),
-    "overwrite immediately": (("EXECUTE IMMEDIATE 'INSERT OVERWRITE {t} SELECT * FROM {t} WHERE id <> ?' USING 3",), None),
-    "replace where, by parameters": (("INSERT INTO {t} REPLACE WHERE id = :x SELECT * FROM {t} WHERE id = :x AND v = '; --'",), {"x": 3}),
+    "overwrite immediately": (
+        ("EXECUTE IMMEDIATE 'INSERT OVERWRITE {t} SELECT * FROM {t} WHERE id <> ?' USING 3",),
+        None,
+    ),
+    "replace where, by parameters": (
+        ("INSERT INTO {t} REPLACE WHERE id = :x SELECT * FROM {t} WHERE id = :x AND v = '; --'",),
+        {"x": 3},
+    ),
     "insert by parameters": (
-        ("DELETE FROM {t} WHERE id > 2", "INSERT INTO IDENTIFIER(:t) (id, v) /* two */ VALUES (:x, 'INSERT -- no comment'), (5, :v)"),
+        (
+            "DELETE FROM {t} WHERE id > 2",
+            "INSERT INTO IDENTIFIER(:t) (id, v) /* two */ VALUES (:x, 'INSERT -- no comment'), (5, :v)",
+        ),
         {"t": "{t}", "x": 4, "v": "'"},
     ),
-    "a view": (("CREATE OR REPLACE TEMP VIEW {t}_v AS SELECT v AS w, id AS k FROM {t}", "DELETE FROM {t}_v WHERE k = 3"), None),
+    "a view": (
+        ("CREATE OR REPLACE TEMP VIEW {t}_v AS SELECT v AS w, id AS k FROM {t}", "DELETE FROM {t}_v WHERE k = 3"),
+        None,
+    ),
     "update of a view": (
         (
             "CREATE OR REPLACE TEMP VIEW {t}_v AS SELECT v AS w, id AS k FROM {t}",
@@ -285,7 +334,12 @@ def test_the_session_of_a_stream_has_the_statements(spark: SparkSession, t: str,
     folder = tmp_path / "in"
     spark.createDataFrame([(4, "streamed")], "id long, v string").write.parquet(str(folder))
     stream = spark.readStream.schema("id long, v string").parquet(str(folder))
-    query = stream.writeStream.foreachBatch(merge).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+    query = (
+        stream.writeStream.foreachBatch(merge)
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+        .start()
+    )
     query.awaitTermination()
     assert values(spark, t)[4] == "streamed"
 
@@ -302,7 +356,9 @@ def test_to_enable_again_adds_no_rule(spark: SparkSession) -> None:
 
 def test_history_tells_the_condition_as_it_was_meant(spark: SparkSession, t: str) -> None:
     spark.sql(f"DELETE FROM {t} a WHERE a.id = 3 AND v LIKE '3%'")
-    commit = json.loads(max(Path(location(spark, t), "_delta_log").glob("*.json")).read_text().splitlines()[0])["commitInfo"]
+    commit = json.loads(max(Path(location(spark, t), "_delta_log").glob("*.json")).read_text().splitlines()[0])[
+        "commitInfo"
+    ]
     assert commit["operation"] == "DELETE"
     assert json.loads(commit["operationParameters"]["predicate"]) == ["((id = CAST(3 AS BIGINT)) AND v LIKE '3%')"]
 
@@ -311,7 +367,12 @@ def test_update_of_fields(spark: SparkSession, t: str) -> None:
     spark.sql(f"UPDATE {t} SET s.x = s.x + 10, v = s.y WHERE id = 1")
     spark.sql(f"UPDATE {t} SET s = named_struct('y', 'by name', 'x', 7) WHERE id = 2")
     rows = {row.id: row for row in spark.table(t).collect()}
-    assert (rows[1].v, rows[1].s, rows[2].s, rows[3].s) == ("q", Row(x=11, y="q"), Row(x=7, y="by name"), Row(x=3, y="q"))
+    assert (rows[1].v, rows[1].s, rows[2].s, rows[3].s) == (
+        "q",
+        Row(x=11, y="q"),
+        Row(x=7, y="by name"),
+        Row(x=3, y="q"),
+    )
 
 
 def test_merge_assigns_structs_by_the_names_of_their_fields(spark: SparkSession, t: str) -> None:
@@ -324,7 +385,9 @@ def test_merge_assigns_structs_by_the_names_of_their_fields(spark: SparkSession,
 
 def test_merge_takes_stars_by_name_and_leaves_out_what_the_table_does_not_have(spark: SparkSession, t: str) -> None:
     source = "(SELECT 'new' AS V, named_struct('x', 1L, 'y', 'n') AS s, 1 AS unknown, explode(array(1L, 9L)) AS ID) n"
-    spark.sql(f"MERGE INTO {t} t USING {source} ON t.id = n.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
+    spark.sql(
+        f"MERGE INTO {t} t USING {source} ON t.id = n.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
     assert values(spark, t) == {0: "0", 1: "new", 2: "2", 3: "3", 4: "4", 5: "5", 9: "new"}
     assert spark.table(t).columns == ["id", "v", "s"]
 
@@ -338,7 +401,8 @@ def test_merge_lets_columns_in_where_it_may(spark: SparkSession, t: str) -> None
     assert spark.table(t).columns == ["id", "v", "s", "extra"]
     assert {row.id: row.extra for row in spark.table(t).collect() if row.extra} == {1: 5}
     spark.sql(
-        f"MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 20L AS id, 'm' AS more) n ON t.id = n.id WHEN NOT MATCHED THEN INSERT *"
+        f"MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 20L AS id, 'm' AS more) n ON t.id = n.id WHEN NOT "
+        f"MATCHED THEN INSERT *"
     )
     assert spark.table(t).where("id = 20").collect()[0].more == "m"
 
@@ -346,12 +410,14 @@ def test_merge_lets_columns_in_where_it_may(spark: SparkSession, t: str) -> None
 def test_defaults_generated_and_identity_columns(spark: SparkSession, table_name: str) -> None:
     spark.sql(
         f"CREATE TABLE {table_name} (id BIGINT, v STRING DEFAULT 'none', g BIGINT GENERATED ALWAYS AS (id * 2), "
-        "n BIGINT GENERATED ALWAYS AS IDENTITY) USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+        "n BIGINT GENERATED ALWAYS AS IDENTITY) USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = "
+        "'supported')"
     )
     spark.sql(f"INSERT INTO {table_name} (id, v) VALUES (1, 'a'), (2, DEFAULT)")
     spark.sql(f"UPDATE {table_name} SET v = DEFAULT, id = 10 WHERE id = 1")
     spark.sql(
-        f"MERGE INTO {table_name} t USING (SELECT 3L AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, DEFAULT)"
+        f"MERGE INTO {table_name} t USING (SELECT 3L AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, v) "
+        f"VALUES (s.id, DEFAULT)"
     )
     rows = {row.id: row for row in spark.table(table_name).collect()}
     assert {row.id: (row.v, row.g) for row in rows.values()} == {10: ("none", 20), 2: ("none", 4), 3: ("none", 6)}
@@ -363,7 +429,10 @@ def test_defaults_generated_and_identity_columns(spark: SparkSession, table_name
 def test_not_null_and_lengths_are_checked(spark: SparkSession, table_name: str) -> None:
     spark.sql(f"CREATE TABLE {table_name} (id BIGINT NOT NULL, c VARCHAR(3)) USING delta")
     spark.sql(f"INSERT INTO {table_name} VALUES (1, 'abc')")
-    merge = f"MERGE INTO {table_name} t USING (SELECT 1 AS k, string(null) AS empty) s ON t.id = s.k WHEN MATCHED THEN UPDATE SET"
+    merge = (
+        f"MERGE INTO {table_name} t USING (SELECT 1 AS k, string(null) AS empty) s ON t.id = s.k WHEN MATCHED THEN "
+        f"UPDATE SET"
+    )
     for statement in (f"UPDATE {table_name} SET id = null", f"{merge} id = s.empty"):
         with pytest.raises(NotNullViolationError):
             spark.sql(statement)
@@ -378,13 +447,16 @@ def test_not_null_and_lengths_are_checked(spark: SparkSession, table_name: str) 
     "statement",
     [
         "UPDATE {view} SET n = id, c = v, v = id",
-        "MERGE INTO {table} t USING (SELECT 1L AS id, 'a' AS v) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.id, c = s.v, v = s.id",
+        "MERGE INTO {table} t USING (SELECT 1L AS id, 'a' AS v) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = "
+        "s.id, c = s.v, v = s.id",
     ],
 )
 def test_values_are_assigned_as_they_were_written(
     spark: SparkSession, table_name: str, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's own casts and checks would apply other rules than those for written rows, and would hide the type that the user gave."""
+    """Spark's own casts and checks would apply other rules than those for written rows, and would hide the type that
+    the user gave.
+    """
     spark.sql(f"CREATE TABLE {table_name} (id BIGINT, n INT NOT NULL, c VARCHAR(3), v STRING) USING delta")
     spark.table(table_name).createOrReplaceTempView(f"{table_name}_view")
     seen: list[str] = []
@@ -400,13 +472,20 @@ def test_values_are_assigned_as_they_were_written(
     spark.sql(statement.format(table=table_name, view=f"{table_name}_view"))
     before, *after = seen
     assert "cast(" in before
-    assert [value for value in after if any(added in value.lower() for added in ("cast", "assertnotnull", "check"))] == []
+    assert [
+        value for value in after if any(added in value.lower() for added in ("cast", "assertnotnull", "check"))
+    ] == []
 
 
 def test_fields_that_cannot_be_null(spark: SparkSession, table_name: str) -> None:
     """Spark reads every field as one that may be null, and a statement knows it as the table has it."""
-    spark.sql(f"CREATE TABLE {table_name} (id BIGINT NOT NULL, s STRUCT<x: INT NOT NULL, y: ARRAY<STRUCT<z: INT NOT NULL>>>) USING delta")
-    spark.sql(f"INSERT INTO {table_name} VALUES (1, named_struct('x', 1, 'y', null)), (2, named_struct('x', 2, 'y', null))")
+    spark.sql(
+        f"CREATE TABLE {table_name} (id BIGINT NOT NULL, s STRUCT<x: INT NOT NULL, y: ARRAY<STRUCT<z: INT NOT "
+        f"NULL>>>) USING delta"
+    )
+    spark.sql(
+        f"INSERT INTO {table_name} VALUES (1, named_struct('x', 1, 'y', null)), (2, named_struct('x', 2, 'y', null))"
+    )
     spark.sql(f"UPDATE {table_name} SET s.x = s.x + 10 WHERE s.x = 1")
     source = "(SELECT 2L AS id, named_struct('x', 5, 'y', array(named_struct('z', 6))) AS s) n"
     spark.sql(f"MERGE INTO {table_name} t USING {source} ON t.id = n.id AND t.s.x = 2 WHEN MATCHED THEN UPDATE SET *")
@@ -461,7 +540,8 @@ REFUSED = {
         ConflictingAssignmentsError,
         "id and id",
     ),
-    "MERGE INTO {t} t USING (SELECT explode(array(1, 1)) AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'x'": (
+    "MERGE INTO {t} t USING (SELECT explode(array(1, 1)) AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = "
+    "'x'": (
         MultipleSourceRowsError,
         "id",
     ),
@@ -514,7 +594,9 @@ def test_a_member_of_an_array_cannot_be_assigned(spark: SparkSession, table_name
         spark.sql(f"UPDATE {table_name} SET a.x = array(2)")
 
 
-def test_a_table_that_has_changed_since_the_analysis_is_not_misread(spark: SparkSession, t: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_has_changed_since_the_analysis_is_not_misread(
+    spark: SparkSession, t: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another writer replaces the table while Spark plans: the statement must not take one column for another."""
     run = resolved_plans.run_row_change
 
@@ -551,7 +633,11 @@ def test_insert_replace_using(spark: SparkSession, t: str) -> None:
     spark.sql(f"INSERT INTO {t} REPLACE USING (id) VALUES (1, 'new', null), (9, 'more', null)")
     assert values(spark, t) == {0: "0", 1: "new", 2: "2", 3: "3", 4: "4", 5: "5", 9: "more"}
     spark.sql(f"INSERT INTO {t} REPLACE USING (v, id) SELECT 0L, '0', null UNION ALL SELECT 2L, 'another', null")
-    assert sorted(spark.table(t).where("id IN (0, 2)").select("id", "v").collect()) == [(0, "0"), (2, "2"), (2, "another")]
+    assert sorted(spark.table(t).where("id IN (0, 2)").select("id", "v").collect()) == [
+        (0, "0"),
+        (2, "2"),
+        (2, "another"),
+    ]
     with pytest.raises(AnalysisException, match="nosuch"):
         spark.sql(f"INSERT INTO {t} REPLACE USING (nosuch) SELECT * FROM {t}")
 
@@ -559,7 +645,10 @@ def test_insert_replace_using(spark: SparkSession, t: str) -> None:
 def test_several_inserts_replace_rows(spark: SparkSession, t: str) -> None:
     if not parses_replace(spark):
         pytest.skip("this Spark has no INSERT REPLACE USING")
-    replaced = "REPLACE USING (id) SELECT id, 'new', null WHERE id < 2", "REPLACE WHERE id = 3 SELECT id, 'three', null WHERE id = 3"
+    replaced = (
+        "REPLACE USING (id) SELECT id, 'new', null WHERE id < 2",
+        "REPLACE WHERE id = 3 SELECT id, 'three', null WHERE id = 3",
+    )
     spark.sql(f"FROM range(4) INSERT INTO {t} {replaced[0]} INSERT INTO {t} {replaced[1]}")
     assert values(spark, t) == {0: "new", 1: "new", 2: "2", 3: "three", 4: "4", 5: "5"}
 
@@ -567,13 +656,24 @@ def test_several_inserts_replace_rows(spark: SparkSession, t: str) -> None:
 def test_insert_replace_on(spark: SparkSession, t: str) -> None:
     if not parses_replace(spark):
         pytest.skip("this Spark has no INSERT REPLACE ON")
-    spark.sql(f"INSERT INTO {t} AS a REPLACE ON a.id = b.id + 1 AND b.v = 'x' (SELECT 4L AS id, 'x' AS v, null AS s) AS b")
-    assert sorted(spark.table(t).select("id", "v").collect()) == [(0, "0"), (1, "1"), (2, "2"), (3, "3"), (4, "4"), (4, "x")]
+    spark.sql(
+        f"INSERT INTO {t} AS a REPLACE ON a.id = b.id + 1 AND b.v = 'x' (SELECT 4L AS id, 'x' AS v, null AS s) AS b"
+    )
+    assert sorted(spark.table(t).select("id", "v").collect()) == [
+        (0, "0"),
+        (1, "1"),
+        (2, "2"),
+        (3, "3"),
+        (4, "4"),
+        (4, "x"),
+    ]
 
 
 @pytest.mark.parametrize("vectors", ["true", "false"])
 def test_the_writers_options_replace_using_and_on(vectors: str, spark: SparkSession, path: str) -> None:
-    spark.range(4).selectExpr("id", "string(id) AS v").write.format("delta").option("delta.enableDeletionVectors", vectors).save(path)
+    spark.range(4).selectExpr("id", "string(id) AS v").write.format("delta").option(
+        "delta.enableDeletionVectors", vectors
+    ).save(path)
     rows = spark.createDataFrame([(1, "a"), (7, "b"), (None, "c")], "id long, v string")
 
     def write(**options: str) -> list[tuple[Any, ...]]:
@@ -618,14 +718,16 @@ CHANCE = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableDel
 
 @pytest.mark.parametrize("vectors", ["true", "false"])
 @pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p)"])
-def test_each_row_gets_its_own_value_of_chance_once(spark: SparkSession, table_name: str, layout: str, vectors: str) -> None:
+def test_each_row_gets_its_own_value_of_chance_once(
+    spark: SparkSession, table_name: str, layout: str, vectors: str
+) -> None:
     """The rows, a column that is generated of the value, and the change feed all show the same."""
     columns = "id BIGINT, p INT, v STRING, r DOUBLE, g STRING GENERATED ALWAYS AS (upper(v))"
     spark.sql(f"CREATE TABLE {table_name} ({columns}) USING delta {layout} {CHANCE.format(vectors=vectors)}")
     spark.sql(f"INSERT INTO {table_name} (id, p, v) SELECT id, id % 2, string(id) FROM range(8)")
     clauses = (
-        "WHEN MATCHED THEN UPDATE SET v = concat('m', uuid()) WHEN NOT MATCHED THEN INSERT (id, p, v, r) VALUES (s.id, 0, uuid(), rand()) "
-        "WHEN NOT MATCHED BY SOURCE AND t.id < 2 THEN UPDATE SET v = uuid(), r = rand(7)"
+        "WHEN MATCHED THEN UPDATE SET v = concat('m', uuid()) WHEN NOT MATCHED THEN INSERT (id, p, v, r) VALUES "
+        "(s.id, 0, uuid(), rand()) WHEN NOT MATCHED BY SOURCE AND t.id < 2 THEN UPDATE SET v = uuid(), r = rand(7)"
     )
     spark.sql(f"MERGE INTO {table_name} t USING (SELECT id FROM range(5, 12)) s ON t.id = s.id {clauses}")
     spark.sql(f"UPDATE {table_name} SET v = concat('u', uuid()), r = rand() WHERE id IN (2, 3)")
@@ -635,8 +737,12 @@ def test_each_row_gets_its_own_value_of_chance_once(spark: SparkSession, table_n
     assert len({row.v for row in changed}) == 11
     assert len({row.r for row in changed if row.r is not None}) == 8
     assert all(row.g == row.v.upper() for row in found.values())
-    after = spark.sql(f"SELECT * FROM table_changes('{table_name}', 2) WHERE _change_type IN ('insert', 'update_postimage')")
-    assert {row.id: (row.v, row.r, row.g) for row in after.collect()} == {row.id: (row.v, row.r, row.g) for row in changed}
+    after = spark.sql(
+        f"SELECT * FROM table_changes('{table_name}', 2) WHERE _change_type IN ('insert', 'update_postimage')"
+    )
+    assert {row.id: (row.v, row.r, row.g) for row in after.collect()} == {
+        row.id: (row.v, row.r, row.g) for row in changed
+    }
 
 
 @pytest.mark.parametrize(
@@ -655,14 +761,26 @@ def test_conditions_of_chance_stay_refused(spark: SparkSession, t: str, statemen
 # --- MERGE WITH SCHEMA EVOLUTION whose clauses name columns
 
 EVOLVING: Mapping[str, tuple[str, str, dict[int, Any]]] = {
-    "a field": ("MATCHED THEN UPDATE SET s.z = s.s.z", "s:struct<x:bigint,y:string,z:int>", {1: (1, "q", 8), 2: (2, "q", None)}),
-    "a field by the table's name": ("MATCHED THEN UPDATE SET t.s.z = 1", "s:struct<x:bigint,y:string,z:int>", {1: (1, "q", 1)}),
+    "a field": (
+        "MATCHED THEN UPDATE SET s.z = s.s.z",
+        "s:struct<x:bigint,y:string,z:int>",
+        {1: (1, "q", 8), 2: (2, "q", None)},
+    ),
+    "a field by the table's name": (
+        "MATCHED THEN UPDATE SET t.s.z = 1",
+        "s:struct<x:bigint,y:string,z:int>",
+        {1: (1, "q", 1)},
+    ),
     "a struct": (
         "MATCHED THEN UPDATE SET s = s.s",
         "s:struct<x:bigint,y:string,z:int,in:struct<a:int,b:int>>",
         {1: (7, None, 8, (1, 2)), 2: (2, "q", None, None)},
     ),
-    "a field of a field": ("MATCHED THEN UPDATE SET s.in.b = 5", "s:struct<x:bigint,y:string,in:struct<b:int>>", {1: (1, "q", (5,))}),
+    "a field of a field": (
+        "MATCHED THEN UPDATE SET s.in.b = 5",
+        "s:struct<x:bigint,y:string,in:struct<b:int>>",
+        {1: (1, "q", (5,))},
+    ),
     "clauses for different fields": (
         "MATCHED AND t.id = 1 THEN UPDATE SET s.z = 3 WHEN MATCHED THEN UPDATE SET s.in.a = 4",
         "s:struct<x:bigint,y:string,z:int,in:struct<a:int>>",
@@ -673,7 +791,11 @@ EVOLVING: Mapping[str, tuple[str, str, dict[int, Any]]] = {
         "s:struct<x:bigint,y:string,z:int,in:struct<a:int,b:int>>,w:int",
         {1: (1, "q", None, None), 9: (7, None, 8, (1, 2))},
     ),
-    "what the source has and nobody names": ("MATCHED THEN UPDATE SET s.x = s.w", "s:struct<x:bigint,y:string>", {1: (5, "q")}),
+    "what the source has and nobody names": (
+        "MATCHED THEN UPDATE SET s.x = s.w",
+        "s:struct<x:bigint,y:string>",
+        {1: (5, "q")},
+    ),
 }
 INTO_STRUCTS = "(SELECT {id} AS id, named_struct('x', 7, 'z', 8, 'in', named_struct('a', 1, 'b', 2)) AS s, 5 AS w) s"
 
@@ -691,7 +813,9 @@ def test_what_clauses_name_is_taken_in(spark: SparkSession, t: str, case: str, a
     if allowed_by == "statement":
         spark.sql(f"MERGE WITH SCHEMA EVOLUTION {statement}")
     else:
-        with_settings(spark, {"spark.databricks.delta.schema.autoMerge.enabled": "true"}, lambda: spark.sql(f"MERGE {statement}"))
+        with_settings(
+            spark, {"spark.databricks.delta.schema.autoMerge.enabled": "true"}, lambda: spark.sql(f"MERGE {statement}")
+        )
     assert spark.table(t).drop("v").schema.simpleString() == f"struct<id:bigint,{schema}>"
     found = {row.id: plain(row.s) for row in spark.table(t).collect()}
     assert {id: found[id] for id in expected} == expected
@@ -715,11 +839,17 @@ def test_structs_in_arrays_and_maps_are_taken_in(spark: SparkSession, table_name
     clauses = "WHEN MATCHED THEN UPDATE SET l = s.l WHEN NOT MATCHED THEN INSERT (id, m) VALUES (id, s.m)"
     spark.sql(f"MERGE WITH SCHEMA EVOLUTION INTO {table_name} t USING {source} ON t.id = s.id {clauses}")
     both = Row(x=3, z=2)
-    assert spark.table(table_name).orderBy("id").collect() == [Row(id=1, l=[both], m=None), Row(id=2, l=None, m={"k": both})]
+    assert spark.table(table_name).orderBy("id").collect() == [
+        Row(id=1, l=[both], m=None),
+        Row(id=2, l=None, m={"k": both}),
+    ]
 
 
 def test_what_neither_side_has_is_refused(spark: SparkSession, t: str) -> None:
-    start = f"MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 1L AS id, 2 AS w) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET"
+    start = (
+        f"MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 1L AS id, 2 AS w) s ON t.id = s.id WHEN MATCHED THEN "
+        f"UPDATE SET"
+    )
     for assignment in ("nosuch = 1", "s.nosuch = 1", "s = named_struct('x', 1, 'y', '', 'nosuch', 1)", "id.nosuch = 1"):
         with pytest.raises(AnalysisException, match="nosuch"):
             spark.sql(f"{start} {assignment}")
@@ -728,7 +858,9 @@ def test_what_neither_side_has_is_refused(spark: SparkSession, t: str) -> None:
 
 def test_a_view_that_renames_is_merged_into(spark: SparkSession, t: str) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW renaming AS SELECT id AS k, v AS id, s AS v FROM {t}")
-    spark.sql("MERGE INTO renaming r USING (SELECT 1L AS k) n ON r.k = n.k WHEN MATCHED THEN UPDATE SET id = 'new', r.v.x = 9")
+    spark.sql(
+        "MERGE INTO renaming r USING (SELECT 1L AS k) n ON r.k = n.k WHEN MATCHED THEN UPDATE SET id = 'new', r.v.x = 9"
+    )
     assert spark.table(t).where("id = 1").collect() == [Row(id=1, v="new", s=Row(x=9, y="q"))]
 
 
@@ -745,11 +877,15 @@ def test_rows_are_found_by_where_they_are_stored(spark: SparkSession, t: str, pr
     stored = spark.table(t).where("id = 3").select("_metadata.file_name", "_metadata.row_index").head()
     assert stored is not None
     here = f"_metadata.file_name = '{stored.file_name}'"
-    assert spark.sql(f"DELETE FROM {t} WHERE {here} AND _metadata.row_index = {stored.row_index}").head() == Row(num_affected_rows=1)
+    assert spark.sql(f"DELETE FROM {t} WHERE {here} AND _metadata.row_index = {stored.row_index}").head() == Row(
+        num_affected_rows=1
+    )
     assert 3 not in ids(spark, t)
     left = spark.table(t).where(here).count()
     names = {row.id: row.file_name for row in spark.table(t).select("id", "_metadata.file_name").collect()}
-    assert spark.sql(f"UPDATE {t} AS u SET v = u._metadata.file_name WHERE u._metadata.file_size > 0").head() == Row(num_affected_rows=5)
+    assert spark.sql(f"UPDATE {t} AS u SET v = u._metadata.file_name WHERE u._metadata.file_size > 0").head() == Row(
+        num_affected_rows=5
+    )
     assert values(spark, t) == names
     spark.sql(f"UPDATE {t} SET v = 'none' WHERE _metadata.file_name LIKE 'no such%'")
     assert values(spark, t) == names
@@ -780,11 +916,22 @@ def test_a_column_of_that_name_is_the_tables_own(spark: SparkSession, table_name
 
 @pytest.mark.parametrize("vectors", ["true", "false"])
 @pytest.mark.parametrize(
-    "statement", ["delete from {t} where v < 10", "update {t} set v = 100 where v < 10", "merge into {t} t using {s} s on t.v = s.v {then}"]
+    "statement",
+    [
+        "delete from {t} where v < 10",
+        "update {t} set v = 100 where v < 10",
+        "merge into {t} t using {s} s on t.v = s.v {then}",
+    ],
 )
-def test_rows_that_statistics_do_not_count_stay(spark: SparkSession, table_name: str, statement: str, vectors: str) -> None:
-    """Another writer counted two of the file's three rows: a statement that changes two must not remove the third with the file."""
-    spark.sql(f"create table {table_name} (v long) using delta tblproperties ('delta.enableDeletionVectors' = '{vectors}')")
+def test_rows_that_statistics_do_not_count_stay(
+    spark: SparkSession, table_name: str, statement: str, vectors: str
+) -> None:
+    """Another writer counted two of the file's three rows: a statement that changes two must not remove the third with
+    the file.
+    """
+    spark.sql(
+        f"create table {table_name} (v long) using delta tblproperties ('delta.enableDeletionVectors' = '{vectors}')"
+    )
     spark.sql(f"insert into {table_name} select /*+ coalesce(1) */ * from values (1L), (2L), (30L)")
     path = location(spark, table_name).removeprefix("file:")
     commit = max(Path(path, "_delta_log").glob("*.json"))

@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
 
 import tahoe
-from tahoe.errors import InvalidOptionError, NotAnIdentityColumnError, OperationNotYetSupportedError, StatementSyntaxError
+from tahoe.errors import (
+    InvalidOptionError,
+    NotAnIdentityColumnError,
+    OperationNotYetSupportedError,
+    StatementSyntaxError,
+)
 from tahoe.spark.layout.optimize_metrics import LAYOUT
 from tahoe.spark.maintenance.history_detail import DETAIL, HISTORY
 from tahoe.sql.grammar import parse
@@ -73,7 +78,11 @@ def test_purge_writes_marked_files_again_and_counts_as_the_reference_does(spark,
     assert row.metrics.deletionVectorStats.numDeletionVectorRowsRemoved == 1
     assert sorted(spark.read.format("delta").load(table).toPandas()["id"]) == [2, 3]
     [again] = spark.sql(f"REORG TABLE delta.`{table}` APPLY (PURGE)").collect()
-    assert (again.metrics.numFilesRemoved, again.metrics.filesAdded["min"], again.metrics.deletionVectorStats) == (0, None, None)
+    assert (again.metrics.numFilesRemoved, again.metrics.filesAdded["min"], again.metrics.deletionVectorStats) == (
+        0,
+        None,
+        None,
+    )
 
 
 def test_features_are_added_and_dropped(spark, table):
@@ -158,7 +167,9 @@ def test_execute_immediate_runs_statements(spark, table):
 
 
 def test_comments_may_stand_anywhere(spark, table):
-    assert versions(spark.sql(f"/* a /* b */ */ DESCRIBE -- c\n HISTORY /*+ d */ delta.`{table}` LIMIT 1 -- e\n;")) == [2]
+    assert versions(spark.sql(f"/* a /* b */ */ DESCRIBE -- c\n HISTORY /*+ d */ delta.`{table}` LIMIT 1 -- e\n;")) == [
+        2
+    ]
 
 
 def test_explain_explains_and_does_nothing(spark, table):
@@ -238,7 +249,13 @@ def test_python_is_asked_for_every_statement_of_ours(spark):
         for written in (text, f"/* a /* b */ */ EXPLAIN -- c\\\n d\n formatted {text}", f"\n\t--\n{text.upper()}"):
             assert asks(written), written
             assert parse(written) is not None
-    for other in ("select 1", "describe table history", "describe history2 t", "explain select 1", "alter table t add columns (a int)"):
+    for other in (
+        "select 1",
+        "describe table history",
+        "describe history2 t",
+        "explain select 1",
+        "alter table t add columns (a int)",
+    ):
         assert not asks(other), f"{other} costs a call into Python"
 
 
@@ -277,7 +294,9 @@ def test_tahoe_sql_runs_the_same(spark, table):
 
 def test_tahoe_sql_needs_no_parser_in_the_session(spark, table, monkeypatch):
     monkeypatch.setattr("tahoe.spark.api.sql.has_parser", lambda gateway: False)
-    assert versions(tahoe.sql(spark, "DESCRIBE HISTORY IDENTIFIER(:t) LIMIT :n", args={"t": f"delta.`{table}`", "n": 1})) == [2]
+    assert versions(
+        tahoe.sql(spark, "DESCRIBE HISTORY IDENTIFIER(:t) LIMIT :n", args={"t": f"delta.`{table}`", "n": 1})
+    ) == [2]
     assert versions(tahoe.sql(spark, "DESCRIBE HISTORY IDENTIFIER(?) LIMIT ?", args=[f"delta.`{table}`", 2])) == [2, 1]
     assert tahoe.sql(spark, "SELECT :x AS x", args={"x": 1}).head().x == 1
 
@@ -319,7 +338,9 @@ def test_table_changes_take_names_and_parameters(spark, table_name):
     assert [row.id for row in named.collect()] == [7]
 
 
-@pytest.mark.parametrize("arguments", ["'{t}'", "'{t}', 1, 2, 3", "'{t}', NULL", "'{t}', 1.5", "NULL, 1", "1, 1", "'{t}', true"])
+@pytest.mark.parametrize(
+    "arguments", ["'{t}'", "'{t}', 1, 2, 3", "'{t}', NULL", "'{t}', 1.5", "NULL, 1", "1, 1", "'{t}', true"]
+)
 def test_table_changes_refuse_other_arguments(spark, table, arguments):
     with pytest.raises(IllegalArgumentException, match=r"DELTA_"):
         spark.sql(f"SELECT * FROM table_changes_by_path({arguments.format(t=table)})")
@@ -349,22 +370,31 @@ INSERTED = {  # the values of the first INSERT, and the rows of the table after 
 
 @pytest.mark.parametrize("values", INSERTED)
 def test_a_statement_with_several_inserts_runs_each_of_them(spark, table_name, path, values):
-    """Spark makes one plan of them; it failed with 'Batch write is not supported', later only with tables of another source among them."""
+    """Spark makes one plan of them; it failed with 'Batch write is not supported', later only with tables of another
+    source among them.
+    """
     first, expected = INSERTED[values]
     spark.sql(f"CREATE TABLE {table_name} (id BIGINT, other BIGINT) USING delta")
     spark.sql(f"CREATE TABLE {table_name}_files (id BIGINT, other BIGINT) USING parquet LOCATION '{path}'")
-    inserts = (f"INSERT INTO {table_name} SELECT {first} WHERE id = 1", f"INSERT INTO {table_name} SELECT id, 7 WHERE id > 1")
+    inserts = (
+        f"INSERT INTO {table_name} SELECT {first} WHERE id = 1",
+        f"INSERT INTO {table_name} SELECT id, 7 WHERE id > 1",
+    )
     spark.sql(f"FROM range(3) {' '.join(inserts)}")
     assert sorted(tuple(row) for row in spark.table(table_name).collect()) == expected
     spark.sql(f"TRUNCATE TABLE {table_name}")
     spark.sql(f"FROM range(3) {inserts[0]} INSERT INTO {table_name}_files SELECT {first} WHERE id = 1 {inserts[1]}")
     assert sorted(tuple(row) for row in spark.table(table_name).collect()) == expected
-    assert [tuple(row) for row in spark.table(f"{table_name}_files").collect()] == [row for row in expected if row[1] != 7]
+    assert [tuple(row) for row in spark.table(f"{table_name}_files").collect()] == [
+        row for row in expected if row[1] != 7
+    ]
     spark.sql(f"DROP TABLE {table_name}_files")
 
 
 def test_several_inserts_read_what_their_tables_were_before_the_statement(spark, table_name, path):
-    """The second one read the rows that the first one had written. One into another source or a folder could not read the table."""
+    """The second one read the rows that the first one had written. One into another source or a folder could not read
+    the table.
+    """
     spark.sql(f"CREATE TABLE {table_name} (id BIGINT) USING delta")
     spark.sql(f"INSERT INTO {table_name} VALUES (1), (2)")
     most = f"(SELECT max(id) FROM {table_name})"

@@ -14,20 +14,30 @@ from tests.spark.tracked_streams import alter, append, rows, run, tracked
 
 pytestmark = pytest.mark.every_spark
 
-# What a running query finds where its table is dropped and made again: no folder, a folder without a commit, or the other table.
+# What a running query finds where its table is dropped and made again: no folder, a folder without a commit, or the
+# other table.
 DROPPED = "DELTA_TABLE_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
 
 
 def made(spark: SparkSession, path: str, **properties: str) -> str:
     """A table of three rows, partitioned by a text that folders escape."""
-    writer = spark.range(3).selectExpr("cast(id as int) as id", "'a b' as p").coalesce(1).write.format("delta").partitionBy("p")
+    writer = (
+        spark.range(3)
+        .selectExpr("cast(id as int) as id", "'a b' as p")
+        .coalesce(1)
+        .write.format("delta")
+        .partitionBy("p")
+    )
     writer.options(**{f"delta.{name.replace('__', '.')}": value for name, value in properties.items()}).save(path)
     return path
 
 
 def file_of(path: str, version: int) -> Path:
     """The file that a version has added."""
-    now, before = (set(tahoe.Table(path).snapshot(v).live.column("path").to_pylist()) if v >= 0 else set() for v in (version, version - 1))
+    now, before = (
+        set(tahoe.Table(path).snapshot(v).live.column("path").to_pylist()) if v >= 0 else set()
+        for v in (version, version - 1)
+    )
     (added,) = now - before
     (found,) = Path(path).rglob(added.rpartition("/")[2])
     return found
@@ -55,7 +65,9 @@ def test_a_missing_file_is_named_with_its_version(spark: SparkSession, path: str
         run(stream, sinks[0])
     with pytest.raises(StreamingQueryException) as caught:
         into_noop(sinks[1])
-    assert f"{path}: the data file " in "\n".join(caught.value.__notes__)  # the query has ended, and the version is the one read last
+    assert f"{path}: the data file " in "\n".join(
+        caught.value.__notes__
+    )  # the query has ended, and the version is the one read last
 
 
 def with_changes(frame: DataFrame) -> DataFrame:
@@ -103,8 +115,12 @@ def test_a_tracked_schema_follows_a_wider_type(spark: SparkSession, path: str, t
     assert rows(spark, sinks[0])[-1] == (1 << 40, "a b")
 
 
-def test_a_table_that_is_restored_cloned_over_and_made_again(spark: SparkSession, table_name: str, tmp_path: Path) -> None:
-    """A running query is told by the error's class what has become of its table; past a change it goes on with what is appended."""
+def test_a_table_that_is_restored_cloned_over_and_made_again(
+    spark: SparkSession, table_name: str, tmp_path: Path
+) -> None:
+    """A running query is told by the error's class what has become of its table; past a change it goes on with what is
+    appended.
+    """
     sink = str(tmp_path / "sink")
 
     def made_again() -> None:

@@ -17,7 +17,11 @@ MESSAGES = [
         "the option maxFilePerTrigger has no effect on spark.readStream; did you mean maxFilesPerTrigger?",
     ),
     (OptionContext.READ_STREAM, "endingVersion", "has no effect on spark.readStream; it is an option of spark.read"),
-    (OptionContext.READ, "MAXFILESPERTRIGGER", "it is an option of spark.readStream and spark.readStream with readChangeFeed"),
+    (
+        OptionContext.READ,
+        "MAXFILESPERTRIGGER",
+        "it is an option of spark.readStream and spark.readStream with readChangeFeed",
+    ),
     (
         OptionContext.READ_STREAM_OF_FEED,
         "ignoreDeletes",
@@ -30,7 +34,9 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize(("place", "name", "message"), MESSAGES, ids=[f"{name} of {place.value}" for place, name, _ in MESSAGES])
+@pytest.mark.parametrize(
+    ("place", "name", "message"), MESSAGES, ids=[f"{name} of {place.value}" for place, name, _ in MESSAGES]
+)
 def test_an_option_without_effect_is_named(place: OptionContext, name: str, message: str) -> None:
     (found,) = unknown_options([name], place, table="/t")
     assert found.startswith("/t: ")
@@ -40,15 +46,29 @@ def test_an_option_without_effect_is_named(place: OptionContext, name: str, mess
 @pytest.mark.parametrize("place", OptionContext, ids=lambda place: place.value)
 def test_options_for_others_are_not_named(place: OptionContext) -> None:
     """Those of the storage, of Parquet and of Spark, and properties of the table."""
-    given = ["PATH", "fs.s3a.access.key", "parquet.block.size", "delta.appendOnly", "__partition_columns", "serialization.format"]
+    given = [
+        "PATH",
+        "fs.s3a.access.key",
+        "parquet.block.size",
+        "delta.appendOnly",
+        "__partition_columns",
+        "serialization.format",
+    ]
     assert unknown_options(given, place, table="/t") == []
 
 
 @pytest.mark.parametrize(
-    "place", [OptionContext.READ, OptionContext.READ_STREAM, OptionContext.READ_STREAM_OF_FEED], ids=lambda place: place.value
+    "place",
+    [OptionContext.READ, OptionContext.READ_STREAM, OptionContext.READ_STREAM_OF_FEED],
+    ids=lambda place: place.value,
 )
 def test_options_of_the_reader_of_files_have_an_effect(place: OptionContext) -> None:
-    assert unknown_options(["ignoreMissingFiles", "IGNORECORRUPTFILES", "datetimeRebaseMode", "int96RebaseMode"], place, table="/t") == []
+    assert (
+        unknown_options(
+            ["ignoreMissingFiles", "IGNORECORRUPTFILES", "datetimeRebaseMode", "int96RebaseMode"], place, table="/t"
+        )
+        == []
+    )
 
 
 def test_a_stream_warns_once_about_each_text() -> None:
@@ -69,7 +89,9 @@ CONFLICTS: list[tuple[dict[str, str], type[DeltaError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "error", "match"), CONFLICTS, ids=["-".join(options) for options, _, _ in CONFLICTS])
+@pytest.mark.parametrize(
+    ("options", "error", "match"), CONFLICTS, ids=["-".join(options) for options, _, _ in CONFLICTS]
+)
 def test_what_a_stream_cannot_do_is_refused(options: dict[str, str], error: type[DeltaError], match: str) -> None:
     with pytest.raises(error, match=match):
         parse_source_options(options, table="/t")

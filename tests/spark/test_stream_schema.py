@@ -23,14 +23,21 @@ def source(spark: SparkSession, path: str) -> str:
     return path
 
 
-def test_a_dataframe_from_before_a_change_is_read_up_to_the_change(spark: SparkSession, source: str, tmp_path: Path) -> None:
+def test_a_dataframe_from_before_a_change_is_read_up_to_the_change(
+    spark: SparkSession, source: str, tmp_path: Path
+) -> None:
     """Spark would die with an assertion if the source had other columns than its DataFrame."""
-    sink, stream = str(tmp_path / "sink"), spark.readStream.format("delta").option("maxFilesPerTrigger", "1").load(source)
+    sink, stream = (
+        str(tmp_path / "sink"),
+        spark.readStream.format("delta").option("maxFilesPerTrigger", "1").load(source),
+    )
     run(stream, sink)
     append(spark, source, (3, "3"))
     alter(spark, source, "ADD COLUMN new INT")
     append(spark, source, (4, "4", 4))
-    with pytest.raises(StreamingQueryException, match=r"DELTA_SCHEMA_CHANGED_WITH_VERSION.*version 3.*the column new.*new DataFrame"):
+    with pytest.raises(
+        StreamingQueryException, match=r"DELTA_SCHEMA_CHANGED_WITH_VERSION.*version 3.*the column new.*new DataFrame"
+    ):
         run(stream, str(tmp_path / "other"))
     writer = stream.writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint")
     query = writer.trigger(processingTime="0 seconds").start(sink)
@@ -48,7 +55,9 @@ def test_a_renamed_column_needs_a_tracked_schema(spark: SparkSession, source: st
     run(spark.readStream.format("delta").load(source), sink)
     alter(spark, source, "RENAME COLUMN s TO t")
     append(spark, source, (3, "3"))
-    with pytest.raises(StreamingQueryException, match=r"USE_SCHEMA_LOG.*column s was renamed or dropped.*schemaTrackingLocation"):
+    with pytest.raises(
+        StreamingQueryException, match=r"USE_SCHEMA_LOG.*column s was renamed or dropped.*schemaTrackingLocation"
+    ):
         run(spark.readStream.format("delta").load(source), sink)
     assert DeltaTable.forPath(spark, sink).history().count() == 1
 
@@ -65,7 +74,9 @@ def test_a_tracked_schema_follows_renamed_and_dropped_columns(spark: SparkSessio
     with pytest.raises(StreamingQueryException, match=r"DELTA_STREAMING_METADATA_EVOLUTION.*version 2"):
         run(frame, sink)
     assert rows(spark, sink) == [(0, "0"), (1, "1"), (2, "2"), (3, "3")]
-    with pytest.raises(StreamingQueryException, match=r"RENAME COLUMN.*s was renamed to t.*allowSourceColumnRename.*\.ckpt_"):
+    with pytest.raises(
+        StreamingQueryException, match=r"RENAME COLUMN.*s was renamed to t.*allowSourceColumnRename.*\.ckpt_"
+    ):
         run(tracked(spark, source, sink), sink)
     run(tracked(spark, source, sink, allowSourceColumnRename="3"), sink)
     with pytest.raises(StreamingQueryException, match=r"allowSourceColumnRename"):
@@ -77,13 +88,17 @@ def test_a_tracked_schema_follows_renamed_and_dropped_columns(spark: SparkSessio
 def test_where_a_schema_may_be_tracked(spark: SparkSession, source: str, tmp_path: Path) -> None:
     sink = str(tmp_path / "sink")
     outside = spark.readStream.format("delta").option("schemaLocation", f"{sink}-checkpoints").load(source)
-    with pytest.raises(StreamingQueryException, match=r"SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT.*sink-checkpoints.*sink-checkpoint'"):
+    with pytest.raises(
+        StreamingQueryException, match=r"SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT.*sink-checkpoints.*sink-checkpoint'"
+    ):
         run(outside, sink)
     with pytest.raises(InvalidOptionError, match=r"failOnDataLoss.*schemaTrackingLocation"):
         tracked(spark, source, sink, failOnDataLoss="false")
     with pytest.raises(InvalidOptionError, match=r"allowSourceColumnDrop.*always"):
         tracked(spark, source, sink, allowSourceColumnDrop="yes")
-    with pytest.raises(StreamingQueryException, match=r"DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT.*streamingSourceTrackingId"):
+    with pytest.raises(
+        StreamingQueryException, match=r"DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT.*streamingSourceTrackingId"
+    ):
         run(tracked(spark, source, sink).union(tracked(spark, source, sink)), sink)
     one, other = (tracked(spark, source, sink, streamingSourceTrackingId=number) for number in "12")
     run(one.union(other), str(tmp_path / "sink"))

@@ -35,7 +35,10 @@ __all__ = ["source"]
 
 
 def test_a_table_goes_through_a_stream_once(spark: SparkSession, source: str, tmp_path: Path) -> None:
-    sink, stream = str(tmp_path / "sink"), spark.readStream.format("delta").option("maxFilesPerTrigger", "3").load(source)
+    sink, stream = (
+        str(tmp_path / "sink"),
+        spark.readStream.format("delta").option("maxFilesPerTrigger", "3").load(source),
+    )
     assert rows_in(run(stream, sink)) == [30, 10]
     append(spark, source, 100, 101)
     append(spark, source, 102)
@@ -77,7 +80,9 @@ def test_state_is_kept_over_deletion_vectors(spark: SparkSession, source: str, t
 
 
 def test_a_file_may_be_read_with_two_vectors_in_one_batch(spark: SparkSession, source: str, tmp_path: Path) -> None:
-    stream = spark.readStream.format("delta").option("startingVersion", "0").option("ignoreChanges", "true").load(source)
+    stream = (
+        spark.readStream.format("delta").option("startingVersion", "0").option("ignoreChanges", "true").load(source)
+    )
     for deleted in (1, 2):
         spark.sql(f"DELETE FROM delta.`{source}` WHERE id = {deleted}")
     run(stream, str(tmp_path / "sink"))
@@ -96,7 +101,11 @@ def test_names_in_catalogs(spark: SparkSession, source: str, table_name: str, tm
     spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{source}'")
     new = f"{table_name}_new"
     try:
-        writer = spark.readStream.table(table_name).writeStream.format("delta").option("checkpointLocation", str(tmp_path / "c"))
+        writer = (
+            spark.readStream.table(table_name)
+            .writeStream.format("delta")
+            .option("checkpointLocation", str(tmp_path / "c"))
+        )
         writer.trigger(availableNow=True).toTable(new).awaitTermination()
         assert spark.table(new).count() == 40
         assert spark.sql(f"SELECT * FROM STREAM {table_name}").isStreaming
@@ -141,18 +150,28 @@ def test_queries_that_make_one_table_at_once_all_go_on(
     ]
 
 
-def test_a_batch_function_that_dies_between_two_writes_is_idempotent(spark: SparkSession, source: str, tmp_path: Path) -> None:
-    """With txnAppId and txnVersion, the first write finds its batch when Spark runs the function again, and the second writes it."""
+def test_a_batch_function_that_dies_between_two_writes_is_idempotent(
+    spark: SparkSession, source: str, tmp_path: Path
+) -> None:
+    """With txnAppId and txnVersion, the first write finds its batch when Spark runs the function again, and the second
+    writes it.
+    """
     sinks, dies = [str(tmp_path / name) for name in "ab"], [True]
 
     def write_both(batch: DataFrame, number: int) -> None:
         for sink in sinks:
-            batch.write.format("delta").mode("append").option("txnAppId", "both").option("txnVersion", number).save(sink)
+            batch.write.format("delta").mode("append").option("txnAppId", "both").option("txnVersion", number).save(
+                sink
+            )
             if number == 1 and dies:
                 raise ValueError(f"the function dies after {sink} {dies.pop()}")
 
     stream = spark.readStream.format("delta").option("maxFilesPerTrigger", "1").load(source)
-    writer = stream.writeStream.foreachBatch(write_both).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    writer = (
+        stream.writeStream.foreachBatch(write_both)
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+    )
     with pytest.raises(StreamingQueryException, match=rf"dies after {sinks[0]}"):
         writer.start().awaitTermination()
     assert [len(ids(spark, sink)) for sink in sinks] == [20, 10]
@@ -161,7 +180,12 @@ def test_a_batch_function_that_dies_between_two_writes_is_idempotent(spark: Spar
 
 
 def to_table(spark: SparkSession, source: str, name: str, checkpoint: Path) -> None:
-    writer = spark.readStream.format("delta").load(source).writeStream.format("delta").option("checkpointLocation", str(checkpoint))
+    writer = (
+        spark.readStream.format("delta")
+        .load(source)
+        .writeStream.format("delta")
+        .option("checkpointLocation", str(checkpoint))
+    )
     writer.trigger(availableNow=True).toTable(name).awaitTermination()
 
 
@@ -176,7 +200,9 @@ def test_queries_that_name_one_new_table_at_once_all_go_on(
         create_table(*given, **named)
 
     def start(number: int) -> None:
-        spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)  # Spark looks for names in it
+        spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(
+            spark._jsparkSession
+        )  # Spark looks for names in it
         to_table(spark, source, table_name, tmp_path / f"c{number}")
 
     monkeypatch.setattr(creation, "create_table", creating)
@@ -188,7 +214,9 @@ def test_queries_that_name_one_new_table_at_once_all_go_on(
 def test_a_table_that_appears_while_a_query_starts_is_its_sink(
     spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The query has looked for it before, and its CREATE TABLE looks again. Other statements that make the table are refused."""
+    """The query has looked for it before, and its CREATE TABLE looks again. Other statements that make the table are
+    refused.
+    """
     sink = str(tmp_path / "sink")
     to_table(spark, source, f"delta.`{sink}`", tmp_path / "c0")
     answers = [False]
@@ -204,10 +232,18 @@ def test_a_table_that_appears_while_a_query_starts_is_its_sink(
 
 def test_a_sink_grows_and_is_partitioned(spark: SparkSession, source: str, tmp_path: Path) -> None:
     sink, stream = str(tmp_path / "sink"), spark.readStream.format("delta").load(source)
-    query = stream.select("id", "part").writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint").partitionBy("part")
+    query = (
+        stream.select("id", "part")
+        .writeStream.format("delta")
+        .option("checkpointLocation", f"{sink}-checkpoint")
+        .partitionBy("part")
+    )
     query.option("userMetadata", "mine").trigger(availableNow=True).start(sink).awaitTermination()
     snapshot = Table(sink).snapshot()
-    assert (snapshot.partition_columns, DeltaTable.forPath(spark, sink).history(1).collect()[0].userMetadata) == (("part",), "mine")
+    assert (snapshot.partition_columns, DeltaTable.forPath(spark, sink).history(1).collect()[0].userMetadata) == (
+        ("part",),
+        "mine",
+    )
     append(spark, source, 100)
     other = stream.selectExpr("id", "part", "s").where("id = 100")
     run(other, sink, mergeSchema="true")
@@ -220,7 +256,10 @@ def test_a_stream_starts_where_it_is_told(spark: SparkSession, source: str, tmp_
     for name, (option, value, wanted) in enumerate(
         [("startingVersion", "1", [100]), ("startingTimestamp", time, [100]), ("startingVersion", "latest", [])]
     ):
-        stream, sink = spark.readStream.format("delta").option(option, value).load(source), str(tmp_path / f"sink{name}")
+        stream, sink = (
+            spark.readStream.format("delta").option(option, value).load(source),
+            str(tmp_path / f"sink{name}"),
+        )
         run(stream, sink)
         assert (ids(spark, sink) if Table(sink).exists() else []) == wanted
     append(spark, source, 200)
@@ -261,7 +300,9 @@ def test_what_a_stream_cannot_follow_is_named(spark: SparkSession, source: str, 
     sink, stream = str(tmp_path / "sink"), spark.readStream.format("delta").load(source)
     run(stream, sink)
     spark.sql(f"UPDATE delta.`{source}` SET s = 'x' WHERE id = 3")
-    with pytest.raises(StreamingQueryException, match=r"DELTA_SOURCE_TABLE_IGNORE_CHANGES.*Version 1.*skipChangeCommits"):
+    with pytest.raises(
+        StreamingQueryException, match=r"DELTA_SOURCE_TABLE_IGNORE_CHANGES.*Version 1.*skipChangeCommits"
+    ):
         run(stream, sink)
     passing = spark.readStream.format("delta").option("skipChangeCommits", "true")
     writer = passing.load(source).writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint")
@@ -278,15 +319,28 @@ def test_what_a_stream_cannot_follow_is_named(spark: SparkSession, source: str, 
 
 def test_progress_says_what_is_left(spark: SparkSession, source: str, tmp_path: Path) -> None:
     query = run(spark.readStream.format("delta").option("maxFilesPerTrigger", "1").load(source), str(tmp_path / "sink"))
-    told = [json.loads(progress.json)["sources"][0]["metrics"] for progress in query.recentProgress if progress["numInputRows"]]
+    told = [
+        json.loads(progress.json)["sources"][0]["metrics"]
+        for progress in query.recentProgress
+        if progress["numInputRows"]
+    ]
     assert [metrics["numFilesOutstanding"] for metrics in told] == ["3", "2", "1", "0"]
     assert {metrics["latestVersion"] for metrics in told} == {"0"}
 
 
-def test_the_static_side_of_a_join_is_the_newest_version_in_each_batch(spark: SparkSession, source: str, tmp_path: Path) -> None:
+def test_the_static_side_of_a_join_is_the_newest_version_in_each_batch(
+    spark: SparkSession, source: str, tmp_path: Path
+) -> None:
     names, sink = str(tmp_path / "names"), str(tmp_path / "sink")
-    spark.sql("SELECT 100L AS id, 'old' AS name").write.format("delta").option("delta.enableDeletionVectors", "true").save(names)
-    joined = spark.readStream.format("delta").load(source).join(spark.read.format("delta").load(names), "id").select("id", "name")
+    spark.sql("SELECT 100L AS id, 'old' AS name").write.format("delta").option(
+        "delta.enableDeletionVectors", "true"
+    ).save(names)
+    joined = (
+        spark.readStream.format("delta")
+        .load(source)
+        .join(spark.read.format("delta").load(names), "id")
+        .select("id", "name")
+    )
     query = joined.writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint").start(sink)
     try:
         for name in ("old", "new"):

@@ -71,7 +71,8 @@ def test_readers_with_other_credentials_do_not_share_them(
 ) -> None:
     table = tahoe.Table(path)
     table.append(
-        spark.range(5).toArrow(), properties={"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": str(feed).lower()}
+        spark.range(5).toArrow(),
+        properties={"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": str(feed).lower()},
     )
     if has_vectors:
         with table.transaction() as changes:
@@ -87,11 +88,15 @@ def test_readers_with_other_credentials_do_not_share_them(
         assert used, "nothing was opened"
         assert all(asked == given for asked in used)
         for leaf in leaves(Gateway(spark), optimised(frame)):
-            assert given.items() <= Gateway(spark).dict(leaf.relation().options()).items(), "rows are read with them too"
+            assert given.items() <= Gateway(spark).dict(leaf.relation().options()).items(), (
+                "rows are read with them too"
+            )
 
 
 def test_a_query_runs_on_the_snapshot_that_it_was_planned_with(spark: SparkSession, path: str) -> None:
-    """Deletion vectors are applied by the numbers of files, and another snapshot of the version may number them otherwise."""
+    """Deletion vectors are applied by the numbers of files, and another snapshot of the version may number them
+    otherwise.
+    """
     tahoe.Table(path).append(spark.range(5).toArrow())
     tables = [open_table(spark, path, given) for given in (None, MINE, THEIRS)]
     planned = [table_cache.remember(table.snapshot()) for table in tables]
@@ -102,7 +107,9 @@ def test_a_query_runs_on_the_snapshot_that_it_was_planned_with(spark: SparkSessi
 
 
 def test_a_copy_in_the_place_of_a_table_is_read_anew(spark: SparkSession, path: str) -> None:
-    """It has the table's id and versions, but another commit in the last version: a backup that was restored, and written to."""
+    """It has the table's id and versions, but another commit in the last version: a backup that was restored, and
+    written to.
+    """
     backup, query = f"{path}-backup", f"SELECT count(*) FROM delta.`{path}` WHERE id >= 0"
     spark.range(10).write.format("delta").save(path)
     shutil.copytree(path, backup)

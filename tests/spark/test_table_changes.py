@@ -52,14 +52,26 @@ def declared(name: str, data_type: IntegerType | LongType | StringType) -> Struc
     return StructType().add(name, data_type)
 
 
-def added(name: str, *parent: str, comment: str | None = None, default: str | None = None, position: Position | None = None) -> AddColumn:
+def added(
+    name: str, *parent: str, comment: str | None = None, default: str | None = None, position: Position | None = None
+) -> AddColumn:
     return AddColumn((*parent, name), declared(name, StringType()), comment, default, position)
 
 
 def test_the_changes_of_a_statement_are_one_version() -> None:
-    table = changed(SetProperty("a", "1"), SetProperty("b", "2"), added("more"), RenameColumn(("name",), "title"), ClusterBy((("id",),)))
+    table = changed(
+        SetProperty("a", "1"),
+        SetProperty("b", "2"),
+        added("more"),
+        RenameColumn(("name",), "title"),
+        ClusterBy((("id",),)),
+    )
     snapshot = table.snapshot()
-    assert (snapshot.version, snapshot.schema.names, snapshot.clustering_columns) == (1, ("id", "title", "more"), (("id",),))
+    assert (snapshot.version, snapshot.schema.names, snapshot.clustering_columns) == (
+        1,
+        ("id", "title", "more"),
+        (("id",),),
+    )
     assert {"a": "1", "b": "2"}.items() <= snapshot.properties.items()
     assert "b" not in changed(SetProperty("a", "1"), RemoveProperty("b")).snapshot().properties
 

@@ -128,9 +128,17 @@ def test_what_is_wrong_is_told_and_changes_nothing(spark, path, table, statement
 @pytest.mark.parametrize("name", ["2026-q3", "v0", "V99", "20240102115959999", "other"])
 @pytest.mark.usefixtures("table")
 def test_a_write_makes_no_table_under_the_name_of_a_version(spark, path, tmp_path, name):
-    stream = spark.readStream.format("delta").load(path).writeStream.format("delta").option("checkpointLocation", str(tmp_path / "c"))
+    stream = (
+        spark.readStream.format("delta")
+        .load(path)
+        .writeStream.format("delta")
+        .option("checkpointLocation", str(tmp_path / "c"))
+    )
     for write in (spark.range(1).write.format("delta").mode("append").save, stream.start):
-        with pytest.raises(InvalidTimeTravelError, match=f"@{name} of the path names a version, where only the table itself can be named"):
+        with pytest.raises(
+            InvalidTimeTravelError,
+            match=f"@{name} of the path names a version, where only the table itself can be named",
+        ):
             write(f"{path}@{name}")
     assert not list(tmp_path.glob("*@*"))
 
@@ -142,7 +150,11 @@ def test_a_folder_with_such_a_name_beside_no_table_is_a_table(spark, tmp_path, n
     spark.range(2).write.format("delta").mode("append").save(path)
     assert spark.read.format("delta").load(path).count() == spark.table(f"delta.`{path}`").count() == 9
     tahoe.Table(f"{tmp_path}/alone").append(pa.table({"id": [1]}))
-    assert spark.read.format("delta").load(path).count() == spark.sql(f"SELECT * FROM delta_history('{path}')").count() + 7 == 9
+    assert (
+        spark.read.format("delta").load(path).count()
+        == spark.sql(f"SELECT * FROM delta_history('{path}')").count() + 7
+        == 9
+    )
 
 
 def test_a_folder_with_such_a_name_is_meant_by_it(spark, path, table):
@@ -165,7 +177,9 @@ def test_a_table_that_is_replaced_keeps_its_tags(spark, table_name, replace):
     elif replace == "query":
         spark.sql(f"REPLACE TABLE {name} USING delta AS SELECT 'x' AS b")
     else:
-        spark.sql("SELECT 'x' AS b").write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(name)
+        spark.sql("SELECT 'x' AS b").write.format("delta").mode("overwrite").option(
+            "overwriteSchema", "true"
+        ).saveAsTable(name)
     assert [row.name for row in spark.sql(f"SHOW TAGS {name}").collect()] == ["first"]
     assert spark.sql(f"SELECT * FROM {name} VERSION AS OF 'first'").collect() == [(1,)]
 
@@ -212,7 +226,10 @@ def test_vacuum_tells_what_tags_hold_although_its_result_has_only_paths(spark, p
     frame = spark.sql(statement) if form == "SQL" else DeltaTable.forPath(spark, path).vacuum(dry_run=is_dry)
     assert frame.columns == ["path"]
     left = "would not be deleted" if is_dry else "were not deleted"
-    expected = f"1 file of {held.held_bytes:,} bytes that no version within the retention needs {left}, because tags hold them: 2026-q3 of"
+    expected = (
+        f"1 file of {held.held_bytes:,} bytes that no version within the retention needs {left}, because tags hold "
+        f"them: 2026-q3 of"
+    )
     assert [record.getMessage() for record in caplog.records if expected in record.getMessage()]
     assert "1 file of" in repr(tahoe.Table(path).vacuum())
     spark.sql(f"ALTER TABLE {table} DROP TAG '2026-q3'")

@@ -1,4 +1,6 @@
-"""Threads of the JVM that ask Python come and go, in servers, streams and broadcasts; what they need in the driver's Python must go too."""
+"""Threads of the JVM that ask Python come and go, in servers, streams and broadcasts; what they need in the driver's
+Python must go too.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ pytestmark = pytest.mark.every_spark
 # See docs/TESTING.md.
 QUERIES = int(os.environ.get("TAHOE_THREADS", "20"))
 
-# How many connections may wait for the next thread, with a thread of Python's each, and one more for what else goes on in the suite.
+# How many connections may wait for the next thread, with a thread of Python's each, and one more for what else goes on
+# in the suite.
 SLACK = 9
 
 
@@ -66,13 +69,17 @@ def test_a_thread_of_pythons_is_asked_back_in_itself(rows, monkeypatch):
     """Only there does Ctrl-C reach what is done for it."""
     asked = []
     of = Gateway.of.__func__
-    monkeypatch.setattr(Gateway, "of", classmethod(lambda kind, session: asked.append(threading.current_thread()) or of(kind, session)))
+    monkeypatch.setattr(
+        Gateway, "of", classmethod(lambda kind, session: asked.append(threading.current_thread()) or of(kind, session))
+    )
     rows.limit(2)._jdf.queryExecution().executedPlan()
     assert set(asked) == {threading.current_thread()}
 
 
 def test_long_questions_are_sent_at_once(spark, rows):
-    """py4j writes a message of more than 8 KB in pieces, of which the second one would wait 40 ms for an answer to the first."""
+    """py4j writes a message of more than 8 KB in pieces, of which the second one would wait 40 ms for an answer to the
+    first.
+    """
     rows.limit(2)._jdf.queryExecution().executedPlan()
     gateway = Gateway(spark)
     classes = gateway.jvm.java.lang.Class

@@ -57,7 +57,10 @@ def metadata(spark: SparkSession) -> Iterator[str]:
 
 
 def told(path: str) -> list[tuple[str, str | None]]:
-    return [(str(commit["operation"]), commit["user_metadata"]) for commit in tahoe.Table(path).inspect.history().to_pylist()]
+    return [
+        (str(commit["operation"]), commit["user_metadata"])
+        for commit in tahoe.Table(path).inspect.history().to_pylist()
+    ]
 
 
 def test_every_statement_records_it(spark: SparkSession, path: str, metadata: str) -> None:
@@ -67,7 +70,9 @@ def test_every_statement_records_it(spark: SparkSession, path: str, metadata: st
         spark.sql(statement.format(t=table))
         assert len(told(path)) > before or "REPLACE" in statement, statement
     DeltaTable.forPath(spark, path).addFeatureSupport("timestampNtz")
-    assert {user for _, user in told(path)} == {metadata}, [operation for operation, user in told(path) if user != metadata]
+    assert {user for _, user in told(path)} == {metadata}, [
+        operation for operation, user in told(path) if user != metadata
+    ]
 
 
 def test_copies_record_it_and_a_write_may_have_its_own(spark: SparkSession, path: str, metadata: str) -> None:

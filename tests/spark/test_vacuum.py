@@ -76,14 +76,19 @@ def test_the_statement_deletes_and_answers_with_the_path(spark, dead):
         "specifiedRetentionMillis": "0",
     }
     assert set(start.operationMetrics) == {"numFilesToDelete", "sizeOfDataToDelete"}
-    assert (end.operationParameters, end.operationMetrics["numDeletedFiles"]) == ({"status": "COMPLETED", "startVersion": "2"}, "3")
+    assert (end.operationParameters, end.operationMetrics["numDeletedFiles"]) == (
+        {"status": "COMPLETED", "startVersion": "2"},
+        "3",
+    )
     assert [tuple(row) for row in spark.read.format("delta").load(dead).collect()] == [("c", 2)]
 
 
 def test_the_method_answers_with_what_was_deleted(spark, dead):
     keys = dead_keys(dead)
     table = DeltaTable.forPath(spark, dead)
-    assert table.vacuum().collect() == [spark.createDataFrame([(f"file://{dead}/stray.parquet",)], "path string").head()]
+    assert table.vacuum().collect() == [
+        spark.createDataFrame([(f"file://{dead}/stray.parquet",)], "path string").head()
+    ]
     keys.discard("stray.parquet")
     lite = {row.path for row in table.vacuum(0, lite=True, dry_run=True).collect()}
     assert lite == {f"file://{dead}/{key}" for key in keys}
@@ -104,8 +109,14 @@ def test_a_table_is_named_and_lite_is_a_setting(spark, dead, table_name):
 
 @pytest.mark.parametrize("clause", ["inventory", "(SELECT *, 1 AS more FROM inventory WHERE length > 0)"])
 def test_an_inventory_is_used_instead_of_a_listing(spark, dead, clause):
-    rows = [(f"file:{dead}/stray.parquet", 1, False, 0), (f"{dead}/_delta_log/00000000000000000000.json", 1, False, 0), ("/x", 1, False, 0)]
-    spark.createDataFrame(rows, "path string, length long, isDir boolean, modificationTime long").createOrReplaceTempView("inventory")
+    rows = [
+        (f"file:{dead}/stray.parquet", 1, False, 0),
+        (f"{dead}/_delta_log/00000000000000000000.json", 1, False, 0),
+        ("/x", 1, False, 0),
+    ]
+    spark.createDataFrame(
+        rows, "path string, length long, isDir boolean, modificationTime long"
+    ).createOrReplaceTempView("inventory")
     found = spark.sql(f"VACUUM delta.`{dead}` USING INVENTORY {clause} RETAIN 0 HOURS DRY RUN").collect()
     assert [row.path for row in found] == [f"file://{dead}/stray.parquet"]
     with pytest.raises(InvalidOptionError):

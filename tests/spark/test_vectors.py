@@ -27,7 +27,9 @@ ROWS = 200
 
 @pytest.fixture(scope="module")
 def tables(spark, tmp_path_factory) -> Iterator[tuple[str, str]]:
-    """A table with marked rows in two of its four files, and its living rows as plain Parquet; both also as views `t` and `plain`."""
+    """A table with marked rows in two of its four files, and its living rows as plain Parquet; both also as views `t`
+    and `plain`.
+    """
     folder = tmp_path_factory.mktemp("vectors")
     table, plain = str(folder / "t"), str(folder / "plain")
     rows = spark.range(0, ROWS, 1, 1).selectExpr(
@@ -39,11 +41,16 @@ def tables(spark, tmp_path_factory) -> Iterator[tuple[str, str]]:
         "cast(id as double) / 7 as d",
     )
     for low in range(0, ROWS, ROWS // 2):
-        rows.where(f"id >= {low} and id < {low + ROWS // 2}").write.format("delta").mode("append").partitionBy("part").save(table)
+        rows.where(f"id >= {low} and id < {low + ROWS // 2}").write.format("delta").mode("append").partitionBy(
+            "part"
+        ).save(table)
     files = sorted(Path(table).rglob("*.parquet"))
     assert len(files) == 4
     mark(table, {0: [0, 3, 49], 2: range(40)}, stored=True)
-    by_file = [sorted(r.id for r in spark.read.parquet(str(f)).select("id").collect()) for f in sorted(files, key=lambda f: str(f))]
+    by_file = [
+        sorted(r.id for r in spark.read.parquet(str(f)).select("id").collect())
+        for f in sorted(files, key=lambda f: str(f))
+    ]
     gone = {by_file[0][i] for i in (0, 3, 49)} | set(by_file[2][:40])
     rows.where(~rows.id.isin(list(gone))).write.partitionBy("part").parquet(plain)
     spark.read.format("delta").load(table).createOrReplaceTempView("t")
@@ -91,11 +98,19 @@ def test_runtime_bloom_filters_read_the_marked_table(spark):
 
 def test_metadata_of_marked_and_unmarked_files(spark, tables):
     table, _ = tables
-    wanted = ["id", "_metadata.row_index as r", "_metadata.file_name as f", "_metadata.file_size as z", "_metadata as m"]
+    wanted = [
+        "id",
+        "_metadata.row_index as r",
+        "_metadata.file_name as f",
+        "_metadata.file_size as z",
+        "_metadata as m",
+    ]
     found = {row.id: row for row in spark.read.format("delta").load(table).selectExpr(*wanted).collect()}
     files = spark.read.parquet(*map(str, Path(table).rglob("*.parquet"))).selectExpr(*wanted)
     expected = {row.id: row for row in files.collect() if row.id in found}
-    assert {i: (r.r, r.f, r.z, r.m.row_index) for i, r in found.items()} == {i: (r.r, r.f, r.z, r.m.row_index) for i, r in expected.items()}
+    assert {i: (r.r, r.f, r.z, r.m.row_index) for i, r in found.items()} == {
+        i: (r.r, r.f, r.z, r.m.row_index) for i, r in expected.items()
+    }
 
 
 def test_a_filter_on_metadata(spark, tables):
@@ -145,7 +160,9 @@ def test_files_are_skipped_before_their_vectors_are_loaded(spark, monkeypatch):
 
 
 def test_dynamic_partition_pruning_reaches_the_scan(spark):
-    plan = executed(spark.sql("select count(*) from t f join (select distinct part from plain where id = 3) p on f.part = p.part"))
+    plan = executed(
+        spark.sql("select count(*) from t f join (select distinct part from plain where id = 3) p on f.part = p.part")
+    )
     assert "dynamicpruning" in plan
 
 
@@ -164,7 +181,9 @@ def test_what_is_sent_is_reused(spark, monkeypatch, kept_in, reused):
     if kept_in == "bitmaps":
         monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", 0)
         monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
-    assert reused in executed(spark.sql("select s, sum(id) from t group by s union all select s, sum(d) from t group by s"))
+    assert reused in executed(
+        spark.sql("select s, sum(id) from t group by s union all select s, sum(d) from t group by s")
+    )
 
 
 @pytest.mark.sparks_reader
@@ -262,7 +281,9 @@ def test_bitmaps_hold_exactly_the_rows():
     assert chunks.tolist() == [0, 1, 5, 1 << 24]
     found = [
         (int(chunk) << 16) | (word << 6) | bit
-        for (chunk, line), word in itertools.product(zip(chunks, words, strict=True), range(deletion_vectors.CHUNK_WORDS))
+        for (chunk, line), word in itertools.product(
+            zip(chunks, words, strict=True), range(deletion_vectors.CHUNK_WORDS)
+        )
         for bit in range(64)
         if int(line[word]) >> bit & 1
     ]
@@ -272,11 +293,17 @@ def test_bitmaps_hold_exactly_the_rows():
 def test_an_array_has_as_many_words_for_each_file_and_a_last_one_that_marks_nothing(monkeypatch):
     marked = [np.array([3, 70_000]), np.array([], dtype=np.int64), np.array([64])]
     found = [deletion_vectors.bitmaps(rows) for rows in marked]
-    keys = np.concatenate([(number << metadata_columns.ROW_BITS - 16) | chunks for number, (chunks, _) in enumerate(found)])
+    keys = np.concatenate(
+        [(number << metadata_columns.ROW_BITS - 16) | chunks for number, (chunks, _) in enumerate(found)]
+    )
     chunks = deletion_vectors.Chunks(keys, np.concatenate([words for _, words in found]).view(np.int64))
     lines = chunks.flat(len(marked))
     assert lines.shape == (3, 70_000 // 64 + 2)
-    assert [np.flatnonzero(np.unpackbits(line.view(np.uint8), bitorder="little")).tolist() for line in lines] == [[3, 70_000], [], [64]]
+    assert [np.flatnonzero(np.unpackbits(line.view(np.uint8), bitorder="little")).tolist() for line in lines] == [
+        [3, 70_000],
+        [],
+        [64],
+    ]
     monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", lines.nbytes - 1)
     assert chunks.flat(len(marked)) is None
 
@@ -290,7 +317,9 @@ def test_a_plan_that_runs_after_its_snapshot_was_evicted_reads_the_same_rows(spa
     mark(path, {0: [0], 1: [1, 2], 2: [3, 4, 5], 3: [6, 7, 8, 9]})
     listed = tahoe.Table(path).snapshot().live.column("path").to_pylist()
     options = {"readChangeFeed": "true", "startingVersion": "0"} if feed else {}
-    expected, frame = (spark.read.format("delta").options(**options).load(path).drop("_commit_timestamp") for _ in range(2))
+    expected, frame = (
+        spark.read.format("delta").options(**options).load(path).drop("_commit_timestamp") for _ in range(2)
+    )
     rows = normal(expected)
     frame._jdf.queryExecution().optimizedPlan()
     real = live_files.LiveFiles.column
@@ -303,7 +332,9 @@ def test_a_plan_that_runs_after_its_snapshot_was_evicted_reads_the_same_rows(spa
     for cache in ("_tables", "_snapshots", "_feeds", "_scans"):
         monkeypatch.setattr(table_cache, cache, table_cache.Recent(16))
     monkeypatch.setattr(live_files.LiveFiles, "column", in_another_order)
-    assert tahoe.Table(path).snapshot().live.column("path").to_pylist() == [listed[place] for place in order.to_pylist()]
+    assert tahoe.Table(path).snapshot().live.column("path").to_pylist() == [
+        listed[place] for place in order.to_pylist()
+    ]
     assert normal(frame) == rows
 
 

@@ -1,4 +1,6 @@
-"""Statements on tables of many columns: the number of messages between Python and the JVM does not depend on the columns."""
+"""Statements on tables of many columns: the number of messages between Python and the JVM does not depend on the
+columns.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _MERGE = "INTO {t} t USING {s} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * W
 def test_a_statement_takes_as_many_messages_for_many_columns(
     spark: SparkSession, path: str, messages: list[str], statement: str, properties: str
 ) -> None:
-    """With 150 messages for each column, a MERGE into a table of 2,000 columns took four times as long as the reference's."""
+    """With 150 messages for each column, a MERGE into a table of 2,000 columns took four times as long as the
+    reference's.
+    """
     sent = []
     for columns in (4, 5, 45):  # the first time, more is asked
         rows = spark.range(6).selectExpr("id", *[f"id c{number}" for number in range(columns)]).coalesce(1)

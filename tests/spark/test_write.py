@@ -1,4 +1,6 @@
-"""`df.write.format("delta")`: what is written is what every reader reads, and what does not fit is refused before any work."""
+"""`df.write.format("delta")`: what is written is what every reader reads, and what does not fit is refused before any
+work.
+"""
 
 from __future__ import annotations
 
@@ -174,13 +176,17 @@ def test_every_type_comes_back_the_same(spark: SparkSession, path: str) -> None:
     frame = spark.sql(EVERY_TYPE)
     append(frame, path)
     back = spark.read.format("delta").load(path)
-    assert [(f.name, f.dataType.simpleString()) for f in back.schema] == [(f.name, f.dataType.simpleString()) for f in frame.schema]
+    assert [(f.name, f.dataType.simpleString()) for f in back.schema] == [
+        (f.name, f.dataType.simpleString()) for f in frame.schema
+    ]
     assert sorted(map(repr, map(comparable, back.collect()))) == sorted(map(repr, map(comparable, frame.collect())))
     assert_same_everywhere(spark, path)
 
 
 def test_numbers_that_are_none_and_numbers_without_end(spark: SparkSession, path: str) -> None:
-    frame = spark.createDataFrame([(1, 1.0), (2, NAN), (3, float("inf")), (4, -0.0), (5, None)], "id int, f double").coalesce(1)
+    frame = spark.createDataFrame(
+        [(1, 1.0), (2, NAN), (3, float("inf")), (4, -0.0), (5, None)], "id int, f double"
+    ).coalesce(1)
     append(frame, path)
     assert_same_everywhere(spark, path)
     # a NaN is above every number: bounds without it would skip the file that holds it
@@ -241,7 +247,9 @@ def test_data_without_columns_is_refused_before_any_work(spark: SparkSession, pa
         ("'a' collate UNICODE", "collation"),
     ],
 )
-def test_a_type_that_delta_does_not_have_is_refused_before_any_work(spark: SparkSession, path: str, expression: str, named: str) -> None:
+def test_a_type_that_delta_does_not_have_is_refused_before_any_work(
+    spark: SparkSession, path: str, expression: str, named: str
+) -> None:
     with pytest.raises(UnsupportedDataTypeError, match=named) as caught:
         append(spark.sql(f"select 1 as fine, {expression} as odd"), path)
     assert "odd" in caught.value.parameters["column"]
@@ -272,7 +280,9 @@ def test_columns_go_by_name_without_regard_to_case(spark: SparkSession, path: st
     assert spark.read.format("delta").load(path).columns == ["Id", "Name"]
 
 
-def test_a_column_that_the_data_omits_is_null_by_name_and_refused_by_position(spark: SparkSession, table_name: str) -> None:
+def test_a_column_that_the_data_omits_is_null_by_name_and_refused_by_position(
+    spark: SparkSession, table_name: str
+) -> None:
     """docs/reference/writing.md says so."""
     spark.sql(f"CREATE TABLE {table_name} (a INT, b INT) USING delta")
     spark.sql("SELECT 0 AS a").write.format("delta").mode("append").saveAsTable(table_name)
@@ -353,10 +363,23 @@ def by_name(frame: DataFrame, path: str) -> None:
     frame.writeTo(f"delta.`{path}`").append()
 
 
-# Values, and the types of columns that do not take them by path. tests/interop/test_writes.py asks the reference about every pair of types.
+# Values, and the types of columns that do not take them by path. tests/interop/test_writes.py asks the reference about
+# every pair of types.
 OTHER_TYPES = (
-    *(("7.9D", "bigint"), ("1e300D", "float"), ("'7'", "bigint"), ("true", "int"), ("array(1.5D)", "array<bigint>"), ("7", "bigint")),
-    *(("7", "string"), ("named_struct('x', 7L)", "struct<x: int>"), ("1.5BD", "decimal(5, 2)"), ("date'2024-01-31'", "timestamp")),
+    *(
+        ("7.9D", "bigint"),
+        ("1e300D", "float"),
+        ("'7'", "bigint"),
+        ("true", "int"),
+        ("array(1.5D)", "array<bigint>"),
+        ("7", "bigint"),
+    ),
+    *(
+        ("7", "string"),
+        ("named_struct('x', 7L)", "struct<x: int>"),
+        ("1.5BD", "decimal(5, 2)"),
+        ("date'2024-01-31'", "timestamp"),
+    ),
 )
 
 
@@ -377,7 +400,9 @@ def test_a_write_by_path_takes_what_parquet_stores_alike(spark: SparkSession, pa
     append(spark.sql("select 1S c, array(1Y) l, named_struct('x', 1S) s, 1 i"), path)
     append(spark.sql("select 2Y c, array(2Y) l, named_struct('x', 2Y) s, 2S i"), path)
     wider = spark.sql("select 70000 c, array(300S) l, named_struct('x', 70000) s, null i")
-    with pytest.raises(SchemaMismatchError, match=r"column c is short, but integer.*l.element is byte, but short.*mergeSchema=true"):
+    with pytest.raises(
+        SchemaMismatchError, match=r"column c is short, but integer.*l.element is byte, but short.*mergeSchema=true"
+    ):
         append(wider, path)
     append(wider, path, mergeSchema=True)
     assert str(tahoe.Table(path).schema) == "struct<c:integer,l:array<short>,s:struct<x:integer>,i:integer>"
@@ -394,14 +419,20 @@ def test_an_overwrite_with_another_schema_is_told_how_to_replace_it(spark: Spark
 
 
 def test_what_store_assignment_allows_is_cast(spark: SparkSession, path: str) -> None:
-    append(spark.sql("select 1L l, 1.5D d, cast(1 as decimal(10,2)) c, 'x' t, date'2024-01-01' day, cast(1 as byte) b"), path)
+    append(
+        spark.sql("select 1L l, 1.5D d, cast(1 as decimal(10,2)) c, 'x' t, date'2024-01-01' day, cast(1 as byte) b"),
+        path,
+    )
     by_name(spark.sql("select 2 l, 3 d, 2.345 c, 17 t, timestamp_ntz'2024-05-06 07:08:09' day, 5L b"), path)
     assert rows(spark, path)[1] == (2, 3.0, Decimal("2.35"), "17", dt.date(2024, 5, 6), 5)
 
 
 def test_nested_values_are_cast_by_name(spark: SparkSession, path: str) -> None:
     append(spark.sql("select named_struct('a', 1L, 'b', array(named_struct('c', 1L))) s, map('k', 1.5D) m"), path)
-    by_name(spark.sql("select map('j', 2) m, named_struct('b', array(named_struct('c', 7), null), 'a', cast(3 as byte)) s"), path)
+    by_name(
+        spark.sql("select map('j', 2) m, named_struct('b', array(named_struct('c', 7), null), 'a', cast(3 as byte)) s"),
+        path,
+    )
     assert rows(spark, path)[1] == ((3, [(7,), None]), {"j": 2.0})
     by_name(spark.sql("select cast(null as struct<a: int>) s, map('j', cast(null as int)) m"), path)
     assert (None, {"j": None}) in rows(spark, path)
@@ -425,7 +456,8 @@ def test_a_value_that_does_not_fit_is_refused_in_any_session(spark: SparkSession
 
 
 @pytest.mark.parametrize(
-    ("table", "data"), [("date'2024-01-01'", "1"), ("1", "date'2024-01-01'"), ("true", "date'2024-01-01'"), ("array(1)", "1")]
+    ("table", "data"),
+    [("date'2024-01-01'", "1"), ("1", "date'2024-01-01'"), ("true", "date'2024-01-01'"), ("array(1)", "1")],
 )
 def test_what_store_assignment_does_not_allow_is_refused(spark: SparkSession, path: str, table: str, data: str) -> None:
     append(spark.sql(f"select {table} a"), path)
@@ -497,7 +529,22 @@ def test_char_and_varchar(spark: SparkSession, path: str) -> None:
 
 
 def test_partition_values_of_every_kind(spark: SparkSession, path: str) -> None:
-    odd = ["a/b", "c=d", "e%20f", "g h", "é", "x:y", "#?*\"'", "{[]}^\\", "tab\there", "\U0001f600", "100%", ".", "..", " "]
+    odd = [
+        "a/b",
+        "c=d",
+        "e%20f",
+        "g h",
+        "é",
+        "x:y",
+        "#?*\"'",
+        "{[]}^\\",
+        "tab\there",
+        "\U0001f600",
+        "100%",
+        ".",
+        "..",
+        " ",
+    ]
     frame = spark.createDataFrame([(i, p) for i, p in enumerate([*odd, None, ""])], "id int, p string")
     frame.repartition(1).write.format("delta").partitionBy("p").save(path)
     expected = dict(enumerate([*odd, None, None]))  # the empty text is null in a partition column: the protocol's rule
@@ -518,12 +565,18 @@ def test_typed_partition_columns(spark: SparkSession, path: str) -> None:
     assert sorted(map(repr, rows(spark, path))) == sorted(map(repr, map(tuple, frame.collect())))
     values = next(add for add in adds(path, 0) if add.partition_values["i"] == "1").partition_values
     # the session's zone is not UTC: a value in its text would be another moment for other readers
-    assert values["ts"] == frame.where("id = 1").selectExpr("to_utc_timestamp(ts, current_timezone()) u").collect()[0].u.isoformat() + "Z"
+    assert (
+        values["ts"]
+        == frame.where("id = 1").selectExpr("to_utc_timestamp(ts, current_timezone()) u").collect()[0].u.isoformat()
+        + "Z"
+    )
     assert values["c"] == "1.000"
     assert values["o"] == "true"
     ours = tahoe.Table(path).to_arrow()
     theirs = deltalake.DeltaTable(path).to_pyarrow_table().select(ours.column_names)
-    assert sorted(map(repr, map(comparable, ours.to_pylist()))) == sorted(map(repr, map(comparable, theirs.to_pylist())))
+    assert sorted(map(repr, map(comparable, ours.to_pylist()))) == sorted(
+        map(repr, map(comparable, theirs.to_pylist()))
+    )
 
 
 def test_a_binary_partition_value_that_is_no_text_is_refused(spark: SparkSession, path: str) -> None:
@@ -612,11 +665,15 @@ def test_replace_where_is_for_overwrite(spark: SparkSession, partitioned: str) -
     with pytest.raises(InvalidOptionError, match="overwrite"):
         append(spark.sql("select 100L id, 1L p"), partitioned, replaceWhere="p = 1")
     with pytest.raises(InvalidOptionError):
-        overwrite(spark.sql("select 100L id, 1L p"), partitioned, replaceWhere="p = 1", partitionOverwriteMode="dynamic")
+        overwrite(
+            spark.sql("select 100L id, 1L p"), partitioned, replaceWhere="p = 1", partitionOverwriteMode="dynamic"
+        )
 
 
 def test_dynamic_partitions_replace_what_the_data_has(spark: SparkSession, partitioned: str) -> None:
-    overwrite(spark.sql("select 100L id, 1L p union all select 200L, 7L"), partitioned, partitionOverwriteMode="dynamic")
+    overwrite(
+        spark.sql("select 100L id, 1L p union all select 200L, 7L"), partitioned, partitionOverwriteMode="dynamic"
+    )
     assert rows(spark, partitioned) == [(0, 0), (100, 1), (2, 2), (200, 7), (3, 0), (5, 2)]
     overwrite(spark.sql("select 1L id, 1L p where false"), partitioned, partitionOverwriteMode="dynamic")
     assert len(rows(spark, partitioned)) == 6
@@ -641,7 +698,10 @@ def test_history_tells_what_was_done(spark: SparkSession, partitioned: str) -> N
     first, second = info(partitioned, 0), info(partitioned, 1)
     assert first["operation"] == "WRITE"
     assert first["operationParameters"] == {"mode": "ErrorIfExists", "partitionBy": '["p"]'}
-    assert {name: first["operationMetrics"][name] for name in ("numFiles", "numOutputRows")} == {"numFiles": "3", "numOutputRows": "6"}
+    assert {name: first["operationMetrics"][name] for name in ("numFiles", "numOutputRows")} == {
+        "numFiles": "3",
+        "numOutputRows": "6",
+    }
     assert int(first["operationMetrics"]["numOutputBytes"]) == sum(add.size_bytes for add in adds(partitioned, 0))
     assert second["operationParameters"]["mode"] == "Overwrite"
     assert second["operationParameters"]["predicate"] == "p = 1"
@@ -693,7 +753,9 @@ def test_a_write_with_an_identity_that_another_does_meanwhile_is_done_once(
     append(spark.range(3), path, txnAppId="job", txnVersion=1)
     assert tahoe.Table(path).version == 1
     assert spark.read.format("delta").load(path).count() == 6
-    assert sorted(f.name for f in Path(path).glob("*.parquet")) == sorted(a.path for v in range(2) for a in adds(path, v))
+    assert sorted(f.name for f in Path(path).glob("*.parquet")) == sorted(
+        a.path for v in range(2) for a in adds(path, v)
+    )
 
 
 def test_an_identity_of_the_session_may_count_for_one_write(spark: SparkSession, path: str) -> None:
@@ -740,7 +802,10 @@ def test_a_rule_that_is_not_enforced_yet_refuses_the_write(spark: SparkSession, 
 
 
 def test_constraints_hold_for_every_row_whatever_their_sql(spark: SparkSession, path: str) -> None:
-    constraints = {"delta.constraints.loud": "upper(name) = name and size(split(name, ' ')) < 3", "delta.constraints.small": "id % 7 < 5"}
+    constraints = {
+        "delta.constraints.loud": "upper(name) = name and size(split(name, ' ')) < 3",
+        "delta.constraints.small": "id % 7 < 5",
+    }
     good = spark.createDataFrame([(1, "A B"), (2, "C")], "id long, name string")
     append(good, path, **constraints)
     with pytest.raises(CheckConstraintViolatedError, match=r"loud \(upper.*small name"):
@@ -763,8 +828,12 @@ def test_constraints_hold_for_every_row_whatever_their_sql(spark: SparkSession, 
         {"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"},
     ],
 )
-def test_files_hold_the_partition_columns_where_the_table_says_so(spark: SparkSession, path: str, properties: dict[str, str]) -> None:
-    rows = spark.sql("select id, concat('p', id % 2) p, date'2026-01-01' d, id * 2 v from range(6) union all select 9, null, null, 1")
+def test_files_hold_the_partition_columns_where_the_table_says_so(
+    spark: SparkSession, path: str, properties: dict[str, str]
+) -> None:
+    rows = spark.sql(
+        "select id, concat('p', id % 2) p, date'2026-01-01' d, id * 2 v from range(6) union all select 9, null, null, 1"
+    )
     rows.write.format("delta").partitionBy("p", "d").options(**properties).save(path)
     append(rows, path)
     names = {f.name: f.metadata.get("delta.columnMapping.physicalName", f.name) for f in tahoe.Table(path).schema}
@@ -959,7 +1028,9 @@ def test_a_write_that_reads_its_own_table_does_not_slip_behind_another(spark: Sp
 
 def test_a_past_version_is_the_same_whatever_others_write(spark: SparkSession, path: str) -> None:
     spark.range(3).write.format("delta").save(path)
-    append_beside_another_writer(spark, path, spark.read.format("delta").option("versionAsOf", 0).load(path).where("id = 2"))
+    append_beside_another_writer(
+        spark, path, spark.read.format("delta").option("versionAsOf", 0).load(path).where("id = 2")
+    )
     assert rows(spark, path) == [(0,), (1,), (100,), (2,), (2,)]
     assert tahoe.Table(path).history(1)[0]["isBlindAppend"] is True
 
@@ -981,7 +1052,9 @@ def test_rules_of_the_table_that_rows_come_from_stay_there(spark: SparkSession, 
     assert tahoe.Table(path).protocol.writer_version == 2
 
 
-def test_a_declared_length_goes_with_the_text_and_not_with_what_it_was_cast_to(spark: SparkSession, path: str, table_name: str) -> None:
+def test_a_declared_length_goes_with_the_text_and_not_with_what_it_was_cast_to(
+    spark: SparkSession, path: str, table_name: str
+) -> None:
     # a number that is declared as text could be written once, and never again
     spark.sql(f"create table {table_name} (a varchar(4), b array<struct<c:char(2), d:int>>) using delta")
     spark.sql(f"insert into {table_name} values ('12', array(named_struct('c', 'x', 'd', 1)))")
@@ -992,7 +1065,12 @@ def test_a_declared_length_goes_with_the_text_and_not_with_what_it_was_cast_to(s
     number = F.col("a").cast("int").alias("n", metadata=text)
     inside = F.col("b.d").alias("d", metadata=nested)
     append(given.select("a", "b", number, inside), path)
-    assert {field.name: field.metadata for field in tahoe.Table(path).schema} == {"a": text, "b": nested, "n": {}, "d": {}}
+    assert {field.name: field.metadata for field in tahoe.Table(path).schema} == {
+        "a": text,
+        "b": nested,
+        "n": {},
+        "d": {},
+    }
     append(spark.read.format("delta").load(path), path)
     with pytest.raises(WriteFailedError, match=r"varchar\(4\)"):
         append(spark.sql("select '12345' a"), path)
@@ -1008,6 +1086,8 @@ def test_a_misspelt_option_is_told_at_the_line_of_the_caller(spark: SparkSession
         lambda: rows.write.format("delta").option("mergeSchem", "true").save(path),
         lambda: rows.write.option("mergeSchem", "true").insertInto(f"delta.`{path}`"),
     ):
-        with pytest.warns(UserWarning, match="mergeSchem has no effect on df.write; did you mean mergeSchema") as warned:
+        with pytest.warns(
+            UserWarning, match="mergeSchem has no effect on df.write; did you mean mergeSchema"
+        ) as warned:
             way()
         assert {each.filename for each in warned} == {__file__}

@@ -1,5 +1,5 @@
-"""Which types may be stored as which, by every way to write rows into a table by its name: what Spark casts under the session's policy, and
-no value lost unsaid.
+"""Which types may be stored as which, by every way to write rows into a table by its name: what Spark casts under the
+session's policy, and no value lost unsaid.
 
 tests/interop/test_store_assignment.py asks the reference the same.
 """
@@ -19,14 +19,24 @@ from pyspark.sql import Row, SparkSession
 
 from tahoe import DeltaTable
 from tahoe.errors import NotNullViolationError, SchemaMismatchError, UnsupportedDataTypeError, WriteFailedError
-from tahoe.protocol.types.assignment_rules import Policy, always_fits, check_assignable, conforms_inside, error_of_cast, storable
+from tahoe.protocol.types.assignment_rules import (
+    Policy,
+    always_fits,
+    check_assignable,
+    conforms_inside,
+    error_of_cast,
+    storable,
+)
 from tahoe.protocol.types.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, encode_type
 
 NAMES = (
     *("string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary"),
     *("date", "timestamp", "timestamp_ntz", "variant", "void"),
 )
-TYPES: list[DataType] = [*map(Primitive, NAMES), *itertools.starmap(Decimal, [(2, 0), (3, 0), (5, 0), (10, 0), (10, 2), (10, 4), (38, 0)])]
+TYPES: list[DataType] = [
+    *map(Primitive, NAMES),
+    *itertools.starmap(Decimal, [(2, 0), (3, 0), (5, 0), (10, 0), (10, 2), (10, 4), (38, 0)]),
+]
 LONG, STRING, BINARY = Primitive("long"), Primitive("string"), Primitive("binary")
 NESTED: list[DataType] = [Array(element=LONG), Map(key=STRING, value=LONG), Struct((Field(name="x", type=LONG),))]
 
@@ -38,7 +48,11 @@ def test_types_may_be_stored_as_spark_casts_them(spark: SparkSession) -> None:
     for given, wanted in itertools.product([*TYPES, *NESTED], repeat=2):
         if wanted != Primitive("void") and (given in TYPES or wanted in TYPES):
             for policy in can:
-                assert storable(given, wanted, policy) == can[policy](java[str(given)], java[str(wanted)]), (given, wanted, policy)
+                assert storable(given, wanted, policy) == can[policy](java[str(given)], java[str(wanted)]), (
+                    given,
+                    wanted,
+                    policy,
+                )
 
 
 def test_a_cast_that_always_fits_does_for_the_ends_of_the_range(spark: SparkSession) -> None:
@@ -66,7 +80,13 @@ def test_every_mismatch_is_told_with_its_path() -> None:
             field("m", Map(key=STRING, value=LONG)),
         )
     )
-    data = Struct((field("A", BINARY), field("S", Struct((field("X", Array(element=BINARY)),))), field("m", Map(key=STRING, value=BINARY))))
+    data = Struct(
+        (
+            field("A", BINARY),
+            field("S", Struct((field("X", Array(element=BINARY)),))),
+            field("m", Map(key=STRING, value=BINARY)),
+        )
+    )
     with pytest.raises(SchemaMismatchError) as caught:
         check_assignable(data, table, table="t")
     for told in ("column a is long", "column s.x.element is long", "column s.y is NOT NULL", "column m.value is long"):
@@ -83,8 +103,12 @@ def test_every_mismatch_is_told_with_its_path() -> None:
         (lambda kind: Map(key=STRING, value=kind), "WITH_CONF_SUGGESTION"),
     ],
 )
-def test_a_function_is_suggested_only_where_it_takes_the_value(inside: Callable[[DataType], DataType], suggestion: str) -> None:
-    """Spark casts an array or a map as a whole, and no function converts it: a program would not find the condition that it catches."""
+def test_a_function_is_suggested_only_where_it_takes_the_value(
+    inside: Callable[[DataType], DataType], suggestion: str
+) -> None:
+    """Spark casts an array or a map as a whole, and no function converts it: a program would not find the condition
+    that it catches.
+    """
     given, wanted = (Struct((field("c", inside(kind)),)) for kind in (Primitive("date"), Primitive("integer")))
     with pytest.raises(SchemaMismatchError) as caught:
         check_assignable(given, wanted, table="t")
@@ -151,7 +175,9 @@ def merge(clause: str) -> Way:
 
 ADDING: Mapping[str, Way] = {
     "INSERT": lambda spark, table, query: spark.sql(f"INSERT INTO {table} {query}"),
-    "INSERT (columns)": lambda spark, table, query: spark.sql(f"INSERT INTO {table} (c, id) SELECT c, id FROM ({query})"),
+    "INSERT (columns)": lambda spark, table, query: spark.sql(
+        f"INSERT INTO {table} (c, id) SELECT c, id FROM ({query})"
+    ),
     "INSERT BY NAME": lambda spark, table, query: spark.sql(f"INSERT INTO {table} BY NAME {query}"),
     "INSERT REPLACE WHERE": lambda spark, table, query: spark.sql(f"INSERT INTO {table} REPLACE WHERE id = 2 {query}"),
     "saveAsTable": lambda spark, table, query: spark.sql(query).write.format("delta").mode("append").saveAsTable(table),
@@ -195,7 +221,9 @@ def stored(spark: SparkSession, table: str, way: str, query: str, kind: str) -> 
 DAY = datetime.date(2024, 1, 31)
 MANY = """named_struct('d', '2024-01-31', 'n', '1.25', 'i', 7L, 'l', array('1', null), 'm', map('k', '2.5'),
     's', named_struct('x', true), 'b', 'b')"""
-INTO = "struct<d: date, n: decimal(5, 2), i: tinyint, l: array<int>, m: map<string, double>, s: struct<x: int>, b: binary>"
+INTO = (
+    "struct<d: date, n: decimal(5, 2), i: tinyint, l: array<int>, m: map<string, double>, s: struct<x: int>, b: binary>"
+)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -217,14 +245,21 @@ def test_the_sessions_policy_counts(spark: SparkSession, table_name: str, way: s
         with pytest.raises(NotNullViolationError):
             stored(spark, table_name, way, "SELECT 2 AS id, named_struct('i', 'x') AS c", "struct<i: int NOT NULL>")
     with settings(spark, {"spark.sql.storeAssignmentPolicy": "STRICT"}):
-        assert stored(spark, table_name, way, "SELECT 2 AS id, named_struct('x', 7) AS c", "struct<x: bigint>") == Row(x=7)
+        assert stored(spark, table_name, way, "SELECT 2 AS id, named_struct('x', 7) AS c", "struct<x: bigint>") == Row(
+            x=7
+        )
         with pytest.raises(SchemaMismatchError, match="STRICT"):
             stored(spark, table_name, way, "SELECT 2 AS id, 7L AS c", "int")
 
 
 @pytest.mark.parametrize(("way", "is_legacy"), [("INSERT", False), ("UPDATE", True), ("MERGE INSERT", True)])
-def test_updates_may_follow_the_ansi_mode_instead(spark: SparkSession, table_name: str, way: str, is_legacy: bool) -> None:
-    follows = {"spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag": "true", "spark.sql.ansi.enabled": "false"}
+def test_updates_may_follow_the_ansi_mode_instead(
+    spark: SparkSession, table_name: str, way: str, is_legacy: bool
+) -> None:
+    follows = {
+        "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag": "true",
+        "spark.sql.ansi.enabled": "false",
+    }
     query = "SELECT 2 AS id, 'x' AS c"
     with settings(spark, follows):
         if is_legacy:
@@ -263,7 +298,11 @@ FOREIGN = [
     ("INTERVAL '1.25' SECOND", "decimal(10, 2)", Number("1.25")),
     ("INTERVAL '1 2' DAY TO HOUR", "int", 26),
     ("array(INTERVAL 3 DAYS)", "array<int>", [3]),
-    ("map('k' COLLATE UTF8_LCASE, named_struct('x', INTERVAL 3 DAYS))", "map<string, struct<x: string>>", {"k": Row(x="INTERVAL '3' DAY")}),
+    (
+        "map('k' COLLATE UTF8_LCASE, named_struct('x', INTERVAL 3 DAYS))",
+        "map<string, struct<x: string>>",
+        {"k": Row(x="INTERVAL '3' DAY")},
+    ),
 ]
 
 
@@ -277,7 +316,9 @@ def test_what_delta_has_no_type_for_is_cast_to_the_columns_type(spark: SparkSess
 
 def test_a_time_is_stored_as_text(spark: SparkSession, table_name: str) -> None:
     assert stored(spark, table_name, "INSERT", "SELECT 2 AS id, TIME'10:00:00' AS c", "string") == "10:00:00"
-    assert stored(spark, table_name, "insertInto", "SELECT 2, struct(TIME'10:00:00')", "struct<x: string>") == Row(x="10:00:00")
+    assert stored(spark, table_name, "insertInto", "SELECT 2, struct(TIME'10:00:00')", "struct<x: string>") == Row(
+        x="10:00:00"
+    )
 
 
 def test_a_value_of_a_foreign_type_that_does_not_fit_is_refused(spark: SparkSession, table_name: str) -> None:
@@ -285,7 +326,10 @@ def test_a_value_of_a_foreign_type_that_does_not_fit_is_refused(spark: SparkSess
         stored(spark, table_name, "INSERT", "SELECT 2 AS id, INTERVAL 300 DAYS AS c", "tinyint")
     with pytest.raises(UnsupportedDataTypeError, match=r"column c .*interval"):
         stored(spark, table_name, "INSERT", "SELECT 2 AS id, INTERVAL 3 DAYS AS c", "date")
-    with settings(spark, {"spark.sql.storeAssignmentPolicy": "STRICT"}), pytest.raises(UnsupportedDataTypeError, match="column c"):
+    with (
+        settings(spark, {"spark.sql.storeAssignmentPolicy": "STRICT"}),
+        pytest.raises(UnsupportedDataTypeError, match="column c"),
+    ):
         stored(spark, table_name, "INSERT", "SELECT 2 AS id, INTERVAL 3 DAYS AS c", "int")
 
 
@@ -295,13 +339,17 @@ def test_a_new_column_of_a_foreign_type_is_refused(spark: SparkSession, table_na
     with settings(spark, {"spark.databricks.delta.schema.autoMerge.enabled": "true"}):
         for write in (
             lambda: query.writeTo(table_name).append(),
-            lambda: spark.sql(f"MERGE INTO {table_name} t USING {{q}} s ON false WHEN NOT MATCHED THEN INSERT *", q=query),
+            lambda: spark.sql(
+                f"MERGE INTO {table_name} t USING {{q}} s ON false WHEN NOT MATCHED THEN INSERT *", q=query
+            ),
         ):
             with pytest.raises(UnsupportedDataTypeError, match="column d "):
                 write()
     with pytest.raises(UnsupportedDataTypeError, match="column c "):
         query.drop("d").write.format("delta").mode("overwrite").option("overwriteSchema", True).saveAsTable(table_name)
     spark.sql(
-        f"MERGE INTO {table_name} t USING {{q}} s ON s.d < INTERVAL 3 DAYS WHEN NOT MATCHED THEN INSERT (id, c) VALUES (id, c)", q=query
+        f"MERGE INTO {table_name} t USING {{q}} s ON s.d < INTERVAL 3 DAYS WHEN NOT MATCHED THEN INSERT (id, c) "
+        f"VALUES (id, c)",
+        q=query,
     )
     assert spark.table(table_name).collect() == [Row(id=1, c="INTERVAL '3' DAY")]

@@ -80,7 +80,9 @@ def test_rows_that_match_are_replaced_in_all_partitions(plan: WriteCommand) -> N
     assert meant.matching == Matching.of_columns(["a", "b"])
 
 
-@pytest.mark.parametrize(("alias", "table", "name"), [("x", "db.t", "x"), (None, "db.t", "t"), (None, "db.`t`", "t"), (None, "t", "t")])
+@pytest.mark.parametrize(
+    ("alias", "table", "name"), [("x", "db.t", "x"), (None, "db.t", "t"), (None, "db.`t`", "t"), (None, "t", "t")]
+)
 def test_the_condition_of_replace_on_names_the_table(alias: str | None, table: str, name: str) -> None:
     meant = insert_of(replace(OVERWRITE, replaced=ReplaceOn(text="c", condition=CONDITION, alias=alias, table=table)))
     assert meant.matching == Matching(text="c", on=CONDITION, alias=name)

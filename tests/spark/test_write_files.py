@@ -77,14 +77,21 @@ ValueError: boom
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        ("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n== SQL ==\nselect", "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012."),
+        (
+            "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n== SQL ==\nselect",
+            "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012.",
+        ),
         (IN_PYTHON, "ValueError: boom."),
         (IN_A_TASK, "java.io.IOException: disk full."),
         (
             WHILE_WRITING,
-            "org.apache.spark.SparkException: [TASK_WRITE_FAILED] no. It was caused by java.io.IOException: File name too long.",
+            "org.apache.spark.SparkException: [TASK_WRITE_FAILED] no. It was caused by java.io.IOException: File "
+            "name too long.",
         ),
-        ("An error occurred while calling o1.write.\n: java.lang.RuntimeException: no\n\tat x", "java.lang.RuntimeException: no."),
+        (
+            "An error occurred while calling o1.write.\n: java.lang.RuntimeException: no\n\tat x",
+            "java.lang.RuntimeException: no.",
+        ),
         ("", "no reason was given."),
     ],
 )

@@ -49,12 +49,19 @@ def test_save_as_table_makes_a_managed_table(spark: SparkSession, table: str) ->
     assert tahoe.Table(str(folder)).snapshot().partition_columns == ("p",)
     (created,) = history(spark, table)
     assert created.operation == "CREATE TABLE AS SELECT"
-    assert created.operationParameters == {"isManaged": "true", "partitionBy": '["p"]', "clusterBy": "[]", "properties": "{}"}
+    assert created.operationParameters == {
+        "isManaged": "true",
+        "partitionBy": '["p"]',
+        "clusterBy": "[]",
+        "properties": "{}",
+    }
     spark.sql(f"drop table {table}")
     assert not folder.exists()
 
 
-def test_save_as_table_with_a_path_is_external(spark: SparkSession, frame: DataFrame, table_name: str, path: str) -> None:
+def test_save_as_table_with_a_path_is_external(
+    spark: SparkSession, frame: DataFrame, table_name: str, path: str
+) -> None:
     frame.write.format("delta").option("path", path).saveAsTable(table_name)
     spark.sql(f"drop table {table_name}")
     assert tahoe.Table(path).to_arrow().num_rows == 4
@@ -81,7 +88,9 @@ def test_save_as_table_keeps_the_schema_unless_told(spark: SparkSession, table: 
         other.write.format("delta").mode("overwrite").saveAsTable(table)
     with pytest.raises(SchemaMismatchError, match="mergeSchema"):
         spark.sql("select 1L id, 'p1' p, 2 new").write.format("delta").mode("append").saveAsTable(table)
-    spark.sql("select 5L id, 'p1' p, 2 new").write.format("delta").mode("append").option("mergeSchema", True).saveAsTable(table)
+    spark.sql("select 5L id, 'p1' p, 2 new").write.format("delta").mode("append").option(
+        "mergeSchema", True
+    ).saveAsTable(table)
     assert (5, "p1", 2) in rows(spark, table)
     other.write.format("delta").mode("overwrite").option("overwriteSchema", True).partitionBy("n").saveAsTable(table)
     assert spark.table(table).columns == ["day", "n"]
@@ -191,7 +200,9 @@ def test_insert_overwrite_of_a_partition_replaces_it_alone(spark: SparkSession, 
         ("string", "null"),
     ],
 )
-def test_insert_overwrite_of_a_partition_of_each_type(spark: SparkSession, table_name: str, kind: str, value: str) -> None:
+def test_insert_overwrite_of_a_partition_of_each_type(
+    spark: SparkSession, table_name: str, kind: str, value: str
+) -> None:
     before = f"select 1 a, cast({value} as {kind}) p union all select 2, null"
     spark.sql(f"create table {table_name} using delta partitioned by (p) as {before}")
     spark.sql(f"insert overwrite {table_name} partition (p = {value}) select 3")
@@ -236,7 +247,10 @@ def test_the_partition_that_is_replaced_is_found_in_the_sessions_zone(
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         other = {"string": "'2024-07-02'"}.get(kind, f"cast({value} + interval 1 day as {kind})")
-        spark.sql(f"create table {table_name} using delta partitioned by (p) as select 1 a, {value} p union all select 2, {other}")
+        spark.sql(
+            f"create table {table_name} using delta partitioned by (p) as select 1 a, {value} p union all select "
+            f"2, {other}"
+        )
         if how == "insert":
             spark.sql(f"insert overwrite {table_name} partition (p = {text}) select 3")
         else:
@@ -244,7 +258,9 @@ def test_the_partition_that_is_replaced_is_found_in_the_sessions_zone(
             if how == "writeTo":
                 frame.writeTo(table_name).overwrite(F.expr(f"p = {text}"))
             else:
-                frame.write.format("delta").mode("overwrite").option("replaceWhere", f"p = {text}").saveAsTable(table_name)
+                frame.write.format("delta").mode("overwrite").option("replaceWhere", f"p = {text}").saveAsTable(
+                    table_name
+                )
         assert [row[0] for row in rows(spark, table_name)] == [2, 3]
     finally:
         spark.conf.unset("spark.sql.session.timeZone")
@@ -252,15 +268,22 @@ def test_the_partition_that_is_replaced_is_found_in_the_sessions_zone(
 
 
 @pytest.mark.parametrize("members", [1, 3])
-def test_each_of_the_two_hours_when_summer_ends_is_replaced_alone(spark: SparkSession, table_name: str, members: int) -> None:
+def test_each_of_the_two_hours_when_summer_ends_is_replaced_alone(
+    spark: SparkSession, table_name: str, members: int
+) -> None:
     # without its offset, the text of either timestamp would be that of the other
     summer, winter = "timestamp'2020-11-01 01:30:00.000001-04:00'", "timestamp'2020-11-01 01:30:00.000001-05:00'"
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     spark.conf.set("spark.sql.optimizer.inSetConversionThreshold", "2")
     try:
-        spark.sql(f"create table {table_name} using delta partitioned by (p) as select 1 a, {summer} p union all select 2, {winter}")
+        spark.sql(
+            f"create table {table_name} using delta partitioned by (p) as select 1 a, {summer} p union all select "
+            f"2, {winter}"
+        )
         replaced = [winter, "timestamp'1969-12-31 23:59:59.5Z'", "timestamp'1970-01-01 00:00:00Z'"][:members]
-        spark.sql(f"select 3 a, {winter} p").writeTo(table_name).overwrite(F.col("p").isin([F.expr(value) for value in replaced]))
+        spark.sql(f"select 3 a, {winter} p").writeTo(table_name).overwrite(
+            F.col("p").isin([F.expr(value) for value in replaced])
+        )
         assert [row[0] for row in rows(spark, table_name)] == [1, 3]
     finally:
         spark.conf.unset("spark.sql.optimizer.inSetConversionThreshold")
@@ -271,7 +294,10 @@ def test_a_list_of_timestamps_is_replaced_without_ansi(spark: SparkSession, tabl
     """A mere text of a timestamp was compared as a text, so that no row was replaced."""
     spark.conf.set("spark.sql.ansi.enabled", "false")
     try:
-        spark.sql(f"create table {table_name} using delta as select 1 a, timestamp'2024-01-01' t union all select 2, timestamp'2024-01-02'")
+        spark.sql(
+            f"create table {table_name} using delta as select 1 a, timestamp'2024-01-01' t union all select 2, "
+            f"timestamp'2024-01-02'"
+        )
         listed = "t in (timestamp'2024-01-01', timestamp'2024-03-01')"
         spark.sql(f"insert into {table_name} replace where {listed} select 3, timestamp'2024-01-01'")
         assert [row[0] for row in rows(spark, table_name)] == [2, 3]
@@ -334,7 +360,9 @@ def test_write_to(spark: SparkSession, table: str) -> None:
 
 
 def test_write_to_creates_and_replaces(spark: SparkSession, frame: DataFrame, table_name: str) -> None:
-    frame.writeTo(table_name).using("delta").partitionedBy(F.col("p")).tableProperty("delta.checkpointInterval", "5").create()
+    frame.writeTo(table_name).using("delta").partitionedBy(F.col("p")).tableProperty(
+        "delta.checkpointInterval", "5"
+    ).create()
     assert tahoe.Table(str(location(spark, table_name))).properties == {"delta.checkpointInterval": "5"}
     spark.range(3).writeTo(table_name).using("delta").createOrReplace()
     assert rows(spark, table_name) == [(0,), (1,), (2,)]

@@ -17,8 +17,18 @@ def test_nothing_asked_for() -> None:
 
 
 def test_names_are_compared_without_regard_to_case() -> None:
-    found = parse({"MERGEschema": "TRUE", "OverwriteSchema": "true", "replacewhere": "p = 1", "userMETADATA": "m", "dataChange": "false"})
-    assert found == WriteOptions(merge_schema=True, overwrite_schema=True, replace_where="p = 1", user_metadata="m", data_change=False)
+    found = parse(
+        {
+            "MERGEschema": "TRUE",
+            "OverwriteSchema": "true",
+            "replacewhere": "p = 1",
+            "userMETADATA": "m",
+            "dataChange": "false",
+        }
+    )
+    assert found == WriteOptions(
+        merge_schema=True, overwrite_schema=True, replace_where="p = 1", user_metadata="m", data_change=False
+    )
 
 
 def test_what_partition_by_said() -> None:
@@ -70,13 +80,21 @@ def test_delta_options_are_properties_and_session_defaults_are_for_new_tables() 
 
 
 def test_the_writers_own_options_pass_through() -> None:
-    found = parse({"Compression": "zstd", "maxRecordsPerFile": "10", "parquet.block.size": "1024", "fs.s3a.access.key": "k"})
+    found = parse(
+        {"Compression": "zstd", "maxRecordsPerFile": "10", "parquet.block.size": "1024", "fs.s3a.access.key": "k"}
+    )
     assert found.writer == {"compression": "zstd", "maxRecordsPerFile": "10"}
     assert found.hadoop == {"parquet.block.size": "1024", "fs.s3a.access.key": "k"}
 
 
 @pytest.mark.parametrize(
-    "options", [{"txnAppId": "a"}, {"txnVersion": "1"}, {"txnAppId": "a", "txnVersion": "one"}, {"txnAppId": "a", "txnVersion": "-1"}]
+    "options",
+    [
+        {"txnAppId": "a"},
+        {"txnVersion": "1"},
+        {"txnAppId": "a", "txnVersion": "one"},
+        {"txnAppId": "a", "txnVersion": "-1"},
+    ],
 )
 def test_an_identity_has_both_its_parts(options: dict[str, str]) -> None:
     # half an identity would write twice what was meant to be written once
@@ -113,12 +131,15 @@ def test_clustering_columns_are_paths() -> None:
 
 def test_what_rows_of_the_data_replace() -> None:
     assert parse({"replaceUsing": "id,  Name,id"}).replace_using == ("id", "Name")
-    asked = parse({"REPLACEON": "t.id = s.id", "targetAlias": "t"}, {"spark.sql.sources.partitionOverwriteMode": "dynamic"})
+    asked = parse(
+        {"REPLACEON": "t.id = s.id", "targetAlias": "t"}, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+    )
     assert (asked.replace_on, asked.target_alias, asked.dynamic_partitions) == ("t.id = s.id", "t", False)
 
 
 @pytest.mark.parametrize(
-    "options", [{"replaceUsing": "id, "}, {"replaceUsing": "id", "replaceOn": "true"}, {"replaceOn": "1", "replaceWhere": "1"}]
+    "options",
+    [{"replaceUsing": "id, "}, {"replaceUsing": "id", "replaceOn": "true"}, {"replaceOn": "1", "replaceWhere": "1"}],
 )
 def test_options_that_say_two_things_or_nothing_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(InvalidOptionError, match="replace"):
@@ -127,4 +148,6 @@ def test_options_that_say_two_things_or_nothing_are_refused(options: dict[str, s
 
 def test_the_check_of_replace_where_can_be_switched_off() -> None:
     assert parse({}).replace_where_is_checked
-    assert not parse({}, {"spark.databricks.delta.replaceWhere.constraintCheck.enabled": "False"}).replace_where_is_checked
+    assert not parse(
+        {}, {"spark.databricks.delta.replaceWhere.constraintCheck.enabled": "False"}
+    ).replace_where_is_checked

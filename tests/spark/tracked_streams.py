@@ -18,7 +18,11 @@ def alter(spark: SparkSession, path: str, change: str) -> None:
 
 def run(frame: DataFrame, sink: str, **options: str) -> None:
     """Run a query over what is there, with a checkpoint beside its sink."""
-    writer = frame.writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint").option("mergeSchema", "true")
+    writer = (
+        frame.writeStream.format("delta")
+        .option("checkpointLocation", f"{sink}-checkpoint")
+        .option("mergeSchema", "true")
+    )
     writer.options(**options).trigger(availableNow=True).start(sink).awaitTermination()
 
 
@@ -28,4 +32,9 @@ def rows(spark: SparkSession, path: str) -> list[tuple[Any, ...]]:
 
 def tracked(spark: SparkSession, source: str, sink: str, **options: str) -> DataFrame:
     """A new DataFrame that tracks its schema below the checkpoint of `run`."""
-    return spark.readStream.format("delta").option("schemaTrackingLocation", f"{sink}-checkpoint/schema").options(**options).load(source)
+    return (
+        spark.readStream.format("delta")
+        .option("schemaTrackingLocation", f"{sink}-checkpoint/schema")
+        .options(**options)
+        .load(source)
+    )

@@ -11,7 +11,9 @@ from tests.spark.foreign import adds_of, commit, larger_files, mark
 
 
 def explained(frame: DataFrame) -> str:
-    return frame._jdf.queryExecution().explainString(frame._sc._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted"))
+    return frame._jdf.queryExecution().explainString(
+        frame._sc._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
+    )
 
 
 def thirty_days(spark: SparkSession, path: str) -> None:
@@ -21,7 +23,9 @@ def thirty_days(spark: SparkSession, path: str) -> None:
 
 
 def various(spark: SparkSession, path: str) -> str:
-    """A table with files of several writers: vectors, statistics that are missing, wide or in part absent; nulls and NaN."""
+    """A table with files of several writers: vectors, statistics that are missing, wide or in part absent; nulls and
+    NaN.
+    """
     made = (
         "cast(id as int) as i",
         "if(id % 4 = 0, null, id * 1000) as l",
@@ -45,7 +49,11 @@ def various(spark: SparkSession, path: str) -> str:
     mark(path, {big[5]: range(100)})
     bare, counted = [add for add in adds_of(tahoe.Table(path).snapshot()) if add.deletion_vector is None][:2]
     rows = json.loads(counted.stats)["numRecords"]
-    commit(path, bare.replace(stats=None, data_change=False), counted.replace(stats=json.dumps({"numRecords": rows}), data_change=False))
+    commit(
+        path,
+        bare.replace(stats=None, data_change=False),
+        counted.replace(stats=json.dumps({"numRecords": rows}), data_change=False),
+    )
     return path
 
 

@@ -66,9 +66,14 @@ def test_a_table_of_another_catalog_is_refused() -> None:
 @pytest.fixture
 def snapshot(tmp_path: Path):
     table = Table(tmp_path / "it's")
-    schema = Struct((Field(name="a-b", type=INTEGER, nullable=False), Field(name="p", type=STRING, metadata={"comment": "it's"})))
+    schema = Struct(
+        (Field(name="a-b", type=INTEGER, nullable=False), Field(name="p", type=STRING, metadata={"comment": "it's"}))
+    )
     create_table(
-        table, WriteRequest(mode="error", schema=schema, partition_by=("p",), comment="c", properties={"k": "v"}, keep_nullability=True)
+        table,
+        WriteRequest(
+            mode="error", schema=schema, partition_by=("p",), comment="c", properties={"k": "v"}, keep_nullability=True
+        ),
     )
     return table.snapshot()
 
@@ -77,7 +82,8 @@ def test_a_table_without_a_name_is_created_by_its_path(snapshot) -> None:
     statement = statement_that_creates(TableEntry(name=None, owner="", is_managed=False), snapshot, ["INT", "STRING"])
     path = snapshot.url.removeprefix("file://")
     assert statement.startswith(
-        f"CREATE TABLE delta.`{path}` (\n  `a-b` INT NOT NULL,\n  `p` STRING COMMENT 'it\\'s')\nUSING delta\nPARTITIONED BY (`p`)"
+        f"CREATE TABLE delta.`{path}` (\n  `a-b` INT NOT NULL,\n  `p` STRING COMMENT 'it\\'s')\nUSING "
+        f"delta\nPARTITIONED BY (`p`)"
     )
     assert "LOCATION" not in statement
     assert "'k' = 'v'" in statement

@@ -7,7 +7,19 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tahoe.errors import ColumnNotFoundError, InvalidPredicateError
-from tahoe.protocol.types.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, evaluate
+from tahoe.protocol.types.predicate import (
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    StartsWith,
+    evaluate,
+)
 from tahoe.protocol.types.schema import (
     BINARY,
     BOOLEAN,
@@ -99,7 +111,12 @@ def compared(symbol, column, value):
         ("ts = DATE '2024-07-01'", "=", "ts", datetime(2024, 6, 30, 22, tzinfo=UTC)),
         ("ntz = '2024-01-01 00:00:00.5'", "=", "ntz", datetime(2024, 1, 1, 0, 0, 0, 500000)),
         ("bin = X'0AFF'", "=", "bin", b"\x0a\xff"),
-        ("bin = x'AbC'", "=", "bin", b"\x0a\xbc"),  # as in Spark, which reads an odd number of digits with a zero before them
+        (
+            "bin = x'AbC'",
+            "=",
+            "bin",
+            b"\x0a\xbc",
+        ),  # as in Spark, which reads an odd number of digits with a zero before them
         ("bin = X'F'", "=", "bin", b"\x0f"),
         ("bin = X''", "=", "bin", b""),
     ],
@@ -136,8 +153,14 @@ def test_a_comparison_holds_a_value_of_the_columns_type(text, symbol, column, va
         ("not flag", Not(compared("=", "flag", True))),
         ("`A b`.`c.d` = 1", Comparison("=", Column(("a b", "c.d")), Literal(1))),
         ("`a b`.e.f = 'x'", Comparison("=", Column(("a b", "e", "F")), Literal("x"))),
-        ("i = 1 or x = 2 and s = 'y'", Or((compared("=", "i", 1), And((compared("=", "x", 2.0), compared("=", "s", "y")))))),
-        ("(i = 1 or x = 2) and s = 'y'", And((Or((compared("=", "i", 1), compared("=", "x", 2.0))), compared("=", "s", "y")))),
+        (
+            "i = 1 or x = 2 and s = 'y'",
+            Or((compared("=", "i", 1), And((compared("=", "x", 2.0), compared("=", "s", "y"))))),
+        ),
+        (
+            "(i = 1 or x = 2) and s = 'y'",
+            And((Or((compared("=", "i", 1), compared("=", "x", 2.0))), compared("=", "s", "y"))),
+        ),
     ],
 )
 def test_each_form_of_sql_is_read_as_what_it_means(text, predicate):
@@ -162,14 +185,18 @@ def test_numbers_that_the_columns_type_does_not_have_are_compared_exactly(value,
     else:
         expected = False if symbol == "=" else operators[symbol](value, literal)
     assert evaluate(parse(f"tiny {symbol} {number}"), {"tiny": value}) is expected
-    assert evaluate(parse(f"NOT tiny {symbol} {number}"), {"tiny": value}) is (None if expected is None else not expected)
+    assert evaluate(parse(f"NOT tiny {symbol} {number}"), {"tiny": value}) is (
+        None if expected is None else not expected
+    )
 
 
 def test_numbers_keep_all_their_digits():
     digits = "12345678901234567890123456789012345678"
     wide = Struct((Field(name="d", type=Decimal(38, 0)),))
     assert parse_predicate(f"d = -{digits}", wide, zone=UTC) == compared("=", "d", PyDecimal(f"-{digits}"))
-    assert parse_predicate(f"d = cast('{digits}' as decimal(38, 0))", wide, zone=UTC) == compared("=", "d", PyDecimal(digits))
+    assert parse_predicate(f"d = cast('{digits}' as decimal(38, 0))", wide, zone=UTC) == compared(
+        "=", "d", PyDecimal(digits)
+    )
 
 
 def test_a_decimal_column_is_compared_beyond_its_scale():

@@ -1,4 +1,6 @@
-"""Delta's own statements: one that is read wrongly does what was not written, and one that is claimed wrongly breaks SQL."""
+"""Delta's own statements: one that is read wrongly does what was not written, and one that is claimed wrongly breaks
+SQL.
+"""
 
 import re
 
@@ -63,17 +65,25 @@ STATEMENTS = {
     "describe history delta.`/a b/``c`": DescribeHistory(table=Name(parts=("delta", "/a b/`c"))),
     "describe history '/data/t' limit :n": DescribeHistory(table=Name(path="/data/t"), limit=At(":n")),
     'describe history "/data/t"': DescribeHistory(table=Name(path="/data/t")),
-    "describe history identifier(:name || 'x') limit ?": DescribeHistory(table=Name(expression=At(":name || 'x'")), limit=At("?")),
+    "describe history identifier(:name || 'x') limit ?": DescribeHistory(
+        table=Name(expression=At(":name || 'x'")), limit=At("?")
+    ),
     "describe history identifier": DescribeHistory(table=Name(parts=("identifier",))),
-    "describe history t limit (select max(n) from limits)": DescribeHistory(table=T, limit=At("(select max(n) from limits)")),
+    "describe history t limit (select max(n) from limits)": DescribeHistory(
+        table=T, limit=At("(select max(n) from limits)")
+    ),
     "describe history limit limit limit": DescribeHistory(table=Name(parts=("limit",)), limit=At("limit")),
     "describe detail history": DescribeDetail(table=Name(parts=("history",))),
     "desc detail t;": DescribeDetail(table=T),
     "vacuum t": Vacuum(table=T),
     "vacuum '/data/t' retain 0 hours": Vacuum(table=Name(path="/data/t"), retain_hours=At("0")),
     "vacuum t dry run retain 24 * 7 hours lite": Vacuum(table=T, mode="LITE", retain_hours=At("24 * 7"), dry_run=True),
-    "vacuum t full using inventory files dry run": Vacuum(table=T, mode="FULL", inventory=Name(parts=("files",)), dry_run=True),
-    "vacuum t using inventory (select * from f where (a))": Vacuum(table=T, inventory_query=At("select * from f where (a)")),
+    "vacuum t full using inventory files dry run": Vacuum(
+        table=T, mode="FULL", inventory=Name(parts=("files",)), dry_run=True
+    ),
+    "vacuum t using inventory (select * from f where (a))": Vacuum(
+        table=T, inventory_query=At("select * from f where (a)")
+    ),
     "optimize t": Optimize(table=T),
     "optimize delta.`/t` full": Optimize(table=Name(parts=("delta", "/t")), full=True),
     "optimize t where p = 'zorder by x' zorder by (a, b.c)": Optimize(
@@ -96,7 +106,9 @@ STATEMENTS = {
     "alter table t create or replace tag q3 version as of 'q2' expires current_date() + 1": CreateTag(
         table=T, tag="q3", replaces=True, as_of=AsOf(version=At("'q2'")), expires=At("current_date() + 1")
     ),
-    "alter table t create tag `a b` for timestamp as of now()": CreateTag(table=T, tag="a b", as_of=AsOf(timestamp=At("now()"))),
+    "alter table t create tag `a b` for timestamp as of now()": CreateTag(
+        table=T, tag="a b", as_of=AsOf(timestamp=At("now()"))
+    ),
     "alter table t drop tag q3": DropTag(table=T, tag="q3"),
     "alter table t drop tag if exists 'q3';": DropTag(table=T, tag="q3", if_exists=True),
     "show tags t": ShowTags(table=T),
@@ -127,7 +139,9 @@ STATEMENTS = {
         as_of=AsOf(timestamp=At("'2026-01-01'")),
     ),
     "alter table t drop feature deletionVectors": DropFeature(table=T, feature="deletionVectors"),
-    "alter table t drop feature 'v2Checkpoint' truncate history": DropFeature(table=T, feature="v2Checkpoint", truncate_history=True),
+    "alter table t drop feature 'v2Checkpoint' truncate history": DropFeature(
+        table=T, feature="v2Checkpoint", truncate_history=True
+    ),
     "alter table t add feature typeWidening-preview": AddFeature(table=T, feature="typeWidening-preview"),
     "alter table t alter column a.b sync identity": SyncIdentity(table=T, column=("a", "b")),
     "alter table t change id sync identity": SyncIdentity(table=T, column=("id",)),
@@ -140,9 +154,13 @@ STATEMENTS = {
     "reorg table t apply (purge)": ReorgPurge(table=T),
     "reorg table t where apply = 1 and f(apply) apply (purge)": ReorgPurge(table=T, where=At("apply = 1 and f(apply)")),
     "reorg table t where p = 1 apply (bloomfilter)": ReorgBloomFilters(table=T, where=At("p = 1")),
-    "create bloomfilter index on table t for columns (id options (fpp = 0.01, numItems 5), a.b) options (fpp '0.1')": CreateBloomFilters(
+    "create bloomfilter index on table t for columns (id options (fpp = 0.01, numItems 5), a.b) options (fpp "
+    "'0.1')": CreateBloomFilters(
         table=T,
-        columns=(IndexedColumn(path=("id",), options=(("fpp", "0.01"), ("numItems", "5"))), IndexedColumn(path=("a", "b"))),
+        columns=(
+            IndexedColumn(path=("id",), options=(("fpp", "0.01"), ("numItems", "5"))),
+            IndexedColumn(path=("a", "b")),
+        ),
         options=(("fpp", "0.1"),),
     ),
     "create bloomfilter index on delta.`/p` for columns (`a.b`)": CreateBloomFilters(
@@ -150,7 +168,9 @@ STATEMENTS = {
     ),
     "drop bloomfilter index on table t": DropBloomFilters(table=T),
     "drop bloomfilter index on t for columns (id, a.b)": DropBloomFilters(table=T, columns=(("id",), ("a", "b"))),
-    "reorg table t apply (upgrade uniform (iceberg_compat_version = 2))": ReorgUpgradeUniform(table=T, iceberg_compat_version=At("2")),
+    "reorg table t apply (upgrade uniform (iceberg_compat_version = 2))": ReorgUpgradeUniform(
+        table=T, iceberg_compat_version=At("2")
+    ),
 }
 
 by_statement = pytest.mark.parametrize("text", STATEMENTS)
@@ -182,7 +202,12 @@ def test_keywords_have_no_case(text):
 @by_statement
 @pytest.mark.parametrize(
     ("words", "mode"),
-    [("explain", "simple"), ("EXPLAIN EXTENDED", "extended"), ("explain codegen", "codegen"), ("explain formatted", "formatted")],
+    [
+        ("explain", "simple"),
+        ("EXPLAIN EXTENDED", "extended"),
+        ("explain codegen", "codegen"),
+        ("explain formatted", "formatted"),
+    ],
 )
 def test_a_statement_may_be_explained(text, words, mode):
     assert parse(f"{words} {text}") == Parsed(STATEMENTS[text], mode)
@@ -354,7 +379,16 @@ def test_a_statement_with_something_changed_is_read_or_refused(text, data):
 
 @given(soups)
 def test_sql_that_begins_otherwise_is_never_claimed(text):
-    for head in ("select", "insert into t", "with x as (select 1)", "create view v as", "drop table", "show tables", "call f", "values"):
+    for head in (
+        "select",
+        "insert into t",
+        "with x as (select 1)",
+        "create view v as",
+        "drop table",
+        "show tables",
+        "call f",
+        "values",
+    ):
         assert parse(f"{head} {text}") is None
 
 

@@ -20,7 +20,9 @@ def s3() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def coordinated_s3(s3: Server) -> Server:
     """S3 without conditional puts, and DynamoDB beside it."""
-    return Server(s3.url, {**s3.options, "aws_conditional_put": "disabled", "AWS_S3_LOCKING_PROVIDER": "dynamodb"}, s3.endpoint)
+    return Server(
+        s3.url, {**s3.options, "aws_conditional_put": "disabled", "AWS_S3_LOCKING_PROVIDER": "dynamodb"}, s3.endpoint
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """moto's server, one request at a time: python moto_server.py -p PORT.
 
-moto looks at an item or an object and then puts it, without a lock. Of two conditional puts at the same moment both would succeed, which
-neither S3 nor DynamoDB does.
+moto looks at an item or an object and then puts it, without a lock. Of two conditional puts at the same moment both
+would succeed, which neither S3 nor DynamoDB does.
 """
 
 from __future__ import annotations

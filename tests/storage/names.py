@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Names with every character that some layer between us and a storage has been seen to escape, unescape or forget. There is no backslash:
-# Azure takes it for a slash, and Delta escapes it in the names of partitions.
+# Names with every character that some layer between us and a storage has been seen to escape, unescape or forget. There
+# is no backslash: Azure takes it for a slash, and Delta escapes it in the names of partitions.
 ODD_NAMES = [
     "a b", "a%20b", "a%b", "a+b", "a:b", "a#b", "a?b", "a&b=c", "a'b", 'a"b', "a*b", "a[b]", "a{b}", "a|b", "a~b", "a;b,c", "@a", "!a",
     "naïve", "日本", "\U0001f600", "\uffee", "A", "a", "_a", "a-b", "a.b",

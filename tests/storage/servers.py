@@ -1,4 +1,5 @@
-"""Storage servers on loopback: S3 by moto, Azure by Azurite, HDFS by its own. Each is a context that starts its process and stops it.
+"""Storage servers on loopback: S3 by moto, Azure by Azurite, HDFS by its own. Each is a context that starts its process
+and stops it.
 
 Used by the contract suite, and by any test that wants a table on an object store.
 """
@@ -50,9 +51,16 @@ class Server:
 def s3_server() -> Iterator[Server]:
     port = _free_port()
     endpoint = f"http://127.0.0.1:{port}"
-    with _running([sys.executable, str(Path(__file__).with_name("moto_server.py")), "-H", "127.0.0.1", "-p", str(port)], port):
+    with _running(
+        [sys.executable, str(Path(__file__).with_name("moto_server.py")), "-H", "127.0.0.1", "-p", str(port)], port
+    ):
         urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")).close()
-        options = {"endpoint": endpoint, "aws_access_key_id": "somebody", "aws_secret_access_key": "secret", "region": "us-east-1"}
+        options = {
+            "endpoint": endpoint,
+            "aws_access_key_id": "somebody",
+            "aws_secret_access_key": "secret",
+            "region": "us-east-1",
+        }
         yield Server(f"s3://{BUCKET}", options, endpoint)
 
 
@@ -68,7 +76,11 @@ def azure_server() -> Iterator[Server]:
     flags = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
     with _running([program, *flags, "--blobHost", "127.0.0.1", "--blobPort", str(port)], port):
         _create_container(endpoint)
-        options = {"azure_storage_account_name": AZURE_ACCOUNT, "azure_storage_account_key": AZURE_KEY, "endpoint": endpoint}
+        options = {
+            "azure_storage_account_name": AZURE_ACCOUNT,
+            "azure_storage_account_key": AZURE_KEY,
+            "endpoint": endpoint,
+        }
         yield Server(f"az://{BUCKET}", options, endpoint)
 
 
@@ -107,7 +119,9 @@ def _create_container(endpoint: str) -> None:
     text = "PUT" + "\n" * 12 + f"x-ms-date:{date}\nx-ms-version:{version}\n{resource}"
     signature = base64.b64encode(hmac.new(base64.b64decode(AZURE_KEY), text.encode(), hashlib.sha256).digest()).decode()
     headers = {"x-ms-date": date, "x-ms-version": version, "Authorization": f"SharedKey {AZURE_ACCOUNT}:{signature}"}
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}?restype=container", headers=headers, method="PUT")).close()
+    urllib.request.urlopen(
+        urllib.request.Request(f"{endpoint}/{BUCKET}?restype=container", headers=headers, method="PUT")
+    ).close()
 
 
 @contextmanager
@@ -127,7 +141,9 @@ def _running(command: Sequence[str], port: int, home: Path | None = None, ready:
                 process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, output: tempfile._TemporaryFileWrapper[bytes], ready: Path | None) -> None:
+def _wait(
+    process: subprocess.Popen[bytes], port: int, output: tempfile._TemporaryFileWrapper[bytes], ready: Path | None
+) -> None:
     deadline = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < deadline and process.poll() is None:
         with socket.socket() as probe:

@@ -73,7 +73,9 @@ def test_a_program_ends_after_its_last_job() -> None:
         "in_background(lambda: print('first'))\n"
         "atexit.register(lambda: in_background(lambda: print('second')))\n"
     )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={"PYTHONPATH": str(SOURCE)}, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={"PYTHONPATH": str(SOURCE)}, check=True
+    )
     assert found.stdout.split() == ["first", "second"]
 
 

@@ -157,7 +157,12 @@ def test_a_missing_bucket_is_an_error_and_not_an_empty_table(s3: Server) -> None
 def test_a_wrong_key_is_an_error_that_does_not_show_it(azure: Server) -> None:
     options = {**azure.options, "azure_storage_account_key": "d3Jvbmc="}
     store = open_store(f"{azure.url}/t", options)
-    for call in (lambda: store.get("k"), lambda: store.head("k"), lambda: list(store.list_from("")), lambda: store.put("k", b"1")):
+    for call in (
+        lambda: store.get("k"),
+        lambda: store.head("k"),
+        lambda: list(store.list_from("")),
+        lambda: store.put("k", b"1"),
+    ):
         with pytest.raises(StorageUnavailableError) as caught:
             call()
         assert "d3Jvbmc=" not in str(caught.value)
@@ -168,10 +173,19 @@ def test_a_wrong_key_is_an_error_that_does_not_show_it(azure: Server) -> None:
 @pytest.mark.parametrize("with_option", [False, True])
 def test_the_environment_gives_what_the_options_do_not(s3: Server, with_option: bool) -> None:
     """In a process of its own, because the environment is read when a bucket is first opened."""
-    program = f"from tahoe.storage import open_store; s = open_store('{s3.url}/env'); s.put('k', b'1'); print(s.get('k'))"
-    given = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_ENDPOINT_URL": s3.endpoint, "AWS_ALLOW_HTTP": "true"}
+    program = (
+        f"from tahoe.storage import open_store; s = open_store('{s3.url}/env'); s.put('k', b'1'); print(s.get('k'))"
+    )
+    given = {
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "y",
+        "AWS_ENDPOINT_URL": s3.endpoint,
+        "AWS_ALLOW_HTTP": "true",
+    }
     program = program.replace("/env'", "/env', {'timeout': '20s'}") if with_option else program
-    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, **given}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **given}, capture_output=True, text=True, timeout=60
+    )
     assert done.stdout.strip() == "b'1'", done.stderr
 
 
@@ -196,10 +210,20 @@ def test_settings_in_the_words_of_hadoop_open_a_bucket(s3: Server) -> None:
         ({"AWS_REGION": "eu-west-1", "timeout": "9s"}, "s3://b", {"region": "eu-west-1"}, {"timeout": "9s"}),
         ({"aws_allow_http": "true"}, "s3://b", {}, {"allow_http": "true"}),
         ({"endpoint": "http://h:1"}, "s3://b", {"endpoint": "http://h:1"}, {"allow_http": "true"}),
-        ({"endpoint": "http://h:1", "allow_http": "false"}, "s3://b", {"endpoint": "http://h:1"}, {"allow_http": "false"}),
+        (
+            {"endpoint": "http://h:1", "allow_http": "false"},
+            "s3://b",
+            {"endpoint": "http://h:1"},
+            {"allow_http": "false"},
+        ),
         ({"fs.s3a.access.key": "a", "fs.s3a.bucket.b.access.key": "b"}, "s3a://b", {"access_key_id": "b"}, {}),
         ({"fs.s3a.access.key": "a", "aws_access_key_id": "own"}, "s3a://b", {"access_key_id": "own"}, {}),
-        ({"fs.s3a.session.token": "t", "fs.s3a.endpoint.region": "r"}, "s3://b", {"session_token": "t", "region": "r"}, {}),
+        (
+            {"fs.s3a.session.token": "t", "fs.s3a.endpoint.region": "r"},
+            "s3://b",
+            {"session_token": "t", "region": "r"},
+            {},
+        ),
         ({"fs.s3a.endpoint": "h:1"}, "s3a://b", {"endpoint": "https://h:1"}, {}),
         (
             {"fs.s3a.endpoint": "http://h", "fs.s3a.path.style.access": "false"},
@@ -221,7 +245,11 @@ def test_settings_in_the_words_of_hadoop_open_a_bucket(s3: Server) -> None:
             {},
         ),
         (
-            {"fs.s3a.endpoint": "https://h/", "fs.s3a.path.style.access": "false", "fs.s3a.bucket.my-bucket.path.style.access": "true"},
+            {
+                "fs.s3a.endpoint": "https://h/",
+                "fs.s3a.path.style.access": "false",
+                "fs.s3a.bucket.my-bucket.path.style.access": "true",
+            },
             "s3a://my-bucket",
             {"endpoint": "https://h", "virtual_hosted_style_request": "false"},
             {},
@@ -243,15 +271,27 @@ def test_settings_in_the_words_of_hadoop_open_a_bucket(s3: Server) -> None:
             {"skip_signature": "true"},
             {},
         ),
-        ({"fs.s3a.aws.credentials.provider": "\n org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider\n"}, "s3a://b", {}, {}),
-        ({"fs.azure.account.key.acc.dfs.core.windows.net": "k"}, "abfss://c@acc.dfs.core.windows.net", {"account_key": "k"}, {}),
+        (
+            {"fs.s3a.aws.credentials.provider": "\n org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider\n"},
+            "s3a://b",
+            {},
+            {},
+        ),
+        (
+            {"fs.azure.account.key.acc.dfs.core.windows.net": "k"},
+            "abfss://c@acc.dfs.core.windows.net",
+            {"account_key": "k"},
+            {},
+        ),
         ({"fs.azure.account.key.other.dfs.core.windows.net": "k"}, "abfss://c@acc.dfs.core.windows.net", {}, {}),
         ({"azure_storage_account_name": "a"}, "az://c", {"azure_storage_account_name": "a"}, {}),
         ({"google_service_account": "/f"}, "gs://b", {"google_service_account": "/f"}, {}),
         ({"fs.s3a.access.key": "a"}, "az://c", {}, {}),
     ],
 )
-def test_options_are_understood(options: dict[str, str], location: str, storage: dict[str, str], client: dict[str, str]) -> None:
+def test_options_are_understood(
+    options: dict[str, str], location: str, storage: dict[str, str], client: dict[str, str]
+) -> None:
     scheme, _, authority = location.partition("://")
     config = cloud_config(options, scheme, authority)
     assert (config.storage, config.client) == (storage, client)
@@ -259,7 +299,11 @@ def test_options_are_understood(options: dict[str, str], location: str, storage:
 
 @pytest.mark.parametrize(
     ("location", "options"),
-    [("s3://b/t", {"aws_acess_key_id": "secret"}), ("az://c/t", {"account_key": "secret"}), ("gs://b/t", {"bogus": "secret"})],
+    [
+        ("s3://b/t", {"aws_acess_key_id": "secret"}),
+        ("az://c/t", {"account_key": "secret"}),
+        ("gs://b/t", {"bogus": "secret"}),
+    ],
 )
 def test_a_misspelt_option_is_refused_without_showing_values(location: str, options: dict[str, str]) -> None:
     with pytest.raises(InvalidOptionError) as caught:
@@ -298,7 +342,10 @@ def test_obstore_is_not_loaded_before_an_object_store_is_opened() -> None:
     """`import tahoe` in a driver that forks workers must start nothing."""
     opened = "open_store('/tmp'); open_store('memory://x')"
     program = f"import sys, tahoe; from tahoe.storage import open_store; {opened}; print('obstore' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stdout.strip() == "False"
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stdout.strip()
+        == "False"
+    )
 
 
 def test_a_server_that_is_down_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +356,9 @@ def test_a_server_that_is_down_is_given_up_and_named(monkeypatch: pytest.MonkeyP
 
 
 def test_without_tags_a_file_is_the_same_in_a_listing_and_by_itself():
-    """Listings of S3 have the milliseconds of a time, and all other answers whole seconds: else nothing could ever be committed there."""
+    """Listings of S3 have the milliseconds of a time, and all other answers whole seconds: else nothing could ever be
+    committed there.
+    """
     listed = datetime(2026, 1, 1, 12, 0, 0, 123_000, UTC)
     alone = listed.replace(microsecond=0)
     infos = [cloud._info("key", {"size": 1, "last_modified": time, "e_tag": None}) for time in (listed, alone)]
@@ -317,11 +366,14 @@ def test_without_tags_a_file_is_the_same_in_a_listing_and_by_itself():
     assert cloud._info("key", {"size": 1, "last_modified": listed, "e_tag": '"tag"'}).modified_ms % 1000 == 123
 
 
-METADATA_SERVICE = "Error performing PUT http://169.254.169.254/latest/api/token in 1.1s, after 10 retries: 403 Forbidden"
+METADATA_SERVICE = (
+    "Error performing PUT http://169.254.169.254/latest/api/token in 1.1s, after 10 retries: 403 Forbidden"
+)
 
 
 @pytest.mark.parametrize(
-    ("scheme", "named"), [("s3", "AWS_ACCESS_KEY_ID"), ("s3a", "aws_secret_access_key"), ("gs", "GOOGLE_"), ("abfss", "AZURE_")]
+    ("scheme", "named"),
+    [("s3", "AWS_ACCESS_KEY_ID"), ("s3a", "aws_secret_access_key"), ("gs", "GOOGLE_"), ("abfss", "AZURE_")],
 )
 def test_the_error_of_a_metadata_service_tells_which_credentials_are_missing(scheme, named):
     assert named in credentials_missing(METADATA_SERVICE, scheme)
@@ -360,7 +412,12 @@ def test_a_storage_that_is_away_for_a_while_is_asked_again_more_than_ten_times(m
     server = HTTPServer(("127.0.0.1", 0), Away)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        options = {"endpoint": f"http://127.0.0.1:{server.server_port}", "access_key_id": "k", "secret_access_key": "s", "region": "x"}
+        options = {
+            "endpoint": f"http://127.0.0.1:{server.server_port}",
+            "access_key_id": "k",
+            "secret_access_key": "s",
+            "region": "x",
+        }
         assert CloudStore("s3://away-for-a-while/t", options).get("x") == b"x"
     finally:
         server.shutdown()

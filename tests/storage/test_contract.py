@@ -44,7 +44,9 @@ def open_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], 
     if request.param == "memory":
         return lambda: open_store(f"memory://contract/{name}")
     if request.param == "coordinated":
-        return lambda: CoordinatedStore(inner=open_store(f"memory://contract/{name}"), service=MemoryCommitService("contract"))
+        return lambda: CoordinatedStore(
+            inner=open_store(f"memory://contract/{name}"), service=MemoryCommitService("contract")
+        )
     server: Server = request.getfixturevalue(request.param)
     return lambda: open_store(f"{server.url}/{name}", server.options)
 
@@ -81,8 +83,16 @@ def test_a_file_that_was_put_is_read_back(store: Store, tmp_path: Path) -> None:
 def test_an_empty_object_is_a_file(store: Store) -> None:
     store.put("_delta_log/empty", b"")
     assert store.put_if_absent("_delta_log/made", b"")
-    assert [(f.key, f.size_bytes) for f in store.list_from("_delta_log")] == [("_delta_log/empty", 0), ("_delta_log/made", 0)]
-    assert store.get("_delta_log/empty") == store.get_range("_delta_log/empty", 0, 5) == store.open("_delta_log/empty").read() == b""
+    assert [(f.key, f.size_bytes) for f in store.list_from("_delta_log")] == [
+        ("_delta_log/empty", 0),
+        ("_delta_log/made", 0),
+    ]
+    assert (
+        store.get("_delta_log/empty")
+        == store.get_range("_delta_log/empty", 0, 5)
+        == store.open("_delta_log/empty").read()
+        == b""
+    )
 
 
 def test_put_takes_the_place_of_what_was_there(store: Store) -> None:
@@ -132,7 +142,8 @@ def test_head_knows_size_and_time_and_what_is_missing(store: Store) -> None:
 
 
 def test_listing_and_head_agree_on_the_time(store: Store) -> None:
-    """The snapshot compares a commit's time with what an earlier listing said, to see whether the log is still the same.
+    """The snapshot compares a commit's time with what an earlier listing said, to see whether the log is still the
+    same.
 
     S3 gives whole seconds to the one and may give more to the other, so that only the second counts there.
     """
@@ -205,7 +216,9 @@ def test_an_opened_file_is_good_enough_for_parquet(store: Store) -> None:
         assert pq.ParquetFile(file).read(columns=["b"]).equals(table.select(["b"]))
 
 
-def test_a_copy_has_the_content_and_replaces_what_was_there(store: Store, open_folder: Callable[[], Store], odd_names: list[str]) -> None:
+def test_a_copy_has_the_content_and_replaces_what_was_there(
+    store: Store, open_folder: Callable[[], Store], odd_names: list[str]
+) -> None:
     for number, name in enumerate(odd_names):
         store.put(f"from/{name}", b"x" * number)
         store.copy_from(store, f"from/{name}", f"to/{name}")
@@ -270,12 +283,20 @@ def test_empty_folders_are_removed_and_others_stay(store: Store) -> None:
 
 
 def test_a_missing_folder_has_no_files(store: Store) -> None:
-    assert list(store.list_from("_delta_log")) == list(store.list_from("")) == list(store.walk("x/y")) == list(store.walk()) == []
+    assert (
+        list(store.list_from("_delta_log"))
+        == list(store.list_from(""))
+        == list(store.walk("x/y"))
+        == list(store.walk())
+        == []
+    )
     assert list(store.list_from("_delta_log", "_delta_log/00000000000000000005")) == []
 
 
 def test_listing_a_folder_shows_its_own_files_only(store: Store) -> None:
-    """`_delta_log` has folders below it, whose files must not pass for log files, and `_delta_log2` is another folder."""
+    """`_delta_log` has folders below it, whose files must not pass for log files, and `_delta_log2` is another
+    folder.
+    """
     for key in ["_delta_log/1.json", "_delta_log/_sidecars/a.parquet", "_delta_log2/2.json", "part-0.parquet"]:
         store.put(key, b"x")
     assert keys(store.list_from("_delta_log")) == ["_delta_log/1.json"]
@@ -295,7 +316,9 @@ def test_walking_shows_every_file_in_byte_order(store: Store) -> None:
 def test_listing_starts_after_a_key(store: Store) -> None:
     for version in range(12):
         store.put(f"_delta_log/{version:020d}.json", b"x")
-    assert keys(store.list_from("_delta_log", f"_delta_log/{9:020d}")) == [f"_delta_log/{v:020d}.json" for v in (9, 10, 11)]
+    assert keys(store.list_from("_delta_log", f"_delta_log/{9:020d}")) == [
+        f"_delta_log/{v:020d}.json" for v in (9, 10, 11)
+    ]
     assert keys(store.list_from("_delta_log", f"_delta_log/{10:020d}.json")) == [f"_delta_log/{11:020d}.json"]
     assert keys(store.list_from("_delta_log", "_delta_log/1")) == []
 
@@ -341,7 +364,9 @@ def test_writing_leaves_nothing_else_behind(store: Store) -> None:
 
 
 def test_one_of_eight_racing_writers_wins_each_key(open_folder: Callable[[], Store]) -> None:
-    """Two winners would be two commits of one version: one of them is lost without a word. Readers meanwhile see all of it or nothing."""
+    """Two winners would be two commits of one version: one of them is lost without a word. Readers meanwhile see all of
+    it or nothing.
+    """
     writers, keys_raced, size = 8, [f"_delta_log/{v:020d}.json" for v in range(20)], 20_000
     barrier, done = threading.Barrier(writers), threading.Event()
 

@@ -1,4 +1,6 @@
-"""A commit that a service decides: whatever happens to the writer, the version is its own or free, and whoever looks next finishes it."""
+"""A commit that a service decides: whatever happens to the writer, the version is its own or free, and whoever looks
+next finishes it.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,9 @@ def test_a_writer_may_crash_at_any_step(look: str, after: bool, kind: type[Memor
             pass
         LOOKS[look](store)
         if steps.claimed:
-            assert store.inner.get(commit_key(1)) == b"mine", "what has an entry must be in the log after any look at it"
+            assert store.inner.get(commit_key(1)) == b"mine", (
+                "what has an entry must be in the log after any look at it"
+            )
             assert listed(store)[:2] == [commit_key(0), commit_key(1)]
             assert is_settled(store, 1)
         elif not look.startswith("write"):
@@ -168,7 +172,9 @@ def test_an_entry_whose_answer_was_lost_is_found_by_reading_back() -> None:
 
 
 def test_a_writer_without_the_service_is_not_overwritten() -> None:
-    """Its file was created between our look and our copy: where the storage can tell, ours has lost, though it has the entry."""
+    """Its file was created between our look and our copy: where the storage can tell, ours has lost, though it has the
+    entry.
+    """
     store = new_store()
     theirs = MemoryStore(store.url)
 
@@ -218,16 +224,21 @@ def test_readers_go_on_when_the_service_will_not_note_that_a_commit_is_there() -
 
 @pytest.mark.parametrize("is_complete", [False, True])
 def test_entries_of_a_table_that_was_deleted_are_named(is_complete: bool) -> None:
-    """To take the version for lost would leave the writer without a winner; to take it would let two writers have it."""
+    """To take the version for lost would leave the writer without a winner; to take it would let two writers have
+    it.
+    """
     store = new_store()
-    store.service.claim(CommitEntry(table=store.url, file=commit_name(0), temporary=".tmp/gone", is_complete=is_complete))
+    store.service.claim(
+        CommitEntry(table=store.url, file=commit_name(0), temporary=".tmp/gone", is_complete=is_complete)
+    )
     with pytest.raises(CommitEntryError, match=commit_name(0)) as caught:
         store.put_if_absent(commit_key(0), b"new")
     assert "delete that table's entries" in caught.value.next_step
 
 
 @pytest.mark.parametrize(
-    ("file", "temporary"), [(commit_name(0), "../../outside"), (commit_name(0), "/etc/x"), ("../x.json", ".tmp/a"), ("zzz", ".tmp/a")]
+    ("file", "temporary"),
+    [(commit_name(0), "../../outside"), (commit_name(0), "/etc/x"), ("../x.json", ".tmp/a"), ("zzz", ".tmp/a")],
 )
 def test_an_entry_that_names_what_is_no_commit_of_the_log_is_refused(file: str, temporary: str) -> None:
     """Its bytes would become a commit, and be deleted where they were."""
@@ -241,7 +252,11 @@ def test_an_entry_that_names_what_is_no_commit_of_the_log_is_refused(file: str, 
 
 def test_files_that_are_no_commits_need_no_entry() -> None:
     store = new_store()
-    for key in ("_delta_log/00000000000000000000.crc", "00000000000000000000.json", "_delta_log/x/00000000000000000000.json"):
+    for key in (
+        "_delta_log/00000000000000000000.crc",
+        "00000000000000000000.json",
+        "_delta_log/x/00000000000000000000.json",
+    ):
         assert store.put_if_absent(key, b"1") is True
         assert store.put_if_absent(key, b"2") is False
     assert store.service.newest(store.url) is None

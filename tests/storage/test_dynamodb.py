@@ -1,4 +1,6 @@
-"""The commit service in DynamoDB: the layout of the reference, by which its writers and ours share tables, and what users set."""
+"""The commit service in DynamoDB: the layout of the reference, by which its writers and ours share tables, and what
+users set.
+"""
 
 from __future__ import annotations
 
@@ -61,13 +63,20 @@ def store(coordinated_s3: Server, url: str) -> CoordinatedStore:
 def client(s3: Server) -> Any:
     """DynamoDB itself, with the table that the reference's documentation has users make."""
     found = boto3.client(
-        "dynamodb", endpoint_url=s3.endpoint, region_name="us-east-1", aws_access_key_id="somebody", aws_secret_access_key="secret"
+        "dynamodb",
+        endpoint_url=s3.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="somebody",
+        aws_secret_access_key="secret",
     )
     if "delta_log" not in found.list_tables()["TableNames"]:
         found.create_table(
             TableName="delta_log",
             AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("tablePath", "fileName")],
-            KeySchema=[{"AttributeName": "tablePath", "KeyType": "HASH"}, {"AttributeName": "fileName", "KeyType": "RANGE"}],
+            KeySchema=[
+                {"AttributeName": "tablePath", "KeyType": "HASH"},
+                {"AttributeName": "fileName", "KeyType": "RANGE"},
+            ],
             ProvisionedThroughput={"ReadCapacityUnits": 5, "WriteCapacityUnits": 5},
         )
     return found
@@ -83,8 +92,12 @@ def item(client: Any, url: str, version: int) -> Mapping[str, Any]:
 
 
 @pytest.mark.server
-def test_an_entry_is_that_of_the_reference(client: Any, store: CoordinatedStore, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ExternalCommitEntry and S3DynamoDBLogStore.createPutItemRequest: one attribute of another type, and its readers fail."""
+def test_an_entry_is_that_of_the_reference(
+    client: Any, store: CoordinatedStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ExternalCommitEntry and S3DynamoDBLogStore.createPutItemRequest: one attribute of another type, and its readers
+    fail.
+    """
 
     def refuse(_: DynamoDBCommitService, entry: CommitEntry) -> None:
         raise StorageRefusedError(table=entry.table, operation="write", detail="for the test")
@@ -117,8 +130,12 @@ def put_as_the_reference(client: Any, url: str, version: int, temporary: str) ->
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("temporary", [".tmp/{name}.c9a2a5e5-7d0a-4a6d-8f35-a3c2b3f5d1aa", "_commit_c9a2a5e5-7d0a-4a6d-8f35.json.tmp"])
-def test_what_another_writer_has_left_unfinished_is_finished(client: Any, store: CoordinatedStore, url: str, temporary: str) -> None:
+@pytest.mark.parametrize(
+    "temporary", [".tmp/{name}.c9a2a5e5-7d0a-4a6d-8f35-a3c2b3f5d1aa", "_commit_c9a2a5e5-7d0a-4a6d-8f35.json.tmp"]
+)
+def test_what_another_writer_has_left_unfinished_is_finished(
+    client: Any, store: CoordinatedStore, url: str, temporary: str
+) -> None:
     """The first name is the reference's, the second one is that of delta-rs."""
     store.put_if_absent(commit_key(0), b"0")
     temporary = temporary.format(name=commit_name(1))
@@ -132,7 +149,9 @@ def test_what_another_writer_has_left_unfinished_is_finished(client: Any, store:
 
 
 @pytest.mark.server
-def test_an_entry_that_was_marked_before_stays_what_it_is(client: Any, service: DynamoDBCommitService, url: str) -> None:
+def test_an_entry_that_was_marked_before_stays_what_it_is(
+    client: Any, service: DynamoDBCommitService, url: str
+) -> None:
     """A reader that comes late must not bring back what has expired, nor mark another writer's entry."""
     entry = CommitEntry(table=url, file=commit_name(0), temporary=".tmp/a")
     service.complete(entry)
@@ -143,7 +162,9 @@ def test_an_entry_that_was_marked_before_stays_what_it_is(client: Any, service: 
 
 
 @pytest.mark.server
-def test_a_request_that_was_sent_twice_has_not_lost_to_itself(client: Any, service: DynamoDBCommitService, url: str) -> None:
+def test_a_request_that_was_sent_twice_has_not_lost_to_itself(
+    client: Any, service: DynamoDBCommitService, url: str
+) -> None:
     """boto3 repeats a request whose answer was lost: the condition fails then, because the entry is ours."""
     ours = CommitEntry(table=url, file=commit_name(0), temporary=".tmp/a")
     put_as_the_reference(client, url, 0, ".tmp/a")
@@ -173,10 +194,16 @@ def test_a_missing_table_is_made_with_the_first_commit(s3: Server, client: Any, 
     assert service.find(url, commit_name(0)) is None
     assert name not in client.list_tables()["TableNames"]
     with ThreadPoolExecutor(4) as pool:
-        claims = [pool.submit(service.claim, CommitEntry(table=url, file=commit_name(0), temporary=f".tmp/{n}")) for n in range(4)]
+        claims = [
+            pool.submit(service.claim, CommitEntry(table=url, file=commit_name(0), temporary=f".tmp/{n}"))
+            for n in range(4)
+        ]
         assert sum(claim.result() for claim in claims) == 1
     made = client.describe_table(TableName=name)["Table"]
-    assert made["KeySchema"] == [{"AttributeName": "tablePath", "KeyType": "HASH"}, {"AttributeName": "fileName", "KeyType": "RANGE"}]
+    assert made["KeySchema"] == [
+        {"AttributeName": "tablePath", "KeyType": "HASH"},
+        {"AttributeName": "fileName", "KeyType": "RANGE"},
+    ]
 
 
 def test_a_table_that_cannot_be_made_is_an_error_that_says_how() -> None:
@@ -237,7 +264,9 @@ def test_eight_writers_that_race_all_commit(coordinated_s3: Server, client: Any,
 
 @pytest.mark.server
 def test_delta_rs_and_tahoe_take_turns(s3: Server, url: str) -> None:
-    """delta-rs from 1.6 knows the service no more and puts its commits conditionally: where the storage obeys that, no row is lost."""
+    """delta-rs from 1.6 knows the service no more and puts its commits conditionally: where the storage obeys that, no
+    row is lost.
+    """
     options = {**s3.options, "AWS_S3_LOCKING_PROVIDER": "dynamodb"}
     theirs = {**s3.options, "AWS_S3_LOCKING_PROVIDER": "dynamodb", "aws_allow_http": "true"}
     theirs["aws_endpoint"] = theirs.pop("endpoint")
@@ -246,7 +275,9 @@ def test_delta_rs_and_tahoe_take_turns(s3: Server, url: str) -> None:
         tahoe.Table(url, options).append(rows(2 * n))
         deltalake.write_deltalake(url, rows(2 * n + 1), mode="append", storage_options=theirs)
     assert sorted(tahoe.Table(url, options).to_arrow()["id"].to_pylist()) == list(range(6))
-    assert sorted(deltalake.DeltaTable(url, storage_options=theirs).to_pyarrow_table()["id"].to_pylist()) == list(range(6))
+    assert sorted(deltalake.DeltaTable(url, storage_options=theirs).to_pyarrow_table()["id"].to_pylist()) == list(
+        range(6)
+    )
 
 
 # --- what users set
@@ -272,10 +303,22 @@ REFERENCE = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3DynamoDBLogSto
                 "AWS_SESSION_TOKEN": "t",
             },
             {},
-            {"region": "r", "endpoint": "http://h", "access_key_id": "a", "secret_access_key": "s", "session_token": "t"},
+            {
+                "region": "r",
+                "endpoint": "http://h",
+                "access_key_id": "a",
+                "secret_access_key": "s",
+                "session_token": "t",
+            },
         ),
         (
-            {**DELTA_RS, "endpoint": "http://h", "AWS_ENDPOINT_URL_DYNAMODB": "http://d", "AWS_REGION_DYNAMODB": "dr", "region": "r"},
+            {
+                **DELTA_RS,
+                "endpoint": "http://h",
+                "AWS_ENDPOINT_URL_DYNAMODB": "http://d",
+                "AWS_REGION_DYNAMODB": "dr",
+                "region": "r",
+            },
             {},
             {"region": "dr", "endpoint": "http://d"},
         ),
@@ -310,7 +353,9 @@ REFERENCE = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3DynamoDBLogSto
         ({}, {}, None),
     ],
 )
-def test_options_choose_the_service(options: dict[str, str], environment: dict[str, str], expected: dict[str, str] | None) -> None:
+def test_options_choose_the_service(
+    options: dict[str, str], environment: dict[str, str], expected: dict[str, str] | None
+) -> None:
     found = commit_service("s3a://b/t", options, environment)
     assert found == (None if expected is None else DynamoDBCommitService(**expected))
     assert commit_service("abfss://c@a/t", options, environment) is None
@@ -324,7 +369,12 @@ def test_another_provider_is_an_error() -> None:
 
 def test_the_storage_is_opened_without_the_settings_of_the_service() -> None:
     """obstore refuses options that it does not know."""
-    own = {**DELTA_RS, **REFERENCE, "io.delta.storage.S3DynamoDBLogStore.ddb.ttl": "1", "DELTA_DYNAMO_BILLING_MODE": "PAY_PER_REQUEST"}
+    own = {
+        **DELTA_RS,
+        **REFERENCE,
+        "io.delta.storage.S3DynamoDBLogStore.ddb.ttl": "1",
+        "DELTA_DYNAMO_BILLING_MODE": "PAY_PER_REQUEST",
+    }
     assert without_service({**own, "region": "r"}) == {"region": "r"}
     store = open_store("s3://b/t", {**own, "region": "r"})
     assert isinstance(store, CoordinatedStore)

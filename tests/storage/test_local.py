@@ -25,7 +25,9 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 def test_writing_goes_on_while_empty_folders_are_removed(store: LocalStore) -> None:
-    """A writer makes a folder and then its first file: whoever removes the folder in between must not make the write fail."""
+    """A writer makes a folder and then its first file: whoever removes the folder in between must not make the write
+    fail.
+    """
     done = threading.Event()
 
     def remove() -> None:
@@ -52,7 +54,9 @@ def refuse(code: int) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
-def test_without_hard_links_creating_is_refused_and_leaves_nothing(store: LocalStore, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_without_hard_links_creating_is_refused_and_leaves_nothing(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
     """A writer that creates the final name and then fills it shows half a commit to readers."""
     monkeypatch.setattr(os, "link", refuse(code))
     with pytest.raises(AtomicCreateUnsupportedError, match="no hard links") as caught:
@@ -63,7 +67,9 @@ def test_without_hard_links_creating_is_refused_and_leaves_nothing(store: LocalS
     assert store.get("k") == b"x"
 
 
-def test_a_link_that_a_network_file_system_sent_twice_is_ours(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_a_network_file_system_sent_twice_is_ours(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """NFS may repeat a request whose answer was lost, and report that the name, which it has just made, exists."""
     link = os.link
 
@@ -100,7 +106,15 @@ def test_content_and_names_are_forced_to_the_disk_in_order(store: LocalStore, mo
     monkeypatch.setattr(os, "mkdir", note_mkdir)
     parent = Path(store.url.removeprefix("file://")).parent.name
     store.put_if_absent("_delta_log/0.json", b"x")
-    assert steps == ["mkdir t", f"sync {parent}", "mkdir _delta_log", "sync t", "sync content", "link", "sync _delta_log"]
+    assert steps == [
+        "mkdir t",
+        f"sync {parent}",
+        "mkdir _delta_log",
+        "sync t",
+        "sync content",
+        "link",
+        "sync _delta_log",
+    ]
     steps.clear()
     store.put_if_absent("_delta_log/0.crc", b"x")  # nobody needs a version checksum
     assert steps == ["link"]
@@ -131,12 +145,19 @@ def test_what_the_system_refuses_is_a_storage_error_that_names_file_and_cause(
 
 
 def test_what_the_system_refuses_to_show_is_no_missing_file(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log that may not be listed must not look like a folder without a table, into which a new one could be written."""
+    """A log that may not be listed must not look like a folder without a table, into which a new one could be
+    written.
+    """
     store.put("p/k", b"x")
     monkeypatch.setattr(os, "scandir", refuse(errno.EACCES))
     monkeypatch.setattr(os, "stat", refuse(errno.EACCES))
     monkeypatch.setattr("builtins.open", refuse(errno.EACCES))
-    calls = [lambda: list(store.list_from("p")), lambda: list(store.walk()), lambda: store.head("p/k"), lambda: store.get("p/k")]
+    calls = [
+        lambda: list(store.list_from("p")),
+        lambda: list(store.walk()),
+        lambda: store.head("p/k"),
+        lambda: store.get("p/k"),
+    ]
     refused = []
     for call in calls:
         try:
@@ -153,7 +174,12 @@ def test_a_folder_without_permission_is_a_storage_error(store: LocalStore) -> No
     path = store.url.removeprefix("file://")
     os.chmod(f"{path}/p", 0)
     try:
-        calls = [lambda: store.get("p/k"), lambda: list(store.list_from("p")), lambda: store.put("p/l", b"x"), lambda: store.head("p/k")]
+        calls = [
+            lambda: store.get("p/k"),
+            lambda: list(store.list_from("p")),
+            lambda: store.put("p/l", b"x"),
+            lambda: store.head("p/k"),
+        ]
         for call in calls:
             with pytest.raises(StorageUnavailableError):
                 call()

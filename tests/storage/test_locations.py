@@ -83,4 +83,8 @@ def test_urls_come_apart_and_together_again() -> None:
 def test_the_home_folder_is_that_of_the_user(monkeypatch):
     """A program that is given ~/t without a shell would make a folder named ~."""
     monkeypatch.setenv("HOME", "/home/grace")
-    assert [normalise(text) for text in ("~", "~/", "~/a")] == ["file:///home/grace", "file:///home/grace", "file:///home/grace/a"]
+    assert [normalise(text) for text in ("~", "~/", "~/a")] == [
+        "file:///home/grace",
+        "file:///home/grace",
+        "file:///home/grace/a",
+    ]

@@ -92,7 +92,9 @@ def test_faults_count_the_calls_that_they_match(url: str) -> None:
 
 def test_a_fault_may_raise_what_the_test_wants(url: str) -> None:
     """A simulator ends a writer at a storage call by an error that nothing catches."""
-    store = MemoryStore(url, FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.PUT, error=KeyboardInterrupt())))
+    store = MemoryStore(
+        url, FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.PUT, error=KeyboardInterrupt()))
+    )
     with pytest.raises(KeyboardInterrupt):
         store.put("k", b"1")
 

@@ -1,4 +1,6 @@
-"""A storage that ignores `If-None-Match` is found out before a commit is given to it, and no other storage is bothered."""
+"""A storage that ignores `If-None-Match` is found out before a commit is given to it, and no other storage is
+bothered.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def test_an_honest_storage_is_tried_out_once_for_bucket_and_credentials(honest: 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(create, range(4)))
     assert len([path for path in puts if path.endswith(".tmp")]) == 2
-    open_store(f"{honest.url}/honest/4", {**honest.options, "aws_access_key_id": "other"}).put_if_absent(commit_key(0), b"0")
+    open_store(f"{honest.url}/honest/4", {**honest.options, "aws_access_key_id": "other"}).put_if_absent(
+        commit_key(0), b"0"
+    )
     assert len([path for path in puts if path.endswith(".tmp")]) == 4
     assert len(list(open_store(f"{honest.url}/honest", honest.options).walk())) == 5
 
@@ -133,7 +137,8 @@ class SaysExists(MemoryStore):
 def test_the_content_counts_as_well_as_the_answer() -> None:
     store = SaysExists("memory://probe-says-exists")
     with pytest.raises(
-        ConditionalCreateIgnoredError, match="reported that the file exists for the second request, and then returned the content 'second'"
+        ConditionalCreateIgnoredError,
+        match="reported that the file exists for the second request, and then returned the content 'second'",
     ):
         check_creates_once(store, "_delta_log")
     assert list(store.walk()) == []

@@ -1,4 +1,6 @@
-"""Work in threads: results in order, few items ahead, nothing more begins after an error, and small requests are handed over together."""
+"""Work in threads: results in order, few items ahead, nothing more begins after an error, and small requests are handed
+over together.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_after_an_error_no_further_item_begins() -> None:
     assert len(begun) < 20
 
 
-@pytest.mark.parametrize("load", [lambda work, items: load_all(work, items), lambda work, items: in_threads(work, items)])
+@pytest.mark.parametrize(
+    "load", [lambda work, items: load_all(work, items), lambda work, items: in_threads(work, items)]
+)
 def test_an_error_reaches_the_caller_after_the_results_before_it(load) -> None:
     def work(item: int) -> int:
         if item == 100:

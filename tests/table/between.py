@@ -51,13 +51,17 @@ class _Turn:
 
 
 def interrupted(env: Env, calls: int, act: Callable[[], object], *, after: bool = False) -> Env:
-    """The environment of a process before whose n-th storage call something is done, or right after it has taken effect."""
+    """The environment of a process before whose n-th storage call something is done, or right after it has taken
+    effect.
+    """
     turn = _Turn(calls, act, after=after)
     return replace(env, store=_InterruptedStore(env.store, turn))  # type: ignore[arg-type]
 
 
 class Interleavings(Generic[World]):
-    """Runs a work again and again, each time with an act before a later call, until it comes to its end before the act."""
+    """Runs a work again and again, each time with an act before a later call, until it comes to its end before the
+    act.
+    """
 
     def __init__(self, world: Callable[[], World], env: Callable[[World], Env]) -> None:
         self._world, self._env = world, env

@@ -88,7 +88,12 @@ CHECKPOINT_SCHEMA = pa.schema(
         (
             "remove",
             pa.struct(
-                [("path", pa.string()), ("deletionTimestamp", pa.int64()), ("dataChange", pa.bool_()), ("deletionVector", DELETION_VECTOR)]
+                [
+                    ("path", pa.string()),
+                    ("deletionTimestamp", pa.int64()),
+                    ("dataChange", pa.bool_()),
+                    ("deletionVector", DELETION_VECTOR),
+                ]
             ),
         ),
         (
@@ -116,7 +121,10 @@ CHECKPOINT_SCHEMA = pa.schema(
                 ]
             ),
         ),
-        ("domainMetadata", pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])),
+        (
+            "domainMetadata",
+            pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]),
+        ),
         ("checkpointMetadata", pa.struct([("version", pa.int64()), ("tags", _TEXT_MAP)])),
         ("sidecar", pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64())])),
     ]
@@ -145,7 +153,14 @@ def state_actions(state: State) -> list[Action]:
     """What a checkpoint of the state holds."""
     assert state.protocol is not None
     assert state.metadata is not None
-    return [state.protocol, state.metadata, *state.txns.values(), *state.domains.values(), *state.adds.values(), *state.removes.values()]
+    return [
+        state.protocol,
+        state.metadata,
+        *state.txns.values(),
+        *state.domains.values(),
+        *state.adds.values(),
+        *state.removes.values(),
+    ]
 
 
 UTC = dt.UTC

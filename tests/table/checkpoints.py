@@ -15,7 +15,9 @@ V2 = Protocol(
     writer_features=frozenset({"v2Checkpoint", "deletionVectors", "domainMetadata"}),
 )
 
-VECTOR = DeletionVectorDescriptor(storage_type="u", path_or_inline="ab^-aqEH.-t@S}K{vb[*k^", offset=4, size_bytes=40, cardinality=6)
+VECTOR = DeletionVectorDescriptor(
+    storage_type="u", path_or_inline="ab^-aqEH.-t@S}K{vb[*k^", offset=4, size_bytes=40, cardinality=6
+)
 
 SCHEMA = json.dumps(
     {
@@ -35,15 +37,16 @@ SCHEMA = json.dumps(
     }
 )
 
-STATS = (
-    '{"numRecords":3,"minValues":{"i":1,"s":"a","t":"2024-01-01T00:00:00.000Z","d":1.50,"n":{"x":3}},'
-    '"maxValues":{"i":9,"s":"z","t":"2024-01-02T00:00:00.000Z","d":2.50,"n":{"x":4}},"nullCount":{"i":0,"s":0,"t":0,"d":0,"b":1,"n":{"x":2}}}'
-)
+STATS = '{"numRecords":3,"minValues":{"i":1,"s":"a","t":"2024-01-01T00:00:00.000Z","d":1.50,"n":{"x":3}},"maxValues":{"i":9,"s":"z","t":"2024-01-02T00:00:00.000Z","d":2.50,"n":{"x":4}},"nullCount":{"i":0,"s":0,"t":0,"d":0,"b":1,"n":{"x":2}}}'
 
 
 def with_statistics(**configuration: str) -> Log:
     env = memory_env()
     metadata = Metadata(id="test", schema_string=SCHEMA, partition_columns=("p",), configuration=configuration)
-    adds = [add("a", partition_values={"p": "2024-01-01"}, stats=STATS), add("b", partition_values={"p": None}), add("c", stats="{broken")]
+    adds = [
+        add("a", partition_values={"p": "2024-01-01"}, stats=STATS),
+        add("b", partition_values={"p": None}),
+        add("c", stats="{broken"),
+    ]
     put_commit(env, 0, [PROTOCOL, metadata, *adds])
     return Log(env)

@@ -36,7 +36,9 @@ class Killed(BaseException):
 
 
 class Mortal:
-    """A store whose process is killed after some calls. What follows, also in the background, does not happen either."""
+    """A store whose process is killed after some calls. What follows, also in the background, does not happen
+    either.
+    """
 
     def __init__(self, store: Any, calls: int) -> None:
         self._store, self._left = store, calls
@@ -65,7 +67,9 @@ def copied(env: Env) -> Env:
 
 
 def lives(env: Env, run: Callable[[tahoe.Table], Any]) -> Iterator[tahoe.Table]:
-    """Copies of a table on which `run` was killed at its first call, at its second, and so on; the last run comes to its end."""
+    """Copies of a table on which `run` was killed at its first call, at its second, and so on; the last run comes to
+    its end.
+    """
     for calls in itertools.count():
         copy = copied(env)
         store: Any = Mortal(copy.store, calls)

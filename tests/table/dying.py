@@ -55,13 +55,16 @@ class _Life:
 
 
 def dying(env: Env, calls: int, *, after: bool) -> Env:
-    """The environment of a process that dies at its n-th storage call: before it, or right after it has taken effect."""
+    """The environment of a process that dies at its n-th storage call: before it, or right after it has taken
+    effect.
+    """
     life = _Life(calls, after=after)
     return replace(env, store=_DyingStore(env.store, life), store_at=lambda url: _DyingStore(env.store_at(url), life))  # type: ignore[arg-type, return-value]
 
 
 def deaths(work: Callable[[Env], object], env: Callable[[], Env], *, every: int = 1) -> Iterator[Env]:
-    """Run a work again and again, each time with a death at a later call, until it comes to its end. Yields what each death has left.
+    """Run a work again and again, each time with a death at a later call, until it comes to its end. Yields what each
+    death has left.
 
     Args:
         env: makes the world anew.

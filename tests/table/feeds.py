@@ -21,7 +21,9 @@ from tests.table.builders import put_commit
 ENABLED = {"delta.enableChangeDataFeed": "true"}
 FEATURES = ("deletionVectors", "columnMapping", "timestampNtz")
 WRITER_FEATURES = (*FEATURES, "changeDataFeed", "inCommitTimestamp", "appendOnly", "invariants")
-PROTOCOL = Protocol(reader_version=3, writer_version=7, reader_features=frozenset(FEATURES), writer_features=frozenset(WRITER_FEATURES))
+PROTOCOL = Protocol(
+    reader_version=3, writer_version=7, reader_features=frozenset(FEATURES), writer_features=frozenset(WRITER_FEATURES)
+)
 
 
 def metadata(schema: Struct, *, by: Sequence[str] = (), mode: str = "none", **properties: str) -> Metadata:
@@ -29,11 +31,18 @@ def metadata(schema: Struct, *, by: Sequence[str] = (), mode: str = "none", **pr
     mapped, _ = assign_mapping(schema, mode, lambda field: f"col-{field.name}", 0)
     given = {f"delta.{name.replace('__', '.')}": value for name, value in properties.items()}
     mapping = {} if mode == "none" else {"delta.columnMapping.mode": mode}
-    return Metadata(id="fed", schema_string=mapped.to_json(), partition_columns=tuple(by), configuration={**ENABLED, **mapping, **given})
+    return Metadata(
+        id="fed",
+        schema_string=mapped.to_json(),
+        partition_columns=tuple(by),
+        configuration={**ENABLED, **mapping, **given},
+    )
 
 
 class Fed:
-    """A table with a change feed. Rows are lists of columns by their logical names; partition columns are given apart."""
+    """A table with a change feed. Rows are lists of columns by their logical names; partition columns are given
+    apart.
+    """
 
     def __init__(self, env: Env, given: Metadata) -> None:
         self.env = env
@@ -56,12 +65,22 @@ class Fed:
         self.metadata = next((a for a in actions if isinstance(a, Metadata)), self.metadata)
         return self.version
 
-    def add(self, path: str, rows: Mapping[str, Sequence[object]], vector: Iterable[int] | None = None, **partition: str | None) -> Add:
+    def add(
+        self,
+        path: str,
+        rows: Mapping[str, Sequence[object]],
+        vector: Iterable[int] | None = None,
+        **partition: str | None,
+    ) -> Add:
         """Write a data file."""
         size = self._write(path, rows)
         values = self._values(partition)
         return Add(
-            path=encode_path(path), size_bytes=size, modification_time_ms=1, partition_values=values, deletion_vector=_descriptor(vector)
+            path=encode_path(path),
+            size_bytes=size,
+            modification_time_ms=1,
+            partition_values=values,
+            deletion_vector=_descriptor(vector),
         )
 
     def cdc(self, path: str, rows: Mapping[str, Sequence[object]], **partition: str | None) -> Cdc:
@@ -70,9 +89,13 @@ class Fed:
 
     def _write(self, path: str, rows: Mapping[str, Sequence[object]]) -> int:
         by_name = {f.name: f for f in self.metadata.schema}
-        columns = [self._stored(by_name.get(name) or Field(name=name, type=STRING), values) for name, values in rows.items()]
+        columns = [
+            self._stored(by_name.get(name) or Field(name=name, type=STRING), values) for name, values in rows.items()
+        ]
         out = io.BytesIO()
-        pq.write_table(pa.table([values for _, values in columns], schema=pa.schema([field for field, _ in columns])), out)
+        pq.write_table(
+            pa.table([values for _, values in columns], schema=pa.schema([field for field, _ in columns])), out
+        )
         self.env.store.put(path, out.getvalue())
         return len(out.getvalue())
 
@@ -81,7 +104,9 @@ class Fed:
         array = pa.array(values, arrow_type(field.type)) if not isinstance(values, pa.Array) else values
         if isinstance(field.type, Struct):
             inner = [self._stored(f, array.field(i)) for i, f in enumerate(field.type)]
-            array = pa.StructArray.from_arrays([v for _, v in inner], fields=[f for f, _ in inner], mask=array.is_null())
+            array = pa.StructArray.from_arrays(
+                [v for _, v in inner], fields=[f for f, _ in inner], mask=array.is_null()
+            )
         number = column_id(field)
         named = {} if number is None else {"PARQUET:field_id": str(number)}
         return pa.field(stored_name(field, self.mode), array.type, metadata=named), array
@@ -97,5 +122,9 @@ def _descriptor(rows: Iterable[int] | None) -> DeletionVectorDescriptor | None:
 
 def gone(add: Add, **fields: object) -> Remove:
     """The tombstone of a file."""
-    given = {"partition_values": add.partition_values, "size_bytes": add.size_bytes, "deletion_vector": add.deletion_vector}
+    given = {
+        "partition_values": add.partition_values,
+        "size_bytes": add.size_bytes,
+        "deletion_vector": add.deletion_vector,
+    }
     return Remove(path=add.path, deletion_timestamp_ms=1, **{**given, **fields})  # type: ignore[arg-type]

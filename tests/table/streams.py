@@ -16,7 +16,8 @@ def ends_of(
     limits: Sequence[AdmissionLimit],
     wanted: Callable[[StreamOffset, AdmissionLimit], StreamOffset],
 ) -> list[StreamOffset]:
-    """The offsets between the batches of a stream, the first of them `begin`. Each must be the one that `wanted` returns.
+    """The offsets between the batches of a stream, the first of them `begin`. Each must be the one that `wanted`
+    returns.
 
     Args:
         limits: of the batches, in turn.

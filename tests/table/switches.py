@@ -26,11 +26,15 @@ def content(table: tahoe.Table) -> list[dict[str, Any]]:
 
 
 def check_values(table: tahoe.Table) -> None:
-    """In-commit timestamps rise, no row id is given twice, and the change feed leads from its first version to the last."""
+    """In-commit timestamps rise, no row id is given twice, and the change feed leads from its first version to the
+    last.
+    """
     snapshot = again(table).snapshot()
     if snapshot.properties.get("delta.enableInCommitTimestamps") == "true":
         first = int(snapshot.properties["delta.inCommitTimestampEnablementVersion"])
-        stamps = [table.log.commit_info(version).in_commit_timestamp_ms for version in range(first, snapshot.version + 1)]
+        stamps = [
+            table.log.commit_info(version).in_commit_timestamp_ms for version in range(first, snapshot.version + 1)
+        ]
         assert stamps == sorted(set(stamps)), stamps
     if "rowTracking" in (snapshot.protocol.writer_features or ()):
         files = list(snapshot.live.adds())

@@ -1,4 +1,5 @@
-"""What RESTORE and CLONE must not take back or mix up: numbers that were assigned, bounds of other types, manifests of other partitions.
+"""What RESTORE and CLONE must not take back or mix up: numbers that were assigned, bounds of other types, manifests of
+other partitions.
 
 The law of numbers is in `tests/property/test_numbers_law.py`; here is what it follows from.
 """
@@ -70,7 +71,9 @@ def test_identity_values_are_not_given_twice_after_a_version_before_column_mappi
 
 
 def test_identity_values_are_not_given_twice_after_a_version_without_the_column() -> None:
-    """The newest version has no mark when the column comes back. The property that keeps it goes when it is of no use any more."""
+    """The newest version has no mark when the column comes back. The property that keeps it goes when it is of no use
+    any more.
+    """
     table = with_identity_column()
     for text in "ab":
         table.append(pa.table({"v": [text]}))
@@ -96,7 +99,9 @@ def test_a_column_that_is_declared_anew_begins_where_it_is_declared() -> None:
 
 
 def test_kept_marks_are_of_their_direction_and_survive_a_property_of_another_version() -> None:
-    descending = Struct((Field(name="k", type=LONG, metadata={**IDENTITY, "delta.identity.step": -1}), Field(name="v", type=STRING)))
+    descending = Struct(
+        (Field(name="k", type=LONG, metadata={**IDENTITY, "delta.identity.step": -1}), Field(name="v", type=STRING))
+    )
     kept = {"tahoe.keptMarks": '{"identity":{"k":[-7,5]},"more":[1]}'}
     before = Metadata(id="t", schema_string=Struct((Field(name="v", type=STRING),)).to_json(), configuration=kept)
     (column,) = [f for f in with_identity_marks_of(before, descending, table="t") if f.name == "k"]
@@ -145,7 +150,9 @@ def test_column_ids_go_on_behind_a_version_or_a_clone_without_column_mapping() -
 def test_a_clone_takes_no_version_of_an_application_back() -> None:
     """The application would write again what it has written. Later versions of the source count."""
     env = memory_env()
-    source, target = (replace(env, store=env.store_at(f"memory://{name}-of-applications")) for name in ("source", "target"))
+    source, target = (
+        replace(env, store=env.store_at(f"memory://{name}-of-applications")) for name in ("source", "target")
+    )
     tables = [tahoe.Table(each.store.url, env=each) for each in (source, target)]
     for table, versions in zip(tables, ({"a": 3, "b": 9}, {"a": 5, "b": 2}), strict=True):
         for app, version in versions.items():
@@ -193,7 +200,9 @@ def test_row_ids_go_on_where_they_ended_before_another_writer_dropped_the_featur
     before = table.snapshot()
     mark = before.domains["delta.rowTracking"].replace(removed=True)
     protocol = before.protocol.replace(writer_features=frozenset({"appendOnly", "invariants", "domainMetadata"}))
-    bare = [add.replace(base_row_id=None, default_row_commit_version=None, data_change=False) for add in before.live.adds()]
+    bare = [
+        add.replace(base_row_id=None, default_row_commit_version=None, data_change=False) for add in before.live.adds()
+    ]
     put_commit(env, 2, [protocol, before.metadata.replace(configuration={}), mark, *bare])
     table.create_checkpoint()
     table = tahoe.Table(table.url, env=env)
@@ -205,7 +214,9 @@ def test_row_ids_go_on_where_they_ended_before_another_writer_dropped_the_featur
 
 @pytest.mark.parametrize("deep", [True, False])
 def test_a_file_that_a_clone_adds_again_has_the_row_ids_that_it_had(deep: bool) -> None:
-    """Protocol: the base row id is that of the last add of the path. It may be a tombstone, or have another deletion vector."""
+    """Protocol: the base row id is that of the last add of the path. It may be a tombstone, or have another deletion
+    vector.
+    """
     env = memory_env()
     place = replace(env, store=env.store_at(f"memory://target-of-ids-{deep}"))
     source, target = (tahoe.Table(each.store.url, env=each) for each in (env, place))
@@ -261,7 +272,11 @@ def test_rows_have_the_ids_of_the_version_after_row_ids_began_anew() -> None:
 def test_bounds_of_a_checkpoint_are_those_of_the_type_that_a_column_has_now(policy: str) -> None:
     """Only `stats_parsed` has them, in the type that the column had when the checkpoint was written."""
     struct_only = {"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpoint.writeStatsAsStruct": "true"}
-    widening = {"delta.enableTypeWidening": "true", "delta.feature.timestampNtz": "supported", "delta.checkpointPolicy": policy}
+    widening = {
+        "delta.enableTypeWidening": "true",
+        "delta.feature.timestampNtz": "supported",
+        "delta.checkpointPolicy": policy,
+    }
     env = memory_env()
     table = tahoe.Table("memory://t", env=env)
     days = pa.array([dt.date(2020, 1, 1), None, dt.date(2020, 6, 1)])
@@ -289,7 +304,9 @@ def test_bounds_of_a_checkpoint_are_those_of_the_type_that_a_column_has_now(poli
 
 def test_bounds_of_a_checkpoint_outside_of_pythons_calendar() -> None:
     far = pa.array([4_000_000], pa.int32()).cast(pa.date32())
-    parsed = pa.StructArray.from_arrays([pa.array([1]), pa.StructArray.from_arrays([far], ["d"])], ["numRecords", "maxValues"])
+    parsed = pa.StructArray.from_arrays(
+        [pa.array([1]), pa.StructArray.from_arrays([far], ["d"])], ["numRecords", "maxValues"]
+    )
     texts = texts_of_parsed(pa.chunked_array([parsed]), Struct((Field(name="d", type=DATE),)))
     assert texts.to_pylist() == ['{"numRecords":1,"maxValues":{"d":"+12921-08-18"}}']
 
@@ -302,7 +319,9 @@ def test_manifests_of_other_partition_columns_do_not_stay(before: list[str], aft
     env, other = memory_env(), memory_env()
     table, replaced = tahoe.Table(env.store.url, env=env), tahoe.Table(other.store.url, env=other)
     rows = numbers(1, 2).append_column("q", pa.array(["a", "a"]))
-    table.append(rows, partition_by=before or None, properties={"delta.compatibility.symlinkFormatManifest.enabled": "true"})
+    table.append(
+        rows, partition_by=before or None, properties={"delta.compatibility.symlinkFormatManifest.enabled": "true"}
+    )
     replaced.append(rows, partition_by=after or None)
     adds = list(replaced.snapshot().live.adds())
     for entry in adds:
@@ -322,7 +341,10 @@ def test_manifests_of_other_partition_columns_do_not_stay(before: list[str], aft
 def test_the_property_is_judged_by_the_files_that_the_commit_leaves() -> None:
     """A clone would have files with vectors; a restored version has none, whatever the newest version has."""
     env, url = memory_env(), "memory://clone-with-vectors"
-    vectors, manifests = {"delta.enableDeletionVectors": "true"}, {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
+    vectors, manifests = (
+        {"delta.enableDeletionVectors": "true"},
+        {"delta.compatibility.symlinkFormatManifest.enabled": "true"},
+    )
     table = tahoe.Table(env.store.url, env=env)
     table.append(numbers(1, 2, 3), properties=manifests)
     set_properties(table, dict.fromkeys(manifests, "false") | vectors)

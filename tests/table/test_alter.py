@@ -80,7 +80,9 @@ def test_a_property_brings_the_feature_that_it_needs(table):
 
 
 def test_columns_keep_the_names_that_their_files_have_when_mapping_begins(table):
-    set_properties(table, {"delta.columnMapping.mode": "name", "delta.minReaderVersion": "2", "delta.minWriterVersion": "5"})
+    set_properties(
+        table, {"delta.columnMapping.mode": "name", "delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}
+    )
     assert table.snapshot().column_mapping_mode == "name"
     assert [(physical_name(f), column_id(f)) for f in table.schema] == [("id", 1), ("p", 2)]
     table.append(pa.table({"id": [4], "p": ["c"], "new name": [1]}), merge_schema=True)

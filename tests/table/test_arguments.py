@@ -64,12 +64,16 @@ def made(env: Env) -> Table:
 
 
 def spellings(argument: str) -> set[str]:
-    """How an argument is written by those who do not remember it: one of its words, in camelCase, with a letter too many or too few."""
+    """How an argument is written by those who do not remember it: one of its words, in camelCase, with a letter too
+    many or too few.
+    """
     first, *words = argument.split("_")
     return {first, *words, first + "".join(map(str.title, words)), f"{argument}s", argument[:-1], argument[1:]}
 
 
-@pytest.mark.parametrize("owner", [Table, Snapshot, Scan, Inspector, TransactionBuilder, MergeBuilder], ids=lambda owner: owner.__name__)
+@pytest.mark.parametrize(
+    "owner", [Table, Snapshot, Scan, Inspector, TransactionBuilder, MergeBuilder], ids=lambda owner: owner.__name__
+)
 def test_an_argument_in_any_other_spelling_is_suggested(owner: type) -> None:
     """changes(start=1) said only: Check the spelling."""
     lacking = []
@@ -162,8 +166,33 @@ ARGUMENTS = list(methods())
 WRONG: list[Any] = [
     *(None, True, 0, -1, 1.5, float("nan"), 2**70, Decimal(1), object(), int, print),
     *("", "x", "\ud800", "a\0b", "0", "2026-13-45", b"x", Path("x")),
-    *([], [1], ["x"], [None], [[]], [["x"]], [("x", 1)], (), ("x",), ("x", "y"), ("x", 2**70), ("x", True), {"x"}, {}, {"x": 1}, {1: "x"}),
-    *(iter(["x"]), range(3), dt.date(2026, 1, 1), dt.datetime(2026, 1, 1), dt.datetime.max.replace(tzinfo=dt.UTC), pd.NaT, dt.timedelta()),
+    *(
+        [],
+        [1],
+        ["x"],
+        [None],
+        [[]],
+        [["x"]],
+        [("x", 1)],
+        (),
+        ("x",),
+        ("x", "y"),
+        ("x", 2**70),
+        ("x", True),
+        {"x"},
+        {},
+        {"x": 1},
+        {1: "x"},
+    ),
+    *(
+        iter(["x"]),
+        range(3),
+        dt.date(2026, 1, 1),
+        dt.datetime(2026, 1, 1),
+        dt.datetime.max.replace(tzinfo=dt.UTC),
+        pd.NaT,
+        dt.timedelta(),
+    ),
     *(
         pa.array([1]),
         pa.chunked_array([[1]]),
@@ -223,7 +252,9 @@ CLASSES: dict[type, str] = {
 
 def public_methods() -> Iterator[tuple[type, str]]:
     for owner in CLASSES:
-        yield from ((owner, name) for name, _ in inspect.getmembers(owner, inspect.isfunction) if not name.startswith("_"))
+        yield from (
+            (owner, name) for name, _ in inspect.getmembers(owner, inspect.isfunction) if not name.startswith("_")
+        )
 
 
 @pytest.mark.parametrize(("owner", "name"), public_methods(), ids=lambda each: getattr(each, "__name__", each))
@@ -253,7 +284,10 @@ def test_every_method_tells_arguments_that_it_does_not_take(env: Env, owner: typ
         (lambda t: Table(t.url, 3), r"storage_options must be .*, not 3 \(int\).*table\.snapshot\(3\)"),
         (lambda t: Table(t.url, version=3), r"has no argument version.*It is an argument of .*snapshot"),
         (lambda t: Table(t.url, "Europe/Berlin"), "Did you mean time_zone='Europe/Berlin'"),
-        (lambda t: t.append(ROWS, "overwrite"), r"takes data by position; 'overwrite' is one too many. Did you mean overwrite\(data\)\?"),
+        (
+            lambda t: t.append(ROWS, "overwrite"),
+            r"takes data by position; 'overwrite' is one too many. Did you mean overwrite\(data\)\?",
+        ),
         (lambda t: t.append(ROWS, mode="overwrite"), r"no argument mode.*Did you mean overwrite\(data\)\?"),
         (lambda t: t.append(ROWS, ["n"]), "Give it by its name: partition_by, properties"),
         (lambda t: t.to_arrow("n > 3"), r"Did you mean filter='n > 3'\?"),
@@ -285,15 +319,23 @@ def test_an_argument_that_is_missing_is_a_type_error_as_in_python(env: Env) -> N
 
 
 def test_a_text_is_no_list_of_names(env: Env) -> None:
-    for attempt in (lambda t: t.to_arrow("carrier"), lambda t: t.to_arrow(columns="carrier"), lambda t: t.append(ROWS, partition_by="n")):
-        with pytest.raises(InvalidArgumentError, match=r"""must be a list of names, not .*\. For a single name, pass \["name"\]\."""):
+    for attempt in (
+        lambda t: t.to_arrow("carrier"),
+        lambda t: t.to_arrow(columns="carrier"),
+        lambda t: t.append(ROWS, partition_by="n"),
+    ):
+        with pytest.raises(
+            InvalidArgumentError, match=r"""must be a list of names, not .*\. For a single name, pass \["name"\]\."""
+        ):
             attempt(made(env))
     assert made(env).to_arrow(iter(["n"])).column_names == ["n"]
 
 
 @pytest.mark.parametrize("version", [True, 1.0, b"0"])
 def test_a_version_is_a_whole_number_or_a_tag(env: Env, version: Any) -> None:
-    with pytest.raises(InvalidTimeTravelError, match=r"version cannot be .*: it must be an integer or the name of a tag\. Give"):
+    with pytest.raises(
+        InvalidTimeTravelError, match=r"version cannot be .*: it must be an integer or the name of a tag\. Give"
+    ):
         made(env).snapshot(version)
     assert made(env).snapshot(np.int64(0)).version == 0  # type: ignore[arg-type]
 
@@ -320,7 +362,9 @@ def test_a_filter_is_text_or_a_predicate(env: Env) -> None:
     with pytest.raises(InvalidPredicateError):
         made(env).to_arrow(filter="")
     assert made(env).to_arrow(filter=IsNull(Column(("n",)))).num_rows == 0
-    with pytest.raises(InvalidArgumentError, match="set must be a dictionary of new values by column, not an empty dict"):
+    with pytest.raises(
+        InvalidArgumentError, match="set must be a dictionary of new values by column, not an empty dict"
+    ):
         made(env).update({})
 
 
@@ -331,7 +375,9 @@ def test_a_location_may_be_a_path(tmp_path: Path) -> None:
             Table(location)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"time_zone must be .* not 'Mars/Olympus' \(str\).*Europe/Paris"):
         Table(tmp_path, time_zone="Mars/Olympus")
-    with pytest.raises(InvalidArgumentError, match=r"storage_options must be .* not a value of type dict \('allow_http' is True\)"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"storage_options must be .* not a value of type dict \('allow_http' is True\)"
+    ):
         Table(tmp_path, {"allow_http": True})  # type: ignore[dict-item]
 
 
@@ -375,7 +421,9 @@ CATEGORIES = pa.schema([("carrier", pa.dictionary(pa.uint32(), pa.large_string()
         Frame(ROWS.cast(LARGE)),
         Frame(pa.table({"carrier": CATEGORIES_OF_POLARS, "n": ROWS["n"]})),
         type("Subclass", (pd.DataFrame,), {})(ROWS.to_pandas()),
-        Frame(pa.table([ROWS["carrier"].dictionary_encode().cast(CATEGORIES.field(0).type), ROWS["n"]], schema=CATEGORIES)),
+        Frame(
+            pa.table([ROWS["carrier"].dictionary_encode().cast(CATEGORIES.field(0).type), ROWS["n"]], schema=CATEGORIES)
+        ),
     ],
     ids=[
         "a batch",
@@ -411,7 +459,10 @@ def test_only_levels_of_an_index_that_have_names_are_data(env: Env) -> None:
     table = Table(env.store.url, env=env)
     table.append(pd.DataFrame({"n": [1]}, index=pd.MultiIndex.from_tuples([("AA", 7)], names=["carrier", None])))
     table.append(pd.DataFrame({"n": [2]}, index=pd.RangeIndex(1, name="carrier").astype(str)))
-    assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["n"]) == [{"n": 1, "carrier": "AA"}, {"n": 2, "carrier": "0"}]
+    assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["n"]) == [
+        {"n": 1, "carrier": "AA"},
+        {"n": 2, "carrier": "0"},
+    ]
     with pytest.raises(InvalidArgumentError, match="its index and a column are both named n"):
         table.append(pd.DataFrame({"n": [1]}, index=pd.Index(["x"], name="n")))
 
@@ -422,7 +473,9 @@ def test_a_reader_that_a_failed_attempt_has_read_is_no_empty_table(env: Env) -> 
     with pytest.raises(DeltaError, match="more"):
         table.append(reader)
     for attempt in (lambda: table.append(reader, merge_schema=True), lambda: table.transaction().append(reader)):
-        with pytest.raises(InvalidArgumentError, match=r"an earlier call has already consumed its batches.*read_all\(\)"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"an earlier call has already consumed its batches.*read_all\(\)"
+        ):
             attempt()
     assert table.version == 1
 
@@ -466,7 +519,9 @@ def test_dates_beyond_the_calendar_of_python_partition_a_table(env: Env) -> None
 
 @pytest.mark.parametrize("data", [[{"n": 1}], {"n": [1]}, "rows", pa.array([1]), None])
 def test_what_is_no_table_is_told_what_would_be(env: Env, data: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"the argument data must be .*pandas, polars.*pyarrow\.Table\.from_pylist"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"the argument data must be .*pandas, polars.*pyarrow\.Table\.from_pylist"
+    ):
         Table(env.store.url, env=env).append(data)
     assert not Table(env.store.url, env=env).exists()
 
@@ -510,7 +565,9 @@ def test_an_argument_in_another_spelling_is_told(call: Callable[[Table], object]
 def test_a_list_says_which_of_its_items_is_wrong() -> None:
     table = Table("/t", env=memory_env())
     table.append(pa.table({"n": [1]}))
-    with pytest.raises(InvalidArgumentError, match=r"must be a list of names, not a value of type list \(an item is 3 \(int\)\)"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"must be a list of names, not a value of type list \(an item is 3 \(int\)\)"
+    ):
         table.to_arrow(["n", 3])  # type: ignore[list-item]
     with pytest.raises(InvalidArgumentError, match=r"list of pyarrow.Field, .*\(an item is a value of type tuple\)"):
         table.transaction().add_columns([("m", pa.int64())])  # type: ignore[list-item]
@@ -519,13 +576,17 @@ def test_a_list_says_which_of_its_items_is_wrong() -> None:
 def test_a_text_without_quotes_is_told_from_a_misspelled_column() -> None:
     table = Table("/t", env=memory_env())
     table.append(pa.table({"day": ["a"]}))
-    with pytest.raises(ColumnNotFoundError, match=r"no column monday in .* A text in SQL is in single quotes: 'text'\."):
+    with pytest.raises(
+        ColumnNotFoundError, match=r"no column monday in .* A text in SQL is in single quotes: 'text'\."
+    ):
         table.update({"day": "monday"})
 
 
 def test_a_property_in_another_spelling_is_told() -> None:
     table = Table("/t", env=memory_env())
-    with pytest.raises(UnknownPropertyError, match=r"Delta has no property of this name\. Use the name delta\.enableDeletionVectors\."):
+    with pytest.raises(
+        UnknownPropertyError, match=r"Delta has no property of this name\. Use the name delta\.enableDeletionVectors\."
+    ):
         table.append(pa.table({"n": [1]}), properties={"delta.enableDeletionVector": "true"})
     with pytest.raises(UnknownPropertyError, match=r"tahoe has no property of this name\. Check the spelling"):
         table.append(pa.table({"n": [1]}), properties={"tahoe.somethingElse": "true"})
@@ -539,7 +600,10 @@ def test_a_property_that_users_do_not_set_or_that_is_not_set_asks_for_no_valid_v
         Table("/u", env=memory_env()).append(pa.table({"n": [1]}), properties={"delta.columnMapping.maxColumnId": "9"})
     with pytest.raises(InternalPropertyError, match="only writers set it"), table.transaction() as changes:
         changes.unset_properties(["delta.columnMapping.maxColumnId"])
-    with pytest.raises(PropertyNotSetError, match=r"is not set on the table .* Did you mean owner\? "), table.transaction() as changes:
+    with (
+        pytest.raises(PropertyNotSetError, match=r"is not set on the table .* Did you mean owner\? "),
+        table.transaction() as changes,
+    ):
         changes.unset_properties(["owners"])
 
 

@@ -31,7 +31,9 @@ PARTITIONED = METADATA.replace(
 
 
 def files(p: str | None, *sizes: int, name: str = "f", **fields: Any) -> list[Add]:
-    return [add(f"{name}-{p}-{n}", size_bytes=size, partition_values={"p": p}, **fields) for n, size in enumerate(sizes)]
+    return [
+        add(f"{name}-{p}-{n}", size_bytes=size, partition_values={"p": p}, **fields) for n, size in enumerate(sizes)
+    ]
 
 
 def chosen(adds: Sequence[Add], added: Sequence[str], settings: AutoCompaction = SMALL) -> list[str]:
@@ -43,8 +45,12 @@ def chosen(adds: Sequence[Add], added: Sequence[str], settings: AutoCompaction =
 
 def test_small_files_of_the_partitions_of_the_write() -> None:
     adds = [*files("1", 10, 49, 50, 51, 10), *files("2", 10, 10, 10), *files("3", 10, 10, 80)]
-    assert chosen(adds, ["f-1-0", "f-3-0"]) == ["f-1-0", "f-1-1", "f-1-4"], "partition 2 was not written, and 3 has two small files"
-    assert chosen(adds, ["f-1-3"]) == ["f-1-0", "f-1-1", "f-1-4"], "the partition counts, not whether the new file is small"
+    assert chosen(adds, ["f-1-0", "f-3-0"]) == ["f-1-0", "f-1-1", "f-1-4"], (
+        "partition 2 was not written, and 3 has two small files"
+    )
+    assert chosen(adds, ["f-1-3"]) == ["f-1-0", "f-1-1", "f-1-4"], (
+        "the partition counts, not whether the new file is small"
+    )
     assert chosen(adds, []) == []
     assert chosen(adds, ["f-1-0"], replace(SMALL, min_files=4)) == []
     assert chosen(adds, ["f-1-0"], replace(SMALL, min_file_bytes=11)) == []
@@ -61,7 +67,9 @@ def test_partitions_that_the_write_did_not_touch_may_be_asked_for() -> None:
     adds = [*files("1", 10, 10), *files("2", 10, 10, 10, 10), *files("3", 10, 10, 10)]
     everywhere = replace(SMALL, only_modified=False)
     assert chosen(adds, ["f-1-0"], everywhere) == [f"f-2-{n}" for n in range(4)] + [f"f-3-{n}" for n in range(3)]
-    assert chosen(adds, ["f-1-0"], replace(everywhere, max_partitions=1)) == [f"f-2-{n}" for n in range(4)], "the one with most files"
+    assert chosen(adds, ["f-1-0"], replace(everywhere, max_partitions=1)) == [f"f-2-{n}" for n in range(4)], (
+        "the one with most files"
+    )
 
 
 def test_files_that_were_laid_out_together_stay_together() -> None:
@@ -73,7 +81,10 @@ def test_files_that_were_laid_out_together_stay_together() -> None:
 def test_a_file_is_rewritten_when_most_of_its_rows_are_deleted() -> None:
     table = tahoe.Table("memory://worn", env=memory_env())
     for start in (0, 10):
-        table.append(pa.table({"id": pa.array(range(start, start + 10))}), properties=ON | {"delta.enableDeletionVectors": "true"})
+        table.append(
+            pa.table({"id": pa.array(range(start, start + 10))}),
+            properties=ON | {"delta.enableDeletionVectors": "true"},
+        )
 
     def delete(condition: str) -> list[int]:
         with table.transaction() as changes:
@@ -131,7 +142,9 @@ def operations(table: tahoe.Table) -> list[str]:
 @pytest.mark.usefixtures("few")
 def test_appends_compact_a_table_that_asks_for_it() -> None:
     table = tahoe.Table("memory://t", env=memory_env())
-    assert [table.append(rows(i), properties=ON) for i in range(8)] == [0, 1, 2, 3, 5, 6, 7, 9], "the version of the append itself"
+    assert [table.append(rows(i), properties=ON) for i in range(8)] == [0, 1, 2, 3, 5, 6, 7, 9], (
+        "the version of the append itself"
+    )
     assert operations(table) == ["WRITE"] * 4 + ["OPTIMIZE"] + ["WRITE"] * 3 + ["OPTIMIZE"] + ["WRITE"]
     assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(8))
     assert table.files().num_rows == 2
@@ -164,7 +177,9 @@ def test_a_transaction_compacts_the_partition_that_it_wrote() -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_a_failure_is_a_warning_and_the_write_stands(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_a_warning_and_the_write_stands(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def failing(*_: object, **__: object) -> None:
         raise DataFileMissingError.of(table="t", file="f", version=3)
 
@@ -201,5 +216,7 @@ def test_the_loser_of_two_compactions_drops_its_bins_quietly(caplog: pytest.LogC
     assert caplog.text == ""
     assert table.version == 8
     live = set(table.files()["path"].to_pylist())
-    assert {i.key for i in table.env.store.walk() if i.key.endswith(".parquet")} - before == live, "its files are deleted"
+    assert {i.key for i in table.env.store.walk() if i.key.endswith(".parquet")} - before == live, (
+        "its files are deleted"
+    )
     assert sorted(table.to_arrow()["id"].to_pylist()) == sorted(i % 2 + 2 * i for i in range(8))

@@ -1,7 +1,8 @@
-"""Every change of a table's configuration beside every write: rows and log are as if the write had come after the change.
+"""Every change of a table's configuration beside every write: rows and log are as if the write had come after the
+change.
 
-The write is planned before the change and commits behind it. The same write on a table that was changed before tells the right rows. The
-log that results has no fault, and its change feed agrees with its rows.
+The write is planned before the change and commits behind it. The same write on a table that was changed before tells
+the right rows. The log that results has no fault, and its change feed agrees with its rows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ REWRITING = {"delta.enableDeletionVectors": "false"}
 
 def rows(*ids: int) -> pa.Table:
     return pa.table(
-        {"id": pa.array(ids, pa.int64()), "n": pa.array([7 * i for i in ids], pa.int32()), "day": ["a" if i < 3 else "b" for i in ids]}
+        {
+            "id": pa.array(ids, pa.int64()),
+            "n": pa.array([7 * i for i in ids], pa.int32()),
+            "day": ["a" if i < 3 else "b" for i in ids],
+        }
     )
 
 
@@ -62,7 +67,8 @@ SWITCHES: Mapping[str, Callable[[tahoe.Table], object]] = {
     "clustering": changed(lambda changes: changes.cluster_by([("id",)])),
     "partition columns in files": set_to(delta__feature__materializePartitionColumns="supported"),
     "Iceberg": both(
-        set_to(delta__enableDeletionVectors="false"), set_to(delta__enableIcebergCompatV1="true", delta__columnMapping__mode="name")
+        set_to(delta__enableDeletionVectors="false"),
+        set_to(delta__enableIcebergCompatV1="true", delta__columnMapping__mode="name"),
     ),
     "retention": set_to(delta__logRetentionDuration="interval 9 days"),
     "weaker level": set_to(delta__isolationLevel="WriteSerializable"),
@@ -72,7 +78,8 @@ SWITCHES: Mapping[str, Callable[[tahoe.Table], object]] = {
     "comment": changed(lambda changes: changes.alter_columns([ColumnChange(path=("n",), comment="a number")])),
     "new column": changed(lambda changes: changes.add_columns([pa.field("more", pa.int64())])),
     "wider type": both(
-        set_to(delta__enableTypeWidening="true"), changed(lambda changes: changes.alter_columns([ColumnChange(path=("n",), type=LONG)]))
+        set_to(delta__enableTypeWidening="true"),
+        changed(lambda changes: changes.alter_columns([ColumnChange(path=("n",), type=LONG)])),
     ),
     "NOT NULL": changed(lambda changes: changes.alter_columns([ColumnChange(path=("n",), nullable=False)])),
     "all at once": set_to(
@@ -89,7 +96,9 @@ WRITES: Mapping[str, Callable[[tahoe.Table], object]] = {
     "delete": lambda table: table.delete("id = 1"),
     "delete all": lambda table: table.delete(),
     "update": lambda table: table.update({"n": "n + 1"}, "id = 2"),
-    "merge": lambda table: table.merge(rows(2, 11), on="id").when_matched_update_all().when_not_matched_insert_all().execute(),
+    "merge": lambda table: (
+        table.merge(rows(2, 11), on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+    ),
     "overwrite": lambda table: table.overwrite(rows(5, 6)),
     "replace": lambda table: table.overwrite(rows(1), filter="id < 3"),
     "optimize": lambda table: table.optimize(),
@@ -100,7 +109,16 @@ WRITES: Mapping[str, Callable[[tahoe.Table], object]] = {
 NOT_RUN_AGAIN = {"optimize"}
 
 # Behind these, each write goes on.
-HARMLESS = {"vectors on", "mapping", "stamps on", "row ids supported", "widening on", "v2 checkpoints", "vacuum check", "domains"}
+HARMLESS = {
+    "vectors on",
+    "mapping",
+    "stamps on",
+    "row ids supported",
+    "widening on",
+    "v2 checkpoints",
+    "vacuum check",
+    "domains",
+}
 HARMLESS |= {"clustering", "retention", "comment"}
 
 
@@ -119,7 +137,9 @@ def outcome(write: Callable[[tahoe.Table], object], table: tahoe.Table) -> type[
     return None
 
 
-def beside(switch: Callable[[tahoe.Table], object], write: Callable[[tahoe.Table], object], table: tahoe.Table) -> type[Exception] | None:
+def beside(
+    switch: Callable[[tahoe.Table], object], write: Callable[[tahoe.Table], object], table: tahoe.Table
+) -> type[Exception] | None:
     """Run a write, with a change of the table between its last look at the table and its commit."""
     commit, waiting = Draft.commit, [lambda: switch(again(table))]
 
@@ -136,7 +156,9 @@ def beside(switch: Callable[[tahoe.Table], object], write: Callable[[tahoe.Table
     return ended
 
 
-@pytest.mark.parametrize(("properties", "partitioned"), [(VECTORS, False), (REWRITING, True)], ids=["vectors", "rewriting partitions"])
+@pytest.mark.parametrize(
+    ("properties", "partitioned"), [(VECTORS, False), (REWRITING, True)], ids=["vectors", "rewriting partitions"]
+)
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_a_write_behind_a_switch_is_as_if_it_had_come_after_it(switch, write, properties, partitioned):

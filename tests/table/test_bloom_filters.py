@@ -45,7 +45,10 @@ def filtered(table: tahoe.Table) -> list[set[str]]:
     for path in sorted(table.files()["path"].to_pylist()):
         footer = pq.ParquetFile(table.env.store.open(path)).metadata
         groups = [footer.row_group(n) for n in range(footer.num_row_groups)]
-        chunks = [{g.column(n).path_in_schema for n in range(g.num_columns) if g.column(n).bloom_filter_offset is not None} for g in groups]
+        chunks = [
+            {g.column(n).path_in_schema for n in range(g.num_columns) if g.column(n).bloom_filter_offset is not None}
+            for g in groups
+        ]
         found.append(set.intersection(*chunks))
     return found
 
@@ -94,7 +97,9 @@ def test_definitions_follow_renamed_and_dropped_columns() -> None:
 def test_definitions_of_columns_that_an_overwrite_removes_are_gone() -> None:
     table = made(**{PROPERTY: "id, s.x"})
     data = pa.table({"id": ["a", "b"]})
-    write_arrow(table, data, WriteRequest(mode="overwrite", schema=schema_of_rows(data, table="t"), overwrite_schema=True))
+    write_arrow(
+        table, data, WriteRequest(mode="overwrite", schema=schema_of_rows(data, table="t"), overwrite_schema=True)
+    )
     assert table.snapshot().properties[PROPERTY] == "id"
     assert filtered(table) == [{"id"}]
 
@@ -196,9 +201,13 @@ def test_check_names_a_filter_that_hides_values_or_cannot_be_read() -> None:
         table.env.store.put(path, data[:head] + bytes(end - head) + data[end:])
         count = 1 if chunk.path_in_schema == "s.x" else 2
         assert broken(table, Depth.CONTENTS) == []
-        detail = f"the Bloom filter of column {chunk.path_in_schema} in row group 0 lacks {count} of the column's values"
+        detail = (
+            f"the Bloom filter of column {chunk.path_in_schema} in row group 0 lacks {count} of the column's values"
+        )
         assert [text.partition(", so")[0] for text in broken(table, Depth.ROWS)] == [detail]
         table.env.store.put(path, data[:start] + b"\xff" + data[start + 1 :])
-        assert broken(table, Depth.CONTENTS) == [f"the Bloom filter of column {chunk.path_in_schema} in row group 0 has no valid header"]
+        assert broken(table, Depth.CONTENTS) == [
+            f"the Bloom filter of column {chunk.path_in_schema} in row group 0 has no valid header"
+        ]
         table.env.store.put(path, data[: start + 1] + bytes([data[start + 1] ^ 2]) + data[start + 2 :])
         assert "which is not its size" in broken(table, Depth.CONTENTS)[0]

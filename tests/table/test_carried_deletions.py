@@ -1,4 +1,6 @@
-"""Deletions of rows and compactions of the same files: both are committed, whichever is first, as if one had run after the other."""
+"""Deletions of rows and compactions of the same files: both are committed, whichever is first, as if one had run after
+the other.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,17 @@ from tests.examples import fewer
 from tests.table.builders import memory_env, put_commit
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
-EVERYTHING = VECTORS | {"delta.enableRowTracking": "true", "delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": "name"}
+EVERYTHING = VECTORS | {
+    "delta.enableRowTracking": "true",
+    "delta.enableChangeDataFeed": "true",
+    "delta.columnMapping.mode": "name",
+}
 _numbers = itertools.count()
 
 
-def made(files: Sequence[Sequence[int]], partition_by: Sequence[str] | None = None, properties: dict[str, str] = VECTORS) -> tahoe.Table:
+def made(
+    files: Sequence[Sequence[int]], partition_by: Sequence[str] | None = None, properties: dict[str, str] = VECTORS
+) -> tahoe.Table:
     table = tahoe.Table(f"memory://carried-{next(_numbers)}", env=memory_env())
     for ids in files:
         rows = pa.table({"id": pa.array(ids, pa.int64()), "p": pa.array([i % 2 for i in ids], pa.int32())})
@@ -62,7 +70,11 @@ def ids(table: tahoe.Table) -> list[int]:
 
 
 def rows(table: tahoe.Table) -> list[dict[str, Any]]:
-    names = ["id", "p", *(["_metadata.row_id", "_metadata.row_commit_version"] if table.snapshot().row_tracking else [])]
+    names = [
+        "id",
+        "p",
+        *(["_metadata.row_id", "_metadata.row_commit_version"] if table.snapshot().row_tracking else []),
+    ]
     return sorted(table.to_arrow(columns=names).to_pylist(), key=lambda row: row["id"])
 
 
@@ -85,7 +97,9 @@ def test_a_compaction_carries_over_what_others_have_deleted() -> None:
     assert '"tightBounds":false' in file["stats"]
     actions = file_actions(table, report.version or 0)
     assert not any(a.data_change for a in actions)
-    assert len([a for a in actions if isinstance(a, Remove)]) == 2, "the file that was removed before is not removed again"
+    assert len([a for a in actions if isinstance(a, Remove)]) == 2, (
+        "the file that was removed before is not removed again"
+    )
     assert table.history(1)[0]["operation"] == "OPTIMIZE"
 
 
@@ -139,7 +153,9 @@ def test_rows_that_were_restored_are_not_lost() -> None:
     (whole,) = [a for a in file_actions(table, 0) if isinstance(a, Add)]
 
     def restore() -> None:
-        Transaction(log=table.log, base=table.snapshot(), actions=[remove_of(marked, 1), whole], operation="RESTORE").commit()
+        Transaction(
+            log=table.log, base=table.snapshot(), actions=[remove_of(marked, 1), whole], operation="RESTORE"
+        ).commit()
 
     with pytest.raises(ConcurrentDeleteDeleteException):
         beside(table, restore)
@@ -148,10 +164,15 @@ def test_rows_that_were_restored_are_not_lost() -> None:
 
 @pytest.mark.parametrize(
     ("properties", "request_"),
-    [({}, {}), (VECTORS, {"operation": REORG, "settings": CompactionSettings(max_deleted_share=0.0, min_file_bytes=0)})],
+    [
+        ({}, {}),
+        (VECTORS, {"operation": REORG, "settings": CompactionSettings(max_deleted_share=0.0, min_file_bytes=0)}),
+    ],
     ids=["without vectors", "REORG"],
 )
-def test_where_nothing_can_be_carried_over_the_bin_is_dropped(properties: dict[str, str], request_: dict[str, Any]) -> None:
+def test_where_nothing_can_be_carried_over_the_bin_is_dropped(
+    properties: dict[str, str], request_: dict[str, Any]
+) -> None:
     table = made([[0, 1, 2], [3, 4, 5]], properties=properties)
     delete(table, 0, 3)
     table.append(pa.table({"id": [6, 7], "p": pa.array([0, 1], pa.int32())}))
@@ -199,7 +220,10 @@ def test_rows_that_have_lost_their_ids_are_not_followed() -> None:
     with pytest.raises(ConcurrentDeleteDeleteException), table.transaction() as changes:
         changes.delete("id = 1")
         (version, adds) = (table.version or 0) + 1, list(table.snapshot().live.adds())
-        copies = [a.replace(path=f"copy-{number}", base_row_id=100 * number + 100, data_change=False) for number, a in enumerate(adds)]
+        copies = [
+            a.replace(path=f"copy-{number}", base_row_id=100 * number + 100, data_change=False)
+            for number, a in enumerate(adds)
+        ]
         for a, copy in zip(adds, copies, strict=True):
             table.env.store.put(copy.path, table.env.store.get(a.path))
         info = CommitInfo({"tags": {"delta.rowTracking.preserved": "true"}})
@@ -209,7 +233,9 @@ def test_rows_that_have_lost_their_ids_are_not_followed() -> None:
 
 def test_removes_have_the_row_ids_that_a_winner_gave_to_their_files() -> None:
     """Row tracking is enabled on a table with files: another writer adds them again with ids."""
-    table = made([[0, 1], [2, 3]], properties={"delta.feature.rowTracking": "supported", "delta.rowTrackingSuspended": "true"})
+    table = made(
+        [[0, 1], [2, 3]], properties={"delta.feature.rowTracking": "supported", "delta.rowTrackingSuspended": "true"}
+    )
 
     def backfill() -> None:
         adds = [
@@ -225,7 +251,9 @@ def test_removes_have_the_row_ids_that_a_winner_gave_to_their_files() -> None:
 
 @fewer(2)
 @given(st.data(), st.sampled_from([(None, VECTORS), (["p"], VECTORS), (["p"], EVERYTHING), (None, EVERYTHING)]))
-def test_it_is_as_if_one_had_run_after_the_other(data: st.DataObject, layout: tuple[Sequence[str] | None, dict[str, str]]) -> None:
+def test_it_is_as_if_one_had_run_after_the_other(
+    data: st.DataObject, layout: tuple[Sequence[str] | None, dict[str, str]]
+) -> None:
     """Rows, row ids and row commit versions, the feed, and `tahoe check`."""
     sizes = data.draw(st.lists(st.integers(1, 5), min_size=2, max_size=4))
     bounds = [0, *itertools.accumulate(sizes)]
@@ -258,4 +286,6 @@ def test_it_is_as_if_one_had_run_after_the_other(data: st.DataObject, layout: tu
     assert [*check_table(given_table.log)] == []
     if "delta.enableChangeDataFeed" in layout[1] and (given_table.version or 0) > start:
         feed = given_table.changes(start_version=start + 1).to_pylist()
-        assert sorted((row["id"], row["_change_type"]) for row in feed) == sorted((i, "delete") for i in first | second | late)
+        assert sorted((row["id"], row["_change_type"]) for row in feed) == sorted(
+            (i, "delete") for i in first | second | late
+        )

@@ -52,7 +52,9 @@ def made(name: str, kind: pa.DataType) -> Table:
 
 
 def each(cases: list) -> list:
-    return [pytest.param(case[0], value, id=f"{value.type} in {case[0]}: {value[0]}") for case in cases for value in case[1]]
+    return [
+        pytest.param(case[0], value, id=f"{value.type} in {case[0]}: {value[0]}") for case in cases for value in case[1]
+    ]
 
 
 @pytest.mark.parametrize(("kind", "value"), each(KEPT))
@@ -63,14 +65,20 @@ def test_a_column_takes_what_it_keeps(request: pytest.FixtureRequest, kind: pa.D
     with table.transaction() as changes:
         changes.append(pa.table({"c": value}))
     (first, second) = table.to_arrow()["c"].to_pylist()
-    (given,) = value.cast(pa.timestamp("us")).to_pylist() if kind == pa.date32() and value.type != kind else value.to_pylist()
+    (given,) = (
+        value.cast(pa.timestamp("us")).to_pylist() if kind == pa.date32() and value.type != kind else value.to_pylist()
+    )
     assert first == second
     assert first == given or {first, given} == {DAY, MIDNIGHT}
 
 
 @pytest.mark.parametrize(("kind", "value"), [*each(CHANGED), *each(OTHER)])
-def test_a_column_refuses_what_it_would_change(request: pytest.FixtureRequest, kind: pa.DataType, value: pa.Array) -> None:
-    """A value is stored that is not the data's, or a program does not find the condition that the reference has for it."""
+def test_a_column_refuses_what_it_would_change(
+    request: pytest.FixtureRequest, kind: pa.DataType, value: pa.Array
+) -> None:
+    """A value is stored that is not the data's, or a program does not find the condition that the reference has for
+    it.
+    """
     table = made(request.node.name, kind)
     data = pa.table({"c": value})
     with pytest.raises(FieldsNotMergedError, match="column c"):

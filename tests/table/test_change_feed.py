@@ -30,7 +30,19 @@ from tahoe.errors import (
 from tahoe.protocol.changes.column_changes import ColumnChange
 from tahoe.protocol.log.actions import CommitInfo, Remove
 from tahoe.protocol.log.deletion_vector import inline_descriptor
-from tahoe.protocol.types.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Decimal, Field, Struct, walk_fields
+from tahoe.protocol.types.schema import (
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP_NTZ,
+    Decimal,
+    Field,
+    Struct,
+    walk_fields,
+)
 from tahoe.storage.memory import MemoryStore, Operation
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.versions.change_feed import AskedRange, load_feed, plan_feed
@@ -89,7 +101,10 @@ def test_vectors_are_compared():
     f = fed()
     file = f.add("f", people(0, 1, 2, 3, 4))
     f.commit(file)
-    one, two = file.replace(deletion_vector=inline_descriptor([1])), file.replace(deletion_vector=inline_descriptor([1, 3]))
+    one, two = (
+        file.replace(deletion_vector=inline_descriptor([1])),
+        file.replace(deletion_vector=inline_descriptor([1, 3])),
+    )
     f.commit(gone(file), one)
     f.commit(gone(one), two)
     f.commit(gone(two), one)  # RESTORE
@@ -288,7 +303,9 @@ def test_ranges_that_make_no_sense(five):
 
 def test_what_is_out_of_range_may_be_clipped(five):
     def clipped(**asked):
-        return plan_feed(five.table.snapshot(), AskedRange(**asked), clip=True).to_arrow()["_commit_version"].to_pylist()
+        return (
+            plan_feed(five.table.snapshot(), AskedRange(**asked), clip=True).to_arrow()["_commit_version"].to_pylist()
+        )
 
     assert clipped(start_version=5) == []
     assert clipped(start_timestamp="2999-01-01") == []
@@ -338,7 +355,9 @@ def test_changes_from_before_the_feed_was_enabled_are_refused():
     f.commit(f.add("f", people(1)))
     f.commit(metadata(SCHEMA))
     f.commit(f.add("g", people(2)))
-    with pytest.raises(ChangesNotRecordedError, match=r"at version 1.*ALTER TABLE delta\.`memory:.*enableChangeDataFeed = true"):
+    with pytest.raises(
+        ChangesNotRecordedError, match=r"at version 1.*ALTER TABLE delta\.`memory:.*enableChangeDataFeed = true"
+    ):
         rows(f.table, start_version=1)
     assert rows(f.table, start_version=2) == [(2, "insert", 3)]
 
@@ -386,7 +405,9 @@ def test_a_schema_that_does_not_fit_is_told_with_its_version():
     file = f.add("f", people(1))
     f.commit(file)
     f.commit(metadata(Struct((NAME,))), gone(file), f.add("g", {"name": ["x"]}))
-    with pytest.raises(IncompatibleChangeDataError, match=r"schema of version 2: version 1 is incompatible because of its column id"):
+    with pytest.raises(
+        IncompatibleChangeDataError, match=r"schema of version 2: version 1 is incompatible because of its column id"
+    ):
         rows(f.table, ("name",), start_version=1)
     assert rows(f.table, ("name", "_change_type"), start_version=2) == [("n1", "delete"), ("x", "insert")]
 
@@ -439,13 +460,24 @@ def moved_to(value, kind):
 @pytest.mark.parametrize(("narrow", "small", "wide", "large"), WIDER, ids=[str(case[2]) for case in WIDER])
 @pytest.mark.parametrize("by", [[], ["p"]], ids=["plain", "partitioned"])
 def test_a_feed_has_the_widest_type_of_its_rows(by, narrow, small, wide, large) -> None:
-    """A change of the type, or a RESTORE that undoes it, ends the feed, although the wider type holds the rows on both sides."""
+    """A change of the type, or a RESTORE that undoes it, ends the feed, although the wider type holds the rows on both
+    sides.
+    """
     schema = Struct((Field(name="p", type=narrow), Field(name="s", type=Struct((Field(name="x", type=narrow),)))))
     table = tahoe.Table("memory://narrowed", env=memory_env())
-    table.create(schema, partition_by=by, properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"})
+    table.create(
+        schema, partition_by=by, properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"}
+    )
 
     def append(value, kind):
-        table.append(pa.table({"p": pa.array([value], arrow_type(kind)), "s": pa.array([{"x": value}], arrow_type(schema.fields[1].type))}))
+        table.append(
+            pa.table(
+                {
+                    "p": pa.array([value], arrow_type(kind)),
+                    "s": pa.array([{"x": value}], arrow_type(schema.fields[1].type)),
+                }
+            )
+        )
 
     append(small, narrow)
     with table.transaction() as changes:
@@ -460,17 +492,25 @@ def test_a_feed_has_the_widest_type_of_its_rows(by, narrow, small, wide, large) 
         kind = wide if start <= 4 and end >= 2 else narrow
         feed = table.changes(start_version=start, end_version=end)
         expected = [
-            (moved_to(value, kind), {"x": moved_to(value, kind)}, change) for v, (value, change) in happened.items() if start <= v <= end
+            (moved_to(value, kind), {"x": moved_to(value, kind)}, change)
+            for v, (value, change) in happened.items()
+            if start <= v <= end
         ]
         assert feed.schema.field("p").type == arrow_type(kind), (start, end)
-        assert list(zip(*(feed[name].to_pylist() for name in ("p", "s", "_change_type")), strict=True)) == expected, (start, end)
+        assert list(zip(*(feed[name].to_pylist() for name in ("p", "s", "_change_type")), strict=True)) == expected, (
+            start,
+            end,
+        )
     assert table.to_arrow()["p"].to_pylist() == [small, small]
 
 
 def test_types_of_which_none_is_wider_end_a_feed() -> None:
     """A RESTORE, and then another wider type: neither holds the rows of the other."""
     table = tahoe.Table("memory://narrowed", env=memory_env())
-    table.create(pa.schema([("n", pa.int32())]), properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"})
+    table.create(
+        pa.schema([("n", pa.int32())]),
+        properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"},
+    )
     with table.transaction() as changes:
         changes.alter_columns([ColumnChange(path=("n",), type=LONG)])
     table.append(pa.table({"n": [1 << 60]}))
@@ -493,11 +533,15 @@ def test_types_of_which_none_is_wider_end_a_feed() -> None:
     ],
 )
 def test_rows_that_the_first_version_removes_must_be_readable_too(tmp_path, mode, id_type, before, after, because):
-    """Their files do not have the values of columns by which they were partitioned, and have others under their physical names."""
+    """Their files do not have the values of columns by which they were partitioned, and have others under their
+    physical names.
+    """
     table = tahoe.Table(tmp_path)
     properties = {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": mode}
     table.append(pa.table({"id": [1, 2], "p": ["a", "b"]}), partition_by=before, properties=properties)
-    table.overwrite(pa.table({"id": pa.array([3]).cast(id_type), "p": ["c"]}), overwrite_schema=True, partition_by=after)
+    table.overwrite(
+        pa.table({"id": pa.array([3]).cast(id_type), "p": ["c"]}), overwrite_schema=True, partition_by=after
+    )
     table.append(pa.table({"id": pa.array([4]).cast(id_type), "p": ["d"]}))
     for start in (0, 1):
         with pytest.raises(IncompatibleChangeDataError) as raised:

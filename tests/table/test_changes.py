@@ -84,7 +84,13 @@ def test_several_changes_are_one_version():
     newest = table.history()[0]
     assert newest["operation"] == "TRANSACTION"
     assert newest["operationParameters"]["operations"] == '["DELETE","WRITE","SET TBLPROPERTIES","SET DOMAIN"]'
-    expected = {"numDeletedRows": "3", "numOutputRows": "2", "numAddedFiles": "1", "numFiles": "1", "numDeletionVectorsAdded": "1"}
+    expected = {
+        "numDeletedRows": "3",
+        "numOutputRows": "2",
+        "numAddedFiles": "1",
+        "numFiles": "1",
+        "numDeletionVectorsAdded": "1",
+    }
     assert newest["operationMetrics"].items() >= expected.items()
     assert newest["isBlindAppend"] is False
 
@@ -262,7 +268,10 @@ def test_a_constraint_that_only_spark_understands_is_named():
         make().transaction() as changes,
     ):
         changes.add_constraint("broken", "id +")
-    with pytest.raises(InvalidArgumentError, match="must be the name of a constraint, not empty"), make().transaction() as changes:
+    with (
+        pytest.raises(InvalidArgumentError, match="must be the name of a constraint, not empty"),
+        make().transaction() as changes,
+    ):
         changes.add_constraint("", "id >= 0")
 
 
@@ -282,7 +291,12 @@ def test_a_schema_grows_and_nothing_is_lost():
         (Struct((Field(name="id", type=LONG),)), "p would be dropped"),
         (Struct((Field(name="id", type=STRING), Field(name="p", type=STRING))), "id is long and would become string"),
         (Struct((Field(name="id", type=LONG, nullable=False), Field(name="p", type=STRING))), "NOT NULL"),
-        (Struct((Field(name="id", type=LONG), Field(name="p", type=STRING), Field(name="q", type=LONG, nullable=False))), "NOT NULL"),
+        (
+            Struct(
+                (Field(name="id", type=LONG), Field(name="p", type=STRING), Field(name="q", type=LONG, nullable=False))
+            ),
+            "NOT NULL",
+        ),
     ],
 )
 def test_a_schema_that_the_files_do_not_allow_is_refused(schema, problem):
@@ -296,9 +310,14 @@ def test_mapped_columns_are_dropped_and_renamed():
     table = make({"delta.columnMapping.mode": "name", **WITH_VECTORS})
     number, text = table.schema
     with table.transaction() as changes:
-        changes.set_schema(Struct((Field(name="key", type=LONG, metadata=number.metadata), Field(name="q", type=STRING))))
+        changes.set_schema(
+            Struct((Field(name="key", type=LONG, metadata=number.metadata), Field(name="q", type=STRING)))
+        )
     assert table.to_arrow(filter="key = 3").to_pylist() == [{"key": 3, "q": None}]
-    assert table.schema.find("q").metadata["delta.columnMapping.physicalName"] != text.metadata["delta.columnMapping.physicalName"]
+    assert (
+        table.schema.find("q").metadata["delta.columnMapping.physicalName"]
+        != text.metadata["delta.columnMapping.physicalName"]
+    )
 
 
 def test_a_type_is_widened_where_the_table_says_so():
@@ -385,7 +404,10 @@ def test_tracking_and_suspending_rows_exclude_each_other():
 
 def test_a_foreign_commit_without_its_timestamp_is_named_and_nothing_is_put_on_it():
     table = make({"delta.enableInCommitTimestamps": "true"})
-    with pytest.raises(InvalidCommitError, match=r"00000000000000000001\.json.*inCommitTimestamp"), table.transaction() as changes:
+    with (
+        pytest.raises(InvalidCommitError, match=r"00000000000000000001\.json.*inCommitTimestamp"),
+        table.transaction() as changes,
+    ):
         changes.append(rows(20))
         put_commit(table.env, 1, [CommitInfo({"operation": "WRITE"}), Txn(app_id="theirs", version=1)])
     assert len([info for info in table.env.store.walk() if info.key.endswith(".parquet")]) == 1
@@ -514,7 +536,9 @@ def test_an_interruption_ends_a_transaction(monkeypatch):
     kept = [info.key for info in table.env.store.walk()]
     with pytest.raises(KeyboardInterrupt), table.transaction() as changes:
         changes.delete("id = 0 or id = 20")
-        monkeypatch.setattr("tahoe.table.commit.draft.Transaction", lambda **_: (_ for _ in ()).throw(KeyboardInterrupt))
+        monkeypatch.setattr(
+            "tahoe.table.commit.draft.Transaction", lambda **_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         changes.commit()
     assert [info.key for info in table.env.store.walk()] == kept
     with pytest.raises(UnsupportedOperationError, match="the transaction has ended"):
@@ -537,7 +561,12 @@ def test_a_transaction_that_was_committed_is_over(txn):
     with table.transaction(txn=txn) as changes:
         changes.append(rows(20))
         assert changes.commit() == 1
-        for more in (changes.commit, lambda: changes.append(rows(1)), lambda: changes.delete(), lambda: changes.set_domain("a", "b")):
+        for more in (
+            changes.commit,
+            lambda: changes.append(rows(1)),
+            lambda: changes.delete(),
+            lambda: changes.set_domain("a", "b"),
+        ):
             with pytest.raises(UnsupportedOperationError, match="the transaction has ended"):
                 more()
     with pytest.raises(ZeroDivisionError), table.transaction() as changes:
@@ -607,7 +636,10 @@ def test_two_deletes_of_the_same_row_conflict_and_say_which():
 
 
 def test_a_conflict_is_told_where_what_was_written_cannot_be_deleted(caplog):
-    table, scattered = make(ids=range(1000)), f"id in ({', '.join(map(str, range(0, 1000, 3)))})"  # a vector of its own file
+    table, scattered = (
+        make(ids=range(1000)),
+        f"id in ({', '.join(map(str, range(0, 1000, 3)))})",
+    )  # a vector of its own file
     faults = FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.DELETE, times=9))
     mine = tahoe.Table(table.url, env=replace(table.env, store=MemoryStore(table.url, faults)))
     with pytest.raises(ConcurrentDeleteDeleteException), mine.transaction() as changes:
@@ -686,7 +718,9 @@ def test_rows_that_come_back_are_rows_that_are_added():
 
     def restore(version):
         live = next(iter(table.snapshot().live.adds()))
-        remove = Remove(path=live.path, deletion_vector=live.deletion_vector, partition_values={}, size_bytes=live.size_bytes)
+        remove = Remove(
+            path=live.path, deletion_vector=live.deletion_vector, partition_values={}, size_bytes=live.size_bytes
+        )
         put_commit(table.env, version, [CommitInfo({}), remove, before])
 
     with pytest.raises(ConcurrentAppendException, match="restored rows"), table.transaction() as mine:
@@ -709,7 +743,11 @@ def test_a_change_of_a_property_does_not_stop_a_delete():
 def test_what_was_read_counts_though_no_row_is_written():
     table = make({"delta.feature.domainMetadata": "supported"})
     with pytest.raises(ConcurrentAppendException):
-        overtaken(table, lambda c: c.set_domain("count", str(c.to_arrow(filter="id < 100").num_rows)), lambda c: c.append(rows(50)))
+        overtaken(
+            table,
+            lambda c: c.set_domain("count", str(c.to_arrow(filter="id < 100").num_rows)),
+            lambda c: c.append(rows(50)),
+        )
     assert overtaken(table, lambda c: c.set_domain("a", "b"), lambda c: c.append(rows(51))) == 3
 
 
@@ -731,7 +769,10 @@ TRACKED = {"delta.enableRowTracking": "true", **WITH_VECTORS}
 def row_ids(table: tahoe.Table) -> list[tuple[int, int, int]]:
     """First id, last id and commit version of each file, by first id."""
     adds = table.snapshot().live.adds()
-    return sorted((a.base_row_id, a.base_row_id + json.loads(a.stats)["numRecords"] - 1, a.default_row_commit_version) for a in adds)
+    return sorted(
+        (a.base_row_id, a.base_row_id + json.loads(a.stats)["numRecords"] - 1, a.default_row_commit_version)
+        for a in adds
+    )
 
 
 def mark_of(table: tahoe.Table) -> str:

@@ -1,4 +1,6 @@
-"""`check` tells of rows that another writer doubled or lost, as long as they are in the table, and of nothing that ours do."""
+"""`check` tells of rows that another writer doubled or lost, as long as they are in the table, and of nothing that ours
+do.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def rows(first: int, count: int = 2) -> pa.Table:
 def optimized(table: tahoe.Table, files: list[Add], added: Add, engine: str = "delta-rs:1.6.6") -> None:
     """Commit an OPTIMIZE as a writer does that does not see the commits since it read."""
     info = CommitInfo({"operation": "OPTIMIZE", "engineInfo": engine})
-    actions: list[Action] = [*(remove_of(file, 1, data_change=False) for file in files), added.replace(data_change=False)]
+    actions: list[Action] = [
+        *(remove_of(file, 1, data_change=False) for file in files),
+        added.replace(data_change=False),
+    ]
     put_commit(table.env, Log(table.env).list_files()[-1].version + 1, [info, *actions])
     table.forget()
 
@@ -39,7 +44,10 @@ def doubled(**properties: str) -> tahoe.Table:
     """Three files with two rows each; ours compacts the first two, and another writer the last two."""
     table = tahoe.Table("memory://t", env=memory_env())
     for first in (0, 2, 4):
-        table.append(rows(first), properties={name.replace("__", "."): value for name, value in properties.items()} if not first else {})
+        table.append(
+            rows(first),
+            properties={name.replace("__", "."): value for name, value in properties.items()} if not first else {},
+        )
     files = sorted(table.snapshot().live.adds(), key=lambda add: add.stats or "")
     other = tahoe.Table("memory://other", env=memory_env())
     other.append(rows(2, 4))
@@ -67,7 +75,11 @@ def findings(table: tahoe.Table, version: int | None = None) -> list[Finding]:
 def test_two_compactions_of_one_file_are_told_with_version_engine_rows_and_what_to_restore() -> None:
     (found,) = findings(doubled())
     assert (found.kind, found.version) == (Kind.WRONG_ROWS, 4)
-    for said in ("version 4 (OPTIMIZE by delta-rs:1.6.6)", "removed by version 3 (OPTIMIZE by tahoe)", "2 rows stand twice"):
+    for said in (
+        "version 4 (OPTIMIZE by delta-rs:1.6.6)",
+        "removed by version 3 (OPTIMIZE by tahoe)",
+        "2 rows stand twice",
+    ):
         assert said in found.detail
     assert "tahoe restore --version 3" in found.next_step
 
@@ -163,10 +175,18 @@ def test_each_file_of_the_log_is_read_once() -> None:
 
 
 def with_delta_rs(path: Path, *, mode: Literal["append", "overwrite"] = "append", **properties: str) -> None:
-    write_deltalake(str(path), DELTA_RS_ROWS, mode=mode, partition_by=["p"], configuration={"delta." + k: v for k, v in properties.items()})
+    write_deltalake(
+        str(path),
+        DELTA_RS_ROWS,
+        mode=mode,
+        partition_by=["p"],
+        configuration={"delta." + k: v for k, v in properties.items()},
+    )
 
 
-DELTA_RS_ROWS = pa.table({"id": [1, 2, 3], "p": ["a", None, "a"], "d": [1.5, None, float("nan")], "b": [True, None, False]})
+DELTA_RS_ROWS = pa.table(
+    {"id": [1, 2, 3], "p": ["a", None, "a"], "d": [1.5, None, float("nan")], "b": [True, None, False]}
+)
 
 
 def test_two_compactions_of_delta_rs_beside_each_other_are_told(tmp_path: Path) -> None:
@@ -183,7 +203,9 @@ def test_two_compactions_of_delta_rs_beside_each_other_are_told(tmp_path: Path) 
     assert (found.kind, f"{twice} rows stand twice" in found.detail) == (Kind.WRONG_ROWS, True)
 
 
-@pytest.mark.parametrize("properties", [{}, {"enableChangeDataFeed": "true"}, {"enableDeletionVectors": "true"}], ids=str)
+@pytest.mark.parametrize(
+    "properties", [{}, {"enableChangeDataFeed": "true"}, {"enableDeletionVectors": "true"}], ids=str
+)
 def test_of_a_table_of_delta_rs_nothing_is_told(tmp_path: Path, properties: dict[str, str]) -> None:
     for _ in range(3):
         with_delta_rs(tmp_path / "t", **properties)

@@ -32,11 +32,15 @@ WEEK_MS = int(timedelta(days=7).total_seconds() * 1000)
 
 
 def remove(path: str, at_ms: int, **fields: object) -> Remove:
-    return Remove(**{"path": path, "deletion_timestamp_ms": at_ms, "partition_values": {"p": None}, "size_bytes": 3, **fields})
+    return Remove(
+        **{"path": path, "deletion_timestamp_ms": at_ms, "partition_values": {"p": None}, "size_bytes": 3, **fields}
+    )
 
 
 def facts(snapshot: Snapshot) -> tuple[object, ...]:
-    files = sorted(((a.path, a) for a in snapshot.live.adds()), key=lambda pair: (pair[0], str(pair[1].deletion_vector)))
+    files = sorted(
+        ((a.path, a) for a in snapshot.live.adds()), key=lambda pair: (pair[0], str(pair[1].deletion_vector))
+    )
     return snapshot.protocol, snapshot.metadata, dict(snapshot.txns), dict(snapshot.domains), files
 
 
@@ -54,12 +58,31 @@ def log() -> Log:
     put_commit(
         log.env,
         1,
-        [V2, add("a", partition_values={"p": "1", "q": None}, stats='{"numRecords":1}', tags={"x": "y"}), add("b%20c"), add("old")],
+        [
+            V2,
+            add("a", partition_values={"p": "1", "q": None}, stats='{"numRecords":1}', tags={"x": "y"}),
+            add("b%20c"),
+            add("old"),
+        ],
     )
-    put_commit(log.env, 2, [remove("a", now), add("d", deletion_vector=VECTOR, base_row_id=7, default_row_commit_version=2)])
-    put_commit(log.env, 3, [add("a"), Txn(app_id="app", version=4, last_updated_ms=now), DomainMetadata(domain="x", configuration="{}")])
-    put_commit(log.env, 4, [remove("b%20c", now), remove("old", now - WEEK_MS), DomainMetadata(domain="gone", configuration="")])
-    put_commit(log.env, 5, [DomainMetadata(domain="gone", configuration="", removed=True), add("e", clustering_provider="liquid")])
+    put_commit(
+        log.env, 2, [remove("a", now), add("d", deletion_vector=VECTOR, base_row_id=7, default_row_commit_version=2)]
+    )
+    put_commit(
+        log.env,
+        3,
+        [add("a"), Txn(app_id="app", version=4, last_updated_ms=now), DomainMetadata(domain="x", configuration="{}")],
+    )
+    put_commit(
+        log.env,
+        4,
+        [remove("b%20c", now), remove("old", now - WEEK_MS), DomainMetadata(domain="gone", configuration="")],
+    )
+    put_commit(
+        log.env,
+        5,
+        [DomainMetadata(domain="gone", configuration="", removed=True), add("e", clustering_provider="liquid")],
+    )
     return log
 
 
@@ -67,10 +90,16 @@ def log() -> Log:
 def test_a_checkpoint_holds_what_the_commits_add_up_to(log: Log, policy: str) -> None:
     version = 5
     if policy != "classic":
-        put_commit(log.env, 6, [Metadata(id="test", schema_string=METADATA.schema_string, configuration={"delta.checkpointPolicy": "v2"})])
+        put_commit(
+            log.env,
+            6,
+            [Metadata(id="test", schema_string=METADATA.schema_string, configuration={"delta.checkpointPolicy": "v2"})],
+        )
         version = 6
     before = load_snapshot(log)
-    written = write_checkpoint(before, top_level="parquet" if policy == "parquet" else "json", classic_name="name" in policy)
+    written = write_checkpoint(
+        before, top_level="parquet" if policy == "parquet" else "json", classic_name="name" in policy
+    )
     assert [(f.severity, f.detail) for f in check_log(log)] == []
     without_commits(log, version)
     after = load_snapshot(log)
@@ -86,7 +115,8 @@ def tombstones(log: Log) -> list[dict[str, object]]:
     segment = log.segment()
     assert segment.checkpoint is not None
     return sorted(
-        (row for batch in read_tombstones(log.env.store, segment.checkpoint) for row in batch.to_pylist()), key=lambda r: r["path"]
+        (row for batch in read_tombstones(log.env.store, segment.checkpoint) for row in batch.to_pylist()),
+        key=lambda r: r["path"],
     )
 
 
@@ -157,7 +187,9 @@ def test_typed_statistics_are_kept_while_their_columns_stay_the_same(monkeypatch
     assert (second["stats_parsed"], third["stats_parsed"]["numRecords"]) == (None, None)
     key = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(2)}"
     leaves = pq.ParquetFile(log.env.store.open(key)).schema
-    assert {str(leaves.column(i).physical_type) for i in range(len(leaves)) if leaves.column(i).path.endswith("Values.n.x")} == {"INT32"}
+    assert {
+        str(leaves.column(i).physical_type) for i in range(len(leaves)) if leaves.column(i).path.endswith("Values.n.x")
+    } == {"INT32"}
 
 
 def _only_for_the_type(texts: pa.ChunkedArray, columns: Mapping[tuple[str, ...], DataType]) -> pa.ChunkedArray:
@@ -203,7 +235,11 @@ def typed() -> Table:
     """A table with a deletion vector, whose checkpoint has statistics in columns only."""
     env = memory_env()
     table = Table(env.store.url, env=env)
-    properties = {"delta.checkpoint.writeStatsAsJson": "false", "delta.enableDeletionVectors": "true", "delta.checkpointInterval": "100"}
+    properties = {
+        "delta.checkpoint.writeStatsAsJson": "false",
+        "delta.enableDeletionVectors": "true",
+        "delta.checkpointInterval": "100",
+    }
     table.append(pa.table({"a": [1, 2, 3]}), properties=properties)
     table.append(pa.table({"a": [4, 5, 6]}))
     table.delete("a = 1")
@@ -236,7 +272,10 @@ def test_expired_applications_are_left_out() -> None:
     env = memory_env()
     now = env.clock_ms()
     metadata = Metadata(id="test", configuration={"delta.setTransactionRetentionDuration": "interval 1 day"})
-    txns = [Txn(app_id="old", version=1, last_updated_ms=now - 2 * 86_400_000), Txn(app_id="new", version=1, last_updated_ms=now)]
+    txns = [
+        Txn(app_id="old", version=1, last_updated_ms=now - 2 * 86_400_000),
+        Txn(app_id="new", version=1, last_updated_ms=now),
+    ]
     put_commit(env, 0, [PROTOCOL, metadata, *txns, Txn(app_id="timeless", version=1)])
     log = Log(env)
     write_checkpoint(load_snapshot(log))

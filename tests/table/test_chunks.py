@@ -37,7 +37,9 @@ def test_rows_are_taken_from_chunks_as_from_one_array(parts, data):
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.text(max_size=2)), max_size=20), st.integers(1, 60))
 def test_a_table_is_sorted_piece_by_piece_as_at_once(rows, limit):
-    table = pa.table({"n": pa.array([n for n, _ in rows], pa.int64()), "t": pa.array([t for _, t in rows], pa.string())})
+    table = pa.table(
+        {"n": pa.array([n for n, _ in rows], pa.int64()), "t": pa.array([t for _, t in rows], pa.string())}
+    )
     before, chunks.TEXT_BYTES_MAX = chunks.TEXT_BYTES_MAX, limit
     try:
         found = sorted_table(table, ["n"])
@@ -63,7 +65,9 @@ def huge() -> pa.ChunkedArray:
 
 
 def test_more_text_than_an_array_holds_is_taken_and_left_out(huge):
-    table = to_table([add(f"f{n}") for n in range(160)]).set_column(list(COLUMNS).index("clustering_provider"), "clustering_provider", huge)
+    table = to_table([add(f"f{n}") for n in range(160)]).set_column(
+        list(COLUMNS).index("clustering_provider"), "clustering_provider", huge
+    )
     live = LiveFiles([MemoryPart(table)]).after([[Remove(path=f"f{n}") for n in range(2, 160)]], str)
     assert live.column("path").to_pylist() == ["f0", "f1"]
     assert [len(text.as_buffer()) for text in live.column("clustering_provider")] == [16 << 20] * 2
@@ -93,7 +97,10 @@ def test_lists_scans_and_checks_put_no_texts_of_all_files_together(monkeypatch):
         changes.set_properties({"delta.enableDeletionVectors": "true"})
         for path in fresh.files().column("path").to_pylist():
             changes.mark_deleted(path, [0])
-    assert {name: getattr(fresh.inspect, name)().num_rows for name in ("files", "statistics", "vectors", "partitions", "sizes")} == {
+    assert {
+        name: getattr(fresh.inspect, name)().num_rows
+        for name in ("files", "statistics", "vectors", "partitions", "sizes")
+    } == {
         **dict.fromkeys(("files", "statistics", "vectors"), 10),
         **dict.fromkeys(("partitions", "sizes"), 6),
     }
@@ -106,6 +113,7 @@ def test_only_one_module_puts_chunks_together():
         f"{path.name}: {line.strip()}"
         for path in sorted(SOURCES.rglob("*.py"))
         for line in path.read_text().splitlines()
-        if re.search(r"\.combine_chunks\(|\.sort_by\(|_?column\([^()]*\)\.take\(", line) and path.name not in ("chunks.py", "dataset.py")
+        if re.search(r"\.combine_chunks\(|\.sort_by\(|_?column\([^()]*\)\.take\(", line)
+        and path.name not in ("chunks.py", "dataset.py")
     ]
     assert found == []

@@ -1,4 +1,6 @@
-"""The table of clients against the clients: what they refuse because of a feature, and what they read and write rightly."""
+"""The table of clients against the clients: what they refuse because of a feature, and what they read and write
+rightly.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,10 @@ def outcome(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except Exception as error:
-        if not any(reason in str(error) for reason in ("not yet support", "nsupported table features", "which polars does not support")):
+        if not any(
+            reason in str(error)
+            for reason in ("not yet support", "nsupported table features", "which polars does not support")
+        ):
             raise
         return None
 
@@ -97,7 +102,10 @@ def test_the_command_names_the_features_and_the_statements(tmp_path) -> None:
     assert told.exit_code == 0
     assert "no: deletionVectors" in told.output
     assert "DROP FEATURE deletionVectors" in told.output
-    assert '"blocks_reading"' in CliRunner().invoke(cli.app, ["clients", str(tmp_path), "--json"], catch_exceptions=False).output
+    assert (
+        '"blocks_reading"'
+        in CliRunner().invoke(cli.app, ["clients", str(tmp_path), "--json"], catch_exceptions=False).output
+    )
 
 
 def run(*arguments: str) -> Any:
@@ -147,7 +155,9 @@ WRITER_FEATURES = [
 def test_apply_drops_of_the_features_of_writers_those_that_nothing_uses(
     tmp_path, feature: str, properties: dict[str, str], is_dropped: bool
 ) -> None:
-    """It printed the table again, dropped nothing, and said nothing; after `untag` the table could not be written any more."""
+    """It printed the table again, dropped nothing, and said nothing; after `untag` the table could not be written any
+    more.
+    """
     table = tahoe.Table(str(tmp_path))
     table.append(ROWS, properties={f"delta.feature.{feature}": "supported", **properties})
     done = run(str(tmp_path), "--for", "trino", "--apply")
@@ -155,7 +165,9 @@ def test_apply_drops_of_the_features_of_writers_those_that_nothing_uses(
     assert done.exit_code == 0, done.output
     assert (f"dropped: {feature};" in told) == is_dropped
     assert ("nothing dropped" in told) != is_dropped
-    assert (f"to write it: ALTER TABLE delta.`{tmp_path}` DROP FEATURE {feature}".replace(" ", "") in told.replace(" ", "")) != is_dropped
+    assert (
+        f"to write it: ALTER TABLE delta.`{tmp_path}` DROP FEATURE {feature}".replace(" ", "") in told.replace(" ", "")
+    ) != is_dropped
     assert table.properties.items() >= properties.items()
 
 

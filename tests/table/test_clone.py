@@ -55,7 +55,9 @@ def made(path: Path, *properties: dict[str, str], partitioned: bool = False) -> 
     """Version 0 has the rows 0 to 3, and version 1 lacks row 1."""
     table = tahoe.Table(path / "source % 1")
     table.append(
-        numbers(0, 1, 2, 3), partition_by=["p"] if partitioned else None, properties={k: v for p in properties for k, v in p.items()}
+        numbers(0, 1, 2, 3),
+        partition_by=["p"] if partitioned else None,
+        properties={k: v for p in properties for k, v in p.items()},
     )
     with table.transaction() as changes:
         changes.delete("id = 1")
@@ -72,7 +74,9 @@ def findings(table: tahoe.Table) -> list[str]:
 
 def files(path: str | Path) -> dict[str, tuple[int, int]]:
     """Sizes and times of all files but the checksums, which are written in the background."""
-    found = ((file, file.stat()) for file in Path(path).rglob("*") if file.is_file() and file.suffix not in (".crc", ".tmp"))
+    found = (
+        (file, file.stat()) for file in Path(path).rglob("*") if file.is_file() and file.suffix not in (".crc", ".tmp")
+    )
     return {str(file.relative_to(path)): (status.st_size, status.st_mtime_ns) for file, status in found}
 
 
@@ -81,7 +85,9 @@ def files(path: str | Path) -> dict[str, tuple[int, int]]:
 
 @KINDS
 @pytest.mark.parametrize("partitioned", [False, True])
-@pytest.mark.parametrize("properties", [{}, VECTORS, VECTORS | TRACKED | MAPPED], ids=["plain", "vectors", "everything"])
+@pytest.mark.parametrize(
+    "properties", [{}, VECTORS, VECTORS | TRACKED | MAPPED], ids=["plain", "vectors", "everything"]
+)
 def test_a_clone_equals_its_source_and_lives_by_itself(
     tmp_path: Path, shallow: bool, partitioned: bool, properties: dict[str, str]
 ) -> None:
@@ -138,7 +144,9 @@ def test_an_earlier_version_and_the_history(tmp_path: Path, shallow: bool) -> No
     assert (entry["operation"], entry["userMetadata"], entry["isBlindAppend"]) == ("CLONE", "copy", False)
     assert entry["operationParameters"] == {"source": f"delta.`{source.url}`", "sourceVersion": "0"}
     size = str(source.snapshot(0).live.size_bytes)
-    copied = {"numCopiedFiles": "0", "copiedFilesSize": "0"} if shallow else {"numCopiedFiles": "1", "copiedFilesSize": size}
+    copied = (
+        {"numCopiedFiles": "0", "copiedFilesSize": "0"} if shallow else {"numCopiedFiles": "1", "copiedFilesSize": size}
+    )
     nothing = {"numRemovedFiles": "0", "removedFilesSize": "0"}
     assert entry["operationMetrics"] == {"sourceTableSize": size, "sourceNumOfFiles": "1", **nothing, **copied}
     moment = source.history()[-1]["timestamp"]
@@ -173,7 +181,9 @@ def test_row_ids_where_the_source_has_no_statistics(tmp_path: Path) -> None:
     source = made(tmp_path, {"delta.dataSkippingNumIndexedCols": "0"})
     actions = [add.replace(stats=None) for add in source.snapshot().live.adds()]
     snapshot = source.snapshot()
-    with Draft(log=source.log, base=snapshot, protocol=snapshot.protocol, metadata=snapshot.metadata, data_change=False) as draft:
+    with Draft(
+        log=source.log, base=snapshot, protocol=snapshot.protocol, metadata=snapshot.metadata, data_change=False
+    ) as draft:
         draft.restate(actions)
         draft.commit(OperationInfo(operation="TEST"))
     source.clone(tmp_path / "c", shallow=True, properties=TRACKED)
@@ -182,7 +192,9 @@ def test_row_ids_where_the_source_has_no_statistics(tmp_path: Path) -> None:
 
 
 def test_what_is_copied_and_what_is_not(tmp_path: Path) -> None:
-    source = made(tmp_path, {"mine": "1", "delta.feature.clustering": "supported", "delta.enableInCommitTimestamps": "true"})
+    source = made(
+        tmp_path, {"mine": "1", "delta.feature.clustering": "supported", "delta.enableInCommitTimestamps": "true"}
+    )
     with source.transaction() as changes:
         changes.cluster_by([("id",)])
         changes.set_domain("app.progress", "42")
@@ -222,7 +234,9 @@ def test_a_second_clone_takes_only_what_has_changed(tmp_path: Path, shallow: boo
     told: list[tuple[int, int]] = []
     with pytest.raises(TableExistsError):
         source.clone(tmp_path / "c", shallow=shallow)
-    report = source.clone(tmp_path / "c", shallow=shallow, replace=True, progress=lambda done, total: told.append((done, total)))
+    report = source.clone(
+        tmp_path / "c", shallow=shallow, replace=True, progress=lambda done, total: told.append((done, total))
+    )
     assert ids(clone) == ids(source) == [2, 3, 11, 12, 13]
     assert report.removed_files == 3  # of row 10, of row 99, and the first file with its old vector
     assert report.copied_files == (0 if shallow else 1)
@@ -305,7 +319,9 @@ def test_no_target_inside_a_table_or_around_one(tmp_path: Path, shallow: bool) -
     inside = tmp_path / "source % 1" / "a" / "b"
     assert "it is inside" in refused(tmp_path, CloneNestedError, lambda: source.clone(inside, shallow=shallow))
     (tmp_path / "link").symlink_to(tmp_path / "source % 1")
-    assert "it is inside" in refused(tmp_path, CloneNestedError, lambda: source.clone(tmp_path / "link" / "c", shallow=shallow))
+    assert "it is inside" in refused(
+        tmp_path, CloneNestedError, lambda: source.clone(tmp_path / "link" / "c", shallow=shallow)
+    )
     around = tmp_path / "around"
     tahoe.Table(around / "x" / "t").append(numbers(1))
     for file in (around / "x" / "t").glob("*.parquet"):
@@ -372,7 +388,12 @@ def test_a_shallow_clone_says_so_if_its_source_was_vacuumed(tmp_path: Path) -> N
 
 
 def test_a_missing_file_of_the_table_itself_is_no_file_of_another() -> None:
-    for file in ("part-0.parquet", "file:/t%20a/part-0.parquet", "file:///t%20a/x/part-0.parquet", "/t a/part-0.parquet"):
+    for file in (
+        "part-0.parquet",
+        "file:/t%20a/part-0.parquet",
+        "file:///t%20a/x/part-0.parquet",
+        "/t a/part-0.parquet",
+    ):
         assert type(DataFileMissingError.of(table="file:///t a", file=file, version=0)) is DataFileMissingError
     for file in ("file:/t/part-0.parquet", "/t%20ab/part-0.parquet", "s3://bucket/part-0.parquet"):
         assert isinstance(DataFileMissingError.of(table="file:///t a", file=file, version=0), ClonedFileMissingError)

@@ -78,7 +78,9 @@ def rows_of(found: pa.Table) -> list[dict[str, Any]]:
 
 @KINDS
 @pytest.mark.parametrize("partition", [(), ("day",), ("day", "at"), ("price", "id")], ids=str)
-def test_a_clone_has_the_rows_the_ids_and_the_partitions(catalog: SqlCatalog, tmp_path: Path, partition: Any, shallow: bool) -> None:
+def test_a_clone_has_the_rows_the_ids_and_the_partitions(
+    catalog: SqlCatalog, tmp_path: Path, partition: Any, shallow: bool
+) -> None:
     source = made(catalog, *partition)
     table = clone(source, tmp_path / "t", shallow=shallow)
     assert rows_of(table.to_arrow()) == rows_of(source.scan().to_arrow()) == rows_of(ROWS)
@@ -88,15 +90,22 @@ def test_a_clone_has_the_rows_the_ids_and_the_partitions(catalog: SqlCatalog, tm
     assert [column_id(field) for field in snapshot.schema] == [field.field_id for field in source.schema().fields]
     assert int(snapshot.properties["delta.columnMapping.maxColumnId"]) >= source.schema().highest_field_id
     assert not list(check_table(table.log))
-    assert table.history()[0]["operationParameters"] == {"source": f"iceberg.`{source.location()}`", "sourceVersion": "-1"}
+    assert table.history()[0]["operationParameters"] == {
+        "source": f"iceberg.`{source.location()}`",
+        "sourceVersion": "-1",
+    }
     assert table.files("id > 3").num_rows == 0
     assert [row["id"] for row in table.to_arrow(filter="day = '2026-01-02'").to_pylist()] == [2]
 
 
 @KINDS
 def test_columns_are_found_by_their_ids_after_changes(catalog: SqlCatalog, tmp_path: Path, shallow: bool) -> None:
-    """A column that was dropped and added again under its name has no old values, and names that were exchanged mean the others."""
-    source = made(catalog, "day", rows=ROWS.select(["id", "day"]).append_column("a", [["a"] * 3]).append_column("b", [["b"] * 3]))
+    """A column that was dropped and added again under its name has no old values, and names that were exchanged mean
+    the others.
+    """
+    source = made(
+        catalog, "day", rows=ROWS.select(["id", "day"]).append_column("a", [["a"] * 3]).append_column("b", [["b"] * 3])
+    )
     table = clone(source, tmp_path / "t", shallow=shallow)
     with source.update_schema() as change:
         change.rename_column("a", "other").rename_column("day", "date")
@@ -129,14 +138,19 @@ def test_it_lives_on_by_itself(catalog: SqlCatalog, tmp_path: Path, shallow: boo
         changes.delete("id = 1")
         changes.rename_column(("price",), "cost")
     table.vacuum(retention_hours=0, retention_check=False)
-    assert rows_of(table.to_arrow(columns=["id", "cost"])) == [{"id": 2, "cost": Decimal("-2.25")}, {"id": 3, "cost": None}]
+    assert rows_of(table.to_arrow(columns=["id", "cost"])) == [
+        {"id": 2, "cost": Decimal("-2.25")},
+        {"id": 3, "cost": None},
+    ]
     assert sorted((tmp_path / "iceberg").rglob("*")) == files
     if not shallow:
         shutil.rmtree(tmp_path / "iceberg")
         assert table.to_arrow().num_rows == 2
 
 
-def test_a_second_clone_takes_what_has_changed_and_a_metadata_file_names_a_snapshot(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_a_second_clone_takes_what_has_changed_and_a_metadata_file_names_a_snapshot(
+    catalog: SqlCatalog, tmp_path: Path
+) -> None:
     source = made(catalog)
     first = source.metadata_location
     source.overwrite(ROWS.slice(0, 2))
@@ -224,7 +238,11 @@ REFUSED: list[tuple[Callable[[IcebergTable, Path], None], type[DeltaError], str]
 
 @pytest.mark.parametrize(("change", "error", "text"), REFUSED, ids=lambda value: getattr(value, "__name__", None))
 def test_what_delta_readers_would_read_otherwise_is_refused(
-    catalog: SqlCatalog, tmp_path: Path, change: Callable[[IcebergTable, Path], None], error: type[DeltaError], text: str
+    catalog: SqlCatalog,
+    tmp_path: Path,
+    change: Callable[[IcebergTable, Path], None],
+    error: type[DeltaError],
+    text: str,
 ) -> None:
     source = made(catalog)
     change(source, tmp_path)
@@ -254,7 +272,9 @@ def test_a_partitioning_that_no_file_has_is_no_obstacle(catalog: SqlCatalog, tmp
 
 def test_a_partition_value_that_is_no_text_is_refused_by_its_column(catalog: SqlCatalog, tmp_path: Path) -> None:
     rows = ROWS.append_column("part", pa.array([b"a", b"\x00\xff", None]))
-    with pytest.raises(CloneIncompatibleSourceError, match=r"part = X'00ff', which is not UTF-8.*CREATE TABLE ... AS SELECT"):
+    with pytest.raises(
+        CloneIncompatibleSourceError, match=r"part = X'00ff', which is not UTF-8.*CREATE TABLE ... AS SELECT"
+    ):
         clone(made(catalog, "part", rows=rows), tmp_path / "t")
 
 

@@ -97,7 +97,9 @@ def test_a_second_clone_takes_what_has_changed(folder: Path, tmp_path: Path, sha
     """Also a file that was replaced under its name, which no Delta writer does."""
 
     def clone() -> CloneReport:
-        return tahoe.Table(folder).clone(tmp_path / "t", shallow=shallow, replace=True, source_format="parquet", partition_schema=DAYS)
+        return tahoe.Table(folder).clone(
+            tmp_path / "t", shallow=shallow, replace=True, source_format="parquet", partition_schema=DAYS
+        )
 
     clone()
     put(folder, "day=2026-01-01/a.parquet", id=[7, 8, 9])
@@ -127,12 +129,20 @@ def test_what_is_wrong_is_told_before_any_work(folder: Path, tmp_path: Path) -> 
     days = {"source_format": "parquet", "partition_schema": DAYS}
     refused(folder, UnexpectedPartitionCountError, lambda: source.clone(target, source_format="parquet"))
     hours = pa.schema([("day", pa.int32())])
-    refused(folder, PartitionCastFailedError, lambda: source.clone(target, source_format="parquet", partition_schema=hours))
+    refused(
+        folder, PartitionCastFailedError, lambda: source.clone(target, source_format="parquet", partition_schema=hours)
+    )
     refused(folder, InvalidTimeTravelError, lambda: source.clone(target, version=0, **days))
     refused(folder, InvalidArgumentError, lambda: source.clone(target, source_format="orc"))
-    refused(folder, InvalidArgumentError, lambda: source.clone(target, partition_schema=DAYS))  # a Delta table has its own
+    refused(
+        folder, InvalidArgumentError, lambda: source.clone(target, partition_schema=DAYS)
+    )  # a Delta table has its own
     refused(folder, EmptyFolderError, lambda: tahoe.Table(tmp_path / "no").clone(target, source_format="parquet"))
-    refused(folder, InvalidPropertyError, lambda: source.clone(target, properties={"delta.columnMapping.mode": "name"}, **days))
+    refused(
+        folder,
+        InvalidPropertyError,
+        lambda: source.clone(target, properties={"delta.columnMapping.mode": "name"}, **days),
+    )
     for place in (folder, folder / "inside", tmp_path):
         refused(folder, CloneNestedError, lambda place=place: source.clone(place, **days))
     put(folder, "day=2026-01-01/z.parquet", id=["text"])
@@ -144,11 +154,17 @@ def test_a_target_that_exists_is_refused_and_a_delta_table_is_no_folder_of_files
     finish_background()
     days = {"source_format": "parquet", "partition_schema": DAYS}
     refused(folder, TableExistsError, lambda: tahoe.Table(folder).clone(tmp_path / "t", **days))
-    told = refused(folder, CloneIncompatibleSourceError, lambda: tahoe.Table(tmp_path / "t").clone(tmp_path / "u", source_format="parquet"))
+    told = refused(
+        folder,
+        CloneIncompatibleSourceError,
+        lambda: tahoe.Table(tmp_path / "t").clone(tmp_path / "u", source_format="parquet"),
+    )
     assert "it is a Delta table" in told
 
 
-def test_a_deep_clone_that_was_interrupted_goes_on(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deep_clone_that_was_interrupted_goes_on(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     days = {"source_format": "parquet", "partition_schema": DAYS}
     with monkeypatch.context() as broken:
         broken.setattr(clone_module, "Adoption", lambda **_: 1 / 0)  # all files are copied, and nothing is committed
@@ -162,14 +178,24 @@ def test_a_deep_clone_that_was_interrupted_goes_on(folder: Path, tmp_path: Path,
 
 
 def test_the_command_line(folder: Path, tmp_path: Path) -> None:
-    arguments = [os.fspath(folder), os.fspath(tmp_path / "t"), "--shallow", "--source-format", "parquet", "--partition", "day:date"]
+    arguments = [
+        os.fspath(folder),
+        os.fspath(tmp_path / "t"),
+        "--shallow",
+        "--source-format",
+        "parquet",
+        "--partition",
+        "day:date",
+    ]
     done = CliRunner().invoke(cli.app, ["clone", *arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "cloned version" not in done.stdout
     assert rows(tahoe.Table(tmp_path / "t")) == EXPECTED
 
 
-def test_a_file_that_is_replaced_while_it_is_copied(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_replaced_while_it_is_copied(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copied = DeepFiles._copied
 
     def replaced(self: DeepFiles, copy: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Every file that is added to a clustered table has statistics of the clustering columns. Protocol: "Clustered Table"."""
+"""Every file that is added to a clustered table has statistics of the clustering columns. Protocol: "Clustered
+Table".
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_optimize_drops_files_without_statistics_of_columns_by_which_the_table_i
     with pytest.raises(MetadataChangedException, match="clustered the table by b"):
         optimize_beside_clustering(table, "b")
     assert table.version == 2
-    assert len([info for info in table.env.store.walk() if info.key.endswith(".parquet")]) == 2, "the new file is deleted"
+    assert len([info for info in table.env.store.walk() if info.key.endswith(".parquet")]) == 2, (
+        "the new file is deleted"
+    )
 
 
 def test_optimize_keeps_files_that_have_them() -> None:
@@ -76,8 +80,12 @@ def with_lost_vector() -> tahoe.Table:
     vector = DeletionVectorDescriptor(
         storage_type=RELATIVE, path_or_inline="ab^-aqEH.-t@S}K{vb[*k^", offset=1, size_bytes=36, cardinality=1
     )
-    marked = entry.replace(deletion_vector=vector, stats=str(entry.stats)[:-1] + ',"tightBounds":false}', data_change=True)
-    put_commit(table.env, table.version + 1, [Remove(path=entry.path, deletion_timestamp_ms=1, data_change=True), marked])
+    marked = entry.replace(
+        deletion_vector=vector, stats=str(entry.stats)[:-1] + ',"tightBounds":false}', data_change=True
+    )
+    put_commit(
+        table.env, table.version + 1, [Remove(path=entry.path, deletion_timestamp_ms=1, data_change=True), marked]
+    )
     return table
 
 
@@ -88,7 +96,12 @@ def test_repair_restores_rows_with_their_statistics_in_one_commit() -> None:
     assert report.version == table.version == before + 1
     assert lacking(table) == []
     (entry,) = table.snapshot().live.adds()
-    expected = {"numRecords": 2, "minValues": {"a": 0, "b": 0}, "maxValues": {"a": 10, "b": 20}, "nullCount": {"a": 0, "b": 0}}
+    expected = {
+        "numRecords": 2,
+        "minValues": {"a": 0, "b": 0},
+        "maxValues": {"a": 10, "b": 20},
+        "nullCount": {"a": 0, "b": 0},
+    }
     assert json.loads(str(entry.stats)) == expected
 
 

@@ -1,4 +1,6 @@
-"""ZORDER BY and clustered tables without Spark: the same rows in files that queries can tell apart, and no work without new rows."""
+"""ZORDER BY and clustered tables without Spark: the same rows in files that queries can tell apart, and no work without
+new rows.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def numbers(seed: int, count: int = 300, first: int = 0) -> pa.Table:
             "x": pa.array(np.where(x < 0.05, np.nan, x), pa.float64(), mask=x > 0.95),
             "s": pa.array([None if n % 13 == 0 else f"s{n:06d} é" for n in number.tolist()]),
             "d": pa.array([date(2020, 1, 1) + timedelta(days=int(n)) for n in random.integers(0, 3000, count)]),
-            "t": pa.array([datetime(2020, 1, 1) + timedelta(seconds=int(n)) for n in number], pa.timestamp("us", "UTC")),
+            "t": pa.array(
+                [datetime(2020, 1, 1) + timedelta(seconds=int(n)) for n in number], pa.timestamp("us", "UTC")
+            ),
             "c": pa.array([Decimal(int(n)) / 100 for n in number], pa.decimal128(12, 2)),
             "flag": pa.array(random.random(count) < 0.2),
             "n": pa.array([None if n % 17 == 0 else {"a": n, "l": [{"k": n}]} for n in number.tolist()]),
@@ -75,14 +79,18 @@ def numbers(seed: int, count: int = 300, first: int = 0) -> pa.Table:
     )
 
 
-def made(commits: Sequence[pa.Table], partition_by: Sequence[str] = (), properties: dict[str, str] | None = None) -> tahoe.Table:
+def made(
+    commits: Sequence[pa.Table], partition_by: Sequence[str] = (), properties: dict[str, str] | None = None
+) -> tahoe.Table:
     table = tahoe.Table("memory://t", env=memory_env())
     for rows in commits:
         table.append(rows, partition_by=partition_by or None, properties=properties or {})
     return table
 
 
-def clustered(commits: Sequence[pa.Table], columns: Sequence[str] = ("number",), properties: dict[str, str] | None = None) -> tahoe.Table:
+def clustered(
+    commits: Sequence[pa.Table], columns: Sequence[str] = ("number",), properties: dict[str, str] | None = None
+) -> tahoe.Table:
     table = made(commits, properties=properties)
     with table.transaction() as changes:
         changes.cluster_by([(column,) for column in columns])
@@ -244,7 +252,9 @@ def test_without_new_rows_nothing_is_done() -> None:
     table = made([numbers(seed, first=300 * seed) for seed in range(3)], ["p"])
     first = table.optimize(z_order_by=["number"])
     assert table.optimize(z_order_by=["NUMBER"]).version is None
-    assert table.optimize(z_order_by=["number"], max_file_bytes=20_000).version is not None, "files of another size are asked for"
+    assert table.optimize(z_order_by=["number"], max_file_bytes=20_000).version is not None, (
+        "files of another size are asked for"
+    )
     assert table.optimize(z_order_by=["number", "s"]).version is not None
     assert first.order is not None
     assert (first.order.names, first.cube_bytes, first.cubes) == (["number"], (), 0)
@@ -428,7 +438,11 @@ ZORDER = OptimizeRequest(order=OrderRequest(zorder_by=(("number",),)))
 
 
 def files_on_disk(table: tahoe.Table) -> set[str]:
-    return {info.key for info in table.env.store.walk() if info.key.endswith(".parquet") and not info.key.startswith("_delta_log")}
+    return {
+        info.key
+        for info in table.env.store.walk()
+        if info.key.endswith(".parquet") and not info.key.startswith("_delta_log")
+    }
 
 
 def test_an_append_meanwhile_stays() -> None:

@@ -48,7 +48,10 @@ ROWS = pa.table(
     {
         "id": pa.array([1, 2, None], pa.int32()),
         "name": ["a", "b", "c"],
-        "s": pa.array([{"x": 1, "y": [{"z": 1}]}] * 3, pa.struct([("x", pa.int32()), ("y", pa.list_(pa.struct([("z", pa.int32())])))])),
+        "s": pa.array(
+            [{"x": 1, "y": [{"z": 1}]}] * 3,
+            pa.struct([("x", pa.int32()), ("y", pa.list_(pa.struct([("z", pa.int32())])))]),
+        ),
         "m": pa.array([[("k", 1)]] * 3, pa.map_(pa.string(), pa.int32())),
         "p": ["1", "2", "2"],
     }
@@ -99,7 +102,10 @@ def test_columns_are_added_at_every_depth(table: tahoe.Table) -> None:
     assert table.to_arrow(["a", "d"]).to_pylist() == [{"a": None, "d": None}] * 3
     assert table.history()[0]["operation"] == "ADD COLUMNS"
     assert told(table, "columns")[:2] == [
-        {"column": {"name": "a", "type": "integer", "nullable": True, "metadata": {"comment": "x"}}, "position": "FIRST"},
+        {
+            "column": {"name": "a", "type": "integer", "nullable": True, "metadata": {"comment": "x"}},
+            "position": "FIRST",
+        },
         {"column": {"name": "S.b", "type": "integer", "nullable": True, "metadata": {}}, "position": "AFTER X"},
     ]
 
@@ -166,10 +172,14 @@ def test_names_follow(mapped: tahoe.Table) -> None:
         lambda c: c.drop_columns([("name",), ("s", "y")]),
         lambda c: c.add_columns([NewColumn(field=integer("name"))]),
     )
-    assert str(mapped.schema) == "struct<key:integer,s:struct<a.b:integer>,m:map<string,integer>,part:string,name:integer>"
+    assert (
+        str(mapped.schema) == "struct<key:integer,s:struct<a.b:integer>,m:map<string,integer>,part:string,name:integer>"
+    )
     assert mapped.snapshot().partition_columns == ("part",)
     assert mapped.properties["delta.dataSkippingStatsColumns"] == "key,s.`a.b`"
-    assert mapped.to_arrow(["key", "name", "part"], filter="part = '1'").to_pylist() == [{"key": 1, "name": None, "part": "1"}]
+    assert mapped.to_arrow(["key", "name", "part"], filter="part = '1'").to_pylist() == [
+        {"key": 1, "name": None, "part": "1"}
+    ]
     assert mapped.version == version + 1
     assert mapped.snapshot(version).to_arrow(["name"]).column("name").to_pylist() == ["a", "b", "c"]
     ids = [column_id(f) for f in mapped.schema]
@@ -180,7 +190,11 @@ def test_names_follow(mapped: tahoe.Table) -> None:
 
 def test_what_cannot_be_dropped(mapped: tahoe.Table) -> None:
     with mapped.transaction() as changes:
-        for path, error in ((("p",), DropPartitionColumnError), (("nothing",), ColumnNotFoundError), (("m", "key"), ParentNotStructError)):
+        for path, error in (
+            (("p",), DropPartitionColumnError),
+            (("nothing",), ColumnNotFoundError),
+            (("m", "key"), ParentNotStructError),
+        ):
             with pytest.raises(error):
                 changes.drop_columns([path])
         with pytest.raises(DropLastFieldError):
@@ -222,7 +236,10 @@ def test_columns_change(mapped: tahoe.Table) -> None:
             ]
         ),
     )
-    assert str(mapped.schema) == "struct<name:string,id:long,s:struct<x:integer,y:array<struct<z:long>>>,m:map<string,long>,p:string>"
+    assert (
+        str(mapped.schema)
+        == "struct<name:string,id:long,s:struct<x:integer,y:array<struct<z:long>>>,m:map<string,long>,p:string>"
+    )
     assert mapped.schema.find("m").metadata["delta.typeChanges"] == [  # type: ignore[union-attr]
         {"fromType": "integer", "toType": "long", "fieldPath": "value"}
     ]
@@ -241,7 +258,9 @@ def test_rows_decide_whether_a_column_may_be_not_null(table: tahoe.Table) -> Non
         changes.alter_columns([ColumnChange(path=("id",), nullable=False)])
     with table.transaction() as changes:
         changes.delete("id is null")
-        changes.alter_columns([ColumnChange(path=("id",), nullable=False), ColumnChange(path=("s", "x"), nullable=False)])
+        changes.alter_columns(
+            [ColumnChange(path=("id",), nullable=False), ColumnChange(path=("s", "x"), nullable=False)]
+        )
     assert [f.nullable for f in table.schema][:2] == [False, True]
     with table.transaction() as changes, pytest.raises(ColumnTypeChangeError, match="array or a map"):
         changes.alter_columns([ColumnChange(path=("s", "y", "element", "z"), nullable=False)])
@@ -327,7 +346,10 @@ def test_names_in_another_case_lose_no_values(mode: str, how: str) -> None:
     change(table, lambda c: getattr(c, how)(pa.schema([("A", pa.int64()), ("P", pa.string()), ("new", pa.int64())])))
     table.append(pa.table({"a": [2], "p": ["y"]}))
     names = ["a", "p", "new"] if mode == "none" else ["A", "P", "new"]
-    assert sorted(map(tuple, (row.values() for row in table.to_arrow(names).to_pylist()))) == [(1, "x", None), (2, "y", None)]
+    assert sorted(map(tuple, (row.values() for row in table.to_arrow(names).to_pylist()))) == [
+        (1, "x", None),
+        (2, "y", None),
+    ]
     assert table.snapshot().partition_columns == (names[1],)
     assert (table.scan("a = 1").kept_files, table.scan("p = 'x'").kept_files) == (1, 1)
 
@@ -337,7 +359,11 @@ def test_clustering() -> None:
     table.append(pa.table({"a": [1], "b": ["x"], "l": [[1]], "s": [{"x": 1}], "c": [1], "d": [1]}))
     change(table, lambda c: c.cluster_by([]))
     assert table.version == 0, "a table that is not clustered is not made one by CLUSTER BY NONE"
-    change(table, lambda c: c.set_properties({"delta.columnMapping.mode": "name"}), lambda c: c.cluster_by([("A",), ("s", "x")]))
+    change(
+        table,
+        lambda c: c.set_properties({"delta.columnMapping.mode": "name"}),
+        lambda c: c.cluster_by([("A",), ("s", "x")]),
+    )
     assert table.snapshot().clustering_columns == (("a",), ("s", "x"))
     assert {"clustering", "domainMetadata"} <= (table.protocol.writer_features or frozenset())
     change(table, lambda c: c.rename_column(("a",), "z"))
@@ -364,7 +390,10 @@ def test_a_partitioned_table_is_not_clustered(table: tahoe.Table) -> None:
 def test_columns_whose_files_have_no_statistics_are_no_clustering_columns() -> None:
     table = tahoe.Table("memory://few", env=memory_env())
     table.append(pa.table({"a": [1], "b": [1]}), properties={"delta.dataSkippingNumIndexedCols": "1"})
-    with table.transaction() as changes, pytest.raises(ClusteringStatisticsError, match="no statistics are collected for b"):
+    with (
+        table.transaction() as changes,
+        pytest.raises(ClusteringStatisticsError, match="no statistics are collected for b"),
+    ):
         changes.cluster_by([("b",)])
 
 
@@ -379,7 +408,10 @@ def test_the_change_data_feed_and_a_column_of_the_same_name_exclude_each_other(t
     feed = {"delta.enableChangeDataFeed": "true"}
     with table.transaction() as changes:
         changes.set_properties(feed)
-    with pytest.raises(InvalidPropertyError, match=f"columns of its own named {name}; rename or drop"), table.transaction() as changes:
+    with (
+        pytest.raises(InvalidPropertyError, match=f"columns of its own named {name}; rename or drop"),
+        table.transaction() as changes,
+    ):
         changes.add_columns([pa.field(name, pa.string())])
     with pytest.raises(InvalidPropertyError), table.transaction() as changes:
         changes.append(ROWS.append_column(name, pa.array(["x"] * 3)), merge_schema=True)

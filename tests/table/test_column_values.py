@@ -39,7 +39,9 @@ def numbers(start=1, step=1, explicit=False):
 def make(*columns: Field, properties=None, partition_by=None) -> tahoe.Table:
     table = tahoe.Table("memory://given", env=memory_env())
     schema = Struct((*columns, Field(name="x", type=STRING)))
-    request = WriteRequest(mode="error", schema=schema, properties=properties or {}, keep_nullability=True, partition_by=partition_by)
+    request = WriteRequest(
+        mode="error", schema=schema, properties=properties or {}, keep_nullability=True, partition_by=partition_by
+    )
     create_table(table, request)
     return table
 
@@ -89,7 +91,8 @@ def test_numbers_never_go_back_to_a_value_that_they_are_told():
 
 @pytest.mark.parametrize("sizes", ["with statistics", "without"])
 @pytest.mark.parametrize(
-    ("step", "known", "given", "is_conflict"), [(1, 10, 20, True), (1, 10, 5, False), (-2, -10, -11, True), (-2, -10, 4, False)]
+    ("step", "known", "given", "is_conflict"),
+    [(1, 10, 20, True), (1, 10, 5, False), (-2, -10, -11, True), (-2, -10, 4, False)],
 )
 def test_values_that_a_faster_writer_gives_are_not_given_out_again(step, known, given, is_conflict, sizes):
     properties = {"delta.dataSkippingNumIndexedCols": "0"} if sizes == "without" else {}
@@ -221,7 +224,9 @@ def test_a_file_that_is_written_again_keeps_its_numbers():
 def test_a_table_that_is_made_anew_counts_anew():
     table = make(Field(name="i", type=LONG, metadata=numbers()))
     table.append(rows("a"))
-    create_table(table, WriteRequest(mode="overwrite", schema=table.schema, keep_nullability=True), replace_existing=True)
+    create_table(
+        table, WriteRequest(mode="overwrite", schema=table.schema, keep_nullability=True), replace_existing=True
+    )
     table.append(rows("b"))
     assert column(table, "i") == [1]
 

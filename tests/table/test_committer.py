@@ -71,7 +71,8 @@ def test_a_refusal_says_nothing_of_an_earlier_try_that_was_not_answered():
 
 def test_where_neither_put_nor_get_answer_nothing_is_assumed():
     faults = FaultPlan(
-        Fault(effect=Effect.RAISE_AFTER, operation=Operation.PUT_IF_ABSENT), Fault(effect=Effect.RAISE_BEFORE, operation=Operation.GET)
+        Fault(effect=Effect.RAISE_AFTER, operation=Operation.PUT_IF_ABSENT),
+        Fault(effect=Effect.RAISE_BEFORE, operation=Operation.GET),
     )
     assert isinstance(put_commit(memory_env(faults=faults), 0, b"mine"), Unknown)
 

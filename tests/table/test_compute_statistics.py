@@ -1,4 +1,6 @@
-"""ANALYZE without Spark: statistics that are missing or wide become those of the live rows, and nothing else changes."""
+"""ANALYZE without Spark: statistics that are missing or wide become those of the live rows, and nothing else
+changes.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,11 @@ def foreign(table: tahoe.Table, data: pa.Table, **options: Any) -> None:
     pq.write_table(data, out, **options)
     key = f"foreign-{table.version}.parquet"
     table.env.store.put(key, out.getvalue())
-    put_commit(table.env, table.version + 1, [add(key, size_bytes=len(out.getvalue()), modification_time_ms=table.env.clock_ms())])
+    put_commit(
+        table.env,
+        table.version + 1,
+        [add(key, size_bytes=len(out.getvalue()), modification_time_ms=table.env.clock_ms())],
+    )
 
 
 def test_a_writer_that_leaves_nan_out_of_its_bounds_is_not_believed() -> None:
@@ -166,7 +172,9 @@ def test_only_files_that_may_match_the_filter_are_measured() -> None:
     table = made(rows(1, 2), rows(10, 11))
     for version in (0, 1):
         low, high = ((1, 2), (10, 11))[version]
-        with_statistics(table.env, version, f'{{"numRecords":2,"minValues":{{"id":{low}}},"maxValues":{{"id":{high}}}}}')
+        with_statistics(
+            table.env, version, f'{{"numRecords":2,"minValues":{{"id":{low}}},"maxValues":{{"id":{high}}}}}'
+        )
     table = again(table)
     report = table.compute_statistics("id > 5", user_metadata="nightly")
     assert (report.files_considered, report.files_updated) == (1, 1)
@@ -197,7 +205,11 @@ def test_the_commit_changes_no_data_and_tells_the_history() -> None:
     files = [a for a in table.log.read_version(1) if isinstance(a, Add | Remove)]
     assert [(type(a), a.data_change) for a in files] == [(Add, False)]
     entry = table.history(1)[0]
-    assert (entry["operation"], entry["operationParameters"], entry["userMetadata"]) == ("COMPUTE STATS", {"predicate": "[]"}, "nightly")
+    assert (entry["operation"], entry["operationParameters"], entry["userMetadata"]) == (
+        "COMPUTE STATS",
+        {"predicate": "[]"},
+        "nightly",
+    )
     assert (entry["isolationLevel"], entry["isBlindAppend"]) == ("SnapshotIsolation", False)
     assert table.changes(start_version=1).num_rows == 0
 
@@ -358,7 +370,10 @@ def test_killed_at_any_call_it_leaves_a_whole_table() -> None:
 def test_files_without_work_are_chosen_by_columns() -> None:
     schema = Struct((Field(name="id", type=LONG), Field(name="s", type=STRING)))
     whole = '{"numRecords":1,"minValues":{"id":1,"s":"a"},"maxValues":{"id":1,"s":"a"},"nullCount":{"id":0,"s":0}}'
-    files: list[Action] = [METADATA.replace(schema_string=schema.to_json()), *(add(f"f{i}", stats=whole) for i in range(2000))]
+    files: list[Action] = [
+        METADATA.replace(schema_string=schema.to_json()),
+        *(add(f"f{i}", stats=whole) for i in range(2000)),
+    ]
     log = make_log([[], files])
     report = tahoe.Table(log.url, env=log.env).compute_statistics()
     assert report == AnalyzeReport(files_considered=2000)
@@ -381,7 +396,9 @@ def test_optimize_computes_statistics_of_files_that_have_none_and_leaves_wide_on
     assert (table.history(1)[0]["operation"], table.history(1)[0]["userMetadata"]) == ("COMPUTE STATS", "nightly")
     assert table.optimize(min_file_bytes=1, max_deleted_share=0.9).version is None
     table.compute_statistics()
-    assert stats_of(table)[1] == whole[1], "ANALYZE reads the rows for what a footer does not tell: whether there is a NaN"
+    assert stats_of(table)[1] == whole[1], (
+        "ANALYZE reads the rows for what a footer does not tell: whether there is a NaN"
+    )
 
 
 def test_optimize_does_not_fail_because_of_a_file_that_it_leaves_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -401,6 +418,8 @@ def test_check_compares_tight_bounds_with_the_live_rows() -> None:
         changes.delete("id = 1")
     table.compute_statistics()
     assert list(check_table(table.log)) == []
-    rewrite(table.env, 2, lambda a: a.replace(stats=str(a.stats).replace('"id":2', '"id":3')) if isinstance(a, Add) else a)
+    rewrite(
+        table.env, 2, lambda a: a.replace(stats=str(a.stats).replace('"id":2', '"id":3')) if isinstance(a, Add) else a
+    )
     (found,) = check_table(table.log)
     assert found.detail == "the log says that id is at least 3, but the file contains 2"

@@ -1,4 +1,6 @@
-"""A commit goes on from the log on which it was planned, and what was read stays that: whatever others delete, replace or make anew."""
+"""A commit goes on from the log on which it was planned, and what was read stays that: whatever others delete, replace
+or make anew.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,9 @@ def test_a_write_older_than_the_log_is_a_conflict(writer, vectors):
     before = content(table)
     write_and_clean(table)
     after = content(another(table))
-    with pytest.raises(ConcurrentWriteException, match="version 0, on which this write is based, was deleted by metadata cleanup"):
+    with pytest.raises(
+        ConcurrentWriteException, match="version 0, on which this write is based, was deleted by metadata cleanup"
+    ):
         commit()
     mine = before.keys() - after.keys() - {key for key in before if key.startswith("_delta_log/")}
     assert content(table).items() <= after.items()
@@ -216,7 +220,9 @@ def test_a_table_that_was_made_and_cleaned_before_its_first_version_is_put():
         make(env)
         write_and_clean(Table(env.store.url, env=env))
 
-    plan = plan_write(between(table, others), WriteRequest(mode="append", schema=delta_schema(rows().schema, table=table.url)))
+    plan = plan_write(
+        between(table, others), WriteRequest(mode="append", schema=delta_schema(rows().schema, table=table.url))
+    )
     assert plan is not None
     with pytest.raises(ConcurrentWriteException, match="there was no table when this write began"):
         plan.commit([])
@@ -337,7 +343,9 @@ class Late(MemoryStore):
 
 @pytest.mark.parametrize("is_made_anew", [False, True])
 def test_a_checkpoint_of_a_table_that_was_dropped_does_not_bring_it_back(is_made_anew):
-    """What other late writers put beside it, or a new table that has not come as far, must not be taken for the table."""
+    """What other late writers put beside it, or a new table that has not come as far, must not be taken for the
+    table.
+    """
     table = make()
     table.append(rows(1))
     snapshot = table.snapshot()
@@ -358,7 +366,9 @@ def test_a_checkpoint_of_a_table_that_was_dropped_does_not_bring_it_back(is_made
 
 
 def test_a_late_commit_does_not_vouch_for_a_late_checkpoint():
-    """The table was dropped, and a late writer has put a version that it will take away again: no cleanup leaves such a log."""
+    """The table was dropped, and a late writer has put a version that it will take away again: no cleanup leaves such a
+    log.
+    """
     table = make()
     snapshot = table.snapshot()
     late = encode_commit([CommitInfo({"operation": "WRITE"})])
@@ -415,7 +425,9 @@ class Dying(Late):
 
 
 def die_with_a_checkpoint(table: Table, others: Callable[[], object], **how: Any) -> None:
-    """Others do something between the last look of a writer and its put of a checkpoint, and the writer dies after the put."""
+    """Others do something between the last look of a writer and its put of a checkpoint, and the writer dies after the
+    put.
+    """
     snapshot = table.snapshot()
     store = Dying(table.url, clock_ms=table.env.clock_ms)
     store.others = others
@@ -427,16 +439,24 @@ def make_anew(table: Table, versions: int, **properties: str) -> None:
     """In the table's place is one with other columns, without checkpoints of its own."""
     drop(table)
     for number in range(versions):
-        another(table).append(pa.table({"name": [f"row {number}"]}), properties={"delta.checkpointInterval": "100", **properties})
+        another(table).append(
+            pa.table({"name": [f"row {number}"]}), properties={"delta.checkpointInterval": "100", **properties}
+        )
 
 
-KINDS: list[dict[str, Any]] = [{}, {"delta.checkpointPolicy": "v2"}, {"delta.checkpointPolicy": "v2", "top_level": "parquet"}]
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"delta.checkpointPolicy": "v2"},
+    {"delta.checkpointPolicy": "v2", "top_level": "parquet"},
+]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["classic", "V2", "V2 in Parquet"])
 @pytest.mark.parametrize("versions", [1, 3, 4])
 @pytest.mark.parametrize("is_large", [False, True])
-def test_the_checkpoint_of_a_table_that_was_dropped_is_not_read_if_its_writer_died(kind, versions, is_large, monkeypatch):
+def test_the_checkpoint_of_a_table_that_was_dropped_is_not_read_if_its_writer_died(
+    kind, versions, is_large, monkeypatch
+):
     """The new table is shorter than the old one, as long, and longer."""
     monkeypatch.setattr(checkpoint_writer, "_BUFFERED_BYTES_MAX", 0 if is_large else 1 << 20)
     how = {name: value for name, value in kind.items() if name == "top_level"}
@@ -526,7 +546,9 @@ def test_a_late_checkpoint_does_not_replace_that_of_the_new_table():
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_another_commit_of_the_same_size_is_another_version(writer):
-    """A table that was restored to an earlier version and went another way has the same id, and a commit of as many bytes."""
+    """A table that was restored to an earlier version and went another way has the same id, and a commit of as many
+    bytes.
+    """
     table = make()
     table.append(rows(1))
     commit = writer(table)
@@ -691,7 +713,9 @@ def test_a_commit_in_a_gap_that_cannot_be_looked_into_is_in_doubt(monkeypatch):
     table = make()
     late = between(table, write_and_clean)
     commit = an_append(late)
-    monkeypatch.setattr("tahoe.table.commit.continuity._taken_away", lambda *_: (_ for _ in ()).throw(OSError("no more descriptors")))
+    monkeypatch.setattr(
+        "tahoe.table.commit.continuity._taken_away", lambda *_: (_ for _ in ()).throw(OSError("no more descriptors"))
+    )
     with pytest.raises(CommitOutcomeUnknownError, match="no more descriptors"):
         commit()
 

@@ -1,4 +1,6 @@
-"""CONVERT TO DELTA without Spark: which files and columns the table has, and what is refused before anything is changed."""
+"""CONVERT TO DELTA without Spark: which files and columns the table has, and what is refused before anything is
+changed.
+"""
 
 from __future__ import annotations
 
@@ -77,8 +79,17 @@ def test_a_folder_becomes_a_table_of_its_rows_in_one_commit() -> None:
     assert list(check_table(table.log)) == []
     (entry,) = table.history()
     assert entry["operation"] == "CONVERT"
-    assert entry["operationParameters"] == {"numFiles": "2", "partitionedBy": "[]", "collectStats": "true", "sourceFormat": "parquet"}
-    assert (entry["operationMetrics"], entry["isBlindAppend"], entry["userMetadata"]) == ({"numConvertedFiles": "2"}, False, "mine")
+    assert entry["operationParameters"] == {
+        "numFiles": "2",
+        "partitionedBy": "[]",
+        "collectStats": "true",
+        "sourceFormat": "parquet",
+    }
+    assert (entry["operationMetrics"], entry["isBlindAppend"], entry["userMetadata"]) == (
+        {"numConvertedFiles": "2"},
+        False,
+        "mine",
+    )
 
 
 def test_a_delta_table_stays_as_it_is() -> None:
@@ -129,7 +140,10 @@ def test_schemas_are_merged_and_null_where_a_file_lacks_a_column() -> None:
     table = folder({"a": small, "b": wide})
     table.convert()
     assert [(f.name, f.type, f.nullable) for f in table.schema][:2] == [("ID", LONG, True), ("n", INTEGER, True)]
-    assert table.to_arrow().sort_by("ID").to_pylist() == [{"ID": 7, "n": 7, "more": None}, {"ID": 8, "n": 70000, "more": 1.5}]
+    assert table.to_arrow().sort_by("ID").to_pylist() == [
+        {"ID": 7, "n": 7, "more": None},
+        {"ID": 8, "n": 70000, "more": 1.5},
+    ]
     assert table.to_arrow(filter="n = 7")["ID"].to_pylist() == [7]
     of_a, of_b = (json.loads(add.stats or "") for add in sorted(table.snapshot().live.adds(), key=lambda add: add.path))
     assert (of_a["minValues"], of_a["nullCount"]) == ({"ID": 7, "n": 7}, {"ID": 0, "n": 0, "more": 1})
@@ -152,7 +166,10 @@ def test_a_null_column_has_a_type_from_another_file() -> None:
 
 
 def test_the_schema_that_spark_keeps_in_a_footer_counts() -> None:
-    spark = {"type": "struct", "fields": [{"name": "id", "type": "timestamp", "nullable": False, "metadata": {"comment": "c", "other": 1}}]}
+    spark = {
+        "type": "struct",
+        "fields": [{"name": "id", "type": "timestamp", "nullable": False, "metadata": {"comment": "c", "other": 1}}],
+    }
     rows = pa.table({"id": pa.array([0], pa.timestamp("us", "UTC"))}).replace_schema_metadata(
         {"org.apache.spark.sql.parquet.row.metadata": json.dumps(spark)}
     )
@@ -182,7 +199,9 @@ def test_only_files_in_the_log_of_a_stream_belong_to_its_result() -> None:
         "_spark_metadata/1.compact": "v1\n" + sink_entry(env, "a b") + "\n" + sink_entry(env, "old"),
         "_spark_metadata/2": "v1\n" + sink_entry(env, "c") + "\n" + sink_entry(env, "old", "delete"),
     }
-    table = folder({**dict.fromkeys(["a b", "c", "old", "failed"], ROWS), **{key: text.encode() for key, text in log.items()}}, env)
+    table = folder(
+        {**dict.fromkeys(["a b", "c", "old", "failed"], ROWS), **{key: text.encode() for key, text in log.items()}}, env
+    )
     table.convert()
     assert keys(table) == {"a%20b", "c"}
 
@@ -199,9 +218,15 @@ def test_a_hole_in_the_log_of_a_stream_is_an_error() -> None:
 
 def test_a_catalog_says_which_folders_are_partitions() -> None:
     table = folder({"day=1/f": ROWS, "day=2/f": ROWS, "odd/f": ROWS, "odd/deep/f": ROWS})
-    known = [CatalogPartition(url=f"{table.url}/{name}", partition=(("day", day),)) for name, day in (("day=1", "1"), ("odd", "9"))]
+    known = [
+        CatalogPartition(url=f"{table.url}/{name}", partition=(("day", day),))
+        for name, day in (("day=1", "1"), ("odd", "9"))
+    ]
     schema = Struct((Field(name="id", type=LONG, nullable=False), Field(name="day", type=INTEGER)))
-    convert(table, ConvertRequest(schema=schema, partition_schema=Struct(schema.fields[1:]), partitions=known, catalog_table="t"))
+    convert(
+        table,
+        ConvertRequest(schema=schema, partition_schema=Struct(schema.fields[1:]), partitions=known, catalog_table="t"),
+    )
     assert {add.path: dict(add.partition_values) for add in table.snapshot().live.adds()} == {
         "day=1/f": {"day": "1"},
         "odd/f": {"day": "9"},
@@ -242,7 +267,12 @@ NANOSECONDS = pa.table({"t": pa.array([0], pa.timestamp("ns"))})
         ({"a": pa.table({"x": [1], "X": [2]})}, (), DuplicateColumnsError, "X"),
         ({"p=1/a": ROWS}, (), UnexpectedPartitionCountError, "PARTITIONED BY"),
         ({"p=1/a": ROWS, "b": ROWS}, ("p",), UnexpectedPartitionCountError, "folders of b"),
-        ({"a": ROWS, "t/_delta_log/00000000000000000000.json": b"{}"}, (), UnsupportedOperationError, "t is a table of the format Delta"),
+        (
+            {"a": ROWS, "t/_delta_log/00000000000000000000.json": b"{}"},
+            (),
+            UnsupportedOperationError,
+            "t is a table of the format Delta",
+        ),
         ({"a": ROWS, ".hoodie/hoodie.properties": b""}, (), UnsupportedOperationError, "Hudi"),
     ],
 )
@@ -270,7 +300,9 @@ def test_a_folder_inside_a_delta_table_is_refused(inside: str) -> None:
     base.append(ROWS, partition_by=["name"])
     is_hidden = inside == "name=a/_b"  # never a part of the table
     places = {env.store.url: env.store}
-    part = replace(env, store=env.store_at(f"{env.store.url}/{inside}"), store_at=lambda url: places.get(url) or env.store_at(url))
+    part = replace(
+        env, store=env.store_at(f"{env.store.url}/{inside}"), store_at=lambda url: places.get(url) or env.store_at(url)
+    )
     part.store.put("f", parquet(ROWS))
     if is_hidden:
         assert tahoe.Table(part.store.url, env=part).convert().version == 0
@@ -291,7 +323,10 @@ def test_features_that_files_cannot_have_are_refused() -> None:
     with pytest.raises(ConversionColumnMappingError):
         convert(folder({"a": ROWS}), ConvertRequest(default_properties={"delta.columnMapping.mode": "name"}))
     with pytest.raises(ConversionWithoutStatisticsError):
-        convert(folder({"a": ROWS}), ConvertRequest(default_properties={"delta.enableRowTracking": "true"}, statistics=False))
+        convert(
+            folder({"a": ROWS}),
+            ConvertRequest(default_properties={"delta.enableRowTracking": "true"}, statistics=False),
+        )
 
 
 def test_rows_have_ids_where_the_table_wants_them() -> None:

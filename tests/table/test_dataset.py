@@ -1,4 +1,6 @@
-"""A table as a `pyarrow.dataset.Dataset`: other libraries get the rows of any table, and files that a query does not need are not read."""
+"""A table as a `pyarrow.dataset.Dataset`: other libraries get the rows of any table, and files that a query does not
+need are not read.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ DAYS = [dt.date(2026, 1, day) for day in (1, 2, 3)]
 
 @pytest.fixture
 def table(tmp_path: Path) -> tahoe.Table:
-    """Three files with ten rows each, of a day each, with renamed columns, of which one row each is deleted by a vector."""
+    """Three files with ten rows each, of a day each, with renamed columns, of which one row each is deleted by a
+    vector.
+    """
     table = tahoe.Table(tmp_path / "t")
     for place, day in enumerate(DAYS):
         table.append(_rows(place, day), partition_by=None if place else ["day"], properties=None if place else VECTORS)
@@ -45,7 +49,10 @@ def _rows(place: int, day: dt.date) -> pa.Table:
             "d": [float(n) for n in numbers],
             "s": [f"s{n:02}" for n in numbers],
             "dec": pa.array([Decimal(n) for n in numbers], pa.decimal128(10, 2)),
-            "ts": pa.array([dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=n) for n in numbers], pa.timestamp("us", "UTC")),
+            "ts": pa.array(
+                [dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=n) for n in numbers],
+                pa.timestamp("us", "UTC"),
+            ),
             "n": pa.array([None] * 10 if place == 1 else numbers, pa.int64()),
             "st": [{"x": n} for n in numbers],
             "day": [day] * 10,
@@ -222,7 +229,11 @@ def test_what_a_condition_consists_of() -> None:
     first, second = found.arguments
     assert (found.function, first) == ("and_kleene", Call("greater", (Reference((odd,)), Value(5))))
     assert isinstance(second, Call)
-    assert (second.function, second.arguments, second.options["value_set"]) == ("is_in", (Reference(("s", "x")),), ["y"])
+    assert (second.function, second.arguments, second.options["value_set"]) == (
+        "is_in",
+        (Reference(("s", "x")),),
+        ["y"],
+    )
     assert columns_in(condition, ["a", "x", odd, "s"]) == [odd, "s"]
 
 

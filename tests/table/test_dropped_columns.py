@@ -21,7 +21,9 @@ ROWS = pa.table(
         "v": ["a", "b"],
         "s": [{"x": 1, "y": 2}, {"x": 3, "y": None}],
         "l": [[{"x": 1, "y": 2}], []],
-        "m": pa.array([[("k", {"x": 1, "y": 2})], None], pa.map_(pa.string(), pa.struct({"x": pa.int64(), "y": pa.int64()}))),
+        "m": pa.array(
+            [[("k", {"x": 1, "y": 2})], None], pa.map_(pa.string(), pa.struct({"x": pa.int64(), "y": pa.int64()}))
+        ),
     }
 )
 

@@ -1,4 +1,6 @@
-"""Erasing rows: no byte below the table's folder has them afterwards, whatever the table's layout, and a search finds what is left."""
+"""Erasing rows: no byte below the table's folder has them afterwards, whatever the table's layout, and a search finds
+what is left.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,11 @@ def test_a_dry_run_changes_nothing(tmp_path):
 
 def test_texts_that_other_rows_have_are_not_searched_for_and_short_ones_neither(tmp_path):
     table = tahoe.Table(str(tmp_path))
-    table.append(pa.table({"id": [1, 2], "name": [GRACE, "Ada"], "land": ["US", "UK"], "town": ["Arlington", "Arlington Heights"]}))
+    table.append(
+        pa.table(
+            {"id": [1, 2], "name": [GRACE, "Ada"], "land": ["US", "UK"], "town": ["Arlington", "Arlington Heights"]}
+        )
+    )
     report = table.erase("id = 1")
     assert (report.is_proven, report.values, report.values_left_out) == (True, 1, 2)
 
@@ -181,23 +187,38 @@ def texts(*rows: str) -> pa.Table:
 
 PLACES = {
     "a Parquet file": lambda at: pq.write_table(texts("x", GRACE), at / "p.parquet"),
-    "a compressed Parquet file": lambda at: pq.write_table(texts(*([GRACE] * 500)), at / "p.parquet", compression="zstd"),
+    "a compressed Parquet file": lambda at: pq.write_table(
+        texts(*([GRACE] * 500)), at / "p.parquet", compression="zstd"
+    ),
     "a dictionary": lambda at: pq.write_table(
         pa.table({"text": pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["x", GRACE]))}), at / "p.parquet"
     ),
     "other encodings": lambda at: pq.write_table(
-        texts("x", GRACE), at / "p.parquet", use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY", compression="zstd"
+        texts("x", GRACE),
+        at / "p.parquet",
+        use_dictionary=False,
+        column_encoding="DELTA_BYTE_ARRAY",
+        compression="zstd",
     ),
     "a nested column": lambda at: pq.write_table(
-        pa.table({"s": [{"m": [("k", [GRACE])]}]}, schema=pa.schema({"s": pa.struct({"m": pa.map_(pa.string(), pa.list_(pa.string()))})})),
+        pa.table(
+            {"s": [{"m": [("k", [GRACE])]}]},
+            schema=pa.schema({"s": pa.struct({"m": pa.map_(pa.string(), pa.list_(pa.string()))})}),
+        ),
         at / "p.parquet",
         write_statistics=False,
         compression="zstd",
     ),
     "bytes": lambda at: pq.write_table(pa.table({"b": [f"<{GRACE}>".encode()]}), at / "p.parquet", compression="zstd"),
-    "metadata of a Parquet file": lambda at: pq.write_table(texts("x").replace_schema_metadata({"by": GRACE}), at / "p.parquet"),
-    "statistics": lambda at: (at / "0.json").write_text('{"add":{"stats":"{\\"minValues\\":{\\"name\\":\\"Grace Murray Hopper\\"}}"}}'),
-    "a folder": lambda at: (at / "name=Grace%20Murray%20Hopper").mkdir() or (at / "name=Grace%20Murray%20Hopper" / "x").write_text(""),
+    "metadata of a Parquet file": lambda at: pq.write_table(
+        texts("x").replace_schema_metadata({"by": GRACE}), at / "p.parquet"
+    ),
+    "statistics": lambda at: (at / "0.json").write_text(
+        '{"add":{"stats":"{\\"minValues\\":{\\"name\\":\\"Grace Murray Hopper\\"}}"}}'
+    ),
+    "a folder": lambda at: (
+        (at / "name=Grace%20Murray%20Hopper").mkdir() or (at / "name=Grace%20Murray%20Hopper" / "x").write_text("")
+    ),
     "an empty folder": lambda at: (at / "name=Grace%20Murray%20Hopper" / "day=1").mkdir(parents=True),
     "the end of a large file": lambda at: (at / "log").write_bytes(b"." * ((32 << 20) - 5) + GRACE.encode()),
 }
@@ -213,7 +234,9 @@ def test_the_search_finds_a_value_in(tmp_path, place):
     assert not search_folder(system_env(str(tmp_path), None).store, {"Katherine Johnson": "name"}).traces
 
 
-@pytest.mark.parametrize("text", ['say "hi" to\nall', "Gräfin Ähre", "back\\slash!", "名前は長い", "a+b(c)[d]{4}*", "x" * 50])
+@pytest.mark.parametrize(
+    "text", ['say "hi" to\nall', "Gräfin Ähre", "back\\slash!", "名前は長い", "a+b(c)[d]{4}*", "x" * 50]
+)
 def test_the_search_finds_texts_as_the_log_escapes_them(tmp_path, text):
     table = tahoe.Table(str(tmp_path))
     table.append(texts(text, "other"))
@@ -234,7 +257,9 @@ def test_the_search_finds_texts_in_names_of_folders_and_in_paths(tmp_path, text,
 
 
 def test_a_folder_that_stays_is_told_with_its_name(tmp_path):
-    """A writer at work may have made it, so it stays until it is older than the retention; the proof must not pass over its name."""
+    """A writer at work may have made it, so it stays until it is older than the retention; the proof must not pass over
+    its name.
+    """
     table = tahoe.Table(str(tmp_path))
     table.append(pa.table({"id": [1, 2], "name": [GRACE, "Katherine Johnson"]}), partition_by=["name"])
     folder = next(path for path in tmp_path.iterdir() if "Grace" in path.name)

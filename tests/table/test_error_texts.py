@@ -64,7 +64,9 @@ SUGGESTIONS = [
 
 
 @pytest.mark.parametrize(("column", "columns", "suggested"), SUGGESTIONS)
-def test_the_column_that_was_probably_meant_is_suggested(column: str, columns: list[str], suggested: str | None) -> None:
+def test_the_column_that_was_probably_meant_is_suggested(
+    column: str, columns: list[str], suggested: str | None
+) -> None:
     error = ColumnNotFoundError(table="t", column=column, columns=", ".join(columns))
     assert error.next_step.startswith(f"Did you mean {suggested}? " if suggested else "Check the spelling")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
@@ -76,8 +78,14 @@ REFUSED_VALUES: list[tuple[Callable[[tahoe.Table], Any], str]] = [
         r"The value cheap for column amount of .* does not fit in double",
     ),
     (lambda t: t.update({"amount": "TRUE"}), r"column amount"),
-    (lambda t: t.update({"amount": "nosuch(1)"}), r"NOSUCH\(1\) cannot be computed without Spark\. .*column amount, of type"),
-    (lambda t: t.delete("amount = 'x'"), r"The expression amount = 'x' .*: 'x' is not a valid double, the type of amount\."),
+    (
+        lambda t: t.update({"amount": "nosuch(1)"}),
+        r"NOSUCH\(1\) cannot be computed without Spark\. .*column amount, of type",
+    ),
+    (
+        lambda t: t.delete("amount = 'x'"),
+        r"The expression amount = 'x' .*: 'x' is not a valid double, the type of amount\.",
+    ),
 ]
 
 

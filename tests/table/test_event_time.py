@@ -1,4 +1,6 @@
-"""The rows that a table has when a stream begins, in the order of their event time: no watermark passes a row that is still to be read."""
+"""The rows that a table has when a stream begins, in the order of their event time: no watermark passes a row that is
+still to be read.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 
 @dataclass(frozen=True)
 class File:
-    """The minutes of a file's rows, None for a row without a time. `wider` is added to both bounds; None if there are no statistics."""
+    """The minutes of a file's rows, None for a row without a time. `wider` is added to both bounds; None if there are
+    no statistics.
+    """
 
     minutes: tuple[int | None, ...]
     wider: int | None = 0
@@ -54,12 +58,16 @@ def log_of(files: Sequence[File], *, is_partitioned: bool = False) -> Log:
     """A table with these files in version 0. A partitioned one has one row in each file."""
     env = memory_env()
     schema = Struct((Field(name="t", type=TIMESTAMP),))
-    metadata = METADATA.replace(schema_string=schema.to_json(), partition_columns=("t",) if is_partitioned else (), configuration=FEED)
+    metadata = METADATA.replace(
+        schema_string=schema.to_json(), partition_columns=("t",) if is_partitioned else (), configuration=FEED
+    )
     adds = []
     for number, file in enumerate(files):
         values = {"t": None if file.minutes[0] is None else _text(file.minutes[0])} if is_partitioned else {}
         stats = None if is_partitioned else file.stats()
-        adds.append(add(f"f{number:03}", size_bytes=100, modification_time_ms=-number, stats=stats, partition_values=values))
+        adds.append(
+            add(f"f{number:03}", size_bytes=100, modification_time_ms=-number, stats=stats, partition_values=values)
+        )
     put_commit(env, 0, [PROTOCOL.replace(writer_version=4), metadata, *adds])
     return Log(env)
 
@@ -96,21 +104,27 @@ def rows_of(stream: Stream, files: Sequence[File], start: StreamOffset | None, e
 
 
 MINUTES = st.none() | st.integers(-50, 50)
-FILES = st.lists(st.builds(File, st.lists(MINUTES, min_size=1, max_size=6).map(tuple), st.none() | st.integers(0, 5)), max_size=8)
+FILES = st.lists(
+    st.builds(File, st.lists(MINUTES, min_size=1, max_size=6).map(tuple), st.none() | st.integers(0, 5)), max_size=8
+)
 LIMITS = st.builds(AdmissionLimit, st.none() | st.integers(1, 4), st.none() | st.integers(1, 400))
 
 
 @given(FILES, LIMITS, st.sampled_from([TableStream, FeedStream]))
 @example([File((0, 0)), File((0,)), File((None,)), File((0, 7))], AdmissionLimit(1), TableStream)
 def test_no_row_is_late_and_each_is_read_once(files: list[File], limit: AdmissionLimit, kind: type[Stream]) -> None:  # type: ignore[type-arg]
-    """Spark drops the rows of a batch that are not later than the latest row of the batches before, less the delay, which may be 0."""
+    """Spark drops the rows of a batch that are not later than the latest row of the batches before, less the delay,
+    which may be 0.
+    """
     log = log_of(files)
     stream = stream_of(log, kind)
     read: list[int | None] = []
     latest = -(1 << 60)
     for number, (start, end) in enumerate(pairwise(ends(stream, limit))):
         rows = rows_of(stream, files, start, end)
-        assert sorted(map(str, rows)) == sorted(map(str, rows_of(stream_of(log, kind), files, start if number else None, end)))
+        assert sorted(map(str, rows)) == sorted(
+            map(str, rows_of(stream_of(log, kind), files, start if number else None, end))
+        )
         assert all(minute > latest for minute in rows if minute is not None)
         latest = max([latest, *(minute for minute in rows if minute is not None)])
         read += rows
@@ -125,7 +139,9 @@ def test_batches_are_bounded(bounds: list[list[int]], files: int) -> None:
     widths = [(min(both), max(both)) for both in bounds]
 
     def read_before(minute: float) -> float:
-        return sum(0.0 if minute <= low else 1.0 if minute > high else (minute - low) / (high - low) for low, high in widths)
+        return sum(
+            0.0 if minute <= low else 1.0 if minute > high else (minute - low) / (high - low) for low, high in widths
+        )
 
     taken = [0.0]
     for offset in ends(stream_of(log), limit)[1:]:
@@ -139,7 +155,12 @@ def test_files_that_follow_each_other_are_taken_as_they_are() -> None:
     files = [File((10 * number, 10 * number + 9)) for number in (3, 1, 0, 2)]
     log = log_of(files)
     offsets = ends(stream_of(log), AdmissionLimit(files=1))
-    assert [rows_of(stream_of(log), files, *both) for both in pairwise(offsets)] == [[0, 9], [10, 19], [20, 29], [30, 39]]
+    assert [rows_of(stream_of(log), files, *both) for both in pairwise(offsets)] == [
+        [0, 9],
+        [10, 19],
+        [20, 29],
+        [30, 39],
+    ]
     pairs = pairwise(ends(stream_of(log), AdmissionLimit(bytes=200)))
     assert [sorted(rows_of(stream_of(log), files, *both), key=lambda minute: minute or 0) for both in pairs] == [
         [0, 9, 10, 19],
@@ -175,7 +196,9 @@ def test_files_beyond_the_limit_of_points_are_ordered_in_groups(monkeypatch: pyt
 
 @pytest.mark.parametrize(("begun", "asked"), [(("t",), None), (None, ("t",))])
 def test_the_order_stays_until_the_rows_are_read(begun: tuple[str, ...] | None, asked: tuple[str, ...] | None) -> None:
-    """Otherwise rows would be lost, or read twice. Afterwards the offset is one of the reference, and the option has no effect."""
+    """Otherwise rows would be lost, or read twice. Afterwards the offset is one of the reference, and the option has no
+    effect.
+    """
     log = log_of([File((10 * number, 10 * number + 9)) for number in range(4)])
     first = stream_of(log, column=begun).first_end(AdmissionLimit(files=2))
     assert first is not None

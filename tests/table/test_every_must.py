@@ -1,6 +1,7 @@
 """Every MUST of PROTOCOL.md: who refuses or reports a log that breaks it, with such a log, written by hand.
 
-The records follow the specification, section by section. Rules that only say what writers do are in `KEPT`, with the tests of our writers.
+The records follow the specification, section by section. Rules that only say what writers do are in `KEPT`, with the
+tests of our writers.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ DATA, TWO_ROWS = _data(0, 1, 2), _data(0, 2)
 # --- the actions of the logs
 
 
-def protocol(reader: int, writer: int, readers: Sequence[str] | None = None, writers: Sequence[str] | None = None) -> Line:
+def protocol(
+    reader: int, writer: int, readers: Sequence[str] | None = None, writers: Sequence[str] | None = None
+) -> Line:
     lists = {"readerFeatures": readers, "writerFeatures": writers}
     versions = {"minReaderVersion": reader, "minWriterVersion": writer}
     return {"protocol": {**versions, **{name: list(found) for name, found in lists.items() if found is not None}}}
@@ -58,7 +61,12 @@ def features(*writers: str, readers: Sequence[str] = ()) -> Line:
 
 
 def column(name: str = "id", kind: Any = "long", **metadata: Any) -> Line:
-    return {"name": name, "type": kind, "nullable": True, "metadata": {key.replace("__", "."): value for key, value in metadata.items()}}
+    return {
+        "name": name,
+        "type": kind,
+        "nullable": True,
+        "metadata": {key.replace("__", "."): value for key, value in metadata.items()},
+    }
 
 
 def mapped(name: str, number: int | None, physical: str | None, kind: Any = "long") -> Line:
@@ -66,7 +74,9 @@ def mapped(name: str, number: int | None, physical: str | None, kind: Any = "lon
     return column(name, kind, **{key: value for key, value in metadata.items() if value is not None})
 
 
-def metadata(*columns: Line, partition_by: Sequence[str] = (), table_id: str = "t", provider: str = "parquet", **properties: str) -> Line:
+def metadata(
+    *columns: Line, partition_by: Sequence[str] = (), table_id: str = "t", provider: str = "parquet", **properties: str
+) -> Line:
     schema = json.dumps({"type": "struct", "fields": list(columns or [column()])})
     configuration = {"delta." + name.replace("__", "."): value for name, value in properties.items()}
     return {
@@ -82,7 +92,14 @@ def metadata(*columns: Line, partition_by: Sequence[str] = (), table_id: str = "
 
 def add(path: str = "x", *, rows: int | None = ROWS, stats: str | None = None, **fields: Any) -> Line:
     text = stats if stats is not None or rows is None else json.dumps({"numRecords": rows})
-    body = {"path": path, "partitionValues": {}, "size": len(DATA), "modificationTime": 1, "dataChange": True, "stats": text}
+    body = {
+        "path": path,
+        "partitionValues": {},
+        "size": len(DATA),
+        "modificationTime": 1,
+        "dataChange": True,
+        "stats": text,
+    }
     return {"add": {**body, **fields}}
 
 
@@ -173,7 +190,9 @@ def checksum(**wrong: Any) -> Callable[[Env], None]:
     return put
 
 
-def checkpoint(version: int, change: Callable[[list[Any]], list[Any]], name: str | None = None) -> Callable[[Env], None]:
+def checkpoint(
+    version: int, change: Callable[[list[Any]], list[Any]], name: str | None = None
+) -> Callable[[Env], None]:
     """A checkpoint whose actions are changed."""
 
     def put(env: Env) -> None:
@@ -217,7 +236,9 @@ class Broken:
     files: Callable[[Env], None] = field(default=lambda _: None)
 
 
-def reported(section: str, rule: str, says: str, *commits: Sequence[Line], files: Callable[[Env], None] = lambda _: None) -> Broken:
+def reported(
+    section: str, rule: str, says: str, *commits: Sequence[Line], files: Callable[[Env], None] = lambda _: None
+) -> Broken:
     return Broken(section=section, rule=rule, commits=commits, who="check", says=says, files=files)
 
 
@@ -261,10 +282,18 @@ BROKEN: Sequence[Broken] = (
         files=checkpoint(0, without("DomainMetadata")),
     ),
     reported(
-        "Checkpoints", "a checkpoint has the protocol", "it has no protocol action", first(), files=checkpoint(0, without("Protocol"))
+        "Checkpoints",
+        "a checkpoint has the protocol",
+        "it has no protocol action",
+        first(),
+        files=checkpoint(0, without("Protocol")),
     ),
     reported(
-        "Checkpoints", "a checkpoint has the metadata", "it has no metaData action", first(), files=checkpoint(0, without("Metadata"))
+        "Checkpoints",
+        "a checkpoint has the metadata",
+        "it has no metaData action",
+        first(),
+        files=checkpoint(0, without("Metadata")),
     ),
     reported(
         "Checkpoints",
@@ -281,12 +310,17 @@ BROKEN: Sequence[Broken] = (
         [add()],
         [txn(1)],
         files=lambda env: env.store.put(
-            f"{log_files.LOG_FOLDER}/{log_files.compacted_name(1, 2)}", (json.dumps(add("y")) + "\n" + json.dumps(txn(1))).encode()
+            f"{log_files.LOG_FOLDER}/{log_files.compacted_name(1, 2)}",
+            (json.dumps(add("y")) + "\n" + json.dumps(txn(1))).encode(),
         ),
     ),
     *(
         reported(
-            "Version Checksum File Schema", f"{name} is that of the version", says, first(add(), txn(1)), files=checksum(**{name: value})
+            "Version Checksum File Schema",
+            f"{name} is that of the version",
+            says,
+            first(add(), txn(1)),
+            files=checksum(**{name: value}),
         )
         for name, value, says in (
             ("tableSizeBytes", 1, "tableSizeBytes is 1"),
@@ -309,8 +343,16 @@ BROKEN: Sequence[Broken] = (
     *(
         reported("File Size Histogram Schema", rule, says, first(add()), files=checksum(fileSizeHistogram=histogram))
         for rule, says, histogram in (
-            ("the first boundary is 0", "do not rise from 0", {"sortedBinBoundaries": [1], "fileCounts": [1], "totalBytes": [len(DATA)]}),
-            ("the counts are those of the files", "differs", {"sortedBinBoundaries": [0], "fileCounts": [2], "totalBytes": [len(DATA)]}),
+            (
+                "the first boundary is 0",
+                "do not rise from 0",
+                {"sortedBinBoundaries": [1], "fileCounts": [1], "totalBytes": [len(DATA)]},
+            ),
+            (
+                "the counts are those of the files",
+                "differs",
+                {"sortedBinBoundaries": [0], "fileCounts": [2], "totalBytes": [len(DATA)]},
+            ),
             (
                 "the lists are as long as the boundaries",
                 "differs",
@@ -327,9 +369,24 @@ BROKEN: Sequence[Broken] = (
     ),
     # Actions
     unreadable("Change Metadata", "the first version has a metaData action", errors.MissingActionError, [P]),
-    unreadable("Change Metadata", "required fields are there", errors.InvalidLogFileError, [P, {"metaData": {"schemaString": "{}"}}]),
-    unreadable("Format Specification", "data files are Parquet", errors.UnsupportedFileFormatError, [P, metadata(provider="orc")]),
-    unreadable("Add File and Remove File", "required fields are there", errors.InvalidLogFileError, first({"add": {"path": "x"}})),
+    unreadable(
+        "Change Metadata",
+        "required fields are there",
+        errors.InvalidLogFileError,
+        [P, {"metaData": {"schemaString": "{}"}}],
+    ),
+    unreadable(
+        "Format Specification",
+        "data files are Parquet",
+        errors.UnsupportedFileFormatError,
+        [P, metadata(provider="orc")],
+    ),
+    unreadable(
+        "Add File and Remove File",
+        "required fields are there",
+        errors.InvalidLogFileError,
+        first({"add": {"path": "x"}}),
+    ),
     unreadable(
         "Add File and Remove File",
         "a path is added once in a commit",
@@ -337,9 +394,18 @@ BROKEN: Sequence[Broken] = (
         first(add(), add(deletionVector=vector(0))),
     ),
     unreadable(
-        "Add File and Remove File", "a path is removed once in a commit", errors.InvalidCommitError, first(add()), [remove(), remove()]
+        "Add File and Remove File",
+        "a path is removed once in a commit",
+        errors.InvalidCommitError,
+        first(add()),
+        [remove(), remove()],
     ),
-    unreadable("Add File and Remove File", "a file is not both added and removed", errors.InvalidCommitError, first(add(), remove())),
+    unreadable(
+        "Add File and Remove File",
+        "a file is not both added and removed",
+        errors.InvalidCommitError,
+        first(add(), remove()),
+    ),
     reported(
         "Add File and Remove File",
         "a live path is added with another vector only if its entry is removed",
@@ -378,7 +444,11 @@ BROKEN: Sequence[Broken] = (
         [info(operation="DELETE"), remove(), add("y")],
     ),
     reported(
-        "Add File and Remove File", "a removal without adds is of a live file", "removes files that are not live", first(), [remove()]
+        "Add File and Remove File",
+        "a removal without adds is of a live file",
+        "removes files that are not live",
+        first(),
+        [remove()],
     ),
     reported(
         "Add File and Remove File",
@@ -402,15 +472,26 @@ BROKEN: Sequence[Broken] = (
         [remove(**MOVES)],
     ),
     reported(
-        "Transaction Identifiers", "an application has one txn in a commit", "2 txn actions for the application app", first(txn(1), txn(2))
+        "Transaction Identifiers",
+        "an application has one txn in a commit",
+        "2 txn actions for the application app",
+        first(txn(1), txn(2)),
     ),
     unreadable(
-        "Protocol Evolution", "the reader version is one that is known", errors.UnsupportedProtocolVersionError, [protocol(4, 7), M]
+        "Protocol Evolution",
+        "the reader version is one that is known",
+        errors.UnsupportedProtocolVersionError,
+        [protocol(4, 7), M],
     ),
     unwritable(
-        "Protocol Evolution", "the writer version is one that is known", errors.UnsupportedProtocolVersionError, [protocol(1, 8), M]
+        "Protocol Evolution",
+        "the writer version is one that is known",
+        errors.UnsupportedProtocolVersionError,
+        [protocol(1, 8), M],
     ),
-    reported("Domain Metadata", "the protocol supports domainMetadata", "does not support domainMetadata", first(domain())),
+    reported(
+        "Domain Metadata", "the protocol supports domainMetadata", "does not support domainMetadata", first(domain())
+    ),
     reported(
         "Domain Metadata",
         "a domain has one action in a commit",
@@ -430,17 +511,37 @@ BROKEN: Sequence[Broken] = (
         first({"checkpointMetadata": {"version": 0}}),
     ),
     # Table Features
-    reported("Table Features", "reader version 3 has readerFeatures", "lacks the list readerFeatures", [protocol(3, 7, None, []), M]),
-    reported("Table Features", "writer version 7 has writerFeatures", "lacks the list writerFeatures", [protocol(1, 7), M]),
+    reported(
+        "Table Features",
+        "reader version 3 has readerFeatures",
+        "lacks the list readerFeatures",
+        [protocol(3, 7, None, []), M],
+    ),
+    reported(
+        "Table Features", "writer version 7 has writerFeatures", "lacks the list writerFeatures", [protocol(1, 7), M]
+    ),
     reported("Table Features", "both lists are there for (3, 7)", "lacks the list writerFeatures", [protocol(3, 7), M]),
     *(
-        unwritable("Table Features", f"writers need the lists of {versions}", errors.InvalidActionError, [protocol(*versions, *lists), M])
+        unwritable(
+            "Table Features",
+            f"writers need the lists of {versions}",
+            errors.InvalidActionError,
+            [protocol(*versions, *lists), M],
+        )
         for versions, lists in (((3, 7), ()), ((1, 7), ()), ((3, 7), (None, [])), ((3, 7), ([],)))
     ),
     reported(
-        "Table Features", "other writer versions have no list", "must not have the list writerFeatures", [protocol(1, 2, None, []), M]
+        "Table Features",
+        "other writer versions have no list",
+        "must not have the list writerFeatures",
+        [protocol(1, 2, None, []), M],
     ),
-    reported("Table Features", "other reader versions have no list", "must not have the list readerFeatures", [protocol(1, 7, [], []), M]),
+    reported(
+        "Table Features",
+        "other reader versions have no list",
+        "must not have the list readerFeatures",
+        [protocol(1, 7, [], []), M],
+    ),
     reported(
         "Table Features for New and Existing Tables",
         "reader version 3 comes with writer version 7",
@@ -453,7 +554,12 @@ BROKEN: Sequence[Broken] = (
         errors.UnsupportedReaderFeatureError,
         [protocol(3, 7, ["unheardOf"], ["unheardOf"]), M],
     ),
-    unwritable("Table Features", "writers know every writer feature", errors.UnsupportedWriterFeatureError, [features("unheardOf"), M]),
+    unwritable(
+        "Table Features",
+        "writers know every writer feature",
+        errors.UnsupportedWriterFeatureError,
+        [features("unheardOf"), M],
+    ),
     reported(
         "Supported Features",
         "no feature is in readerFeatures alone",
@@ -564,7 +670,10 @@ BROKEN: Sequence[Broken] = (
         [P, metadata(column("t", "timestamp_ntz"))],
     ),
     reported(
-        "Variant Data Type", "the protocol supports variantType", "does not support variantType", [P, metadata(column("v", "variant"))]
+        "Variant Data Type",
+        "the protocol supports variantType",
+        "does not support variantType",
+        [P, metadata(column("v", "variant"))],
     ),
     reported(
         "Variant Shredding",
@@ -585,7 +694,12 @@ BROKEN: Sequence[Broken] = (
         "both enabled and suspended",
         [TRACKED, metadata(enableRowTracking="true", rowTrackingSuspended="true", **IDS)],
     ),
-    reported("Row IDs", "every file of an enabled table has ids", "it has no base row id", [TRACKED, TRACKING, mark(5), add()]),
+    reported(
+        "Row IDs",
+        "every file of an enabled table has ids",
+        "it has no base row id",
+        [TRACKED, TRACKING, mark(5), add()],
+    ),
     reported(
         "Writer Requirements for Row Tracking",
         "supported is enough for files to get ids",
@@ -675,9 +789,19 @@ BROKEN: Sequence[Broken] = (
         "Writer Requirements for Row Tracking",
         "the mark is a number",
         "rowIdHighWaterMark is not an integer",
-        [TRACKED, TRACKING, domain("delta.rowTracking", {"rowIdHighWaterMark": "many"}), add(baseRowId=0, defaultRowCommitVersion=0)],
+        [
+            TRACKED,
+            TRACKING,
+            domain("delta.rowTracking", {"rowIdHighWaterMark": "many"}),
+            add(baseRowId=0, defaultRowCommitVersion=0),
+        ],
     ),
-    reported("Add File and Remove File", "a path leads to a storage that is known", "the scheme gopher is not", first(add("gopher://h/x"))),
+    reported(
+        "Add File and Remove File",
+        "a path leads to a storage that is known",
+        "the scheme gopher is not",
+        first(add("gopher://h/x")),
+    ),
     reported(
         "Writer Requirements for Row Tracking",
         "the materialised columns have names of their own",
@@ -685,7 +809,12 @@ BROKEN: Sequence[Broken] = (
         [TRACKED, metadata(enableRowTracking="true", **{**IDS, "rowTracking__materializedRowIdColumnName": "id"})],
     ),
     # Clustered Table
-    reported("Clustered Table", "domainMetadata is supported", "clustering requires domainMetadata", [features("clustering"), M]),
+    reported(
+        "Clustered Table",
+        "domainMetadata is supported",
+        "clustering requires domainMetadata",
+        [features("clustering"), M],
+    ),
     reported(
         "Writer Requirements for Clustered Table",
         "a table is not both clustered and partitioned",
@@ -703,7 +832,13 @@ BROKEN: Sequence[Broken] = (
         [features("clustering", "domainMetadata"), M, domain("delta.clustering", {"clusteringColumns": [["gone"]]})],
     ),
     # In-Commit Timestamps
-    reported("In-Commit Timestamps", "every commit has one", "it has none", [info(inCommitTimestamp=1), TIMES, TIMED], [info()]),
+    reported(
+        "In-Commit Timestamps",
+        "every commit has one",
+        "it has none",
+        [info(inCommitTimestamp=1), TIMES, TIMED],
+        [info()],
+    ),
     reported(
         "Writer Requirements for In-Commit Timestamps",
         "they rise",
@@ -731,7 +866,11 @@ BROKEN: Sequence[Broken] = (
         [TIMES, M],
         [
             info(inCommitTimestamp=5),
-            metadata(enableInCommitTimestamps="true", inCommitTimestampEnablementVersion="1", inCommitTimestampEnablementTimestamp="4"),
+            metadata(
+                enableInCommitTimestamps="true",
+                inCommitTimestampEnablementVersion="1",
+                inCommitTimestampEnablementTimestamp="4",
+            ),
         ],
     ),
     reported(
@@ -748,7 +887,13 @@ BROKEN: Sequence[Broken] = (
         errors.UnsupportedTypeChangeError,
         [
             features(readers=["typeWidening"]),
-            metadata(column("id", "integer", **{"delta.typeChanges": [{"fromType": "string", "toType": "integer", "tableVersion": 1}]})),
+            metadata(
+                column(
+                    "id",
+                    "integer",
+                    **{"delta.typeChanges": [{"fromType": "string", "toType": "integer", "tableVersion": 1}]},
+                )
+            ),
         ],
     ),
     reported(
@@ -772,7 +917,12 @@ BROKEN: Sequence[Broken] = (
     ),
     unreadable("Delta Log Entries", "a commit has one metaData action", errors.InvalidCommitError, [P, M, M]),
     unreadable("Delta Log Entries", "a commit has one protocol action", errors.InvalidCommitError, [P, P, M]),
-    unwritable("Append-only Tables", "no rows are removed", errors.AppendOnlyTableError, [P, metadata(appendOnly="true"), add()]),
+    unwritable(
+        "Append-only Tables",
+        "no rows are removed",
+        errors.AppendOnlyTableError,
+        [P, metadata(appendOnly="true"), add()],
+    ),
     reported(
         "Append-only Tables",
         "no commit has removed rows",
@@ -787,12 +937,24 @@ BROKEN: Sequence[Broken] = (
         [P, metadata(column(**{"delta.invariants": json.dumps({"expression": {"expression": "id < 0"}})})), add()],
     ),
     unwritable(
-        "CHECK Constraints", "no row breaks a constraint", errors.DeltaError, [protocol(1, 3), metadata(constraints__c="id < 0"), add()]
+        "CHECK Constraints",
+        "no row breaks a constraint",
+        errors.DeltaError,
+        [protocol(1, 3), metadata(constraints__c="id < 0"), add()],
     ),
     *(
-        reported(section, f"the protocol supports {name}", f"does not support {name}", [protocol(1, 7, None, []), metadata(column(**keys))])
+        reported(
+            section,
+            f"the protocol supports {name}",
+            f"does not support {name}",
+            [protocol(1, 7, None, []), metadata(column(**keys))],
+        )
         for section, name, keys in (
-            ("Column Invariants", "invariants", {"delta.invariants": json.dumps({"expression": {"expression": "id < 9"}})}),
+            (
+                "Column Invariants",
+                "invariants",
+                {"delta.invariants": json.dumps({"expression": {"expression": "id < 9"}})},
+            ),
             ("Generated Columns", "generatedColumns", {"delta.generationExpression": "1"}),
             ("Default Columns", "allowColumnDefaults", {"CURRENT_DEFAULT": "1"}),
             ("Identity Columns", "identityColumns", {"delta.identity.start": 1, "delta.identity.step": 1}),
@@ -802,7 +964,12 @@ BROKEN: Sequence[Broken] = (
         "Identity Columns",
         "the high-water mark does not go back",
         "the high-water mark of the identity column id goes back from 9 to 4",
-        [protocol(1, 6), metadata(column(**{"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 9}))],
+        [
+            protocol(1, 6),
+            metadata(
+                column(**{"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 9})
+            ),
+        ],
         [metadata(column(**{"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 4}))],
     ),
     reported(
@@ -810,7 +977,12 @@ BROKEN: Sequence[Broken] = (
         "the high-water mark does not go back behind the one of a column that was removed",
         "the identity column n begins at 4, but 9 was assigned before",
         [protocol(1, 6), keeping(metadata(), identity={"n": [9]})],
-        [metadata(column(), column("n", **{"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 4}))],
+        [
+            metadata(
+                column(),
+                column("n", **{"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": 4}),
+            )
+        ],
     ),
     # Appendix
     *(
@@ -818,8 +990,16 @@ BROKEN: Sequence[Broken] = (
         for rule, says, stats in (
             ("numRecords is the number of rows", "4 rows, but the file has 3", '{"numRecords":4}'),
             ("numRecords is a count", "-1 rows", '{"numRecords":-1}'),
-            ("nullCount is at most numRecords", "9 nulls in id, but only 3 rows", '{"numRecords":3,"nullCount":{"id":9}}'),
-            ("nullCount is 0 only without nulls", "3 nulls in id, but the file has 0", '{"numRecords":3,"nullCount":{"id":3}}'),
+            (
+                "nullCount is at most numRecords",
+                "9 nulls in id, but only 3 rows",
+                '{"numRecords":3,"nullCount":{"id":9}}',
+            ),
+            (
+                "nullCount is 0 only without nulls",
+                "3 nulls in id, but the file has 0",
+                '{"numRecords":3,"nullCount":{"id":3}}',
+            ),
             ("a bound is of its column's type", "is not a value of id", '{"numRecords":3,"minValues":{"id":1e400}}'),
             ("no bound excludes a row", "id is at least 1", '{"numRecords":3,"minValues":{"id":1}}'),
             (
@@ -835,8 +1015,15 @@ BROKEN: Sequence[Broken] = (
         "'soon' is not a valid value of p",
         [P, metadata(column(), column("p", "date"), partition_by=["p"]), add(partitionValues={"p": "soon"})],
     ),
-    reported("Struct Type", "names differ in more than case", "differ from others only in case", [P, metadata(column("id"), column("ID"))]),
-    unreadable("Struct Type", "no name is there twice", errors.DuplicateColumnsError, [P, metadata(column(), column())]),
+    reported(
+        "Struct Type",
+        "names differ in more than case",
+        "differ from others only in case",
+        [P, metadata(column("id"), column("ID"))],
+    ),
+    unreadable(
+        "Struct Type", "no name is there twice", errors.DuplicateColumnsError, [P, metadata(column(), column())]
+    ),
     unreadable(
         "Schema Serialization Format",
         "a type is one that is known",
@@ -931,7 +1118,11 @@ def test_a_log_that_breaks_a_rule_ends_in_our_errors_only(call: Callable[[tahoe.
 
 HEALTHY: Sequence[Sequence[Sequence[Line]]] = (
     [first(add(), txn(1))],
-    [[VECTORS, M, add()], [remove(), add(deletionVector=vector(0))], [remove(deletionVector=vector(0)), add(deletionVector=vector(0, 1))]],
+    [
+        [VECTORS, M, add()],
+        [remove(), add(deletionVector=vector(0))],
+        [remove(deletionVector=vector(0)), add(deletionVector=vector(0, 1))],
+    ],
     [first(add()), [info(operation="OPTIMIZE"), remove(**MOVES), add("y", **MOVES)]],
     [first(add()), [add(tags={"a": "b"}, **MOVES)]],
     [
@@ -941,8 +1132,14 @@ HEALTHY: Sequence[Sequence[Sequence[Line]]] = (
     [first(add(rows=None)), [remove(**MOVES), add("y", **MOVES)]],
     [first(txn(5)), [txn(4)]],
     [first(add()), [info(operation="Deletion Vector Tombstones"), remove("deletion_vector_a.bin", **MOVES)]],
-    [[protocol(2, 5), metadata(mapped("id", 1, "id"), **NAMED), add()], [metadata(mapped("renamed", 1, "id"), **NAMED)]],
-    [[TRACKED, TRACKING, mark(2), add(baseRowId=0, defaultRowCommitVersion=0)], [add(baseRowId=0, defaultRowCommitVersion=0, **MOVES)]],
+    [
+        [protocol(2, 5), metadata(mapped("id", 1, "id"), **NAMED), add()],
+        [metadata(mapped("renamed", 1, "id"), **NAMED)],
+    ],
+    [
+        [TRACKED, TRACKING, mark(2), add(baseRowId=0, defaultRowCommitVersion=0)],
+        [add(baseRowId=0, defaultRowCommitVersion=0, **MOVES)],
+    ],
     [[info(inCommitTimestamp=5), TIMES, TIMED], [info(inCommitTimestamp=6)]],
     [[protocol(2, 7, None, ["columnMapping"]), metadata(mapped("id", 1, "id"), **NAMED)]],
 )
@@ -957,19 +1154,36 @@ def test_of_a_legal_log_nothing_is_reported(commits: Sequence[Sequence[Line]]) -
     assert [(f.kind, f.detail) for f in found] == []
 
 
-# Rules for what writers and readers do, which no log can show alone: a heading of PROTOCOL.md, the rule, and a test of ours.
+# Rules for what writers and readers do, which no log can show alone: a heading of PROTOCOL.md, the rule, and a test of
+# ours.
 KEPT: Sequence[tuple[str, str, str]] = (
     ("Delta Log Entries", "an existing commit is never replaced", "test_put_if_absent_never_touches_what_is_there"),
-    ("Checkpoints", "a checkpoint in use is not newer than the version", "test_the_newest_checkpoint_not_after_the_version_is_used"),
+    (
+        "Checkpoints",
+        "a checkpoint in use is not newer than the version",
+        "test_the_newest_checkpoint_not_after_the_version_is_used",
+    ),
     (
         "Checkpoints",
         "readers ignore a multi-part checkpoint with missing parts",
         "test_a_multi_part_checkpoint_without_one_of_its_parts_is_ignored",
     ),
-    ("Checkpoints", "tombstones stay until they expire", "test_tombstones_stay_until_they_expire_and_not_where_the_file_came_back"),
-    ("Version Checksum File", "the totals are those of the version", "test_every_commit_has_a_checksum_that_the_files_agree_with"),
+    (
+        "Checkpoints",
+        "tombstones stay until they expire",
+        "test_tombstones_stay_until_they_expire_and_not_where_the_file_came_back",
+    ),
+    (
+        "Version Checksum File",
+        "the totals are those of the version",
+        "test_every_commit_has_a_checksum_that_the_files_agree_with",
+    ),
     ("Version Checksum File", "an existing checksum is not replaced", "test_put_if_absent_never_touches_what_is_there"),
-    ("Add CDC File", "the changes of a version with cdc files are those", "test_a_feed_makes_a_copy_of_the_table_whatever_is_done_to_it"),
+    (
+        "Add CDC File",
+        "the changes of a version with cdc files are those",
+        "test_a_feed_makes_a_copy_of_the_table_whatever_is_done_to_it",
+    ),
     ("Domain Metadata", "domains of features are closed to users", "test_domains_of_features_are_closed"),
     ("Domain Metadata", "domains that are not understood stay", "test_txns_and_user_domains_stay"),
     (
@@ -977,9 +1191,21 @@ KEPT: Sequence[tuple[str, str, str]] = (
         "files have physical names",
         "test_mapped_columns_have_physical_names_in_files_and_statistics",
     ),
-    ("Reader Requirements for Column Mapping", "columns are found by name or id", "test_mapped_columns_go_by_their_physical_names"),
-    ("Reader Requirements for Deletion Vectors", "deleted rows are not read", "test_reading_deleting_and_replacing_take_the_same_rows"),
-    ("Writer Requirement for Deletion Vectors", "numRecords stays", "test_a_vector_keeps_the_statistics_and_says_that_they_are_wide"),
+    (
+        "Reader Requirements for Column Mapping",
+        "columns are found by name or id",
+        "test_mapped_columns_go_by_their_physical_names",
+    ),
+    (
+        "Reader Requirements for Deletion Vectors",
+        "deleted rows are not read",
+        "test_reading_deleting_and_replacing_take_the_same_rows",
+    ),
+    (
+        "Writer Requirement for Deletion Vectors",
+        "numRecords stays",
+        "test_a_vector_keeps_the_statistics_and_says_that_they_are_wide",
+    ),
     ("Deletion Vector Format", "every stored form is read", "test_every_vector_of_a_file_is_read_by_its_descriptor"),
     (
         "Writer Requirements for Clustered Table",
@@ -996,17 +1222,37 @@ KEPT: Sequence[tuple[str, str, str]] = (
         "changes are recorded",
         "test_types_are_widened_at_every_depth_and_each_change_is_recorded_at_the_column_above",
     ),
-    ("Reader Requirements for Type Widening", "older files are read in the new type", "test_widened_types_and_added_columns"),
-    ("Void Type", "nothing is written to a table of void columns alone", "test_a_table_of_nothing_but_void_takes_no_rows"),
-    ("Metadata Cleanup", "a checkpoint covers what is deleted", "test_cleanup_keeps_every_version_from_the_checkpoint_before_the_cutoff"),
+    (
+        "Reader Requirements for Type Widening",
+        "older files are read in the new type",
+        "test_widened_types_and_added_columns",
+    ),
+    (
+        "Void Type",
+        "nothing is written to a table of void columns alone",
+        "test_a_table_of_nothing_but_void_takes_no_rows",
+    ),
+    (
+        "Metadata Cleanup",
+        "a checkpoint covers what is deleted",
+        "test_cleanup_keeps_every_version_from_the_checkpoint_before_the_cutoff",
+    ),
     (
         "Writer Requirements for Vacuum Protocol Check",
         "VACUUM checks the protocol",
         "test_nothing_is_deleted_once_the_table_needs_an_unknown_feature",
     ),
     ("Generated Columns", "values are those of the expression", "test_generated_columns_are_computed_and_checked"),
-    ("Identity Columns", "values are never given twice", "test_identity_values_are_not_given_twice_after_a_version_without_the_column"),
-    ("CHECK Constraints", "existing rows are checked first", "test_a_constraint_holds_for_the_rows_that_are_there_and_for_those_that_come"),
+    (
+        "Identity Columns",
+        "values are never given twice",
+        "test_identity_values_are_not_given_twice_after_a_version_without_the_column",
+    ),
+    (
+        "CHECK Constraints",
+        "existing rows are checked first",
+        "test_a_constraint_holds_for_the_rows_that_are_there_and_for_those_that_come",
+    ),
     ("V2 Spec", "sidecars are part of the checkpoint", "test_a_checkpoint_holds_what_the_commits_add_up_to"),
 )
 

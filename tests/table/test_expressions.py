@@ -65,7 +65,9 @@ def value(text: str, rows: pa.Table = ROWS, zone: dt.tzinfo = UTC) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_conditions_and_values_are_those_of_the_model(seed: int) -> None:
-    """The model of DELETE, UPDATE and MERGE says what each expression is, row by row; `tests/spark` shows that Spark agrees."""
+    """The model of DELETE, UPDATE and MERGE says what each expression is, row by row; `tests/spark` shows that Spark
+    agrees.
+    """
     generator = Generator(f"expressions {seed}")
     shape = generator.shape(partitioned=False)
     rows = [row for file in shape.files for row in file]
@@ -228,7 +230,13 @@ def test_a_constant_is_padded_for_a_char_column_wherever_it_is_compared() -> Non
         "('a' = c) is true",
     ):
         assert table.to_arrow(["s"], condition)["s"].to_pylist() == ["a"], condition
-    lists = {"c in ('a', 'a  ')": 1, "c in ('a', upper('x'))": 1, "c in ('a', s)": 0, "'a' in (c)": 0, "'a' in (c, s)": 1}
+    lists = {
+        "c in ('a', 'a  ')": 1,
+        "c in ('a', upper('x'))": 1,
+        "c in ('a', s)": 0,
+        "'a' in (c)": 0,
+        "'a' in (c, s)": 1,
+    }
     assert {condition: table.count(condition) for condition in lists} == lists, "Spark pads no constant beside columns"
 
 
@@ -266,7 +274,9 @@ def test_a_condition_guards_what_stands_behind_it() -> None:
 
 
 def test_local_times_are_those_of_the_zone() -> None:
-    berlin = ZoneInfo("Europe/Berlin")  # clocks go from 2 to 3, so that 2:30 is 3:30; later from 3 to 2, so that 2:30 is there twice
+    berlin = ZoneInfo(
+        "Europe/Berlin"
+    )  # clocks go from 2 to 3, so that 2:30 is 3:30; later from 3 to 2, so that 2:30 is there twice
     moments = [dt.datetime(2024, 3, 31, 2, 30), dt.datetime(2024, 10, 27, 2, 30), dt.datetime(2024, 7, 1, 2, 30), None]
     rows = pa.table({"moment": pa.array(moments, pa.timestamp("us"))})
     cast = parse_expression("cast(moment as timestamp)", delta_schema(rows.schema, table="t"), zone=berlin, table="t")
@@ -311,7 +321,11 @@ def test_what_only_spark_computes_is_refused_with_its_name(text: str, said: str)
 def table() -> tahoe.Table:
     table = tahoe.Table("/t", env=memory_env())
     for start in (0, 100):
-        table.append(pa.table({"n": list(range(start, start + 10)), "s": [f"n{i}" for i in range(10)], "d": [float("nan"), *range(9)]}))
+        table.append(
+            pa.table(
+                {"n": list(range(start, start + 10)), "s": [f"n{i}" for i in range(10)], "d": [float("nan"), *range(9)]}
+            )
+        )
     return table
 
 
@@ -378,7 +392,13 @@ def test_what_stands_behind_a_null_is_not_computed() -> None:
     """As in Spark: a fault in rows that it does not look at failed the statement."""
     table = tahoe.Table("/t", env=memory_env())
     table.append(pa.table({"n": pa.array([None, 1], pa.int64()), "z": [0, 1], "s": ["x", "5"]}))
-    for text in ("n + 1 / z > 0", "n = cast(s as int) - 4", "(cast(s as int) - 4) % n = 0", "1 / z / n > 0", "n < 9 / z"):
+    for text in (
+        "n + 1 / z > 0",
+        "n = cast(s as int) - 4",
+        "(cast(s as int) - 4) % n = 0",
+        "1 / z / n > 0",
+        "n < 9 / z",
+    ):
         assert table.count(text) == 1, text
     for text in ("1 / z + n > 0", "n % (cast(s as int) - 4) = 0", "n is null and 1 / z > 0"):
         with pytest.raises(ExpressionFailedError):
@@ -390,7 +410,10 @@ def test_a_fault_has_the_condition_that_spark_has_for_it(text: str) -> None:
     """Programs catch by it; `tests/spark/test_expressions.py` asks Spark."""
     table = tahoe.Table("/t", env=memory_env())
     table.append(FAULTY)
-    for compute_it in (lambda: table.count(f"({text}) is not null"), lambda: table.update({"s": f"cast(({text}) is null as string)"})):
+    for compute_it in (
+        lambda: table.count(f"({text}) is not null"),
+        lambda: table.update({"s": f"cast(({text}) is null as string)"}),
+    ):
         with pytest.raises(ExpressionFailedError) as raised:
             compute_it()
         assert raised.value.condition == FAULTS[text]
@@ -400,7 +423,11 @@ def test_what_only_spark_computes_is_no_invalid_predicate() -> None:
     """It is valid SQL: 42601 told of a syntax error."""
     table = tahoe.Table("/t", env=memory_env())
     table.append(pa.table({"id": [1], "t": ["a"], "l": [[1]]}))
-    for refused in (lambda: table.update({"l": "array(id)"}), lambda: table.count("reverse(t) = 'a'"), lambda: table.delete("l = l")):
+    for refused in (
+        lambda: table.update({"l": "array(id)"}),
+        lambda: table.count("reverse(t) = 'a'"),
+        lambda: table.delete("l = l"),
+    ):
         with pytest.raises(NeedsSparkError) as raised:
             refused()
         assert raised.value.sqlstate == "0A000"

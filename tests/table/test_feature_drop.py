@@ -47,7 +47,8 @@ def make(clock: Clock | None = None, **properties: str) -> tahoe.Table:
         env = replace(env, store=MemoryStore(env.store.url, clock_ms=clock), clock_ms=clock)
     table = tahoe.Table("memory://given", env=env)
     table.append(
-        pa.table({"id": pa.array(range(3), pa.int64())}), properties={f"delta.{k.replace('__', '.')}": v for k, v in properties.items()}
+        pa.table({"id": pa.array(range(3), pa.int64())}),
+        properties={f"delta.{k.replace('__', '.')}": v for k, v in properties.items()},
     )
     return table
 
@@ -72,7 +73,11 @@ def files_of(table: tahoe.Table) -> list:
         ("allowColumnDefaults", {"feature.allowColumnDefaults": "supported"}, (1, 2)),
         ("changeDataFeed", {"feature.changeDataFeed": "supported"}, (1, 2)),
         ("v2Checkpoint", {"checkpointPolicy": "v2"}, {"appendOnly", "invariants", "checkpointProtection"}),
-        ("vacuumProtocolCheck", {"feature.vacuumProtocolCheck": "supported"}, {"appendOnly", "invariants", "checkpointProtection"}),
+        (
+            "vacuumProtocolCheck",
+            {"feature.vacuumProtocolCheck": "supported"},
+            {"appendOnly", "invariants", "checkpointProtection"},
+        ),
         ("deletionVectors", {"enableDeletionVectors": "true"}, {"appendOnly", "invariants", "checkpointProtection"}),
         ("typeWidening", {"enableTypeWidening": "true"}, {"appendOnly", "invariants", "checkpointProtection"}),
     ],
@@ -87,7 +92,11 @@ def test_a_feature_goes_with_what_the_table_has_of_it(feature, properties, left)
     else:
         assert supported_features(snapshot.protocol) == left
         assert snapshot.protocol.reader_version == 1
-    expected = {PROTECTED_BEFORE: str(snapshot.version)} if "checkpointProtection" in supported_features(snapshot.protocol) else {}
+    expected = (
+        {PROTECTED_BEFORE: str(snapshot.version)}
+        if "checkpointProtection" in supported_features(snapshot.protocol)
+        else {}
+    )
     assert dict(snapshot.properties) == expected
     stays = {"delta.rowTracking"} if feature == "rowTracking" else set()  # with the last row id
     assert {domain.domain for domain in snapshot.domains.values() if domain.domain.startswith("delta.")} == stays
@@ -132,7 +141,9 @@ def test_domains_of_users_go_with_the_feature():
     ],
 )
 def test_what_cannot_be_dropped_is_told_before_anything_changes(feature, error, words):
-    table = make(enableRowTracking="true", enableChangeDataFeed="true", enableVariantShredding="true", columnMapping__mode="name")
+    table = make(
+        enableRowTracking="true", enableChangeDataFeed="true", enableVariantShredding="true", columnMapping__mode="name"
+    )
     with table.transaction() as changes:
         changes.add_constraint("positive", "id >= 0")
     add(table, "checkpointProtection")

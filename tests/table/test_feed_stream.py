@@ -1,4 +1,6 @@
-"""Where the batches of a streamed change data feed end, and what they read, against the reference's algorithm in its simplest form."""
+"""Where the batches of a streamed change data feed end, and what they read, against the reference's algorithm in its
+simplest form.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tahoe
-from tahoe.errors import ChangesNotRecordedError, StreamSchemaChangedError, StreamTrailingCommitError, UnsupportedOperationError
+from tahoe.errors import (
+    ChangesNotRecordedError,
+    StreamSchemaChangedError,
+    StreamTrailingCommitError,
+    UnsupportedOperationError,
+)
 from tahoe.protocol.changes.column_changes import ColumnChange
 from tahoe.protocol.configuration.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
 from tahoe.protocol.log import log_files
@@ -32,19 +39,25 @@ from tests.table.feeds import PROTOCOL, Fed, gone, metadata
 from tests.table.streams import ends_of
 
 END = 1 << 60
-MERGE = CommitInfo({"operation": "MERGE", "operationMetrics": {f"numTargetRows{n}": "0" for n in ("Inserted", "Updated", "Deleted")}})
+MERGE = CommitInfo(
+    {"operation": "MERGE", "operationMetrics": {f"numTargetRows{n}": "0" for n in ("Inserted", "Updated", "Deleted")}}
+)
 
 # --- histories: each commit is its kind, and the sizes of its files; those with odd sizes are excluded in some tests
 
 COMMITS = st.tuples(
-    st.sampled_from(["adds", "removes", "both", "vectors", "cdc", "merge", "moved"]), st.lists(st.integers(1, 9), max_size=4)
+    st.sampled_from(["adds", "removes", "both", "vectors", "cdc", "merge", "moved"]),
+    st.lists(st.integers(1, 9), max_size=4),
 )
 HISTORIES = st.lists(COMMITS, min_size=1, max_size=6)
 LIMITS = st.builds(AdmissionLimit, st.none() | st.integers(1, 5), st.none() | st.integers(1, 14))
 
 
 def committed(kind: str, sizes: Sequence[int], names: Iterator[int]) -> list[Action]:
-    files = [add(f"{'odd' if size % 2 else 'f'}{next(names):03}", size_bytes=size, modification_time_ms=-size) for size in sizes]
+    files = [
+        add(f"{'odd' if size % 2 else 'f'}{next(names):03}", size_bytes=size, modification_time_ms=-size)
+        for size in sizes
+    ]
     gone_too = [remove_of(file, 1, data_change=True) for file in files]
     marked = [file.replace(deletion_vector=inline_descriptor([0])) for file in files]
     match kind:
@@ -55,7 +68,11 @@ def committed(kind: str, sizes: Sequence[int], names: Iterator[int]) -> list[Act
         case "vectors":
             more = [file.replace(deletion_vector=inline_descriptor([0, 1])) for file in marked]
             pairs = zip(gone_too, marked, strict=True)
-            return [a for number, pair in enumerate(pairs) for a in (pair if number % 2 else (gone(marked[number]), more[number]))]
+            return [
+                a
+                for number, pair in enumerate(pairs)
+                for a in (pair if number % 2 else (gone(marked[number]), more[number]))
+            ]
         case "cdc":
             return [*files, *(Cdc(path=f"_change_data/{file.path}", size_bytes=file.size_bytes) for file in files)]
         case "merge":
@@ -103,7 +120,12 @@ def versions_from(log: Log, begin: StreamOffset) -> Iterator[tuple[bool, list[In
     """Everything of the versions from an offset on, and whether it is the initial snapshot."""
     first = begin.version
     if begin.is_initial:
-        yield True, between_marks(first, sorted(load_snapshot(log, first).live.adds(), key=lambda f: (f.modification_time_ms, f.path)))
+        yield (
+            True,
+            between_marks(
+                first, sorted(load_snapshot(log, first).live.adds(), key=lambda f: (f.modification_time_ms, f.path))
+            ),
+        )
         first += 1
     for version in range(first, load_snapshot(log).version + 1):
         actions = log.read_version(version)
@@ -147,7 +169,9 @@ class Admission:
         return found
 
 
-def valid(entries: Sequence[Indexed], begin: StreamOffset, exclude: str | None, last: StreamOffset | None) -> list[Indexed]:
+def valid(
+    entries: Sequence[Indexed], begin: StreamOffset, exclude: str | None, last: StreamOffset | None
+) -> list[Indexed]:
     """The entries after one offset, up to and including another, that are read."""
     return [
         e
@@ -187,7 +211,10 @@ def ended(
     if newest.index == END:
         return StreamOffset(table_id="fed", version=newest.version + 1)
     return StreamOffset(
-        table_id="fed", version=newest.version, index=newest.index, is_initial=begin.is_initial and newest.version == begin.version
+        table_id="fed",
+        version=newest.version,
+        index=newest.index,
+        is_initial=begin.is_initial and newest.version == begin.version,
     )
 
 
@@ -226,13 +253,25 @@ def read(portions: Sequence[Portion]) -> list[Read]:
 
 
 @given(
-    HISTORIES, st.none() | st.integers(0, 5), st.lists(LIMITS, min_size=1, max_size=4), st.integers(0, 5), st.sampled_from([None, "odd"])
+    HISTORIES,
+    st.none() | st.integers(0, 5),
+    st.lists(LIMITS, min_size=1, max_size=4),
+    st.integers(0, 5),
+    st.sampled_from([None, "odd"]),
 )
 @example([("adds", []), ("adds", [2, 2]), ("cdc", [2, 2]), ("vectors", [2])], 0, [AdmissionLimit(files=2)], 0, None)
-@example([("vectors", [1, 1]), ("vectors", [1, 1])], 0, [AdmissionLimit(files=5)], 0, None)  # the marks of a version count
-@example([("cdc", [1]), ("cdc", [2])], 0, [AdmissionLimit()], 0, "odd")  # a commit is not read from its data files instead
+@example(
+    [("vectors", [1, 1]), ("vectors", [1, 1])], 0, [AdmissionLimit(files=5)], 0, None
+)  # the marks of a version count
+@example(
+    [("cdc", [1]), ("cdc", [2])], 0, [AdmissionLimit()], 0, "odd"
+)  # a commit is not read from its data files instead
 def test_batches_end_as_in_the_reference_and_read_each_change_once(
-    commits: list[tuple[str, list[int]]], start: int | None, limits: list[AdmissionLimit], known: int, exclude: str | None
+    commits: list[tuple[str, list[int]]],
+    start: int | None,
+    limits: list[AdmissionLimit],
+    known: int,
+    exclude: str | None,
 ) -> None:
     log, newest = history_of(commits), len(commits) - 1
     known = min(known, newest)
@@ -271,31 +310,52 @@ def test_a_stream_of_what_is_there_ends_where_it_was_planned_to_end(
 
 
 def test_the_rows_are_those_of_the_feed() -> None:
-    fed = Fed(memory_env(), metadata(Struct((Field(name="id", type=LONG), Field(name="part", type=STRING))), by=["part"]))
+    fed = Fed(
+        memory_env(), metadata(Struct((Field(name="id", type=LONG), Field(name="part", type=STRING))), by=["part"])
+    )
     one, two = fed.add("one", {"id": [1, 2, 3]}, part="a"), fed.add("two", {"id": [4]}, part="b")
     fed.commit(one, two)
     marked = one.replace(deletion_vector=inline_descriptor([0]))
     fed.commit(gone(one), marked)
-    fed.commit(fed.cdc("_change_data/c", {"id": [4, 5], "_change_type": ["update_preimage", "update_postimage"]}, part="b"))
+    fed.commit(
+        fed.cdc("_change_data/c", {"id": [4, 5], "_change_type": ["update_preimage", "update_postimage"]}, part="b")
+    )
     fed.commit(gone(marked), gone(two))
     log = fed.table.log
-    assert rows(stream_of(log, start=0), StreamOffset(table_id="fed", version=0)).equals(fed.table.changes(start_version=0))
+    assert rows(stream_of(log, start=0), StreamOffset(table_id="fed", version=0)).equals(
+        fed.table.changes(start_version=0)
+    )
     first = rows(stream_of(log, 2), StreamOffset(table_id="fed", version=2, is_initial=True)).to_pylist()
     times = {row[COMMIT_VERSION]: row[COMMIT_TIMESTAMP] for row in fed.table.changes(start_version=0).to_pylist()}
     inserted = [(row["id"], row["part"], row[COMMIT_TIMESTAMP]) for row in first if row[CHANGE_TYPE] == "insert"]
     assert sorted(inserted[:3]) == [(2, "a", times[2]), (3, "a", times[2]), (4, "b", times[2])]
-    assert [row[CHANGE_TYPE] for row in first if row[COMMIT_VERSION] > 2] == ["update_preimage", "update_postimage", *["delete"] * 3]
+    assert [row[CHANGE_TYPE] for row in first if row[COMMIT_VERSION] > 2] == [
+        "update_preimage",
+        "update_postimage",
+        *["delete"] * 3,
+    ]
 
 
 def rows(stream: FeedStream, begin: StreamOffset) -> pa.Table:
     names, end = feed_schema(stream.snapshot).names, stream.next_end(begin, AdmissionLimit())
-    found = [read_rows(portion.snapshot.scan(), names, marked=portion.marked) for portion in stream.portions(begin, end)]
+    found = [
+        read_rows(portion.snapshot.scan(), names, marked=portion.marked) for portion in stream.portions(begin, end)
+    ]
     return pa.concat_tables(found).sort_by(COMMIT_VERSION)
 
 
 def test_in_commit_timestamps_are_taken_before_the_time_of_the_file() -> None:
     env = memory_env()
-    put_commit(env, 0, [CommitInfo({"inCommitTimestamp": 5000}), PROTOCOL, metadata(SCHEMA, enableInCommitTimestamps="true"), add("a")])
+    put_commit(
+        env,
+        0,
+        [
+            CommitInfo({"inCommitTimestamp": 5000}),
+            PROTOCOL,
+            metadata(SCHEMA, enableInCommitTimestamps="true"),
+            add("a"),
+        ],
+    )
     put_commit(env, 1, [CommitInfo({"inCommitTimestamp": 6000}), add("b")])
     begin = StreamOffset(table_id="fed", version=0, is_initial=True)
     found = stream_of(Log(env), 0).portions(begin, StreamOffset(table_id="fed", version=2))
@@ -319,7 +379,10 @@ def test_versions_without_a_feed_are_refused() -> None:
     with pytest.raises(ChangesNotRecordedError, match="not enabled at version 0"):
         stream_of(log, start=0).first_end(AdmissionLimit())
     end = StreamOffset(table_id="fed", version=3)
-    assert (stream_of(log, start=1).first_end(AdmissionLimit()), stream_of(log).first_end(AdmissionLimit())) == (end, end)
+    assert (stream_of(log, start=1).first_end(AdmissionLimit()), stream_of(log).first_end(AdmissionLimit())) == (
+        end,
+        end,
+    )
     put_commit(env, 3, [disabled(enabled)])
     stream = stream_of(log, 2, 1)
     assert stream.first_end(AdmissionLimit()) == end  # what was recorded is read first
@@ -338,11 +401,14 @@ def test_an_added_column_needs_the_query_to_be_started_again() -> None:
 
 
 def test_a_restore_that_undoes_a_widening_is_read_with_the_wider_type_until_the_query_starts_again() -> None:
-    """The rows on both sides are LONG for a query that was started before. One that begins at the RESTORE reads INT, and cannot read the
-    rows that it removes.
+    """The rows on both sides are LONG for a query that was started before. One that begins at the RESTORE reads INT,
+    and cannot read the rows that it removes.
     """
     table = tahoe.Table("memory://narrowed", env=memory_env())
-    table.create(pa.schema([("n", pa.int32())]), properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"})
+    table.create(
+        pa.schema([("n", pa.int32())]),
+        properties={"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"},
+    )
     with table.transaction() as changes:
         changes.alter_columns([ColumnChange(path=("n",), type=LONG)])
     table.append(pa.table({"n": [1 << 40]}))
@@ -359,7 +425,9 @@ def test_a_restore_that_undoes_a_widening_is_read_with_the_wider_type_until_the_
     ]
     narrow = table.snapshot()
     for version in (2, 3):
-        with pytest.raises(StreamSchemaChangedError, match=r"version 2 .*column n is long, and .* as integer.*new checkpoint"):
+        with pytest.raises(
+            StreamSchemaChangedError, match=r"version 2 .*column n is long, and .* as integer.*new checkpoint"
+        ):
             rows(FeedStream(narrow, StreamStart()), replace(begin, version=version))
     assert rows(FeedStream(narrow, StreamStart()), replace(begin, version=4))["n"].to_pylist() == [7]
 

@@ -23,7 +23,10 @@ from tests.table.builders import PROTOCOL, memory_env, put_commit
 
 
 def made(
-    schema: pa.Schema, *files: pa.Table, partitions: Sequence[Mapping[str, str | None]] = (), partition_by: Sequence[str] = ()
+    schema: pa.Schema,
+    *files: pa.Table,
+    partitions: Sequence[Mapping[str, str | None]] = (),
+    partition_by: Sequence[str] = (),
 ) -> tahoe.Table:
     """A table of these files, without statistics. Timestamps without a zone are stored as INT96, as Spark 2 did."""
     env, text = memory_env(), delta_schema(schema, table="t").to_json()
@@ -35,7 +38,9 @@ def made(
         pq.write_table(rows, out, use_deprecated_int96_timestamps=int96)
         env.store.put(f"{number}.parquet", out.getvalue())
         values = partitions[number] if partitions else {}
-        adds.append(Add(path=f"{number}.parquet", size_bytes=out.tell(), modification_time_ms=number, partition_values=values))
+        adds.append(
+            Add(path=f"{number}.parquet", size_bytes=out.tell(), modification_time_ms=number, partition_values=values)
+        )
     put_commit(env, 0, [PROTOCOL, metadata, *adds])
     return tahoe.Table("memory://t", env=env)
 
@@ -137,14 +142,19 @@ JULIAN = [
     (pa.array([[], [DAY[0].as_py()]], pa.list_(pa.date32())), {VERSION: "2.4.8"}),
     (pa.array([[("k", DAY[0].as_py())]], pa.map_(pa.string(), pa.date32())), {VERSION: "2.4.8"}),
     (pa.array([[(DAY[0].as_py(), "v")]], pa.map_(pa.date32(), pa.string())), {VERSION: "2.4.8"}),
-    (pa.array([[{"l": [DAY[0].as_py()]}]], pa.list_(pa.struct({"l": pa.list_(pa.date32())}))), {VERSION: "3.5.0", LEGACY: ""}),
+    (
+        pa.array([[{"l": [DAY[0].as_py()]}]], pa.list_(pa.struct({"l": pa.list_(pa.date32())}))),
+        {VERSION: "3.5.0", LEGACY: ""},
+    ),
 ]
 
 
 @pytest.mark.parametrize(("values", "footer"), JULIAN)
 def test_values_in_the_julian_calendar_are_refused(values: pa.Array, footer: Mapping[str, str]) -> None:
     table = with_footer(values, footer)
-    with pytest.raises(UnsupportedOperationError, match=r"its column x\S* has dates before 1582-10-15, or timestamps before 1900-01-01"):
+    with pytest.raises(
+        UnsupportedOperationError, match=r"its column x\S* has dates before 1582-10-15, or timestamps before 1900-01-01"
+    ):
         table.to_arrow()
 
 
@@ -194,7 +204,9 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize(
-    "order", [OrderRequest(), OrderRequest(zorder_by=(("id",),), checks_statistics=False)], ids=["compacted", "z-ordered"]
+    "order",
+    [OrderRequest(), OrderRequest(zorder_by=(("id",),), checks_statistics=False)],
+    ids=["compacted", "z-ordered"],
 )
 def test_a_partition_value_without_a_time_zone_keeps_its_text(order: OrderRequest) -> None:
     """In New York all spellings are one moment, but not elsewhere."""
@@ -218,7 +230,9 @@ VECTOR = {
     "type": "udt",
     "class": "org.apache.spark.ml.linalg.VectorUDT",
     "pyClass": "pyspark.ml.linalg.VectorUDT",
-    "sqlType": Struct((Field(name="type", type=BYTE, nullable=False), Field(name="values", type=Array(element=DOUBLE)))),
+    "sqlType": Struct(
+        (Field(name="type", type=BYTE, nullable=False), Field(name="values", type=Array(element=DOUBLE)))
+    ),
 }
 
 
@@ -230,14 +244,18 @@ def test_a_user_defined_type_of_spark_is_read_as_its_sql_type(is_inside: bool) -
     columns = [{"name": "id", "type": "long"}, {"name": "v", "type": declared}]
     stored = pa.struct([("type", pa.int8()), ("values", pa.list_(pa.float64()))])
     value = {"type": 1, "values": [1.0, 2.0]}
-    rows = pa.table({"id": [1], "v": pa.array([[value] if is_inside else value], pa.list_(stored) if is_inside else stored)})
+    rows = pa.table(
+        {"id": [1], "v": pa.array([[value] if is_inside else value], pa.list_(stored) if is_inside else stored)}
+    )
     out = io.BytesIO()
     pq.write_table(rows, out)
     env = memory_env()
     env.store.put("0.parquet", out.getvalue())
     stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":1},"nullCount":{"id":0,"v":0}}'
     metadata = Metadata(id="t", schema_string=json.dumps({"type": "struct", "fields": columns}))
-    put_commit(env, 0, [PROTOCOL, metadata, Add(path="0.parquet", size_bytes=out.tell(), modification_time_ms=0, stats=stats)])
+    put_commit(
+        env, 0, [PROTOCOL, metadata, Add(path="0.parquet", size_bytes=out.tell(), modification_time_ms=0, stats=stats)]
+    )
     table = tahoe.Table("memory://t", env=env)
     assert table.to_arrow().to_pylist() == rows.to_pylist()
     assert table.scan("id = 2").kept_files == 0

@@ -34,7 +34,10 @@ def test_a_single_version_is_told_as_one() -> None:
 def test_a_constraint_that_rows_violate_cannot_be_dropped_for_it_is_not_there() -> None:
     table = tahoe.Table("memory://first", env=memory_env())
     table.append(pa.table({"id": [-1]}))
-    with pytest.raises(NewConstraintViolatedError, match="Delete or update such rows first") as raised, table.transaction() as changes:
+    with (
+        pytest.raises(NewConstraintViolatedError, match="Delete or update such rows first") as raised,
+        table.transaction() as changes,
+    ):
         changes.add_constraint("positive", "id > 0")
     assert raised.value.condition == "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
     assert "drop" not in str(raised.value)
@@ -44,7 +47,9 @@ def test_a_constraint_that_rows_violate_cannot_be_dropped_for_it_is_not_there() 
 def test_a_misspelt_column_of_new_rows_is_told_with_the_one_that_is_meant(write: str) -> None:
     table = tahoe.Table("memory://first", env=memory_env())
     table.append(pa.table({"id": [1], "amount": [1.5], "customer": ["a"]}))
-    with pytest.raises(SchemaMismatchError, match=r"Did you mean amount instead of amont, customer instead of custommer\?"):
+    with pytest.raises(
+        SchemaMismatchError, match=r"Did you mean amount instead of amont, customer instead of custommer\?"
+    ):
         getattr(table, write)(pa.table({"id": [1], "amont": [1.5], "custommer": ["a"]}))
     with pytest.raises(SchemaMismatchError) as raised:  # the data has the column that is spelled alike
         getattr(table, write)(pa.table({"id": [1], "amount": [1.5], "amount2": [2], "customer": ["a"]}))

@@ -19,7 +19,9 @@ from tahoe.table.writing.footers import FileStatistics, read_statistics
 NAN = float("nan")
 
 
-def statistics(folder: Path, data: pa.Table, *, rows_per_group: int = 1000, properties: dict[str, str] | None = None, **more: Any) -> Any:
+def statistics(
+    folder: Path, data: pa.Table, *, rows_per_group: int = 1000, properties: dict[str, str] | None = None, **more: Any
+) -> Any:
     """The decoded statistics of a file that holds the data."""
     return json.loads(one(folder, data, rows_per_group=rows_per_group, properties=properties, **more).json)
 
@@ -57,7 +59,10 @@ def test_a_row_group_of_nulls_does_not_hide_the_others_bounds(tmp_path: Path) ->
 
 
 def test_a_column_of_nulls_has_a_count_and_no_bounds(tmp_path: Path) -> None:
-    assert statistics(tmp_path, pa.table({"a": pa.array([None, None], pa.string())})) == {"numRecords": 2, "nullCount": {"a": 2}}
+    assert statistics(tmp_path, pa.table({"a": pa.array([None, None], pa.string())})) == {
+        "numRecords": 2,
+        "nullCount": {"a": 2},
+    }
 
 
 def test_no_rows(tmp_path: Path) -> None:
@@ -69,7 +74,9 @@ def test_no_rows(tmp_path: Path) -> None:
 def test_a_nan_is_never_a_bound(tmp_path: Path) -> None:
     # JSON has no NaN; what Spark's footers say of such a column is tested where Spark writes them
     for values in ([1.0, NAN], [NAN, 1.0], [NAN]):
-        found = one(tmp_path, pa.table({"f": values, "g": pa.array([1.5] * len(values), pa.float32())}), rows_per_group=1)
+        found = one(
+            tmp_path, pa.table({"f": values, "g": pa.array([1.5] * len(values), pa.float32())}), rows_per_group=1
+        )
         assert "nan" not in found.json.lower()
         assert json.loads(found.json)["minValues"]["g"] == 1.5
 
@@ -84,8 +91,16 @@ def test_decimals_in_each_of_their_physical_forms(tmp_path: Path) -> None:
     physical = [pq.read_metadata(tmp_path / "f.parquet").schema.column(i).physical_type for i in range(3)]
     assert physical == ["INT32", "INT64", "FIXED_LEN_BYTE_ARRAY"]
     found = json.loads(pq_file.json, parse_float=Decimal)
-    assert found["minValues"] == {"int32": Decimal("-1.50"), "int64": Decimal("-12345678901.5"), "bytes": Decimal("-1e30")}
-    assert found["maxValues"] == {"int32": Decimal("2.25"), "int64": Decimal("0.0"), "bytes": Decimal("12345678901234567890.123")}
+    assert found["minValues"] == {
+        "int32": Decimal("-1.50"),
+        "int64": Decimal("-12345678901.5"),
+        "bytes": Decimal("-1e30"),
+    }
+    assert found["maxValues"] == {
+        "int32": Decimal("2.25"),
+        "int64": Decimal("0.0"),
+        "bytes": Decimal("12345678901234567890.123"),
+    }
 
 
 def test_dates_and_times(tmp_path: Path) -> None:
@@ -102,7 +117,10 @@ def test_dates_and_times(tmp_path: Path) -> None:
 
 def test_dates_that_python_does_not_have(tmp_path: Path) -> None:
     # Spark writes years from -290307 to 294247; an exception here would fail the write after the work was done
-    columns = {"d": pa.array([-800_000, 3_000_000], pa.date32()), "t": pa.array([-(10**17), 3 * 10**17], pa.timestamp("us", "UTC"))}
+    columns = {
+        "d": pa.array([-800_000, 3_000_000], pa.date32()),
+        "t": pa.array([-(10**17), 3 * 10**17], pa.timestamp("us", "UTC")),
+    }
     found = statistics(tmp_path, pa.table(columns))
     assert found["minValues"]["d"].startswith("-0221-")
     assert found["maxValues"]["d"].startswith("+10183-")
@@ -121,7 +139,10 @@ def test_long_text_is_cut_so_that_the_bounds_still_hold_it(tmp_path: Path) -> No
 
 def test_text_that_is_no_utf8_has_no_bounds(tmp_path: Path) -> None:
     broken = pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())
-    assert statistics(tmp_path, pa.table({"s": broken}), use_dictionary=False) == {"numRecords": 2, "nullCount": {"s": 0}}
+    assert statistics(tmp_path, pa.table({"s": broken}), use_dictionary=False) == {
+        "numRecords": 2,
+        "nullCount": {"s": 0},
+    }
 
 
 def test_booleans_and_binaries_have_counts_only(tmp_path: Path) -> None:
@@ -161,7 +182,10 @@ def test_the_first_32_leaves_have_statistics_unless_the_table_says_otherwise(tmp
     assert len(statistics(tmp_path, data)["nullCount"]) == 32
     assert len(statistics(tmp_path, data, properties={"delta.dataSkippingNumIndexedCols": "-1"})["nullCount"]) == 40
     assert statistics(tmp_path, data, properties={"delta.dataSkippingNumIndexedCols": "0"}) == {"numRecords": 1}
-    assert statistics(tmp_path, data, properties={"delta.dataSkippingStatsColumns": "c39,c2"})["minValues"] == {"c2": 2, "c39": 39}
+    assert statistics(tmp_path, data, properties={"delta.dataSkippingStatsColumns": "c39,c2"})["minValues"] == {
+        "c2": 2,
+        "c39": 39,
+    }
 
 
 def test_partition_columns_are_not_in_the_file_and_do_not_count(tmp_path: Path) -> None:
@@ -181,7 +205,10 @@ def test_mapped_columns_go_by_their_physical_names(tmp_path: Path) -> None:
                 "name": "s",
                 "nullable": True,
                 "metadata": mapped,
-                "type": {"type": "struct", "fields": [{"name": "a b", "type": "long", "nullable": True, "metadata": inner}]},
+                "type": {
+                    "type": "struct",
+                    "fields": [{"name": "a b", "type": "long", "nullable": True, "metadata": inner}],
+                },
             }
         ],
     }

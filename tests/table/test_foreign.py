@@ -69,7 +69,9 @@ def test_delta_rs_finds_files_of_any_partition(tmp_path, value):
 
 @pytest.mark.parametrize("value", ["ü", "日本", "😀 ü/%C3%BC"])
 def test_a_file_that_delta_rs_removes_is_gone_whatever_its_partition(tmp_path, value):
-    """It escapes the letters of a path in its removes only, and compares them as texts: deleted rows stayed, in its checkpoints too."""
+    """It escapes the letters of a path in its removes only, and compares them as texts: deleted rows stayed, in its
+    checkpoints too.
+    """
     table = tahoe.Table(str(tmp_path))
     table.append(pa.table({"ä": [value, "a"], "v": [1, 2]}), partition_by=["ä"])
     theirs = DeltaTable(str(tmp_path))
@@ -111,7 +113,9 @@ def test_we_read_delta_rs_partitions_updates_and_checkpoints(tmp_path):
 def test_decimals_that_delta_rs_rounds_in_statistics_are_found(tmp_path, value):
     write_deltalake(str(tmp_path), pa.table({"x": pa.array([Decimal(value)], pa.decimal128(38, 12))}))
     table = tahoe.Table(str(tmp_path))
-    below, above = (f"{Context(prec=38).add(Decimal(value), Decimal(step)):f}" for step in ("-0.000000000001", "0.000000000001"))
+    below, above = (
+        f"{Context(prec=38).add(Decimal(value), Decimal(step)):f}" for step in ("-0.000000000001", "0.000000000001")
+    )
     for condition in (
         f"x = {value}",
         f"x <> {below}",
@@ -122,7 +126,11 @@ def test_decimals_that_delta_rs_rounds_in_statistics_are_found(tmp_path, value):
         f"x IN ({value}, 1)",
     ):
         assert table.count(condition) == 1, condition
-    assert table.scan(f"x > {abs(Decimal(value)) * 2}").kept_files == table.scan(f"x < {-abs(Decimal(value)) * 2}").kept_files == 0
+    assert (
+        table.scan(f"x > {abs(Decimal(value)) * 2}").kept_files
+        == table.scan(f"x < {-abs(Decimal(value)) * 2}").kept_files
+        == 0
+    )
 
 
 def test_rows_that_delta_rs_has_deleted_stay_so_when_it_compacts_the_log(tmp_path):

@@ -34,10 +34,14 @@ def converted(content: bytes) -> tahoe.Table:
     return table
 
 
-@pytest.mark.parametrize("writer", ["parquet-mr version 1.8.1", "parquet-mr version 1.9.0", "parquet-mr", "parquet-rs version 57"])
+@pytest.mark.parametrize(
+    "writer", ["parquet-mr version 1.8.1", "parquet-mr version 1.9.0", "parquet-mr", "parquet-rs version 57"]
+)
 def test_nan_that_a_footer_leaves_out_is_found(writer: str) -> None:
     """NaN is greater than every number: bounds without it would exclude the file."""
-    table = converted(written_by(writer, pa.table({"x": [1.0, math.nan, 2.0], "f": pa.array([1, math.nan, 2], pa.float32())})))
+    table = converted(
+        written_by(writer, pa.table({"x": [1.0, math.nan, 2.0], "f": pa.array([1, math.nan, 2], pa.float32())}))
+    )
     assert table.to_arrow(filter="x > 5").num_rows == table.to_arrow(filter="f > 5").num_rows == 1
     found = parse_statistics(next(iter(table.snapshot().live.adds())).stats, table.schema)
     assert found is not None

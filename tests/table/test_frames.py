@@ -1,4 +1,6 @@
-"""Frames of other libraries are taken as they come, in every operation; one that cannot be taken is told by its column."""
+"""Frames of other libraries are taken as they come, in every operation; one that cannot be taken is told by its
+column.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ from tahoe.table.arrow import row_stream
 from tests.table.builders import memory_env
 
 NESTED: list[dict[str, Any]] = [
-    {"id": 1, "texts": ["a", None], "bytes": [b"x"], "pairs": [{"t": "u", "n": 1}], "s": {"t": "v", "l": ["w"]}, "c": "red"},
+    {
+        "id": 1,
+        "texts": ["a", None],
+        "bytes": [b"x"],
+        "pairs": [{"t": "u", "n": 1}],
+        "s": {"t": "v", "l": ["w"]},
+        "c": "red",
+    },
     {"id": 2, "texts": [], "bytes": None, "pairs": [None], "s": None, "c": None},
     {"id": 3, "texts": None, "bytes": [None], "pairs": [], "s": {"t": None, "l": None}, "c": "blue"},
 ]
@@ -44,7 +53,15 @@ def pandas_objects() -> pd.DataFrame:
     return pd.DataFrame(FLAT, dtype=object).astype({"id": "int64", "at": "datetime64[us]"})
 
 
-NUMPY = {"id": "int64", "n": "Int64", "t": "string", "b": "boolean", "x": "Float64", "at": "datetime64[us]", "c": "category"}
+NUMPY = {
+    "id": "int64",
+    "n": "Int64",
+    "t": "string",
+    "b": "boolean",
+    "x": "Float64",
+    "at": "datetime64[us]",
+    "c": "category",
+}
 ARROW = {
     "id": "int64[pyarrow]",
     "n": "int64[pyarrow]",
@@ -69,7 +86,10 @@ FRAMES: dict[str, tuple[list[dict[str, Any]], Callable[[], Any]]] = {
     "a scanner": (NESTED, lambda: ds.dataset(pa.Table.from_pylist(NESTED)).scanner()),
     "a reader": (NESTED, lambda: pa.Table.from_pylist(NESTED).to_reader(max_chunksize=1)),
     "a reader of a frame": (NESTED, lambda: pa.RecordBatchReader.from_stream(polars(NESTED))),
-    "what can be made Arrow": (NESTED, lambda: type("Query", (), {"to_arrow": lambda self: pa.Table.from_pylist(NESTED)})()),
+    "what can be made Arrow": (
+        NESTED,
+        lambda: type("Query", (), {"to_arrow": lambda self: pa.Table.from_pylist(NESTED)})(),
+    ),
 }
 
 
@@ -101,7 +121,9 @@ def test_a_dictionary_becomes_much_larger_in_pieces(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(row_stream, "_PIECE_BYTES", 10_000)
     values = pa.array(["x" * 1000, "y" * 1000])
     column = pa.DictionaryArray.from_arrays(pa.array([place % 2 for place in range(100)], pa.int32()), values)
-    pieces = list(row_stream.Rows.of(pa.table({"c": column, "l": pa.array([["a"]] * 100, pa.list_view(pa.string()))})).pieces())
+    pieces = list(
+        row_stream.Rows.of(pa.table({"c": column, "l": pa.array([["a"]] * 100, pa.list_view(pa.string()))})).pieces()
+    )
     assert sum(piece.num_rows for piece in pieces) == 100
     assert max(piece.nbytes for piece in pieces) <= 20_000
     assert pa.concat_tables(pieces)["c"].to_pylist() == column.to_pylist()
@@ -117,20 +139,38 @@ def test_pieces_of_rows_of_different_sizes_are_bounded(monkeypatch: pytest.Monke
 
 TWICE = pa.table([pa.array([1]), pa.array([2])], names=["id", "id"])
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "numbers and texts": (lambda: pd.DataFrame({"id": [1, 2], "m": [1, "x"]}), r"column m of type object: .*'x'.*Cast column m"),
+    "numbers and texts": (
+        lambda: pd.DataFrame({"id": [1, 2], "m": [1, "x"]}),
+        r"column m of type object: .*'x'.*Cast column m",
+    ),
     "lists of several types": (lambda: pd.DataFrame({"id": [1, 2], "m": [[1], ["x"]]}), "column m of type object"),
-    "decimals and doubles": (lambda: pd.DataFrame({"id": [1, 2], "m": [Decimal(1), 1.5]}), "column m of type object: .*float"),
+    "decimals and doubles": (
+        lambda: pd.DataFrame({"id": [1, 2], "m": [Decimal(1), 1.5]}),
+        "column m of type object: .*float",
+    ),
     "a large integer": (lambda: pd.DataFrame({"id": [1], "m": [2**70]}), "column m of type object: .*too large"),
     "complex numbers": (lambda: pd.DataFrame({"id": [1], "m": [1j]}), "column m of type complex128"),
     "sparse values": (lambda: pd.DataFrame({"id": [1], "m": pd.arrays.SparseArray([1])}), "column m of type Sparse"),
-    "integers of 128 bits": (lambda: pl.DataFrame({"id": [1], "m": pl.Series([1], dtype=pl.Int128)}), "column m of type Int128"),
-    "lists of them": (lambda: pl.DataFrame({"m": pl.Series([[1]], dtype=pl.List(pl.Int128))}), r"column m of type List\(Int128\)"),
-    "objects": (lambda: pl.DataFrame({"id": [1], "m": pl.Series([object()], dtype=pl.Object)}), "column m of type Object"),
+    "integers of 128 bits": (
+        lambda: pl.DataFrame({"id": [1], "m": pl.Series([1], dtype=pl.Int128)}),
+        "column m of type Int128",
+    ),
+    "lists of them": (
+        lambda: pl.DataFrame({"m": pl.Series([[1]], dtype=pl.List(pl.Int128))}),
+        r"column m of type List\(Int128\)",
+    ),
+    "objects": (
+        lambda: pl.DataFrame({"id": [1], "m": pl.Series([object()], dtype=pl.Object)}),
+        "column m of type Object",
+    ),
     "two columns of a name": (lambda: TWICE.to_pandas(), "it has 2 columns named id.*Rename or drop"),
     "a query": (lambda: pl.LazyFrame({"id": [1]}), r"a query that has not run.*query\.collect\(\)"),
     "a column of polars": (lambda: pl.Series("id", [1]), r"it is one column.*to_frame\(\)"),
     "a column of pandas": (lambda: pd.Series([1], name="id"), r"it is one column.*to_frame\(\)"),
-    "rows of Spark": (lambda: type("DataFrame", (), {"toArrow": print, "collect": print})(), "it is rows of Spark.*rows.write.format"),
+    "rows of Spark": (
+        lambda: type("DataFrame", (), {"toArrow": print, "collect": print})(),
+        "it is rows of Spark.*rows.write.format",
+    ),
 }
 CALLS: dict[str, Callable[[tahoe.Table, Any], object]] = {
     "append": lambda table, rows: table.append(rows),
@@ -166,7 +206,9 @@ def test_an_extension_type_whose_storage_does_not_tell_the_value_is_refused() ->
     table = tahoe.Table("/t", env=memory_env())
     for values in (
         pa.array(pd.Series(pd.period_range("2026-01", periods=2, freq="M"))),
-        pa.ExtensionArray.from_storage(pa.opaque(pa.binary(16), "hugeint", "DuckDB"), pa.array([b"\0" * 16], pa.binary(16))),
+        pa.ExtensionArray.from_storage(
+            pa.opaque(pa.binary(16), "hugeint", "DuckDB"), pa.array([b"\0" * 16], pa.binary(16))
+        ),
     ):
         with pytest.raises(UnsupportedDataTypeError, match=r"column m of .*: extension"):
             table.append(pa.table({"m": values}))
@@ -174,6 +216,8 @@ def test_an_extension_type_whose_storage_does_not_tell_the_value_is_refused() ->
 
 def test_a_tensor_is_a_list_of_its_numbers() -> None:
     table = tahoe.Table("/t", env=memory_env())
-    tensors = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int64(), (2,)), pa.array([[1, 2], None], pa.list_(pa.int64(), 2)))
+    tensors = pa.ExtensionArray.from_storage(
+        pa.fixed_shape_tensor(pa.int64(), (2,)), pa.array([[1, 2], None], pa.list_(pa.int64(), 2))
+    )
     table.append(pa.table({"v": tensors}))
     assert table.to_arrow()["v"].to_pylist() == [[1, 2], None]

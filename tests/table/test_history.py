@@ -10,7 +10,12 @@ import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.errors import DeltaConcurrentModificationException, InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError
+from tahoe.errors import (
+    DeltaConcurrentModificationException,
+    InvalidTimeTravelError,
+    MissingActionError,
+    TimestampOutOfRangeError,
+)
 from tahoe.protocol.log import log_files
 from tahoe.protocol.log.actions import CommitInfo, Metadata, Protocol, encode_commit
 from tahoe.storage.background import finish_background
@@ -36,9 +41,15 @@ def log_with_file_times(*times_ms: int) -> Log:
 def stamped_log(stamps_ms: dict[int, int], versions: int, configuration: dict[str, str]) -> Log:
     """File times are far from the stamps, so that a reader that used them would be found out."""
     env = memory_env(start_ms=5_000)
-    metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), configuration={"delta.enableInCommitTimestamps": "true", **configuration})
+    metadata = Metadata(
+        id="t",
+        schema_string=SCHEMA.to_json(),
+        configuration={"delta.enableInCommitTimestamps": "true", **configuration},
+    )
     for version in range(versions):
-        info = CommitInfo({"operation": "WRITE", **({"inCommitTimestamp": stamps_ms[version]} if version in stamps_ms else {})})
+        info = CommitInfo(
+            {"operation": "WRITE", **({"inCommitTimestamp": stamps_ms[version]} if version in stamps_ms else {})}
+        )
         put_commit(env, version, [info, *([STAMPED, metadata] if version == 0 else []), add(f"f{version}")])
     return Log(env)
 
@@ -59,7 +70,9 @@ def test_a_clock_that_went_back_does_not_confuse_the_order():
 @pytest.mark.parametrize("timestamp_ms", [999, 3001])
 def test_a_time_outside_the_table_s_life_is_refused_with_the_range(timestamp_ms):
     log = log_with_file_times(1000, 2000, 3000)
-    with pytest.raises(TimestampOutOfRangeError, match=r"version 0 at 1970-01-01 00:00:01.*version 2 at 1970-01-01 00:00:03"):
+    with pytest.raises(
+        TimestampOutOfRangeError, match=r"version 0 at 1970-01-01 00:00:01.*version 2 at 1970-01-01 00:00:03"
+    ):
         version_at(load_snapshot(log), timestamp_ms)
 
 
@@ -81,7 +94,10 @@ def test_in_commit_timestamps_go_before_file_times():
 
 def test_the_time_of_enablement_tells_in_which_range_to_look():
     """Commits 0 and 1 have file times from 5000 on, 2 and 3 have stamps from 50,000,000 on."""
-    enabled = {"delta.inCommitTimestampEnablementVersion": "2", "delta.inCommitTimestampEnablementTimestamp": "50000000"}
+    enabled = {
+        "delta.inCommitTimestampEnablementVersion": "2",
+        "delta.inCommitTimestampEnablementTimestamp": "50000000",
+    }
     log = stamped_log({2: 50_000_000, 3: 50_000_100}, 4, enabled)
     newest = load_snapshot(log)
     times = [c.timestamp_ms for c in history(newest)][::-1]
@@ -203,12 +219,16 @@ def test_time_travel_by_timestamp_trusts_in_commit_timestamps_however_the_table_
 def test_a_call_does_not_list_the_log_again_and_again(
     call: Callable[[tahoe.Table, datetime], object], listings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 50,000 versions, a listing takes half a second: it was a half of time travel, and a third of a dry run of VACUUM."""
+    """Of 50,000 versions, a listing takes half a second: it was a half of time travel, and a third of a dry run of
+    VACUUM.
+    """
     for number in range(3):
         tahoe.Table(tmp_path).append(pa.table({"id": [number]}))
     finish_background()
     newest = tahoe.Table(tmp_path).history(limit=1)[0]["timestamp"]
     whole, real = [], Log.list_files
-    monkeypatch.setattr(Log, "list_files", lambda log, start=0: (whole.append(log) if not start else None, real(log, start))[1])
+    monkeypatch.setattr(
+        Log, "list_files", lambda log, start=0: (whole.append(log) if not start else None, real(log, start))[1]
+    )
     call(tahoe.Table(tmp_path), newest)
     assert len(whole) == listings

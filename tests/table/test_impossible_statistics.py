@@ -1,4 +1,6 @@
-"""Statistics that cannot be true are unknown: rows are found and counted whatever a writer put there, from JSON and from checkpoints."""
+"""Statistics that cannot be true are unknown: rows are found and counted whatever a writer put there, from JSON and
+from checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def test_a_maximum_that_may_be_cut_is_not_less_than_its_minimum() -> None:
 
 
 def test_rows_that_statistics_do_not_count_stay_when_all_counted_rows_are_marked() -> None:
-    """A file of three rows, of which its statistics tell two: two writers who mark one row each must not remove the third."""
+    """A file of three rows, of which its statistics tell two: two writers who mark one row each must not remove the
+    third.
+    """
     table = with_statistics('{"numRecords":2}')
     with table.transaction() as change:
         change.set_properties({"delta.enableDeletionVectors": "true"})

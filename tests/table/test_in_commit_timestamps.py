@@ -90,7 +90,9 @@ def test_a_table_that_gets_them_later_says_since_when(table: tahoe.Table, clocks
     assert set_properties(table, ENABLE) == 2
     since = START_MS + 10_001
     assert stamps(table) == [None, None, since]
-    assert {name: table.properties[name] for name in ENABLEMENT} == dict(zip(ENABLEMENT, ("2", str(since)), strict=True))
+    assert {name: table.properties[name] for name in ENABLEMENT} == dict(
+        zip(ENABLEMENT, ("2", str(since)), strict=True)
+    )
 
 
 def test_since_when_is_told_anew_behind_a_winner(table: tahoe.Table, clocks: Clocks) -> None:
@@ -124,7 +126,9 @@ def test_a_replaced_table_remembers_since_when(table: tahoe.Table) -> None:
     set_properties(table, ENABLE)
     before = {name: table.properties[name] for name in ENABLEMENT}
     schema = Struct((Field(name="other", type=LONG),))
-    request = WriteRequest(mode="overwrite", schema=schema, overwrite_schema=True, properties=ENABLE, operation="CREATE OR REPLACE TABLE")
+    request = WriteRequest(
+        mode="overwrite", schema=schema, overwrite_schema=True, properties=ENABLE, operation="CREATE OR REPLACE TABLE"
+    )
     plan = plan_write(table, request)
     assert plan is not None
     plan.commit([])
@@ -168,7 +172,9 @@ def test_a_moment_is_found_by_halving(clocks: Clocks) -> None:
             return super().get(key)
 
     env = memory_env()
-    env = replace(env, store=Counting(env.store.url, clock_ms=lambda: clocks.storage_ms), clock_ms=lambda: clocks.writer_ms)
+    env = replace(
+        env, store=Counting(env.store.url, clock_ms=lambda: clocks.storage_ms), clock_ms=lambda: clocks.writer_ms
+    )
     table = tahoe.Table(env.store.url, env=env)
     table.append(ROWS, properties={**ENABLE, "delta.checkpointInterval": "1000"})
     base = table.snapshot()

@@ -51,7 +51,11 @@ def test_every_inspection_is_a_method_and_is_on_the_page() -> None:
 def test_the_page_says_what_each_column_is(name: str) -> None:
     inspection = INSPECTIONS[name]
     lines = [f"| `{column.name}` | {column.type} | {column.meaning} |" for column in inspection.columns]
-    wanted = f"## `{name}`\n\nEach row is {inspection.rows}.\n\n| Column | Type | Meaning |\n|---|---|---|\n" + "\n".join(lines) + "\n"
+    wanted = (
+        f"## `{name}`\n\nEach row is {inspection.rows}.\n\n| Column | Type | Meaning |\n|---|---|---|\n"
+        + "\n".join(lines)
+        + "\n"
+    )
     assert wanted in PAGE, f"docs/inspect.md must have:\n\n{wanted}"
 
 
@@ -83,7 +87,11 @@ def test_a_version_that_is_not_there_is_refused(table: Table, name: str) -> None
 def test_partitions_are_in_their_order_with_the_totals_of_their_files(table: Table) -> None:
     found = table.inspect.partitions().to_pylist()
     assert [row["partition_values"]["day"] for row in found] == [dt.date(2026, 1, 1), dt.date(2026, 1, 2), None]
-    assert [(row["num_files"], row["num_records"], row["deleted_records"]) for row in found] == [(2, 4, 2), (2, 4, 0), (2, 4, 0)]
+    assert [(row["num_files"], row["num_records"], row["deleted_records"]) for row in found] == [
+        (2, 4, 2),
+        (2, 4, 0),
+        (2, 4, 0),
+    ]
     newest = {row["path"]: row["modification_time"] for row in table.inspect.files().to_pylist()}
     assert max(row["modification_time"] for row in found) == max(newest.values())
 
@@ -100,8 +108,14 @@ def test_statistics_are_typed_and_nested_like_the_columns() -> None:
     env = memory_env()
     made = Table(env.store.url, env=env)
     rows = [{"a": {"x": 1, "y": None}, "b": [1], "day": DAYS[0]}, {"a": {"x": 5, "y": "s"}, "b": [2], "day": DAYS[0]}]
-    schema = pa.schema([("a", pa.struct([("x", pa.int16()), ("y", pa.string())])), ("b", pa.list_(pa.int64())), ("day", pa.date32())])
-    made.append(pa.Table.from_pylist(rows, schema), partition_by=["day"], properties={**VECTORS, "delta.columnMapping.mode": "name"})
+    schema = pa.schema(
+        [("a", pa.struct([("x", pa.int16()), ("y", pa.string())])), ("b", pa.list_(pa.int64())), ("day", pa.date32())]
+    )
+    made.append(
+        pa.Table.from_pylist(rows, schema),
+        partition_by=["day"],
+        properties={**VECTORS, "delta.columnMapping.mode": "name"},
+    )
     (row,) = made.inspect.statistics().to_pylist()
     assert (row["num_records"], row["has_tight_bounds"], row["null_count"]["a"]) == (2, True, {"x": 0, "y": 1})
     assert (row["min_values"], row["max_values"]) == ({"a": {"x": 1, "y": "s"}}, {"a": {"x": 5, "y": "s"}})
@@ -132,7 +146,9 @@ def test_answers_can_be_written_to_files_whatever_the_table_is(tmp_path: Path) -
 def test_vectors_are_told_with_their_places(tmp_path: Path) -> None:
     """A small vector is in the log, and a larger one in a file."""
     large = Table(str(tmp_path / "t"))
-    large.append(pa.table({"id": range(5000), "part": [n % 2 for n in range(5000)]}), partition_by=["part"], properties=VECTORS)
+    large.append(
+        pa.table({"id": range(5000), "part": [n % 2 for n in range(5000)]}), partition_by=["part"], properties=VECTORS
+    )
     few, many = large.inspect.files().column("path").to_pylist()
     with large.transaction() as changes:
         changes.mark_deleted(few, [1])
@@ -151,9 +167,15 @@ def test_row_groups_are_those_of_the_footers(tmp_path: Path) -> None:
     made.append(pa.table({"id": range(10)}))
     pq.write_table(pa.table({"id": range(7)}), tmp_path / "t" / "more.parquet", row_group_size=3, compression="snappy")
     put_commit(made.env, 1, [add("more.parquet", data_change=True)])
-    rows = {name: list(group) for name, group in groupby(made.inspect.row_groups().to_pylist(), lambda row: row["path"])}
+    rows = {
+        name: list(group) for name, group in groupby(made.inspect.row_groups().to_pylist(), lambda row: row["path"])
+    }
     several, (single,) = rows.pop("more.parquet"), *rows.values()
-    assert [(row["row_group"], row["first_row"], row["num_rows"]) for row in several] == [(0, 0, 3), (1, 3, 3), (2, 6, 1)]
+    assert [(row["row_group"], row["first_row"], row["num_rows"]) for row in several] == [
+        (0, 0, 3),
+        (1, 3, 3),
+        (2, 6, 1),
+    ]
     assert (single["num_rows"], single["compression"], several[0]["compression"]) == (10, "ZSTD", "SNAPPY")
     assert "parquet-cpp" in single["written_by"]
     assert 0 < single["size_bytes"] < made.inspect.files(0).column("size_bytes")[0].as_py()
@@ -170,7 +192,10 @@ def test_a_file_that_is_gone_is_named(table: Table) -> None:
 def test_properties_begin_with_those_that_are_set() -> None:
     env = memory_env()
     made = Table(env.store.url, env=env)
-    made.append(ROWS, properties={"mine": "x", "delta.logRetentionDuration": "interval 3 days", "delta.enableChangeDataFeed": "true"})
+    made.append(
+        ROWS,
+        properties={"mine": "x", "delta.logRetentionDuration": "interval 3 days", "delta.enableChangeDataFeed": "true"},
+    )
     rows = made.inspect.properties().to_pylist()
     feed, kept, mine, *others = rows
     assert tuple(feed.values()) == ("delta.enableChangeDataFeed", "true", "false", "changeDataFeed")
@@ -178,7 +203,10 @@ def test_properties_begin_with_those_that_are_set() -> None:
     assert tuple(mine.values()) == ("mine", "x", None, None)
     assert {row["value"] for row in others} == {None}
     defaults = {row["name"]: row["default"] for row in others}
-    assert (defaults["delta.checkpointInterval"], defaults["delta.deletedFileRetentionDuration"]) == ("10", "interval 7 days")
+    assert (defaults["delta.checkpointInterval"], defaults["delta.deletedFileRetentionDuration"]) == (
+        "10",
+        "interval 7 days",
+    )
     assert "delta.columnMapping.maxColumnId" not in defaults  # users cannot set it
 
 
@@ -221,7 +249,9 @@ def test_a_table_without_partitions_is_one_and_without_files_is_none() -> None:
     env = memory_env()
     plain = Table(env.store.url, env=env)
     plain.append(pa.table({"id": [1]}))
-    assert plain.inspect.partitions().select(["num_files", "num_records"]).to_pylist() == [{"num_files": 1, "num_records": 1}]
+    assert plain.inspect.partitions().select(["num_files", "num_records"]).to_pylist() == [
+        {"num_files": 1, "num_records": 1}
+    ]
     with plain.transaction() as changes:
         changes.delete("true")
     assert plain.inspect.partitions().num_rows == plain.inspect.files().num_rows == 0
@@ -230,17 +260,26 @@ def test_a_table_without_partitions_is_one_and_without_files_is_none() -> None:
 
 def test_history_has_what_the_commits_say(table: Table) -> None:
     newest, _, oldest = table.inspect.history().to_pylist()
-    assert (newest["version"], newest["operation"], newest["user_metadata"], newest["read_version"]) == (2, "DELETE", "why", 1)
-    assert (oldest["version"], oldest["is_blind_append"], dict(oldest["operation_parameters"])["mode"]) == (0, True, "Append")
-    assert [row["timestamp"] for row in table.inspect.history().to_pylist()] == [row["timestamp"] for row in table.history()]
+    assert (newest["version"], newest["operation"], newest["user_metadata"], newest["read_version"]) == (
+        2,
+        "DELETE",
+        "why",
+        1,
+    )
+    assert (oldest["version"], oldest["is_blind_append"], dict(oldest["operation_parameters"])["mode"]) == (
+        0,
+        True,
+        "Append",
+    )
+    assert [row["timestamp"] for row in table.inspect.history().to_pylist()] == [
+        row["timestamp"] for row in table.history()
+    ]
     assert table.inspect.history(1).column("version").to_pylist() == [1, 0]
 
 
 def test_a_history_of_any_json_is_read() -> None:
     env = memory_env()
-    odd = (
-        '{"commitInfo":{"operation":5,"operationParameters":{"a":[1],"b":null},"operationMetrics":"x","readVersion":"7","isBlindAppend":1}}'
-    )
+    odd = '{"commitInfo":{"operation":5,"operationParameters":{"a":[1],"b":null},"operationMetrics":"x","readVersion":"7","isBlindAppend":1}}'
     made = Table(env.store.url, env=env)
     made.append(ROWS)
     env.store.put(log_files.commit_key(1), odd.encode() + b"\n")
@@ -257,7 +296,9 @@ def test_sizes_tell_how_the_table_grew(table: Table) -> None:
     assert second["size_bytes"] == first["size_bytes"] + second["added_bytes"]
 
 
-def test_sizes_begin_at_a_newer_version_if_a_cleanup_deletes_commits_meanwhile(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_begin_at_a_newer_version_if_a_cleanup_deletes_commits_meanwhile(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table.create_checkpoint()
     store, get = table.env.store, type(table.env.store).get
 
@@ -280,7 +321,11 @@ def test_tables_of_other_writers_are_told_of(name: str) -> None:
     told = {what: getattr(table.inspect, what)() for what in INSPECTIONS}
     live, files = table.snapshot().live, told["files"]
     assert files.num_rows == len(live)
-    assert live.size_bytes == (pc.sum(files.column("size_bytes")).as_py() or 0) == told["sizes"].column("size_bytes")[-1].as_py()
+    assert (
+        live.size_bytes
+        == (pc.sum(files.column("size_bytes")).as_py() or 0)
+        == told["sizes"].column("size_bytes")[-1].as_py()
+    )
     assert len(live) == (pc.sum(told["partitions"].column("num_files")).as_py() or 0)
     assert told["vectors"].num_rows == np.count_nonzero(files.column("deleted_records"))
     assert told["history"].column("version")[0].as_py() == told["sizes"].column("version")[-1].as_py() == table.version

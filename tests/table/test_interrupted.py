@@ -1,5 +1,5 @@
-"""A writer that is interrupted between any two storage calls of a commit leaves no file that nobody needs, and never deletes one that a
-version needs, between whichever lines it is interrupted.
+"""A writer that is interrupted between any two storage calls of a commit leaves no file that nobody needs, and never
+deletes one that a version needs, between whichever lines it is interrupted.
 """
 
 from __future__ import annotations

@@ -29,7 +29,9 @@ def share(ranges: list[tuple[object, object] | None], column: str = "k") -> floa
     env = memory_env()
     metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), partition_columns=("p",))
     texts = [
-        None if r is None else json.dumps({"numRecords": 9, "minValues": {column.lower(): r[0]}, "maxValues": {column.lower(): r[1]}})
+        None
+        if r is None
+        else json.dumps({"numRecords": 9, "minValues": {column.lower(): r[0]}, "maxValues": {column.lower(): r[1]}})
         for r in ranges
     ]
     adds = [add(f"f{n}", stats=text, partition_values={"p": str(n)}) for n, text in enumerate(texts)]

@@ -1,7 +1,8 @@
-"""Values that are too large for one Arrow array, or for memory: files are read in pieces of bounded size, whatever they contain.
+"""Values that are too large for one Arrow array, or for memory: files are read in pieces of bounded size, whatever they
+contain.
 
-The limits are made small, and Arrow's refusals are imitated. `make large` proves the same with more than 2 GiB in one file, in one row
-group and in one array, which takes half an hour, 6 GB of disk and 9 GB of memory.
+The limits are made small, and Arrow's refusals are imitated. `make large` proves the same with more than 2 GiB in one
+file, in one row group and in one array, which takes half an hour, 6 GB of disk and 9 GB of memory.
 """
 
 from __future__ import annotations
@@ -73,7 +74,12 @@ def changed(table: tahoe.Table) -> dict[int, str]:
     assert table.delete("id IN (3, 50) OR t = 'none'").deleted == 2
     assert table.update({"t": "concat('u', t)"}, "id = 7 OR id > 55").updated == 5
     merge = table.merge(data(58, 4).set_column(1, "t", pa.array(["m"] * 4)), on="id")
-    found = merge.when_matched_update_all().when_not_matched_insert_all().when_not_matched_by_source_delete("target.id = 1").execute()
+    found = (
+        merge.when_matched_update_all()
+        .when_not_matched_insert_all()
+        .when_not_matched_by_source_delete("target.id = 1")
+        .execute()
+    )
     assert (found.updated, found.inserted, found.deleted) == (2, 2, 1)
     assert table.merge(data(10, 5), on="id").when_matched_delete("source.id < 12").execute().deleted == 2
     table.overwrite(data(20, 2), "id IN (20, 21)")
@@ -84,7 +90,9 @@ def changed(table: tahoe.Table) -> dict[int, str]:
     return {number: text for number, text in expected.items() if number not in (3, 50, 1, 10, 11)}
 
 
-@pytest.mark.parametrize("properties", [{}, VECTORS, FEED, {**VECTORS, **FEED, **TRACKED}], ids=["copies", "vectors", "feed", "all"])
+@pytest.mark.parametrize(
+    "properties", [{}, VECTORS, FEED, {**VECTORS, **FEED, **TRACKED}], ids=["copies", "vectors", "feed", "all"]
+)
 @pytest.mark.parametrize("is_refused", [False, True], ids=["in pieces", "in batches"])
 def test_files_are_changed_in_pieces(
     properties: dict[str, str], is_refused: bool, small: list[int], request: pytest.FixtureRequest
@@ -102,7 +110,12 @@ def test_files_are_changed_in_pieces(
     assert list(check_version(table.snapshot())) == []
     if FEED.items() <= properties.items():
         kinds = table.changes(start_version=1)["_change_type"].to_pylist()
-        assert [kinds.count(kind) for kind in ("delete", "update_preimage", "update_postimage", "insert")] == [7, 7, 7, 4]
+        assert [kinds.count(kind) for kind in ("delete", "update_preimage", "update_postimage", "insert")] == [
+            7,
+            7,
+            7,
+            4,
+        ]
     assert table.optimize(z_order_by=["id"]) is not None
     assert table.count() == len(expected)
 
@@ -133,7 +146,9 @@ def test_a_data_set_gives_rows_at_positions_in_any_order() -> None:
 
 @pytest.mark.parametrize("kind", ["text", "list"])
 def test_a_slice_far_behind_in_a_large_array_is_taken(kind: str, tmp_path: Path) -> None:
-    """Offsets of 64 bits stay beyond 2 GiB in a slice, however small it is. The bytes before it are a hole in a file."""
+    """Offsets of 64 bits stay beyond 2 GiB in a slice, however small it is. The bytes before it are a hole in a
+    file.
+    """
     place = 1 << 31
     with open(tmp_path / "bytes", "wb") as file:
         file.seek(place)
@@ -153,10 +168,14 @@ TEXT_BYTES = 10 << 20
 GROUPS: dict[str, Callable[[pa.Array], pa.Array]] = {
     "texts": lambda texts: texts,
     "binaries": lambda texts: texts.cast(pa.large_binary()),
-    "views": lambda texts: pa.concat_arrays([pa.array([text.as_py()], pa.string_view()) for text in texts]),  # Arrow casts less
+    "views": lambda texts: pa.concat_arrays(
+        [pa.array([text.as_py()], pa.string_view()) for text in texts]
+    ),  # Arrow casts less
     "lists": lambda texts: pa.LargeListArray.from_arrays(pa.array(range(len(texts) + 1), pa.int64()), texts),
     "structs": lambda texts: pa.StructArray.from_arrays([texts], ["t"]),
-    "maps": lambda texts: pa.MapArray.from_arrays(pa.array(range(len(texts) + 1), pa.int32()), pa.array(["k"] * len(texts)), texts),
+    "maps": lambda texts: pa.MapArray.from_arrays(
+        pa.array(range(len(texts) + 1), pa.int32()), pa.array(["k"] * len(texts)), texts
+    ),
 }
 
 
@@ -199,13 +218,18 @@ def test_more_than_two_gigabytes_in_the_calls_that_take_or_give_all_rows(tmp_pat
     table = tahoe.Table(tmp_path / "t")
     table.append(pa.table({"id": pa.array(range(count), pa.int64()), "v": large_texts(count)}), properties=FEED)
     assert table.update({"v": "upper(v)"}).updated == count
-    feed = table.changes(start_version=0, columns=["id", "v", "_change_type"], filter="_change_type <> 'update_preimage'")
+    feed = table.changes(
+        start_version=0, columns=["id", "v", "_change_type"], filter="_change_type <> 'update_preimage'"
+    )
     assert (feed.num_rows, feed.nbytes > 1 << 32) == (2 * count, True)
     del feed
     table.optimize(z_order_by=["id"])
     table.clone(tmp_path / "clone")
     table.overwrite(pa.table({"id": pa.array(range(count), pa.int64()), "v": large_texts(count)}))
-    assert table.overwrite(pa.table({"id": pa.array(range(count), pa.int64()), "v": large_texts(count)}), "id >= 0") is not None
+    assert (
+        table.overwrite(pa.table({"id": pa.array(range(count), pa.int64()), "v": large_texts(count)}), "id >= 0")
+        is not None
+    )
     assert table.count("v = upper(v)") == 0
     for each, letter in ((table, "b"), (tahoe.Table(tmp_path / "clone"), "B")):
         frame = each.to_pandas()

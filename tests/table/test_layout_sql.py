@@ -30,7 +30,10 @@ def test_the_first_levels_are_nested_conditions() -> None:
 def test_further_levels_are_looked_up_in_arrays() -> None:
     first, second, _ = leaf_steps(LAYOUT, ["a", "b"], "n", "row", nested_levels=1)
     assert first == "if(a >= CAST('10' AS long), -3, 0)"
-    assert second == ("if(n < 0, n, if(coalesce(b >= get(array(CAST(X'6d' AS STRING)), n), false), get(array(-2), n), get(array(-1), n)))")
+    assert second == (
+        "if(n < 0, n, if(coalesce(b >= get(array(CAST(X'6d' AS STRING)), n), false), get(array(-2), n), "
+        "get(array(-1), n)))"
+    )
 
 
 def test_a_leaf_for_each_cell_needs_no_row_number() -> None:
@@ -65,7 +68,11 @@ def test_a_bound_need_not_be_valid_utf8() -> None:
         (True, pa.bool_(), "CAST('true' AS boolean)"),
         (datetime.date(1960, 1, 1), pa.date32(), "date_from_unix_date(-3653)"),
         (datetime.datetime(1970, 1, 2), pa.timestamp("us", "UTC"), "timestamp_micros(86400000000)"),
-        (datetime.datetime(1970, 1, 2), pa.timestamp("us"), "timestampadd(MICROSECOND, 86400000000, TIMESTAMP_NTZ'1970-01-01 00:00:00')"),
+        (
+            datetime.datetime(1970, 1, 2),
+            pa.timestamp("us"),
+            "timestampadd(MICROSECOND, 86400000000, TIMESTAMP_NTZ'1970-01-01 00:00:00')",
+        ),
         ("it's \\ 'é", pa.large_string(), "CAST(X'69742773205c2027c3a9' AS STRING)"),
         (b"\x00'", pa.large_binary(), "X'0027'"),
     ],
@@ -79,10 +86,14 @@ def test_bounds_are_constants_in_any_session(value: Any, kind: pa.DataType, lite
 @pytest.mark.parametrize("leaves", [1, 2, 13, 100])
 def test_the_steps_lead_to_the_leaf_that_arrow_finds(leaves: int, nested_levels: int) -> None:
     """Evaluated by Python, of which the text is almost a part."""
-    table = pa.table({"a": [None if n % 10 == 0 else n * 37 % 101 for n in range(200)], "b": [n // 60 for n in range(200)]})
+    table = pa.table(
+        {"a": [None if n % 10 == 0 else n * 37 % 101 for n in range(200)], "b": [n // 60 for n in range(200)]}
+    )
     layout = plan_layout(table, leaves)
     steps = [python(step) for step in leaf_steps(layout, ["a", "b"], "n", "row", nested_levels=nested_levels)]
-    assert [evaluate(steps, row, number) for number, row in enumerate(table.to_pylist())] == Assigner(layout).leaves(table).tolist()
+    assert [evaluate(steps, row, number) for number, row in enumerate(table.to_pylist())] == Assigner(layout).leaves(
+        table
+    ).tolist()
 
 
 class Nullable:
@@ -107,7 +118,11 @@ FUNCTIONS = {
 
 
 def python(step: str) -> str:
-    return re.sub(r" as int\)$", ")", re.sub(r"CAST\('(-?\d+)' AS long\)", r"\1", step)).replace("if(", "choose(").replace("cast(", "(")
+    return (
+        re.sub(r" as int\)$", ")", re.sub(r"CAST\('(-?\d+)' AS long\)", r"\1", step))
+        .replace("if(", "choose(")
+        .replace("cast(", "(")
+    )
 
 
 def evaluate(steps: list[str], row: dict[str, int | None], number: int) -> int | None:

@@ -82,7 +82,9 @@ def without(name: str) -> Callable[[Any], Any]:
 
 
 def renamed(changes: Any) -> None:
-    fields = (Field(name="other" if f.name == "k" else f.name, type=f.type, metadata=f.metadata) for f in changes.table.schema)
+    fields = (
+        Field(name="other" if f.name == "k" else f.name, type=f.type, metadata=f.metadata) for f in changes.table.schema
+    )
     changes.set_schema(Struct(tuple(fields)))
 
 
@@ -111,7 +113,8 @@ def test_the_list_follows_the_columns(text: str, change: Callable[[tahoe.Table],
 
 
 @pytest.mark.parametrize(
-    ("change", "left"), [(without("k"), "id"), (renamed, "other,id"), (lambda c: c.rename_column("k", "other"), "other,id")]
+    ("change", "left"),
+    [(without("k"), "id"), (renamed, "other,id"), (lambda c: c.rename_column("k", "other"), "other,id")],
 )
 def test_bloom_filters_follow_the_columns(change: Callable[[Any], Any], left: str) -> None:
     table = made(None, **MAPPED, **{"tahoe.bloomFilters": "k,id"})
@@ -127,7 +130,9 @@ def test_files_have_statistics_after_the_only_listed_column_is_gone() -> None:
 
 
 @pytest.mark.parametrize(("text", "bounds", "left"), [("gone", {"id", "k", "s", "new"}, None), ("gone,k", {"k"}, "k")])
-def test_a_list_that_another_writer_has_left_is_told_and_does_no_harm(text: str, bounds: set[str], left: str | None) -> None:
+def test_a_list_that_another_writer_has_left_is_told_and_does_no_harm(
+    text: str, bounds: set[str], left: str | None
+) -> None:
     table = made("k")
     rewrite(table.env, 0, lambda a: a.replace(configuration={NAME: text}) if isinstance(a, Metadata) else a)
     table = tahoe.Table(table.url, env=table.env)

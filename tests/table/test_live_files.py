@@ -19,7 +19,9 @@ WHOLE = Add(
     data_change=False,
     stats='{"numRecords":5}',
     tags={"t": "u"},
-    deletion_vector=DeletionVectorDescriptor(storage_type="u", path_or_inline="x", offset=1, size_bytes=2, cardinality=3),
+    deletion_vector=DeletionVectorDescriptor(
+        storage_type="u", path_or_inline="x", offset=1, size_bytes=2, cardinality=3
+    ),
     base_row_id=6,
     default_row_commit_version=7,
     clustering_provider="liquid",
@@ -34,7 +36,9 @@ def test_rows_are_the_actions_that_were_put_in():
 
 def test_statistics_that_are_not_utf_8_are_ignored():
     table = to_table([WHOLE, WHOLE])
-    broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b'\xff{"numRecords":5}', b'{"numRecords":5}'], pa.binary()).buffers())
+    broken = pa.Array.from_buffers(
+        pa.string(), 2, pa.array([b'\xff{"numRecords":5}', b'{"numRecords":5}'], pa.binary()).buffers()
+    )
     table = table.set_column(table.column_names.index("stats"), "stats", broken)
     assert list(to_adds(table)) == [WHOLE.replace(stats=None), WHOLE]
 

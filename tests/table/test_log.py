@@ -33,7 +33,16 @@ from tahoe.table.log.file_parts import DELETION_VECTOR
 from tahoe.table.reading.snapshot import load_snapshot, refresh
 from tahoe.table.verify.findings import Kind
 from tahoe.table.verify.log import check_log
-from tests.table.builders import CHECKPOINT_SCHEMA, METADATA, PROTOCOL, add, make_log, memory_env, parquet_bytes, put_commit
+from tests.table.builders import (
+    CHECKPOINT_SCHEMA,
+    METADATA,
+    PROTOCOL,
+    add,
+    make_log,
+    memory_env,
+    parquet_bytes,
+    put_commit,
+)
 
 VECTOR = DeletionVectorDescriptor(storage_type="i", path_or_inline="v", size_bytes=1, cardinality=1)
 CHECKPOINT = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(2)}"
@@ -60,7 +69,9 @@ def test_no_table_and_no_delta_table_are_told_apart():
 
 def test_a_broken_line_is_named_with_its_file_and_number():
     log = make_log([[add("a")]])
-    log.env.store.put(commit_key(1), b'{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true}}\n{"add":{"pa')
+    log.env.store.put(
+        commit_key(1), b'{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true}}\n{"add":{"pa'
+    )
     with pytest.raises(InvalidLogFileError, match=r"00000000000000000001\.json, line 2"):
         load_snapshot(log)
 
@@ -75,7 +86,9 @@ def test_an_action_without_a_required_field_is_named():
 def test_unknown_actions_and_fields_are_ignored():
     log = make_log([[add("a")]])
     novelty = b'{"novelty":{"x":1}}\n'
-    log.env.store.put(commit_key(1), novelty + b'{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true,"new":[1]}}\n\n')
+    log.env.store.put(
+        commit_key(1), novelty + b'{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true,"new":[1]}}\n\n'
+    )
     assert paths(log) == ["a", "b"]
 
 
@@ -126,7 +139,10 @@ def test_a_log_without_protocol_or_metadata_is_refused(missing):
 
 def test_a_feature_that_readers_must_know_stops_the_read_by_name():
     protocol = Protocol(
-        reader_version=3, writer_version=7, reader_features=frozenset({"timeMachine"}), writer_features=frozenset({"timeMachine"})
+        reader_version=3,
+        writer_version=7,
+        reader_features=frozenset({"timeMachine"}),
+        writer_features=frozenset({"timeMachine"}),
     )
     with pytest.raises(UnsupportedReaderFeatureError, match="timeMachine"):
         load_snapshot(make_log([[add("a")], [protocol]]))
@@ -142,7 +158,9 @@ def test_versions_and_gaps():
         load_snapshot(log)
 
 
-@pytest.mark.parametrize("content", [b"PAR1 this is no checkpoint", b"", parquet_bytes([PROTOCOL, METADATA, add("a")])[:-20]])
+@pytest.mark.parametrize(
+    "content", [b"PAR1 this is no checkpoint", b"", parquet_bytes([PROTOCOL, METADATA, add("a")])[:-20]]
+)
 def test_a_broken_checkpoint_costs_time_not_correctness(content):
     log = table_with_checkpoint()
     log.env.store.put(CHECKPOINT, content)
@@ -179,11 +197,15 @@ def test_another_writers_compacted_file_is_used_where_no_removes_can_be_missing(
     folder = log_files.LOG_FOLDER
     log.env.store.put(f"{folder}/{log_files.compacted_name(1, 2)}", encode_commit([add("b"), add("c")]))
     assert paths(log) == ["b", "c", "d"]
-    log.env.store.put(f"{folder}/{log_files.compacted_name(0, 2)}", encode_commit([PROTOCOL, METADATA, add("b"), add("c")]))
+    log.env.store.put(
+        f"{folder}/{log_files.compacted_name(0, 2)}", encode_commit([PROTOCOL, METADATA, add("b"), add("c")])
+    )
     log.env.store.delete(commit_key(1))
     assert paths(log) == ["b", "c", "d"]
     log.env.store.delete(f"{folder}/{log_files.compacted_name(0, 2)}")
-    log.env.store.put(f"{folder}/{log_files.compacted_name(1, 2)}", encode_commit([Remove(path="a"), add("b"), add("c")]))
+    log.env.store.put(
+        f"{folder}/{log_files.compacted_name(1, 2)}", encode_commit([Remove(path="a"), add("b"), add("c")])
+    )
     assert paths(log) == ["b", "c", "d"]
 
 
@@ -207,7 +229,10 @@ def test_a_broken_checkpoint_that_nothing_replaces_is_named():
 def test_a_checkpoint_with_texts_that_are_not_utf_8_is_broken(text):
     """Arrow reads them, and a raw UnicodeDecodeError came later."""
     log = make_log([[]])
-    log.env.store.put(CHECKPOINT, parquet_bytes([PROTOCOL, METADATA, add("bxb", partition_values={"p": "qxq"})]).replace(text, b"x\xffx"))
+    log.env.store.put(
+        CHECKPOINT,
+        parquet_bytes([PROTOCOL, METADATA, add("bxb", partition_values={"p": "qxq"})]).replace(text, b"x\xffx"),
+    )
     with pytest.raises(CorruptCheckpointError, match="UTF"):
         load_snapshot(log, 2).files()
 
@@ -271,10 +296,14 @@ def test_a_later_snapshot_reads_only_the_commits_since():
 
 
 def test_a_listing_that_a_commit_has_passed_by_is_completed():
-    """A folder is listed in any order while others write into it: twice in a row the newest commit is seen, and those before it are not."""
+    """A folder is listed in any order while others write into it: twice in a row the newest commit is seen, and those
+    before it are not.
+    """
     log = make_log([[add("a")], [add("b")], [add("c")], [add("d")], [add("e")]])
     whole, real = log.list_files(), log.env.store.list_from
-    log.env.store.list_from = lambda *given: (info for info in real(*given) if info.key not in (commit_key(2), commit_key(3)))
+    log.env.store.list_from = lambda *given: (
+        info for info in real(*given) if info.key not in (commit_key(2), commit_key(3))
+    )
     before = load_snapshot(log, 1)
     assert log.list_files() == whole
     assert log.list_files(3) == whole[3:]
@@ -320,7 +349,9 @@ def test_a_vector_that_is_a_struct_of_nulls_is_none():
 
     def without_null_structs(table: pa.Table) -> pa.Table:
         adds = table.column("add").combine_chunks()
-        empty = pa.StructArray.from_arrays([pa.nulls(len(adds), f.type) for f in DELETION_VECTOR], fields=list(DELETION_VECTOR))
+        empty = pa.StructArray.from_arrays(
+            [pa.nulls(len(adds), f.type) for f in DELETION_VECTOR], fields=list(DELETION_VECTOR)
+        )
         columns = [empty if f.name == "deletionVector" else adds.field(f.name) for f in adds.type]
         full = pa.StructArray.from_arrays(columns, fields=list(adds.type), mask=adds.is_null())
         return table.set_column(table.schema.get_field_index("add"), "add", full)
@@ -346,8 +377,17 @@ def _views(kind: pa.DataType) -> pa.DataType:
 
 def test_a_checkpoint_whose_texts_are_views_is_read():
     """Arrow keeps its own types in a file, and cannot select rows of all of them; DataFusion's texts are views."""
-    log = make_log([[add("a", stats='{"numRecords":3,"minValues":{"id":5},"maxValues":{"id":6}}'), Txn(app_id="q", version=4)], []])
-    actions = [PROTOCOL, METADATA, Txn(app_id="q", version=4), *load_snapshot(log).live.adds(), add("b"), Remove(path="c")]
+    log = make_log(
+        [[add("a", stats='{"numRecords":3,"minValues":{"id":5},"maxValues":{"id":6}}'), Txn(app_id="q", version=4)], []]
+    )
+    actions = [
+        PROTOCOL,
+        METADATA,
+        Txn(app_id="q", version=4),
+        *load_snapshot(log).live.adds(),
+        add("b"),
+        Remove(path="c"),
+    ]
     views = pa.schema(list(_views(pa.struct(list(CHECKPOINT_SCHEMA)))))
     changed = with_types(parquet_bytes(actions), lambda table: pa.Table.from_pylist(table.to_pylist(), views))
     log.env.store.put(f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(1)}", changed)
@@ -374,7 +414,9 @@ def test_parts_of_a_checkpoint_may_repeat_what_the_whole_has():
 @pytest.mark.parametrize("only", ["remove", "txn"])
 def test_a_part_of_a_checkpoint_may_lack_the_column_of_files(only):
     """Protocol: "Any missing column should be treated as null"."""
-    log = make_log([[add("a"), add("b")], [Remove(path="b", deletion_timestamp_ms=1 << 50), Txn(app_id="q", version=4)]])
+    log = make_log(
+        [[add("a"), add("b")], [Remove(path="b", deletion_timestamp_ms=1 << 50), Txn(app_id="q", version=4)]]
+    )
     rest = [Remove(path="b", deletion_timestamp_ms=1 << 50), Txn(app_id="q", version=4)]
     out = io.BytesIO()
     pq.write_table(pq.read_table(io.BytesIO(parquet_bytes(rest))).select([only]), out)
@@ -403,7 +445,10 @@ def test_parts_of_a_checkpoint_may_not_contradict_each_other():
     for part, version in enumerate((4, 5), start=1):
         key = f"{log_files.LOG_FOLDER}/{log_files.multi_part_checkpoint_name(1, part, 2)}"
         log.env.store.put(
-            key, parquet_bytes([*([PROTOCOL, METADATA] if part == 1 else []), Txn(app_id="q", version=version), add(f"{part}")])
+            key,
+            parquet_bytes(
+                [*([PROTOCOL, METADATA] if part == 1 else []), Txn(app_id="q", version=version), add(f"{part}")]
+            ),
         )
     for version in range(2):
         log.env.store.delete(commit_key(version))

@@ -1,4 +1,6 @@
-"""A table under a stream that is compacted, vacuumed, restored, cloned over, dropped and made again: the right rows, or the right error."""
+"""A table under a stream that is compacted, vacuumed, restored, cloned over, dropped and made again: the right rows, or
+the right error.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +141,9 @@ def run(world: World, query: Query, steps: list[tuple[str, int]]) -> None:
 
 
 @given(STEPS, st.booleans())
-def test_a_feed_makes_a_copy_of_the_table_whatever_is_done_to_it(steps: list[tuple[str, int]], has_vectors: bool) -> None:
+def test_a_feed_makes_a_copy_of_the_table_whatever_is_done_to_it(
+    steps: list[tuple[str, int]], has_vectors: bool
+) -> None:
     world = World(has_vectors=has_vectors)
     query = Query(world, FeedStream)
     run(world, query, steps)
@@ -151,12 +155,17 @@ def test_a_feed_makes_a_copy_of_the_table_whatever_is_done_to_it(steps: list[tup
 
 
 def appended(world: World, version: int) -> list[int]:
-    """The rows of files that a version has and the one before it has not, if it has removed none of the files of that."""
+    """The rows of files that a version has and the one before it has not, if it has removed none of the files of
+    that.
+    """
 
     def files(version: int) -> dict[tuple[str, str | None], int]:
         live = world.table.snapshot(version).live
         vectors = [vector and str(vector) for vector in live.column("deletion_vector").to_pylist()]
-        return {(path, vector): number for number, (path, vector) in enumerate(zip(live.column("path").to_pylist(), vectors, strict=True))}
+        return {
+            (path, vector): number
+            for number, (path, vector) in enumerate(zip(live.column("path").to_pylist(), vectors, strict=True))
+        }
 
     before, after = files(version - 1), files(version)
     if before.keys() - after.keys():
@@ -185,7 +194,9 @@ CHANGES: dict[str, tuple[Callable[[World], object], type[DeltaError]]] = {
 
 
 @pytest.mark.parametrize(("change", "error"), CHANGES.values(), ids=CHANGES)
-def test_a_version_that_takes_rows_back_stops_the_stream(change: Callable[[World], object], error: type[DeltaError]) -> None:
+def test_a_version_that_takes_rows_back_stops_the_stream(
+    change: Callable[[World], object], error: type[DeltaError]
+) -> None:
     world = World()
     query = Query(world, TableStream)
     while query.batch(None):
@@ -235,7 +246,9 @@ def test_a_table_that_was_dropped_and_made_again_gives_no_rows(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_that_were_vacuumed_under_a_stream_are_named(kind: type[Stream[Any]]) -> None:
-    """A stream reads the files of the version with which it has begun, also after they were compacted, until VACUUM deletes them."""
+    """A stream reads the files of the version with which it has begun, also after they were compacted, until VACUUM
+    deletes them.
+    """
     world = World()
     query = Query(world, kind)
     query.batch(1)

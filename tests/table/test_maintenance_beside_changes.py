@@ -1,6 +1,7 @@
 """Maintenance beside commands that replace the table, or change what may be written to it.
 
-A command of maintenance works for long on one version and commits on a later one. What it checked at its beginning must hold there too.
+A command of maintenance works for long on one version and commits on a later one. What it checked at its beginning must
+hold there too.
 """
 
 from __future__ import annotations
@@ -146,7 +147,9 @@ def require(table: tahoe.Table, feature: str = FUTURE) -> None:
     """Another writer adds a writer feature that tahoe does not know."""
     before = again(table).snapshot()
     features = frozenset({*(before.protocol.writer_features or ()), feature})
-    protocol = before.protocol.replace(reader_version=3, writer_version=7, reader_features=frozenset(), writer_features=features)
+    protocol = before.protocol.replace(
+        reader_version=3, writer_version=7, reader_features=frozenset(), writer_features=features
+    )
     put_commit(table.env, before.version + 1, [protocol])
 
 
@@ -176,9 +179,13 @@ def test_optimize_does_not_fail_because_it_may_compute_no_statistics() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rival", "refusal"), [(require, UnsupportedWriterFeatureError), (forbid_removal, AppendOnlyTableError)], ids=["feature", "append-only"]
+    ("rival", "refusal"),
+    [(require, UnsupportedWriterFeatureError), (forbid_removal, AppendOnlyTableError)],
+    ids=["feature", "append-only"],
 )
-def test_repair_removes_nothing_that_the_table_no_longer_allows(rival: Callable[[tahoe.Table], None], refusal: type[Exception]) -> None:
+def test_repair_removes_nothing_that_the_table_no_longer_allows(
+    rival: Callable[[tahoe.Table], None], refusal: type[Exception]
+) -> None:
     table = made([1], [2])
     table.env.store.delete(next(iter(table.snapshot().live.adds())).path)
     with pytest.raises(refusal):

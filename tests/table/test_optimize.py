@@ -12,7 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import tahoe
-from tahoe.errors import ColumnNotFoundError, ConcurrentDeleteDeleteException, DataFileMissingError, DeltaConcurrentModificationException
+from tahoe.errors import (
+    ColumnNotFoundError,
+    ConcurrentDeleteDeleteException,
+    DataFileMissingError,
+    DeltaConcurrentModificationException,
+)
 from tahoe.protocol.log.actions import Protocol
 from tahoe.table.arrow import row_stream
 from tahoe.table.layout import optimize as command
@@ -45,7 +50,9 @@ def numbers(*ids: int) -> pa.Table:
     )
 
 
-def made(commits: Sequence[pa.Table], partition_by: Sequence[str] = (), properties: dict[str, str] | None = None) -> tahoe.Table:
+def made(
+    commits: Sequence[pa.Table], partition_by: Sequence[str] = (), properties: dict[str, str] | None = None
+) -> tahoe.Table:
     table = tahoe.Table("memory://t", env=memory_env())
     for rows in commits:
         table.append(rows, partition_by=partition_by or None, properties=properties or {})
@@ -112,9 +119,21 @@ def test_the_commit_changes_no_data_and_tells_the_history() -> None:
     actions = table.log.read_version(2)
     assert {a.data_change for a in actions if hasattr(a, "data_change")} == {False}
     entry = table.history(1)[0]
-    assert (entry["operation"], entry["userMetadata"], entry["isolationLevel"]) == ("OPTIMIZE", "nightly", "SnapshotIsolation")
-    assert entry["operationParameters"] == {"predicate": '["id > 0"]', "zOrderBy": "[]", "clusterBy": "[]", "auto": "false"}
-    assert {name: entry["operationMetrics"][name] for name in ("numAddedFiles", "numRemovedFiles", "numDeletionVectorsRemoved")} == {
+    assert (entry["operation"], entry["userMetadata"], entry["isolationLevel"]) == (
+        "OPTIMIZE",
+        "nightly",
+        "SnapshotIsolation",
+    )
+    assert entry["operationParameters"] == {
+        "predicate": '["id > 0"]',
+        "zOrderBy": "[]",
+        "clusterBy": "[]",
+        "auto": "false",
+    }
+    assert {
+        name: entry["operationMetrics"][name]
+        for name in ("numAddedFiles", "numRemovedFiles", "numDeletionVectorsRemoved")
+    } == {
         "numAddedFiles": "1",
         "numRemovedFiles": "2",
         "numDeletionVectorsRemoved": "0",

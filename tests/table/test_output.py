@@ -1,4 +1,6 @@
-"""Rows leave a table as batches, data frames and Arrow streams: all of them, with deleted rows left out, and no file read too early."""
+"""Rows leave a table as batches, data frames and Arrow streams: all of them, with deleted rows left out, and no file
+read too early.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A value in a partition column stays what it is, whatever writes it without Spark and whatever folders can be named; the empty text is
-null. tests/spark/test_partition_texts.py asks Spark's writer the same.
+"""A value in a partition column stays what it is, whatever writes it without Spark and whatever folders can be named;
+the empty text is null. tests/spark/test_partition_texts.py asks Spark's writer the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,25 @@ from tahoe.protocol.types.partitions import HIVE_NULL
 UTC14 = dt.timezone(dt.timedelta(hours=14))
 VALUES: dict[pa.DataType, list[Any]] = {
     pa.string(): [
-        *(None, "", HIVE_NULL, f"{HIVE_NULL}_", "null", "%", "%41", "a/b", "a=b", ".", "..", " ", "a ", "\\", "?", "#", "e\u0301"),
+        *(
+            None,
+            "",
+            HIVE_NULL,
+            f"{HIVE_NULL}_",
+            "null",
+            "%",
+            "%41",
+            "a/b",
+            "a=b",
+            ".",
+            "..",
+            " ",
+            "a ",
+            "\\",
+            "?",
+            "#",
+            "e\u0301",
+        ),
         *("\0", "a\0", "\1\x1f\x7f", "\n\t", "x" * 255, "x" * 300, "é" * 127, "é" * 128, "\U0001f600" * 64),
     ],
     pa.binary(): [None, b"", b"\0", HIVE_NULL.encode()],
@@ -32,7 +50,11 @@ VALUES: dict[pa.DataType, list[Any]] = {
         *(dt.datetime(2024, 1, 31, 12, tzinfo=UTC14), dt.datetime(1, 1, 1, tzinfo=dt.UTC)),
         dt.datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC),
     ],
-    pa.timestamp("us"): [dt.datetime(1, 1, 1), dt.datetime(2024, 1, 31, 0, 0, 0, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)],
+    pa.timestamp("us"): [
+        dt.datetime(1, 1, 1),
+        dt.datetime(2024, 1, 31, 0, 0, 0, 1),
+        dt.datetime(9999, 12, 31, 23, 59, 59, 999_999),
+    ],
     pa.date32(): [dt.date(1, 1, 1), dt.date(9999, 12, 31)],
     pa.decimal128(38, 10): [Decimal("9999999999999999999999999999.9999999999"), Decimal("-1E-10")],
     pa.int64(): [2**63 - 1, -(2**63)],

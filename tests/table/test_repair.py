@@ -88,7 +88,9 @@ def test_files_that_are_gone_are_removed_and_told_before() -> None:
     table = made()
     lost = lose(table, 0, 2)
     told: list[tuple[int, RepairReport]] = []
-    report = again(table).repair(announce=lambda plan: told.append((again(table).version, plan)), user_metadata="after the fire")
+    report = again(table).repair(
+        announce=lambda plan: told.append((again(table).version, plan)), user_metadata="after the fire"
+    )
     ((version, plan),) = told
     assert (version, plan.repairs, plan.version) == (2, report.repairs, None)
     assert sorted(report.removed_files) == sorted(lost)
@@ -98,7 +100,11 @@ def test_files_that_are_gone_are_removed_and_told_before() -> None:
     removes = [a for a in table.log.read_version(3) if isinstance(a, Remove)]
     assert [remove.data_change for remove in removes] == [True, True]
     entry = table.history(1)[0]
-    assert (entry["operation"], entry["operationMetrics"]["numRemovedFiles"], entry["userMetadata"]) == ("FSCK", "2", "after the fire")
+    assert (entry["operation"], entry["operationMetrics"]["numRemovedFiles"], entry["userMetadata"]) == (
+        "FSCK",
+        "2",
+        "after the fire",
+    )
     assert again(table).repair().repairs == ()
 
 
@@ -121,7 +127,9 @@ def test_a_dry_run_says_the_same_and_changes_nothing() -> None:
     assert {info.key: info.identity for info in table.env.store.walk()} == before
 
 
-@pytest.mark.parametrize("how", [{}, {"verify_all_files": True}, {"metadata_only": True}, {"unreadable_vectors": "remove_files"}])
+@pytest.mark.parametrize(
+    "how", [{}, {"verify_all_files": True}, {"metadata_only": True}, {"unreadable_vectors": "remove_files"}]
+)
 def test_an_intact_table_stays_as_it_is(how: dict[str, Any]) -> None:
     table = made(properties=VECTORS | {"delta.checkpointInterval": "2"})
     with table.transaction() as changes:
@@ -140,7 +148,9 @@ def test_metadata_only_looks_at_no_file() -> None:
 
 
 FAULTS = [
-    pytest.param(Operation.HEAD, "part-*", StorageRefusedError(table="t", operation="look at X", detail="403"), id="403"),
+    pytest.param(
+        Operation.HEAD, "part-*", StorageRefusedError(table="t", operation="look at X", detail="403"), id="403"
+    ),
     pytest.param(Operation.HEAD, "part-*", None, id="timeout"),
     pytest.param(Operation.WALK, "*", None, id="listing"),
 ]
@@ -161,7 +171,9 @@ def test_if_the_storage_does_not_answer_for_a_file_nothing_is_changed(
         return
     with pytest.raises(
         RepairUncertainError,
-        match="part-" if operation is Operation.HEAD and error is None else "Nothing was committed|No entry of a file was changed",
+        match="part-"
+        if operation is Operation.HEAD and error is None
+        else "Nothing was committed|No entry of a file was changed",
     ):
         again(table).repair()
     assert again(table).version == 2, "the last look is right before the commit"
@@ -352,7 +364,8 @@ def test_restored_rows_have_statistics_again() -> None:
     again(table).repair(unreadable_vectors="restore_rows")
     assert again(table).to_arrow(filter="id = 2")["id"].to_pylist() == [2]
     assert (
-        entries(table)[1].stats == '{"numRecords":2,"minValues":{"id":2,"s":"s2"},"maxValues":{"id":3,"s":"s2"},"nullCount":{"id":0,"s":1}}'
+        entries(table)[1].stats
+        == '{"numRecords":2,"minValues":{"id":2,"s":"s2"},"maxValues":{"id":3,"s":"s2"},"nullCount":{"id":0,"s":1}}'
     )
 
 

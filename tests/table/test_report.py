@@ -35,7 +35,9 @@ def made() -> Table:
 
 @pytest.fixture
 def table() -> Table:
-    """Ten files in two partitions: `n` tells the files apart, and `m` does not. A tenth of the rows is deleted in the first file."""
+    """Ten files in two partitions: `n` tells the files apart, and `m` does not. A tenth of the rows is deleted in the
+    first file.
+    """
     table = made()
     for number in range(5):
         rows = {"n": range(number * 20, number * 20 + 20), "m": [*range(10)] * 2, "p": ["a"] * 10 + ["b"] * 10}
@@ -48,7 +50,11 @@ def table() -> Table:
 def test_the_figures_are_those_of_the_table(table: Table) -> None:
     figures, listing = table.report().figures, table.files()
     assert (figures.version, figures.files, figures.size_bytes) == (5, 10, sum(listing["size_bytes"].to_pylist()))
-    assert (figures.rows.count, figures.rows.deleted, figures.rows.files_with_deleted) == (table.to_arrow().num_rows, 1, 1)
+    assert (figures.rows.count, figures.rows.deleted, figures.rows.files_with_deleted) == (
+        table.to_arrow().num_rows,
+        1,
+        1,
+    )
     assert figures.rows.deleted_share == 0.01
     assert [(bar.low, bar.high) for bar in figures.rows.deleted_shares.bars if bar.count] == [(1000, 2500)]
     assert "10 to 25\u00a0%" in table.report().html
@@ -56,16 +62,30 @@ def test_the_figures_are_those_of_the_table(table: Table) -> None:
     assert figures.file_sizes.largest == max(listing["size_bytes"].to_pylist())
     assert (figures.files_without_statistics, figures.files_with_wide_bounds) == (0, 1)
     assert figures.partitions is not None
-    assert {(found.values, found.files, found.rows) for found in figures.partitions.largest} == {(("p=a",), 5, 49), (("p=b",), 5, 50)}
+    assert {(found.values, found.files, found.rows) for found in figures.partitions.largest} == {
+        (("p=a",), 5, 49),
+        (("p=b",), 5, 50),
+    }
     assert sum(found.size_bytes for found in figures.partitions.largest) == figures.size_bytes
 
 
 def test_growth_and_commits_are_those_of_the_log(table: Table) -> None:
     figures = table.report().figures
-    assert [(entry.version, entry.files) for entry in figures.growth] == [(0, 2), (1, 4), (2, 6), (3, 8), (4, 10), (5, 10)]
+    assert [(entry.version, entry.files) for entry in figures.growth] == [
+        (0, 2),
+        (1, 4),
+        (2, 6),
+        (3, 8),
+        (4, 10),
+        (5, 10),
+    ]
     assert figures.growth[-1].size_bytes == figures.size_bytes
     assert figures.commits is not None
-    assert (figures.commits.count, figures.commits.read, dict(figures.commits.operations)) == (6, 6, {"WRITE": 5, "DELETE": 1})
+    assert (figures.commits.count, figures.commits.read, dict(figures.commits.operations)) == (
+        6,
+        6,
+        {"WRITE": 5, "DELETE": 1},
+    )
     times = [entry["timestamp"].timestamp() * 1000 for entry in table.history()]
     periods = figures.commits.periods
     assert periods[0].start_ms <= min(times) <= max(times) < periods[-1].end_ms
@@ -83,7 +103,10 @@ def test_the_report_of_an_older_version_is_about_that_version_and_has_no_advice(
 
 
 def skipped(table: Table) -> dict[str, tuple[float, float]]:
-    return {".".join(found.column): (found.equality_skipped, found.range_skipped) for found in table.report().figures.skipping.columns}
+    return {
+        ".".join(found.column): (found.equality_skipped, found.range_skipped)
+        for found in table.report().figures.skipping.columns
+    }
 
 
 def test_a_column_that_tells_files_apart_skips_all_but_one_and_another_skips_none(table: Table) -> None:
@@ -94,7 +117,9 @@ def test_a_column_that_tells_files_apart_skips_all_but_one_and_another_skips_non
 
 
 def test_the_share_that_is_skipped_is_what_queries_of_the_rows_see() -> None:
-    """Files of different sizes whose ranges overlap: a query for the value of a row skips as many files as the report says, on average."""
+    """Files of different sizes whose ranges overlap: a query for the value of a row skips as many files as the report
+    says, on average.
+    """
     table = made()
     for number in range(24):
         start, rows = number * 50 % 700, 20 + number % 7 * 30
@@ -129,7 +154,18 @@ def test_every_type_with_bounds_has_figures(name: str, values: pa.Array) -> None
 
 def test_columns_without_bounds_are_told_apart_from_columns_that_skip_nothing() -> None:
     table = made()
-    table.append(pa.table({"n": [1], "b": [True], "raw": [b"x"], "nan": [float("nan")], "list": [[1]], "nothing": pa.nulls(1, pa.int64())}))
+    table.append(
+        pa.table(
+            {
+                "n": [1],
+                "b": [True],
+                "raw": [b"x"],
+                "nan": [float("nan")],
+                "list": [[1]],
+                "nothing": pa.nulls(1, pa.int64()),
+            }
+        )
+    )
     skipping = table.report().figures.skipping
     assert [found.column for found in skipping.columns] == [("n",)]
     assert skipping.unbounded_columns == 5
@@ -181,7 +217,10 @@ def test_rare_operations_are_counted_together_over_time_but_not_in_total() -> No
     report = Table(log.url, env=log.env).report()
     assert report.figures.commits is not None
     assert len(report.figures.commits.operations) == 9
-    assert {name for period in report.figures.commits.periods for name in period.operations} >= {"OPERATION 8", "others"}
+    assert {name for period in report.figures.commits.periods for name in period.operations} >= {
+        "OPERATION 8",
+        "others",
+    }
     assert "<code>OPERATION 3</code>" in report.html
 
 
@@ -199,7 +238,11 @@ def test_an_empty_table_has_a_page() -> None:
 def test_a_table_without_statistics_has_a_page_and_is_told_to_compute_them() -> None:
     log = make_log([[add("f1", size_bytes=10), add("f2", size_bytes=30)]])
     report = Table(log.url, env=log.env).report()
-    assert (report.figures.rows.count, report.figures.files_without_statistics, report.figures.file_rows.unknown) == (None, 2, 2)
+    assert (report.figures.rows.count, report.figures.files_without_statistics, report.figures.file_rows.unknown) == (
+        None,
+        2,
+        2,
+    )
     assert report.figures.skipping.columns == []
     assert "Compute missing statistics" in [found.title for found in report.advice]
     assert "No file has statistics" in report.html
@@ -220,11 +263,19 @@ def test_a_log_of_which_the_beginning_is_gone_says_so(table: Table) -> None:
 
 def test_a_log_with_any_times_and_sizes_has_a_page() -> None:
     """A wrong writer leaves the last time of the calendar, sizes that no file has, and operations that are no text."""
-    metadata = Metadata(id="t", schema_string=METADATA.schema_string, configuration={"delta.enableInCommitTimestamps": "true"})
+    metadata = Metadata(
+        id="t", schema_string=METADATA.schema_string, configuration={"delta.enableInCommitTimestamps": "true"}
+    )
     protocol = PROTOCOL.replace(writer_version=7, writer_features=frozenset({"inCommitTimestamp"}))
     env = memory_env()
-    put_commit(env, 0, [CommitInfo({"inCommitTimestamp": 1, "operation": "<b>"}), protocol, metadata, add("f", size_bytes=2**62)])
-    put_commit(env, 1, [CommitInfo({"inCommitTimestamp": 253_402_300_799_999, "operation": ["x"]}), add("g", size_bytes=0)])
+    put_commit(
+        env,
+        0,
+        [CommitInfo({"inCommitTimestamp": 1, "operation": "<b>"}), protocol, metadata, add("f", size_bytes=2**62)],
+    )
+    put_commit(
+        env, 1, [CommitInfo({"inCommitTimestamp": 253_402_300_799_999, "operation": ["x"]}), add("g", size_bytes=0)]
+    )
     report = Table(env.store.url, env=env).report()
     assert report.figures.commits is not None
     assert report.figures.commits.count == 2
@@ -310,8 +361,12 @@ def test_what_a_clustered_table_would_do_is_planned_by_its_columns() -> None:
     assert "ordered by n" in found.advice[0].reason
 
 
-@pytest.mark.parametrize(("limit", "told"), [("LISTED_FILES_MAX", "more than a report lists"), ("COMMITS_MAX", "more than a report reads")])
-def test_what_would_take_too_long_is_left_out_with_the_reason(table: Table, monkeypatch: pytest.MonkeyPatch, limit: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("limit", "told"), [("LISTED_FILES_MAX", "more than a report lists"), ("COMMITS_MAX", "more than a report reads")]
+)
+def test_what_would_take_too_long_is_left_out_with_the_reason(
+    table: Table, monkeypatch: pytest.MonkeyPatch, limit: str, told: str
+) -> None:
     monkeypatch.setattr(upkeep, limit, 3)
     report = table.report()
     assert report.figures.upkeep is not None
@@ -329,7 +384,9 @@ def test_a_table_that_tahoe_cannot_write_has_a_report_with_the_reason() -> None:
 
 
 def test_a_property_with_an_invalid_value_is_the_reason_for_a_figure_that_is_missing() -> None:
-    metadata = METADATA.replace(configuration={"delta.targetFileSize": "large", "delta.deletedFileRetentionDuration": "long"})
+    metadata = METADATA.replace(
+        configuration={"delta.targetFileSize": "large", "delta.deletedFileRetentionDuration": "long"}
+    )
     log = make_log([[], [metadata, add("f")]])
     found = Table(log.url, env=log.env).report().figures.upkeep
     assert found is not None
@@ -371,7 +428,10 @@ def test_small_files_are_combined_only_if_few_are_left(figures: Figures) -> None
     assert "Combine small files" not in titles(advice(changed(figures, files=900, new_files=800)))
     assert "Combine small files" not in titles(advice(changed(figures, files=4, new_files=1)))
     (found, *_) = advice(changed(figures, files=900, size_bytes=5 * 10**9, new_files=5))
-    assert "rewrite 900 files (5.0 GB) as about 5 files of up to 1.1 GB, which leaves 105 files instead of 1,000" in found.reason
+    assert (
+        "rewrite 900 files (5.0 GB) as about 5 files of up to 1.1 GB, which leaves 105 files instead of 1,000"
+        in found.reason
+    )
 
 
 def test_deleted_rows_are_removed_where_they_are_many(figures: Figures) -> None:
@@ -382,9 +442,15 @@ def test_deleted_rows_are_removed_where_they_are_many(figures: Figures) -> None:
 
 def test_vacuum_is_worth_a_word_from_a_hundredth_of_the_table_on(figures: Figures) -> None:
     assert figures.upkeep is not None
-    much, little = (replace(figures.upkeep, unneeded=Unneeded(files=7, size_bytes=size, retention_hours=168)) for size in (10**11, 10**9))
+    much, little = (
+        replace(figures.upkeep, unneeded=Unneeded(files=7, size_bytes=size, retention_hours=168))
+        for size in (10**11, 10**9)
+    )
     (found, *_) = advice(replace(figures, upkeep=much))
-    assert "delete 7 files and free 100.0 GB, 10\u00a0% of the table's size. No version of the last 7 days and no tagged" in found.reason
+    assert (
+        "delete 7 files and free 100.0 GB, 10\u00a0% of the table's size. No version of the last 7 days and no tagged"
+        in found.reason
+    )
     assert "VACUUM" not in str(advice(replace(figures, upkeep=little)))
 
 
@@ -397,7 +463,10 @@ def test_rows_are_ordered_by_columns_that_skip_little(figures: Figures) -> None:
     assert "about 11 of 1,000" in found.reason
     partitioned = replace(figures, partition_columns=("p",))
     (found,) = advice(partitioned)
-    assert (found.sql, found.command) == (f"OPTIMIZE {name} ZORDER BY (`m`)", f"tahoe optimize {figures.table} --zorder-by '`m`'")
+    assert (found.sql, found.command) == (
+        f"OPTIMIZE {name} ZORDER BY (`m`)",
+        f"tahoe optimize {figures.table} --zorder-by '`m`'",
+    )
     assert advice(replace(figures, clustering_columns=("n",))) == []
     assert advice(replace(figures, files=8)) == []
 
@@ -405,7 +474,9 @@ def test_rows_are_ordered_by_columns_that_skip_little(figures: Figures) -> None:
 def test_many_small_partitions_become_clustering_columns(table: Table, figures: Figures) -> None:
     found = table.report().figures.partitions
     assert found is not None
-    many = replace(figures, partitions=replace(found, count=2000), partition_columns=("p",), files=2000, size_bytes=10**9)
+    many = replace(
+        figures, partitions=replace(found, count=2000), partition_columns=("p",), files=2000, size_bytes=10**9
+    )
     (told,) = advice(many)
     name = f"delta.`{figures.table}`"
     properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"

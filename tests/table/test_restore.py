@@ -48,7 +48,11 @@ def numbers(*ids: int) -> pa.Table:
 def made(*properties: dict[str, str], partition_by: list[str] | None = None, env: Env | None = None) -> tahoe.Table:
     """Version 0 has the rows 0 to 3, in one file or two."""
     table = tahoe.Table("memory://t", env=env or memory_env())
-    table.append(numbers(0, 1, 2, 3), partition_by=partition_by, properties=dict(itertools.chain(*(p.items() for p in properties))))
+    table.append(
+        numbers(0, 1, 2, 3),
+        partition_by=partition_by,
+        properties=dict(itertools.chain(*(p.items() for p in properties))),
+    )
     return table
 
 
@@ -395,7 +399,9 @@ def test_a_version_older_than_the_retention_is_refused_unless_the_check_is_off()
 
 
 @pytest.mark.parametrize("looks", [0, 1000], ids=["by listing", "by looks"])
-def test_missing_data_files_and_vectors_are_found_before_the_commit(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_data_files_and_vectors_are_found_before_the_commit(
+    looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(missing_files, "_LOOKS_MAX", looks)
     monkeypatch.setattr(deletion_vectors, "INLINE_BYTES_MAX", 0)
     table = made(VECTORS)

@@ -11,7 +11,12 @@ from tahoe.table.verify.check import check_table
 from tests.spark.foreign import adds_of, mark, track
 from tests.table.damage import with_statistics
 
-FIELDS = ["_metadata.row_id", "_metadata.base_row_id", "_metadata.default_row_commit_version", "_metadata.row_commit_version"]
+FIELDS = [
+    "_metadata.row_id",
+    "_metadata.base_row_id",
+    "_metadata.default_row_commit_version",
+    "_metadata.row_commit_version",
+]
 KEPT = [(7, None), (None, 3), (None, None), (9, 2)]
 EXPECTED = [(7, 1000, 10, 10), (1001, 1000, 10, 3), (1002, 1000, 10, 10), (9, 1000, 10, 2)]
 
@@ -32,7 +37,11 @@ def rows(path: str, filter: str | None = None) -> list[tuple[int | None, ...]]:
 def test_what_rows_brought_with_them_comes_first(path):
     track(path, {0: KEPT})
     assert rows(path) == EXPECTED
-    assert tahoe.Table(path).to_arrow(columns=["_metadata.row_id", "p", "id"]).column_names == ["_metadata.row_id", "p", "id"]
+    assert tahoe.Table(path).to_arrow(columns=["_metadata.row_id", "p", "id"]).column_names == [
+        "_metadata.row_id",
+        "p",
+        "id",
+    ]
     assert tahoe.Table(path).to_arrow(columns=["_metadata.row_id"] * 2).column_names == ["_metadata.row_id"] * 2
     assert tahoe.Table(path).to_arrow().column_names == ["id", "p"]
 
@@ -77,7 +86,9 @@ def test_rows_with_such_a_column_are_changed_and_laid_out(tmp_path, vectors):
     """Changes of rows failed, or wrote row ids into the column."""
     table = tahoe.Table(tmp_path / "t")
     properties = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": vectors}
-    data = pa.table({"id": [1, 2, 3], "_metadata.row_id": [51, 52, 53], "_METADATA.row_commit_version": ["a", "b", "c"]})
+    data = pa.table(
+        {"id": [1, 2, 3], "_metadata.row_id": [51, 52, 53], "_METADATA.row_commit_version": ["a", "b", "c"]}
+    )
     table.append(data, properties=properties)
     table.update({"id": "id + 10"}, "id = 1")
     table.delete("`_metadata.row_id` = 53")
@@ -120,7 +131,9 @@ def cloned(table: tahoe.Table) -> tahoe.Table:
     return tahoe.Table(f"{table.url}-copy")
 
 
-@pytest.mark.parametrize("stats", ['{"numRecords":1}', '{"numRecords":9}', "{}", None, '{"numRecords":1,"maxValues":{"id":1}}'])
+@pytest.mark.parametrize(
+    "stats", ['{"numRecords":1}', '{"numRecords":9}', "{}", None, '{"numRecords":1,"maxValues":{"id":1}}']
+)
 @pytest.mark.parametrize("given", [enabled, cloned])
 def test_an_id_is_given_once_whatever_statistics_say(tmp_path, given, stats) -> None:
     """Another writer's statistics tell fewer rows than a file has: the next file would get ids that rows of it have."""
@@ -137,7 +150,9 @@ def test_an_id_is_given_once_whatever_statistics_say(tmp_path, given, stats) -> 
 
 
 def test_a_file_that_is_gone_is_counted_by_its_statistics(tmp_path) -> None:
-    """RESTORE with ignore_missing_files into a tracked table was refused: the file has no footer, and no rows that need ids."""
+    """RESTORE with ignore_missing_files into a tracked table was refused: the file has no footer, and no rows that need
+    ids.
+    """
     table = tahoe.Table(tmp_path / "t")
     table.append(pa.table({"id": [1, 2]}))
     (gone,) = (tmp_path / "t").glob("*.parquet")

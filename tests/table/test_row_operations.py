@@ -153,7 +153,9 @@ def test_counts_and_versions() -> None:
 def test_values_of_python_are_taken_as_they_are() -> None:
     table = made(pa.table({"id": [1], "v": ["a"], "day": [dt.date(2024, 1, 1)], "l": [[1]], "n": [{"x": 1}]}))
     table.update({"v": pa.scalar("not sql("), "day": dt.date(2025, 1, 1), "l": [4, 5], "n.x": None})
-    assert table.to_arrow().to_pylist() == [{"id": 1, "v": "not sql(", "day": dt.date(2025, 1, 1), "l": [4, 5], "n": {"x": None}}]
+    assert table.to_arrow().to_pylist() == [
+        {"id": 1, "v": "not sql(", "day": dt.date(2025, 1, 1), "l": [4, 5], "n": {"x": None}}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,11 @@ def test_what_an_update_may_not_do() -> None:
             table.update(asked)
     assert content(table) == {1: "a", 2: "b", 3: "c"}
     table = made(properties={"delta.appendOnly": "true"})
-    for change in (table.delete, lambda: table.update({"id": 1}), lambda: table.overwrite(pa.table({"id": [1], "v": [""]}), "id = 1")):
+    for change in (
+        table.delete,
+        lambda: table.update({"id": 1}),
+        lambda: table.overwrite(pa.table({"id": [1], "v": [""]}), "id = 1"),
+    ):
         with pytest.raises(AppendOnlyTableError):
             change()
 
@@ -246,7 +252,10 @@ def test_generated_and_identity_columns() -> None:
 def test_upsert_by_a_key(properties: dict[str, str]) -> None:
     table = made(properties=properties)
     found = (
-        table.merge(pl.DataFrame({"ID": [2, 4], "V": ["B", "D"]}), "id").when_matched_update_all().when_not_matched_insert_all().execute()
+        table.merge(pl.DataFrame({"ID": [2, 4], "V": ["B", "D"]}), "id")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute()
     )
     assert (found.updated, found.inserted, found.deleted, found.version) == (1, 1, 0, 1)
     assert content(table) == {1: "a", 2: "B", 3: "c", 4: "D"}
@@ -304,7 +313,9 @@ def test_clauses_that_cannot_apply_are_refused() -> None:
 def test_a_column_may_have_the_name_of_a_side() -> None:
     table = made(pa.table({"id": [1], "source": ["web"], "v": ["a"]}))
     rows = pa.table({"id": [1], "v": ["x"]})
-    table.merge(rows, on="id").when_matched_update({"v": "source.v", "source": "source || '!'"}, "source = 'web'").execute()
+    table.merge(rows, on="id").when_matched_update(
+        {"v": "source.v", "source": "source || '!'"}, "source = 'web'"
+    ).execute()
     assert table.to_arrow().to_pylist() == [{"id": 1, "source": "web!", "v": "x"}]
     with pytest.raises(InvalidMergeError, match="both named"):
         table.merge(rows, on="id", source_alias="t", target_alias="T").when_matched_delete().execute()
@@ -313,11 +324,15 @@ def test_a_column_may_have_the_name_of_a_side() -> None:
 def test_the_history_counts_files_and_vectors_by_the_names_of_the_reference() -> None:
     for properties, vectors, removed, copied in ((VECTORS, 1, 0, 0), ({}, 0, 1, 1)):
         table = made(properties=properties)
-        table.merge(pa.table({"id": [1], "v": ["x"]}), on="id").when_matched_update_all().when_not_matched_by_source_delete(
-            "id = 2"
-        ).execute()
+        table.merge(
+            pa.table({"id": [1], "v": ["x"]}), on="id"
+        ).when_matched_update_all().when_not_matched_by_source_delete("id = 2").execute()
         told = {name: int(count) for name, count in table.history()[0]["operationMetrics"].items()}
-        assert (told["numTargetRowsUpdated"], told["numTargetRowsDeleted"], told["numTargetRowsCopied"]) == (1, 1, copied)
+        assert (told["numTargetRowsUpdated"], told["numTargetRowsDeleted"], told["numTargetRowsCopied"]) == (
+            1,
+            1,
+            copied,
+        )
         assert (told["numTargetDeletionVectorsAdded"], told["numTargetFilesRemoved"]) == (vectors, removed)
         files = table.files()
         assert told["numTargetFilesAdded"] == files.num_rows - vectors
@@ -341,7 +356,9 @@ def test_a_struct_with_other_fields_is_refused() -> None:
     for source, told in ((more, "no s.c"), (fewer, "s.b is missing"), (inside, "no l.element.c")):
         name = source.column_names[1]
         merge = table.merge(source, on="id")
-        full = source.append_column("l" if name == "s" else "s", table.to_arrow(["l" if name == "s" else "s"]).column(0).slice(0, 1))
+        full = source.append_column(
+            "l" if name == "s" else "s", table.to_arrow(["l" if name == "s" else "s"]).column(0).slice(0, 1)
+        )
         for wrong in (
             merge.when_matched_update({name: f"source.{name}"}),
             merge.when_not_matched_insert({"id": "source.id", name: f"source.{name}"}),
@@ -364,7 +381,9 @@ def test_fields_that_the_source_lacks_stay_where_the_schema_may_change() -> None
         {"id": 3, "s": None},
         {"id": 4, "s": {"a": 4, "b": kept}},
     ]
-    source = pa.Table.from_pylist([{"id": 2, "s": None}, {"id": 3, "s": None}, {"id": 4, "s": {"A": -4, "b": {"c": "new", "e": "more"}}}])
+    source = pa.Table.from_pylist(
+        [{"id": 2, "s": None}, {"id": 3, "s": None}, {"id": 4, "s": {"A": -4, "b": {"c": "new", "e": "more"}}}]
+    )
     source = pa.concat_tables([source, source.slice(2).set_column(0, "id", [[5]])])
     expected = [
         {"id": 1, "s": {"a": 1, "b": {"c": "old", "d": "kept", "e": None}}},
@@ -397,7 +416,12 @@ def test_an_error_of_the_source_is_raised_as_it_is() -> None:
         raise LookupError("the source is gone")
 
     table = made()
-    for change in (table.append, table.overwrite, lambda rows: table.overwrite(rows, "id = 1"), lambda rows: table.merge(rows, on="id")):
+    for change in (
+        table.append,
+        table.overwrite,
+        lambda rows: table.overwrite(rows, "id = 1"),
+        lambda rows: table.merge(rows, on="id"),
+    ):
         with pytest.raises(LookupError, match="gone"):
             change(broken())
     assert (table.version, content(table)) == (0, {1: "a", 2: "b", 3: "c"})
@@ -428,7 +452,10 @@ def test_several_operations_in_one_transaction() -> None:
 def test_a_change_is_run_again_behind_another_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     """An update would be lost, or the caller would have to repeat it."""
     table = made(properties={"delta.isolationLevel": "Serializable"})
-    real, others = tahoe.Table.transaction, [lambda: again(table).append(pa.table({"id": [1, 8], "v": ["late", "late"]}))]
+    real, others = (
+        tahoe.Table.transaction,
+        [lambda: again(table).append(pa.table({"id": [1, 8], "v": ["late", "late"]}))],
+    )
 
     def with_rival(self: tahoe.Table, **options: Any) -> Any:
         changes = real(self, **options)
@@ -445,14 +472,19 @@ WINNERS: dict[str, Callable[[tahoe.Table], object]] = {
     "DELETE": lambda table: table.delete("id = 2"),
     "UPDATE": lambda table: table.update({"v": "'late'"}, "id = 2"),
     "OPTIMIZE": lambda table: table.optimize(),
-    "MERGE": lambda table: table.merge(pa.table({"id": [2], "v": ["late"]}), on="id").when_matched_update_all().execute(),
+    "MERGE": lambda table: (
+        table.merge(pa.table({"id": [2], "v": ["late"]}), on="id").when_matched_update_all().execute()
+    ),
     "overwrite": lambda table: table.overwrite(pa.table({"id": [2, 7], "v": ["late", "late"]})),
 }
 NEW = pa.table({"id": [2, 9], "v": ["new", "new"]})
 OVERWRITES: dict[str, tuple[dict[str, Any], Callable[[dict[int, str]], dict[int, str]]]] = {
     "all": ({}, lambda _: {}),
     "replaceWhere": ({"filter": "id > 1"}, lambda rows: {number: text for number, text in rows.items() if number <= 1}),
-    "dynamic": ({"partitions": "dynamic"}, lambda rows: {number: text for number, text in rows.items() if number not in (2, 9)}),
+    "dynamic": (
+        {"partitions": "dynamic"},
+        lambda rows: {number: text for number, text in rows.items() if number not in (2, 9)},
+    ),
 }
 
 
@@ -486,7 +518,9 @@ def test_an_overwrite_is_run_again_behind_another_writer(
 
 
 def test_an_overwrite_that_cannot_be_run_again_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows of a stream were checked against the schema and the constraints before: they may not fit those of now."""
+    """The rows of a stream were checked against the schema and the constraints before: they may not fit those of
+    now.
+    """
     table = made()
     real = arrow_writer.write_files
 
@@ -510,7 +544,9 @@ def test_an_overwrite_that_cannot_be_run_again_leaves_no_file(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("arguments", [{}, {"filter": "id > 1"}], ids=["all", "replaceWhere"])
-def test_an_overwrite_gives_up_after_as_many_attempts_as_allowed(arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overwrite_gives_up_after_as_many_attempts_as_allowed(
+    arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = made(properties={"tahoe.conflictRetries": "0"})
     real = arrow_writer.write_files
 
@@ -524,7 +560,9 @@ def test_an_overwrite_gives_up_after_as_many_attempts_as_allowed(arguments: dict
     monkeypatch.setattr(arrow_writer, "write_files", with_rival)
     with pytest.raises((ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)):
         table.overwrite(NEW, **arguments)
-    assert {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")} - before <= set(table.files()["path"].to_pylist())
+    assert {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")} - before <= set(
+        table.files()["path"].to_pylist()
+    )
 
 
 def test_a_transaction_of_the_user_is_not_run_again() -> None:

@@ -1,4 +1,6 @@
-"""Typed statistics are read once for the queries that name the same columns; rows are counted without parsing everything."""
+"""Typed statistics are read once for the queries that name the same columns; rows are counted without parsing
+everything.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ TEXTS = pa.chunked_array(
         ]
     ]
 )
-A, B, BOTH, NONE = (StatisticsRequest(dict(c)) for c in ([(("a",), LONG)], [(("b",), STRING)], [(("b",), STRING), (("a",), LONG)], []))
+A, B, BOTH, NONE = (
+    StatisticsRequest(dict(c)) for c in ([(("a",), LONG)], [(("b",), STRING)], [(("b",), STRING), (("a",), LONG)], [])
+)
 
 
 class Reader:
@@ -78,7 +82,9 @@ def test_batches_are_in_order_however_they_are_shared_between_threads(cores, gro
     columns = NestedColumns(store, "f")
     found = columns.map_batches(("add", "stats"), lambda start, texts: (start, texts.to_pylist()), 2)
     assert [text for _, texts in found for text in texts] == [None, *map(str, range(9)), None]
-    assert [start for start, _ in found] == list(itertools.accumulate((len(texts) for _, texts in found[:-1]), initial=0))
+    assert [start for start, _ in found] == list(
+        itertools.accumulate((len(texts) for _, texts in found[:-1]), initial=0)
+    )
     assert max(len(texts) for _, texts in found) == 2
     assert columns.map_batches(("add", "tags"), lambda start, texts: texts, 2) == []
 
@@ -86,7 +92,9 @@ def test_batches_are_in_order_however_they_are_shared_between_threads(cores, gro
 # --- row counts
 
 
-COUNTS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=3) | st.integers(0, 9)
+COUNTS = (
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=3) | st.integers(0, 9)
+)
 FIELDS = st.dictionaries(
     st.sampled_from(["numRecords", "minValues", "tightBounds", '"numRecords":1,']), COUNTS | st.just({"numRecords": 7})
 )
@@ -106,7 +114,9 @@ ANY_TEXT = st.one_of(
             '{"numRecords":}',
         ]
     ),
-    st.builds(lambda fields, compact: json.dumps(fields, separators=(",", ":") if compact else None), FIELDS, st.booleans()),
+    st.builds(
+        lambda fields, compact: json.dumps(fields, separators=(",", ":") if compact else None), FIELDS, st.booleans()
+    ),
 )
 
 

@@ -57,10 +57,15 @@ class File:
 
 
 def history_of(sizes: Sequence[Sequence[int]]) -> Log:
-    """A log whose commits add files of these sizes; negative sizes are of files that were rewritten without a data change."""
+    """A log whose commits add files of these sizes; negative sizes are of files that were rewritten without a data
+    change.
+    """
     names = count()
     commits = [
-        [add(f"f{next(names):03}", size_bytes=abs(size), modification_time_ms=-abs(size), data_change=size > 0) for size in commit]
+        [
+            add(f"f{next(names):03}", size_bytes=abs(size), modification_time_ms=-abs(size), data_change=size > 0)
+            for size in commit
+        ]
         for commit in sizes
     ]
     return make_log(commits)
@@ -96,7 +101,8 @@ def ended(log: Log, begin: StreamOffset, limit: AdmissionLimit, last: StreamOffs
             if (limit.files is not None and limit.files <= 0) or (limit.bytes is not None and limit.bytes <= 0):
                 break
             limit = AdmissionLimit(
-                None if limit.files is None else limit.files - 1, None if limit.bytes is None else limit.bytes - file.size
+                None if limit.files is None else limit.files - 1,
+                None if limit.bytes is None else limit.bytes - file.size,
             )
         inside = begin.is_initial and file.version == begin.version
         if file.index == END:
@@ -107,7 +113,9 @@ def ended(log: Log, begin: StreamOffset, limit: AdmissionLimit, last: StreamOffs
 
 
 def paths_between(log: Log, begin: StreamOffset, end: StreamOffset) -> list[str]:
-    return [file.path for file in followed(log, begin) if file.path is not None and (file.version, file.index) <= end.place]
+    return [
+        file.path for file in followed(log, begin) if file.path is not None and (file.version, file.index) <= end.place
+    ]
 
 
 def stream_of(log: Log, version: int | None = None, start: int | None = None, **options: object) -> TableStream:
@@ -139,12 +147,17 @@ def test_batches_end_as_in_the_reference_and_read_each_file_once(
     for number, (first, last) in enumerate(pairwise(offsets)):
         expected = sorted(paths_between(log, first, last))
         assert sorted(read(stream, first, last)) == expected
-        assert sorted(read(stream_of(log, newest, start), None if number == 0 and start is not None else first, last)) == expected
+        assert (
+            sorted(read(stream_of(log, newest, start), None if number == 0 and start is not None else first, last))
+            == expected
+        )
     assert sorted(read(stream, begin, offsets[-1])) == sorted(paths_between(log, begin, offsets[-1]))
 
 
 @given(SIZES, LIMITS, st.integers(0, 5))
-def test_a_stream_of_what_is_there_ends_where_it_was_planned_to_end(sizes: list[list[int]], limit: AdmissionLimit, until: int) -> None:
+def test_a_stream_of_what_is_there_ends_where_it_was_planned_to_end(
+    sizes: list[list[int]], limit: AdmissionLimit, until: int
+) -> None:
     log = history_of(sizes)
     stream = stream_of(log, 0)
     last = StreamOffset(table_id="test", version=min(until, len(sizes) - 1) + 1)
@@ -209,7 +222,9 @@ def test_a_change_stops_the_stream_unless_it_is_told_how_to_pass(following: Foll
         assert read(stream, AFTER, stream.next_end(AFTER, AdmissionLimit())) == paths
 
 
-@pytest.mark.parametrize("following", [Following(ignores_deletes=True), Following(ignores_changes=True), Following(skips_changes=True)])
+@pytest.mark.parametrize(
+    "following", [Following(ignores_deletes=True), Following(ignores_changes=True), Following(skips_changes=True)]
+)
 def test_a_delete_stops_the_stream_unless_it_is_told_how_to_pass(following: Following) -> None:
     with pytest.raises(StreamSourceDeleteError, match="for example a"):
         stream_of(changed(), 0).next_end(AFTER, AdmissionLimit())
@@ -321,12 +336,18 @@ def test_commits_that_were_read_are_kept_up_to_a_limit(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("kind", [TableStream, FeedStream])
 @pytest.mark.parametrize("is_tracked", [False, True], ids=["untracked", "tracked"])
-def test_the_files_of_the_start_are_released_when_they_are_read(kind: type[TableStream | FeedStream], is_tracked: bool) -> None:
-    """A query runs for months. It would else hold the files of the version at which it was started, whatever becomes of them."""
+def test_the_files_of_the_start_are_released_when_they_are_read(
+    kind: type[TableStream | FeedStream], is_tracked: bool
+) -> None:
+    """A query runs for months. It would else hold the files of the version at which it was started, whatever becomes of
+    them.
+    """
     recorded, env = METADATA.replace(configuration={"delta.enableChangeDataFeed": "true"}), memory_env()
     put_commit(env, 0, [Protocol(reader_version=1, writer_version=4), recorded, add("a"), add("b")])
     snapshot = load_snapshot(Log(env))
-    tracker = SchemaTracker(SchemaLog(env.store_at(f"{env.store.url}/tracked"), "test", env.store.url), snapshot, snapshot, "source")
+    tracker = SchemaTracker(
+        SchemaLog(env.store_at(f"{env.store.url}/tracked"), "test", env.store.url), snapshot, snapshot, "source"
+    )
     stream = kind(snapshot, StreamStart(tracker=tracker if is_tracked else None), snapshot)
     held = weakref.ref(snapshot.live)
     del snapshot
@@ -343,8 +364,12 @@ def test_the_files_of_the_start_are_released_when_they_are_read(kind: type[Table
     gc.collect()
     assert held() is None
     last = stream.next_end(StreamOffset(table_id="test", version=1), AdmissionLimit())
-    assert [len(portion.snapshot.live) for portion in stream.portions(StreamOffset(table_id="test", version=1), last)] == [1]
-    assert [len(portion.snapshot.live) for portion in stream.portions(None, end)] == [2 if kind is TableStream else 1], "read again"
+    assert [
+        len(portion.snapshot.live) for portion in stream.portions(StreamOffset(table_id="test", version=1), last)
+    ] == [1]
+    assert [len(portion.snapshot.live) for portion in stream.portions(None, end)] == [
+        2 if kind is TableStream else 1
+    ], "read again"
 
 
 # --- streams with the schema of an older version, because their DataFrame is older than the change
@@ -367,7 +392,9 @@ def test_a_stream_with_an_older_schema_reads_up_to_the_change() -> None:
         stream.next_end(end, AdmissionLimit())
 
 
-@pytest.mark.parametrize("after", [StreamOffset(table_id="test", version=3, index=0), StreamOffset(table_id="test", version=4)])
+@pytest.mark.parametrize(
+    "after", [StreamOffset(table_id="test", version=3, index=0), StreamOffset(table_id="test", version=4)]
+)
 def test_a_stream_with_an_older_schema_does_not_start_after_the_change(after: StreamOffset) -> None:
     log, before = widened(added=2)
     put_commit(log.env, 4, [add("later")])
@@ -416,11 +443,16 @@ def test_the_version_of_a_file_is_known_while_a_batch_may_read_it() -> None:
 
 @pytest.mark.parametrize("has_vectors", [False, True])
 def test_an_initial_snapshot_has_the_features_of_the_stream_and_those_of_its_files(has_vectors: bool) -> None:
-    """A query is started again inside the initial snapshot of version 0, after row tracking was enabled and vectors were given up."""
+    """A query is started again inside the initial snapshot of version 0, after row tracking was enabled and vectors
+    were given up.
+    """
     vector = inline_descriptor([0]) if has_vectors else None
     env = memory_env()
     old = Protocol(
-        reader_version=3, writer_version=7, reader_features=frozenset({"deletionVectors"}), writer_features=frozenset({"deletionVectors"})
+        reader_version=3,
+        writer_version=7,
+        reader_features=frozenset({"deletionVectors"}),
+        writer_features=frozenset({"deletionVectors"}),
     )
     new = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"rowTracking", "domainMetadata"}))
     put_commit(env, 0, [old, METADATA, add("a", stats='{"numRecords":2}', deletion_vector=vector), add("b")])

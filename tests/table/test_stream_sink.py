@@ -63,7 +63,9 @@ def test_two_drivers_that_write_one_batch_write_it_once(mode: Mode, number: int)
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_of_queries_that_make_one_table_the_others_may_write_into_it(mode: Mode) -> None:
-    """The conflict tells that there was no table. Later conflicts do not: a change of the protocol is not passed over."""
+    """The conflict tells that there was no table. Later conflicts do not: a change of the protocol is not passed
+    over.
+    """
     env = memory_env()
     plans = [plan_write(tahoe.Table(env.store.url, env=env), request(0, mode, query)) for query in ("first", "second")]
     written = [(plan, write_files(plan, rows(number))) for number, plan in enumerate(plans) if plan is not None]
@@ -126,12 +128,16 @@ def test_a_query_with_a_new_checkpoint_is_another_query() -> None:
 
 @pytest.mark.parametrize(("pause_days", "wanted"), [(6, [1]), (8, [1, 1])])
 def test_a_batch_is_known_for_as_long_as_the_table_keeps_transactions(pause_days: int, wanted: list[int]) -> None:
-    """delta.setTransactionRetentionDuration: checkpoints of the table forget queries that have written nothing for longer."""
+    """delta.setTransactionRetentionDuration: checkpoints of the table forget queries that have written nothing for
+    longer.
+    """
     now_ms = [1_700_000_000_000]
     env = memory_env()
     env = replace(env, store=MemoryStore(env.store.url, clock_ms=lambda: now_ms[0]), clock_ms=lambda: now_ms[0])
     table = tahoe.Table(env.store.url, env=env)
-    table.append(rows(), properties={"delta.setTransactionRetentionDuration": "interval 7 days", "delta.checkpointInterval": "1"})
+    table.append(
+        rows(), properties={"delta.setTransactionRetentionDuration": "interval 7 days", "delta.checkpointInterval": "1"}
+    )
     put(env, 0, 1)
     now_ms[0] += pause_days * DAY_MS
     table.append(rows(), txn=("other", 0))  # any write makes a checkpoint

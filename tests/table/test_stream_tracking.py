@@ -38,7 +38,8 @@ PROTOCOL = Protocol(reader_version=2, writer_version=5)
 def named(**columns: str) -> Metadata:
     """Columns of integers: logical names with physical names."""
     fields = tuple(
-        Field(name=name, type=INTEGER, metadata={"delta.columnMapping.physicalName": stored}) for name, stored in columns.items()
+        Field(name=name, type=INTEGER, metadata={"delta.columnMapping.physicalName": stored})
+        for name, stored in columns.items()
     )
     properties = {"delta.columnMapping.mode": "name"}
     return Metadata(id="test", schema_string=Struct(fields).to_json(), configuration=properties)
@@ -77,7 +78,9 @@ def at(version: int, index: int) -> StreamOffset:
 
 
 def paths(stream: TableStream, start: StreamOffset | None, end: StreamOffset) -> list[str]:
-    return [path for portion in stream.portions(start, end) for path in portion.snapshot.live.column("path").to_pylist()]
+    return [
+        path for portion in stream.portions(start, end) for path in portion.snapshot.live.column("path").to_pylist()
+    ]
 
 
 def versions(env: Env) -> list[int]:
@@ -91,7 +94,9 @@ def versions(env: Env) -> list[int]:
 def test_a_stream_stops_before_a_change_and_goes_on_behind_it() -> None:
     env = a_table()
     with pytest.raises(StreamSchemaEvolvedError):
-        started(env, 0).first_end(AdmissionLimit())  # the DataFrame has the new column, the rows of version 0 the old one
+        started(env, 0).first_end(
+            AdmissionLimit()
+        )  # the DataFrame has the new column, the rows of version 0 the old one
     assert versions(env) == [0]
     stream = started(env, 0)
     assert stream.snapshot.schema.names == ("a",)
@@ -136,7 +141,9 @@ def test_a_change_data_feed_stops_at_the_same_places() -> None:
     put_commit(env, 2, [named(b="x").replace(configuration=recorded), add("f2")])
     newest = load_snapshot(Log(env))
     before = load_snapshot(Log(env), 1)
-    stream = FeedStream(before, StreamStart(version=lambda: 0, tracker=SchemaTracker(schema_log(env), before, newest, SOURCE)), newest)
+    stream = FeedStream(
+        before, StreamStart(version=lambda: 0, tracker=SchemaTracker(schema_log(env), before, newest, SOURCE)), newest
+    )
     end = stream.first_end(AdmissionLimit())
     assert end == at(2, SCHEMA_CHANGE)
     assert (
@@ -192,7 +199,11 @@ def test_new_files_and_properties_of_writers_are_no_change() -> None:
     assert stream.first_end(AdmissionLimit()) == StreamOffset(table_id="test", version=1)
     column = metadata.schema.fields[0]
     marked = Struct((replace(column, metadata={**column.metadata, "delta.identity.highWaterMark": 7}),))
-    put_commit(env, 1, [metadata.replace(schema_string=marked.to_json(), configuration={**metadata.configuration, "mine": "1"})])
+    put_commit(
+        env,
+        1,
+        [metadata.replace(schema_string=marked.to_json(), configuration={**metadata.configuration, "mine": "1"})],
+    )
     put_commit(env, 2, [metadata.replace(configuration={**metadata.configuration, "delta.appendOnly": "true"})])
     assert stream.next_end(at(1, -100), AdmissionLimit()) == at(2, SCHEMA_CHANGE)
 
@@ -272,8 +283,12 @@ def test_a_schema_that_cannot_be_parsed_is_refused() -> None:
 
 def test_an_entry_is_written_as_the_reference_writes_it() -> None:
     env = memory_env()
-    schema = Struct((Field(name="id", type=INTEGER, nullable=False), Field(name="p", type=INTEGER, metadata={"comment": "ü"})))
-    metadata = Metadata(id="test", schema_string=schema.to_json(), partition_columns=("p",), configuration={"delta.appendOnly": "true"})
+    schema = Struct(
+        (Field(name="id", type=INTEGER, nullable=False), Field(name="p", type=INTEGER, metadata={"comment": "ü"}))
+    )
+    metadata = Metadata(
+        id="test", schema_string=schema.to_json(), partition_columns=("p",), configuration={"delta.appendOnly": "true"}
+    )
     protocol = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"appendOnly"}))
     put_commit(env, 0, [protocol, metadata, add("f0", partition_values={"p": "1"})])
     started(env).first_end(AdmissionLimit())
@@ -288,7 +303,10 @@ def test_an_entry_is_written_as_the_reference_writes_it() -> None:
     )
     entry = parse_entry(text, "0")
     newest = load_snapshot(Log(env))
-    assert (with_tracked(newest, entry).metadata, with_tracked(newest, entry).protocol) == (newest.metadata, newest.protocol)
+    assert (with_tracked(newest, entry).metadata, with_tracked(newest, entry).protocol) == (
+        newest.metadata,
+        newest.protocol,
+    )
     assert entry.to_bytes() == text
 
 
@@ -313,7 +331,9 @@ CONF = "spark.databricks.delta.streaming."
         ),
     ],
 )
-def test_what_is_to_be_acknowledged(after: Metadata, name: str | None, told: str, options: Sequence[str], settings: Sequence[str]) -> None:
+def test_what_is_to_be_acknowledged(
+    after: Metadata, name: str | None, told: str, options: Sequence[str], settings: Sequence[str]
+) -> None:
     found = changes_between(BEFORE, after.schema, SchemaRules())
     if name is None:
         assert found is None
@@ -351,7 +371,9 @@ def test_each_way_to_acknowledge() -> None:
     suffix = checkpoint_suffix(SOURCE)
 
     def allows(options: dict[str, str] | None = None, **settings: str) -> bool:
-        return is_acknowledged(found, 5, suffix, options or {}, {CONF + name: value for name, value in settings.items()}.get)
+        return is_acknowledged(
+            found, 5, suffix, options or {}, {CONF + name: value for name, value in settings.items()}.get
+        )
 
     rename, drop, both = "allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnRenameAndDrop"
     assert not allows()

@@ -1,4 +1,6 @@
-"""Rows come in as streams of any library, and are written as they come: no row is lost, and nothing is left of a write that fails."""
+"""Rows come in as streams of any library, and are written as they come: no row is lost, and nothing is left of a write
+that fails.
+"""
 
 from __future__ import annotations
 
@@ -164,7 +166,11 @@ def test_values_that_do_not_repeat_have_no_dictionary(tmp_path: Path) -> None:
     table.append(pa.table(data))
     footer = pq.read_metadata(tmp_path / "t" / table.files()["path"][0].as_py()).row_group(0)
     columns = [footer.column(n) for n in range(footer.num_columns)]
-    assert {column.path_in_schema for column in columns if not column.has_dictionary_page} == {"unique", "texts", "decimals"}
+    assert {column.path_in_schema for column in columns if not column.has_dictionary_page} == {
+        "unique",
+        "texts",
+        "decimals",
+    }
     assert table.to_arrow() == pa.table(data)
 
 

@@ -40,7 +40,11 @@ def rows(*days: int | None) -> pa.Table:
 
 def manifests(table: tahoe.Table) -> dict[str, list[str]]:
     store = table.env.store
-    return {info.key: sorted(store.get(info.key).decode().splitlines()) for info in store.walk(ROOT) if info.key.endswith("/manifest")}
+    return {
+        info.key: sorted(store.get(info.key).decode().splitlines())
+        for info in store.walk(ROOT)
+        if info.key.endswith("/manifest")
+    }
 
 
 def expected(table: tahoe.Table) -> dict[str, list[str]]:
@@ -83,7 +87,11 @@ def test_the_format_is_that_of_hadoop(tmp_path: Path) -> None:
 def test_timestamps_are_spelled_as_hive_reads_them() -> None:
     env = memory_env()
     table = tahoe.Table(env.store.url, env=env)
-    moments = [dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC), dt.datetime(2026, 1, 31, 12, 0, 0, 500_000, tzinfo=dt.UTC), None]
+    moments = [
+        dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC),
+        dt.datetime(2026, 1, 31, 12, 0, 0, 500_000, tzinfo=dt.UTC),
+        None,
+    ]
     data = pa.table({"id": [1, 2, 3], "at": pa.array(moments, pa.timestamp("us", "UTC"))})
     table.append(data, partition_by=["at"], properties=ON)
     folders = {f"at=2026-01-31 12%3A00%3A00{fraction}" for fraction in ("", ".5")} | {"at=__HIVE_DEFAULT_PARTITION__"}
@@ -131,7 +139,9 @@ CHANGES = st.lists(st.tuples(st.sampled_from(["append", "delete", "optimize"]), 
 
 @fewer(4)
 @given(CHANGES, st.booleans())
-def test_with_the_property_each_commit_leaves_current_manifests(changes: list[tuple[str, int]], is_partitioned: bool) -> None:
+def test_with_the_property_each_commit_leaves_current_manifests(
+    changes: list[tuple[str, int]], is_partitioned: bool
+) -> None:
     table = new(partition_by=["day"] if is_partitioned else None, properties=ON)
     assert manifests(table) == expected(table)
     for kind, day in changes:
@@ -181,7 +191,9 @@ def test_an_older_version_does_not_overwrite_a_newer_one(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("partition_by", [None, ["day"]])
-def test_a_later_commit_without_files_changes_no_manifest(monkeypatch: pytest.MonkeyPatch, partition_by: list[str] | None) -> None:
+def test_a_later_commit_without_files_changes_no_manifest(
+    monkeypatch: pytest.MonkeyPatch, partition_by: list[str] | None
+) -> None:
     table = new(partition_by=partition_by, properties=ON)
     other, late = tahoe.Table(table.url, env=table.env), iter(range(1))
     put = symlink_manifests._put
@@ -214,7 +226,9 @@ def killed(table: tahoe.Table, *days: int) -> None:
 
 @pytest.mark.parametrize("partition_by", [None, ["day"]])
 @pytest.mark.parametrize("commits", [1, 3, symlink_manifests._COMMITS_BEHIND_MAX + 1])
-def test_manifests_that_a_killed_writer_left_behind_are_written_by_the_next(commits: int, partition_by: list[str] | None) -> None:
+def test_manifests_that_a_killed_writer_left_behind_are_written_by_the_next(
+    commits: int, partition_by: list[str] | None
+) -> None:
     table = new(partition_by=partition_by, properties=ON)
     for day in range(commits):
         killed(table, day)
@@ -250,7 +264,10 @@ def test_other_modes_are_refused() -> None:
 
 
 def test_vectors_and_column_mapping_are_refused_before_anything_is_written() -> None:
-    mapped, marked = new(properties={"delta.columnMapping.mode": "name"}), new(properties={"delta.enableDeletionVectors": "true"})
+    mapped, marked = (
+        new(properties={"delta.columnMapping.mode": "name"}),
+        new(properties={"delta.enableDeletionVectors": "true"}),
+    )
     with marked.transaction() as changes:
         changes.delete("id = 1")
     for table, error in ((mapped, ManifestsWithColumnMappingError), (marked, ManifestsWithVectorsError)):

@@ -208,8 +208,16 @@ INNER = pa.struct([("x", pa.int64())])
 @pytest.mark.parametrize(
     ("column", "good", "bad"),
     [
-        (Struct((Field(name="x", type=LONG, nullable=False),)), nested(INNER, [None, {"x": 1}]), nested(INNER, [{"x": None}])),
-        (Array(element=LONG, contains_null=False), nested(pa.list_(pa.int64()), [None, [1], []]), nested(pa.list_(pa.int64()), [[None]])),
+        (
+            Struct((Field(name="x", type=LONG, nullable=False),)),
+            nested(INNER, [None, {"x": 1}]),
+            nested(INNER, [{"x": None}]),
+        ),
+        (
+            Array(element=LONG, contains_null=False),
+            nested(pa.list_(pa.int64()), [None, [1], []]),
+            nested(pa.list_(pa.int64()), [[None]]),
+        ),
         (
             Map(key=STRING, value=LONG, value_contains_null=False),
             nested(pa.map_(pa.string(), pa.int64()), [None, [("k", 1)]]),
@@ -219,7 +227,12 @@ INNER = pa.struct([("x", pa.int64())])
 )
 def test_not_null_is_enforced_inside_columns(table, column, good, bad):
     create_table(
-        table, WriteRequest(mode="append", schema=Struct((Field(name="c", type=column), Field(name="d", type=LONG))), keep_nullability=True)
+        table,
+        WriteRequest(
+            mode="append",
+            schema=Struct((Field(name="c", type=column), Field(name="d", type=LONG))),
+            keep_nullability=True,
+        ),
     )
     table.append(good)
     with pytest.raises(NotNullViolationError, match=r"c\."):
@@ -230,7 +243,10 @@ def test_not_null_is_enforced_inside_columns(table, column, good, bad):
 
 def test_text_of_a_limited_length(table):
     """Spark pads char(n), cuts blanks off, and refuses the rest."""
-    fields = [Field(name=n, type=STRING, metadata={"__CHAR_VARCHAR_TYPE_STRING": f"{k}(3)"}) for n, k in (("c", "char"), ("v", "varchar"))]
+    fields = [
+        Field(name=n, type=STRING, metadata={"__CHAR_VARCHAR_TYPE_STRING": f"{k}(3)"})
+        for n, k in (("c", "char"), ("v", "varchar"))
+    ]
     create_table(table, WriteRequest(mode="append", schema=Struct(tuple(fields))))
     table.append(pa.table({"c": ["a", None], "v": ["b   ", None]}))
     assert table.to_arrow().to_pylist() == [{"c": "a  ", "v": "b  "}, {"c": None, "v": None}]
@@ -258,21 +274,30 @@ CHAR_CONDITIONS = {
 
 @pytest.mark.parametrize("condition", CHAR_CONDITIONS)
 def test_a_char_is_compared_with_a_padded_text(table, condition):
-    """As in Spark, c = 'a' finds the stored 'a  '; and the 'a' of a writer that does not pad. VARCHAR and LIKE count every blank."""
-    fields = [Field(name=n, type=STRING, metadata={"__CHAR_VARCHAR_TYPE_STRING": f"{k}(3)"}) for n, k in (("c", "char"), ("v", "varchar"))]
+    """As in Spark, c = 'a' finds the stored 'a  '; and the 'a' of a writer that does not pad. VARCHAR and LIKE count
+    every blank.
+    """
+    fields = [
+        Field(name=n, type=STRING, metadata={"__CHAR_VARCHAR_TYPE_STRING": f"{k}(3)"})
+        for n, k in (("c", "char"), ("v", "varchar"))
+    ]
     create_table(table, WriteRequest(mode="append", schema=Struct(tuple(fields))))
     table.append(pa.table({"c": ["a", None, "b"], "v": ["a", None, "b"]}))
     foreign = io.BytesIO()
     pq.write_table(pa.table({"c": ["a"], "v": ["a"]}), foreign)
     table.env.store.put("foreign.parquet", foreign.getvalue())
-    put_commit(table.env, 2, [Add(path="foreign.parquet", size_bytes=foreign.tell(), modification_time_ms=1, data_change=True)])
+    put_commit(
+        table.env, 2, [Add(path="foreign.parquet", size_bytes=foreign.tell(), modification_time_ms=1, data_change=True)]
+    )
     assert table.count(condition) == CHAR_CONDITIONS[condition]
 
 
 def test_a_nan_is_not_hidden_by_bounds(table):
     """A NaN is the largest value of all, and Parquet's footers leave it out."""
     values = [1.0, float("nan"), 2.0]
-    table.append(pa.table({"d": values, "f": pa.array(values, pa.float32()), "s": [{"x": v} for v in values], "i": [1, 2, 3]}))
+    table.append(
+        pa.table({"d": values, "f": pa.array(values, pa.float32()), "s": [{"x": v} for v in values], "i": [1, 2, 3]})
+    )
     assert table.to_arrow(filter="d > 5").num_rows == 1
     assert table.to_arrow(filter="f > 5").num_rows == 1
     assert table.to_arrow(filter="s.x > 5").num_rows == 1
@@ -304,7 +329,9 @@ def test_odd_column_names_are_fine_with_column_mapping(table):
     assert table.to_arrow().to_pylist() == odd.to_pylist()
 
 
-@pytest.mark.parametrize("value", ["a/b", "x=y", "50%", "a b", "ü", "..", "#?", "a:b", 'q"', "{}", "\\", "\x01", "é" * 20])
+@pytest.mark.parametrize(
+    "value", ["a/b", "x=y", "50%", "a b", "ü", "..", "#?", "a:b", 'q"', "{}", "\\", "\x01", "é" * 20]
+)
 def test_any_text_can_be_a_partition_value(table, value):
     data = pa.table({"p": [value], "v": [1]})
     table.append(data, partition_by=["p"])
@@ -405,7 +432,9 @@ def test_clustering_columns_always_have_statistics(table):
     (field,) = [f for f in table.schema if f.name == "v"]
     physical = field.metadata["delta.columnMapping.physicalName"]
     features = frozenset({"columnMapping", "domainMetadata", "clustering"})
-    clustering = DomainMetadata(domain="delta.clustering", configuration=json.dumps({"clusteringColumns": [[physical]]}))
+    clustering = DomainMetadata(
+        domain="delta.clustering", configuration=json.dumps({"clusteringColumns": [[physical]]})
+    )
     put_commit(table.env, 1, [Protocol(reader_version=2, writer_version=7, writer_features=features), clustering])
     assert table.snapshot().clustering_columns == (("v",),)
     table.append(ROWS)

@@ -50,7 +50,10 @@ from tests.table.dying import deaths
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 VECTORS = {"delta.enableDeletionVectors": "true"}
-KEPT_FOR_HOURS = {"delta.deletedFileRetentionDuration": "interval 2 hours", "delta.logRetentionDuration": "interval 2 hours"}
+KEPT_FOR_HOURS = {
+    "delta.deletedFileRetentionDuration": "interval 2 hours",
+    "delta.logRetentionDuration": "interval 2 hours",
+}
 
 
 @dataclass
@@ -117,10 +120,17 @@ def test_a_name_stands_for_its_version_wherever_a_version_is_asked_for(world: Wo
     assert (report.tag.version, report.version, report.added_features) == (1, 3, ("domainMetadata",))
     assert table.tag("again", "2026-q3").tag.version == 1
     assert table.tag("newest").tag.version == 4
-    assert table.tag("then", timestamp=datetime.fromtimestamp((world.now_ms - 2.5 * HOUR_MS) / 1000, UTC)).tag.version == 0
+    assert (
+        table.tag("then", timestamp=datetime.fromtimestamp((world.now_ms - 2.5 * HOUR_MS) / 1000, UTC)).tag.version == 0
+    )
     assert table.inspect.tags()["name"].to_pylist() == [tag.name for tag in table.tags()]
     assert table.inspect.files("2026-q3").equals(table.inspect.files(1))
-    assert [(tag.name, tag.version) for tag in table.tags()] == [("then", 0), ("2026-q3", 1), ("again", 1), ("newest", 4)]
+    assert [(tag.name, tag.version) for tag in table.tags()] == [
+        ("then", 0),
+        ("2026-q3", 1),
+        ("again", 1),
+        ("newest", 4),
+    ]
     assert world.ids("2026-q3") == world.ids(1) == world.ids("1") == [1]
     changes = table.changes(start_version="2026-q3", end_version="again")
     assert changes.equals(table.changes(start_version=1, end_version=1))
@@ -147,7 +157,9 @@ def test_only_the_first_tag_changes_the_protocol_and_it_says_so(world: World, ca
     assert table.protocol == after
 
 
-@pytest.mark.parametrize("name", ["", "3", "20260131120000000", "v3", "V17", "a b", "a/b", "a@b", "-a", ".a", "é", "x" * 129, "a\n"])
+@pytest.mark.parametrize(
+    "name", ["", "3", "20260131120000000", "v3", "V17", "a b", "a/b", "a@b", "-a", ".a", "é", "x" * 129, "a\n"]
+)
 def test_what_may_be_a_version_a_timestamp_or_a_mistake_is_no_name(world: World, name: str) -> None:
     with pytest.raises(InvalidTagNameError):
         world.table.tag(name)
@@ -391,7 +403,9 @@ def append(table: tahoe.Table) -> Any:
 
 @pytest.mark.parametrize("properties", [{}, VECTORS, {"delta.enableRowTracking": "true"}])
 @pytest.mark.parametrize("begun", [delete, append])
-def test_a_tag_makes_no_other_writer_fail_not_even_the_first_one(properties: dict[str, str], begun: Callable[[tahoe.Table], Any]) -> None:
+def test_a_tag_makes_no_other_writer_fail_not_even_the_first_one(
+    properties: dict[str, str], begun: Callable[[tahoe.Table], Any]
+) -> None:
     world = World(properties=properties)
     world.put(1, 2)
     for name in ("first", "second"):
@@ -494,7 +508,9 @@ def check_tags(world: World) -> None:
 
 
 @pytest.mark.parametrize(("version", "late"), [(1, 0), (1, 0.2), (2, 2)])
-def test_a_tag_that_is_made_at_any_call_of_vacuum_and_cleanup_is_kept_or_refused(in_between: World, version: int, late: float) -> None:
+def test_a_tag_that_is_made_at_any_call_of_vacuum_and_cleanup_is_kept_or_refused(
+    in_between: World, version: int, late: float
+) -> None:
     made = set()
 
     def tag(world: World) -> None:
@@ -516,7 +532,9 @@ def test_a_tag_that_is_made_at_any_call_of_vacuum_and_cleanup_is_kept_or_refused
 
 
 @pytest.mark.parametrize(("version", "late"), [(1, 0), (1, 0.2), (2, 2)])
-def test_vacuum_and_cleanup_at_any_call_of_a_tag_keep_it_or_it_is_refused(in_between: World, version: int, late: float) -> None:
+def test_vacuum_and_cleanup_at_any_call_of_a_tag_keep_it_or_it_is_refused(
+    in_between: World, version: int, late: float
+) -> None:
     made = set()
 
     def tag(world: World, env: Env) -> None:
@@ -600,7 +618,9 @@ def test_vacuum_spares_what_a_late_tag_needs_and_says_if_it_was_too_late(
         deleted = world.store.delete_many
         turns = iter(range(100))
 
-        def delete_many(keys: Any, world: World = world, turn: int = turn, turns: Any = turns, deleted: Any = deleted) -> Any:
+        def delete_many(
+            keys: Any, world: World = world, turn: int = turn, turns: Any = turns, deleted: Any = deleted
+        ) -> Any:
             done = deleted(keys)
             if next(turns) == turn:
                 world.wait(3)

@@ -14,7 +14,9 @@ from tahoe.protocol.log.actions import Metadata, Protocol
 from tahoe.protocol.types.schema import DATE, INTEGER, TIMESTAMP, Field, Struct
 from tests.table.builders import memory_env, put_commit
 
-PROTOCOL = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"changeDataFeed", "checkConstraints"}))
+PROTOCOL = Protocol(
+    reader_version=1, writer_version=7, writer_features=frozenset({"changeDataFeed", "checkConstraints"})
+)
 SCHEMA = Struct((Field(name="id", type=INTEGER), Field(name="at", type=TIMESTAMP), Field(name="day", type=DATE)))
 MIDNIGHT = datetime(2026, 1, 31, tzinfo=UTC)
 HOURS = range(-12, 13, 2)
@@ -23,19 +25,27 @@ HOURS = range(-12, 13, 2)
 def make(zone: str, partition_by: tuple[str, ...], **properties: str) -> tahoe.Table:
     env = memory_env()
     configuration = {"delta.enableChangeDataFeed": "true", **properties}
-    metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), partition_columns=partition_by, configuration=configuration)
+    metadata = Metadata(
+        id="t", schema_string=SCHEMA.to_json(), partition_columns=partition_by, configuration=configuration
+    )
     put_commit(env, 0, [PROTOCOL, metadata])
     return tahoe.Table(env.store.url, env=env, time_zone=zone)
 
 
 def rows(*hours: int) -> pa.Table:
     times = [MIDNIGHT + timedelta(hours=hour) for hour in hours]
-    columns = [pa.array(hours, pa.int32()), pa.array(times, pa.timestamp("us", "UTC")), pa.array([t.date() for t in times], pa.date32())]
+    columns = [
+        pa.array(hours, pa.int32()),
+        pa.array(times, pa.timestamp("us", "UTC")),
+        pa.array([t.date() for t in times], pa.date32()),
+    ]
     return pa.table(columns, names=["id", "at", "day"])
 
 
 @pytest.mark.parametrize("partition_by", [(), ("at",)])
-@pytest.mark.parametrize("condition", ["at < '2026-01-31 00:00:00'", "at IN ('2026-01-31', '2026-01-30 22:00')", "at >= DATE '2026-01-31'"])
+@pytest.mark.parametrize(
+    "condition", ["at < '2026-01-31 00:00:00'", "at IN ('2026-01-31', '2026-01-30 22:00')", "at >= DATE '2026-01-31'"]
+)
 @pytest.mark.parametrize(("zone", "midnight"), [("UTC", 0), ("America/New_York", 5), ("Asia/Tokyo", -9)])
 def test_what_a_filter_shows_is_what_it_deletes(zone, midnight, condition, partition_by):
     table = make(zone, partition_by)
@@ -69,7 +79,9 @@ def test_a_constraint_is_in_the_same_zone(zone, is_let_in):
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
 def test_times_that_are_written_without_a_zone_are_in_the_same_zone(zone):
-    """A condition finds the time that was written, and Arrow data, values of Python and SQL are the same instants, as in Spark."""
+    """A condition finds the time that was written, and Arrow data, values of Python and SQL are the same instants, as
+    in Spark.
+    """
     table, at = make(zone, ()), datetime(2026, 7, 1, 23, 30)
     table.append(pa.table({"id": [1], "at": [at]}))  # without a zone: neither that of the data nor of this machine
     table.append(pa.table({"id": [2], "at": [None]}))
@@ -83,7 +95,14 @@ def test_times_that_are_written_without_a_zone_are_in_the_same_zone(zone):
 @pytest.mark.parametrize(("zone", "day"), [("UTC", 31), ("America/New_York", 30), ("Asia/Tokyo", 31)])
 def test_the_day_of_an_instant_is_that_of_the_zone(zone, day):
     table = make(zone, ())
-    table.append(pa.table({"id": [1], "day": pa.array([datetime(2026, 1, day, tzinfo=ZoneInfo(zone))], pa.timestamp("us", "Asia/Tokyo"))}))
+    table.append(
+        pa.table(
+            {
+                "id": [1],
+                "day": pa.array([datetime(2026, 1, day, tzinfo=ZoneInfo(zone))], pa.timestamp("us", "Asia/Tokyo")),
+            }
+        )
+    )
     table.append(pa.table({"id": [2], "at": [MIDNIGHT]}))
     table.update({"day": "at"}, "id = 2")
     assert [each.day for each in table.to_arrow(filter="day IS NOT NULL")["day"].to_pylist()] == [day, day]
@@ -102,7 +121,11 @@ def test_values_inside_of_others_are_in_the_same_zone():
     env, at = memory_env(), datetime(2026, 7, 1, 23, 30)
     table = tahoe.Table(env.store.url, env=env, time_zone="Asia/Tokyo")
     instant, local = pa.timestamp("us", "UTC"), pa.timestamp("us")
-    fields = {"s": pa.struct([("at", instant), ("local", local)]), "l": pa.list_(instant), "m": pa.map_(pa.string(), instant)}
+    fields = {
+        "s": pa.struct([("at", instant), ("local", local)]),
+        "l": pa.list_(instant),
+        "m": pa.map_(pa.string(), instant),
+    }
     table.append(pa.table({"id": [1], **{name: pa.nulls(1, kind) for name, kind in fields.items()}}))
     utc = datetime(2026, 7, 1, 14, 30, tzinfo=UTC)
     table.update({"s": {"at": at, "local": utc}, "l": [at, None], "m": {"a": at}})

@@ -45,7 +45,12 @@ def test_an_append_goes_behind_the_appends_that_won():
 
 def test_what_is_recorded_of_a_commit():
     log = make_log([[add("a")]])
-    told = {"parameters": {"mode": "Append", "partitionBy": ["p"]}, "metrics": {"numFiles": 1}, "user_metadata": "why", "engine": "Spark"}
+    told = {
+        "parameters": {"mode": "Append", "partitionBy": ["p"]},
+        "metrics": {"numFiles": 1},
+        "user_metadata": "why",
+        "engine": "Spark",
+    }
     append(log, "b", **told).commit()
     info = log.commit_info(1)
     assert info is not None
@@ -67,7 +72,11 @@ def test_what_is_recorded_of_a_commit():
 def test_a_write_that_read_or_removed_is_not_blind():
     log = make_log([[add("a")]])
     replaced = Transaction(
-        log=log, base=load_snapshot(log, 0), actions=[Remove(path="a"), add("b")], operation="WRITE", intent=Intent(reads=EVERYTHING)
+        log=log,
+        base=load_snapshot(log, 0),
+        actions=[Remove(path="a"), add("b")],
+        operation="WRITE",
+        intent=Intent(reads=EVERYTHING),
     )
     assert replaced.commit() == 1
     info = log.commit_info(1)
@@ -128,9 +137,17 @@ def test_commit_info_with_nothing_known_is_no_obstacle():
 def test_a_comment_of_another_writer_does_not_stop_a_write():
     # the reference refuses this: every change of metadata is one to it
     log = make_log([[add("a")]])
-    mine = Transaction(log=log, base=load_snapshot(log), actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE)
+    mine = Transaction(
+        log=log, base=load_snapshot(log), actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE
+    )
     put_commit(
-        log.env, 1, [METADATA.replace(description="why", configuration={"delta.logRetentionDuration": "interval 9 days", "mine": "1"})]
+        log.env,
+        1,
+        [
+            METADATA.replace(
+                description="why", configuration={"delta.logRetentionDuration": "interval 9 days", "mine": "1"}
+            )
+        ],
     )
     assert mine.commit() == 2
     assert load_snapshot(log).metadata.description == "why"
@@ -138,7 +155,9 @@ def test_a_comment_of_another_writer_does_not_stop_a_write():
 
 def test_two_changes_of_metadata_conflict():
     log = make_log([[add("a")]])
-    mine = Transaction(log=log, base=load_snapshot(log), actions=[METADATA.replace(name="mine")], operation="SET TBLPROPERTIES")
+    mine = Transaction(
+        log=log, base=load_snapshot(log), actions=[METADATA.replace(name="mine")], operation="SET TBLPROPERTIES"
+    )
     put_commit(log.env, 1, [METADATA.replace(description="theirs")])
     with pytest.raises(MetadataChangedException, match="which this write changes too"):
         mine.commit()
@@ -149,13 +168,19 @@ def test_compaction_by_another_writer_does_not_stop_one_that_read_the_rows():
     log = make_log([[add("a"), add("b")]])
     intent = Intent(reads=EVERYTHING)
     mine = Transaction(log=log, base=load_snapshot(log), actions=[add("c")], operation="WRITE", intent=intent)
-    put_commit(log.env, 1, [Remove(path="a", data_change=False), Remove(path="b", data_change=False), add("ab", data_change=False)])
+    put_commit(
+        log.env,
+        1,
+        [Remove(path="a", data_change=False), Remove(path="b", data_change=False), add("ab", data_change=False)],
+    )
     assert mine.commit() == 2
 
 
 def test_compaction_of_a_file_that_this_write_removes_stops_it():
     log = make_log([[add("a"), add("b")]])
-    mine = Transaction(log=log, base=load_snapshot(log), actions=[Remove(path="a"), add("c")], operation="WRITE", intent=OVERWRITE)
+    mine = Transaction(
+        log=log, base=load_snapshot(log), actions=[Remove(path="a"), add("c")], operation="WRITE", intent=OVERWRITE
+    )
     put_commit(log.env, 1, [Remove(path="a", data_change=False), add("ab", data_change=False)])
     with pytest.raises(ConcurrentDeleteDeleteException):
         mine.commit()
@@ -184,7 +209,9 @@ def test_under_write_serializable_an_append_that_read_the_table_still_matters():
     log = make_log([[]])
     put_commit(log.env, 1, [METADATA.replace(configuration={"delta.isolationLevel": "WriteSerializable"}), add("a")])
     base = load_snapshot(log)
-    theirs = Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE", intent=Intent(reads=EVERYTHING))
+    theirs = Transaction(
+        log=log, base=base, actions=[add("theirs")], operation="WRITE", intent=Intent(reads=EVERYTHING)
+    )
     theirs.commit()
     mine = Transaction(log=log, base=base, actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE)
     with pytest.raises(ConcurrentAppendException):
@@ -220,20 +247,25 @@ def test_domains_conflict_one_by_one(domain, conflicts):
 
 def test_a_conflict_says_who_was_first():
     log = make_log([[add("a")]])
-    mine = Transaction(log=log, base=load_snapshot(log), actions=[Remove(path="a")], operation="DELETE", intent=OVERWRITE)
+    mine = Transaction(
+        log=log, base=load_snapshot(log), actions=[Remove(path="a")], operation="DELETE", intent=OVERWRITE
+    )
     put_commit(log.env, 1, [CommitInfo({"operation": "MERGE", "timestamp": 0, "userName": "ada"}), Remove(path="a")])
     with pytest.raises(ConcurrentDeleteDeleteException, match=r"version 1: MERGE at 1970-01-01T00:00:00\+00:00 by ada"):
         mine.commit()
 
 
 @pytest.mark.parametrize(
-    ("theirs", "error"), [(5, WriteAlreadyRecordedError), (6, WriteAlreadyRecordedError), (4, ConcurrentTransactionException)]
+    ("theirs", "error"),
+    [(5, WriteAlreadyRecordedError), (6, WriteAlreadyRecordedError), (4, ConcurrentTransactionException)],
 )
 def test_a_write_that_another_recorded_meanwhile_is_not_made_twice(theirs, error):
     log = make_log([[add("a")]])
     base = load_snapshot(log)
     actions = [Txn(app_id="app", version=5), add("mine")]
-    mine = Transaction(log=log, base=base, actions=actions, operation="WRITE", intent=Intent(app_ids={"app"}), txn_app_id="app")
+    mine = Transaction(
+        log=log, base=base, actions=actions, operation="WRITE", intent=Intent(app_ids={"app"}), txn_app_id="app"
+    )
     put_commit(log.env, 1, [Txn(app_id="app", version=theirs), add("theirs")])
     with pytest.raises(error) as caught:
         mine.commit()

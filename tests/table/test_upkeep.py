@@ -1,4 +1,6 @@
-"""What follows commits: checksums, checkpoints, compacted files, and the end of what has expired. No version that is promised is lost."""
+"""What follows commits: checksums, checkpoints, compacted files, and the end of what has expired. No version that is
+promised is lost.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ def test_every_commit_has_a_checksum_that_the_files_agree_with(env: Env) -> None
 
 def test_a_checksum_counts_vectors_and_lists_applications_and_domains() -> None:
     log = make_log([[]])
-    put_commit(log.env, 1, [V2, add("a", deletion_vector=VECTOR), add("b"), DomainMetadata(domain="d", configuration="{}")])
+    put_commit(
+        log.env, 1, [V2, add("a", deletion_vector=VECTOR), add("b"), DomainMetadata(domain="d", configuration="{}")]
+    )
     Transaction(log=log, base=load_snapshot(log), actions=[Txn(app_id="x", version=3)], operation="WRITE").commit()
     body = json.loads(log.env.store.get(f"{log_files.LOG_FOLDER}/{log_files.checksum_name(2)}"))
     assert (body["numDeletionVectorsOpt"], body["numDeletedRecordsOpt"]) == (1, VECTOR.cardinality)
@@ -104,7 +108,9 @@ def test_checkpoints_come_at_the_interval(env: Env) -> None:
     assert tahoe.Table(env.store.url, env=env).to_arrow().num_rows == 8 * 3
 
 
-def test_a_table_that_is_deleted_right_after_a_commit_is_no_reason_for_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_table_that_is_deleted_right_after_a_commit_is_no_reason_for_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     later: list[Callable[[], None]] = []
     env = replace(tahoe.Table(tmp_path / "t").env, background=later.append)
     table = tahoe.Table(tmp_path / "t", env=env)
@@ -126,7 +132,9 @@ def test_a_checksum_of_a_commit_behind_winners_counts_theirs_too() -> None:
 
 @pytest.mark.parametrize("key", ["*.crc", "*.parquet"])
 def test_what_fails_after_a_commit_is_told_and_hurts_nobody(key: str, caplog: pytest.LogCaptureFixture) -> None:
-    faults = FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.PUT_IF_ABSENT, key=f"_delta_log/{key}", times=99))
+    faults = FaultPlan(
+        Fault(effect=Effect.RAISE_BEFORE, operation=Operation.PUT_IF_ABSENT, key=f"_delta_log/{key}", times=99)
+    )
     table = tahoe.Table("memory://unused", env=memory_env(faults=faults))
     table.append(ROWS, properties={"delta.checkpointInterval": "1"})
     with caplog.at_level(logging.WARNING, "tahoe"):
@@ -149,7 +157,9 @@ def test_a_small_table_is_opened_from_its_checksum(env: Env) -> None:
 
 
 def _replayed(log: Log) -> Snapshot:
-    return load_snapshot(log, 0).after([(log_files.parse_name(log_files.commit_name(v)), log.read_version(v)) for v in range(1, 5)])
+    return load_snapshot(log, 0).after(
+        [(log_files.parse_name(log_files.commit_name(v)), log.read_version(v)) for v in range(1, 5)]
+    )
 
 
 @pytest.mark.parametrize("what", ["another transaction", "another engine", "broken", "no files"])
@@ -205,7 +215,9 @@ def test_what_follows_a_commit_does_not_touch_a_table_that_came_after(clock: Clo
     assert [info.key for info in env.store.walk()] == before
 
 
-def test_a_table_that_is_dropped_while_its_checkpoint_is_made_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_is_dropped_while_its_checkpoint_is_made_does_not_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     log = make_log([[add("a")]])
     snapshot = load_snapshot(log)
     put = checkpoint_writer._Writer._put_parquet
@@ -222,7 +234,9 @@ def test_a_table_that_is_dropped_while_its_checkpoint_is_made_does_not_come_back
 
 
 def test_a_checksum_does_not_list_files_whose_statistics_are_elsewhere() -> None:
-    log = with_statistics(**{"delta.checkpoint.writeStatsAsStruct": "true", "delta.checkpoint.writeStatsAsJson": "false"})
+    log = with_statistics(
+        **{"delta.checkpoint.writeStatsAsStruct": "true", "delta.checkpoint.writeStatsAsJson": "false"}
+    )
     write_checkpoint(load_snapshot(log))
     assert checksum_of(load_snapshot(log), CommitInfo({})).files is None
 
@@ -276,7 +290,9 @@ def test_a_compacted_file_is_read_in_place_of_its_commits() -> None:
     protocol = Protocol(reader_version=1, writer_version=7, writer_features=("domainMetadata",))
     removed = [Remove(path="a"), Txn(app_id="x", version=1)]
     log = make_log([[add("a")], [protocol, add("b"), DomainMetadata(domain="d", configuration="1")], removed])
-    put_commit(log.env, 3, [add("c"), DomainMetadata(domain="d", configuration="1", removed=True), Txn(app_id="x", version=2)])
+    put_commit(
+        log.env, 3, [add("c"), DomainMetadata(domain="d", configuration="1", removed=True), Txn(app_id="x", version=2)]
+    )
     put_commit(log.env, 4, [add("e")])
     expected = load_snapshot(log)
     compact_log(log, 1, 3)
@@ -284,7 +300,11 @@ def test_a_compacted_file_is_read_in_place_of_its_commits() -> None:
     for version in (1, 2):
         log.env.store.delete(log_files.commit_key(version))
     found = load_snapshot(log)
-    assert sorted(found.live.column("path").to_pylist()) == sorted(expected.live.column("path").to_pylist()) == ["b", "c", "e"]
+    assert (
+        sorted(found.live.column("path").to_pylist())
+        == sorted(expected.live.column("path").to_pylist())
+        == ["b", "c", "e"]
+    )
     assert (found.txns, found.domains) == (expected.txns, expected.domains)
 
 
@@ -340,7 +360,9 @@ def test_cleanup_keeps_every_version_from_the_checkpoint_before_the_cutoff(env: 
     assert versions(env, ".crc") == list(range(30, 65))
     assert len(deleted) == 30 + 30 + 2
     # Protocol: "writers must remove commits before removing the associated checkpoints"
-    assert deleted.index("_delta_log/00000000000000000010.json") < deleted.index("_delta_log/00000000000000000010.checkpoint.parquet")
+    assert deleted.index("_delta_log/00000000000000000010.json") < deleted.index(
+        "_delta_log/00000000000000000010.checkpoint.parquet"
+    )
     assert list(readable(log, 65)) == list(range(30, 65))
 
 
@@ -358,7 +380,9 @@ def test_a_table_that_was_quiet_keeps_its_newest_version(env: Env, clock: Clock)
 
 
 @pytest.mark.parametrize(("days", "checkpointed"), [(25, True), (65, False)])
-def test_without_an_old_commit_or_a_checkpoint_nothing_goes(env: Env, clock: Clock, days: int, checkpointed: bool) -> None:
+def test_without_an_old_commit_or_a_checkpoint_nothing_goes(
+    env: Env, clock: Clock, days: int, checkpointed: bool
+) -> None:
     log = old_log(env, clock, days)
     if not checkpointed:
         for version in versions(env, ".checkpoint.parquet"):
@@ -435,11 +459,15 @@ def test_sidecars_go_by_the_storages_clock(env: Env, clock: Clock) -> None:
     env.store.put(f"{log_files.SIDECAR_FOLDER}/fresh.parquet", b"somebody is writing a checkpoint")
     ahead = Log(replace(env, clock_ms=lambda: clock.now_ms + 3 * DAY_MS))
     clean_log(load_snapshot(ahead))
-    assert [info.key for info in env.store.list_from(log_files.SIDECAR_FOLDER)] == [f"{log_files.SIDECAR_FOLDER}/fresh.parquet"]
+    assert [info.key for info in env.store.list_from(log_files.SIDECAR_FOLDER)] == [
+        f"{log_files.SIDECAR_FOLDER}/fresh.parquet"
+    ]
     clock.now_ms += 2 * DAY_MS
     env.store.put(f"{log_files.SIDECAR_FOLDER}/fresher.parquet", b"and somebody else another one")
     clean_log(load_snapshot(log))
-    assert [info.key for info in env.store.list_from(log_files.SIDECAR_FOLDER)] == [f"{log_files.SIDECAR_FOLDER}/fresher.parquet"]
+    assert [info.key for info in env.store.list_from(log_files.SIDECAR_FOLDER)] == [
+        f"{log_files.SIDECAR_FOLDER}/fresher.parquet"
+    ]
 
 
 def test_a_table_may_forbid_cleanup(env: Env, clock: Clock) -> None:

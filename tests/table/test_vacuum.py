@@ -143,13 +143,20 @@ def test_young_files_are_kept() -> None:
 
 
 def test_checksums_of_hadoop_go_with_their_files() -> None:
-    listing = listing_of(tree("p/x", "p/.x.crc", "y", ".y.crc", ".gone.crc", "_delta_log/.0.json.crc", "_SUCCESS", "._SUCCESS.crc"))
+    listing = listing_of(
+        tree("p/x", "p/.x.crc", "y", ".y.crc", ".gone.crc", "_delta_log/.0.json.crc", "_SUCCESS", "._SUCCESS.crc")
+    )
     found = dead_files(listing, keys_of([named_by_actions([add("y")])], URL), Territory(), 100)
     assert sorted(found.checksums) == [".gone.crc", "p/.x.crc"]
 
 
 def test_folders_go_that_are_left_empty_or_were_empty_for_long() -> None:
-    found = tree("a/b/x", "a/c/kept", "d/e/y", folders=("a", "a/b", "a/c", "d", "d/e", "old", "old/inside", "_hidden", "h", "h/_hidden"))
+    found = tree(
+        "a/b/x",
+        "a/c/kept",
+        "d/e/y",
+        folders=("a", "a/b", "a/c", "d", "d/e", "old", "old/inside", "_hidden", "h", "h/_hidden"),
+    )
     found.add_folder("new", 1000)
     decided = dead_files(listing_of(found), keys_of([named_by_actions([add("a/c/kept")])], URL), Territory(), 100)
     assert sorted(decided.folders) == ["a/b", "d", "d/e", "old", "old/inside"]
@@ -171,7 +178,9 @@ class Clock:
         self.now_ms = 1_700_000_000_000
         self.env = replace(memory_env(), clock_ms=lambda: self.now_ms)
         self.store = MemoryStore(self.env.store.url, faults, clock_ms=lambda: self.now_ms)
-        self.env = replace(self.env, store=self.store, store_at=lambda url: MemoryStore(url, clock_ms=lambda: self.now_ms))
+        self.env = replace(
+            self.env, store=self.store, store_at=lambda url: MemoryStore(url, clock_ms=lambda: self.now_ms)
+        )
         self.table = tahoe.Table(self.store.url, env=self.env)
 
     def wait(self, hours: float) -> None:
@@ -246,7 +255,12 @@ def test_a_file_that_only_a_compacted_file_says_is_removed_stays() -> None:
     world.wait(24)
     replace_rows(world.table, 2)
     world.table.append(pa.table({"id": [3]}))
-    actions = [action for version in (1, 2) for action in world.table.log.read_version(version) if not isinstance(action, CommitInfo)]
+    actions = [
+        action
+        for version in (1, 2)
+        for action in world.table.log.read_version(version)
+        if not isinstance(action, CommitInfo)
+    ]
     compacted = f"{log_files.LOG_FOLDER}/{log_files.compacted_name(1, 2)}"
     world.store.put(compacted, log_files.KEEPS_TOMBSTONES + encode_commit(actions))
     world.table.append(pa.table({"id": [4]}))
@@ -328,7 +342,9 @@ def test_lite_finds_the_files_in_the_log(world: Clock) -> None:
 
 
 def test_lite_goes_on_after_full_though_the_first_commits_are_gone(world: Clock) -> None:
-    """The reference writes an empty record after FULL, which makes LITE impossible as soon as the first commit is gone."""
+    """The reference writes an empty record after FULL, which makes LITE impossible as soon as the first commit is
+    gone.
+    """
     world.wait(24 * 8)
     world.table.vacuum()
     replace_rows(world.table, 3)
@@ -342,7 +358,9 @@ def test_lite_goes_on_after_full_though_the_first_commits_are_gone(world: Clock)
         world.table.vacuum(lite=True)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"latestCommitVersionOutsideOfRetentionWindow":"x"}', b'{"a":1}', b"\xff"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"latestCommitVersionOutsideOfRetentionWindow":"x"}', b'{"a":1}', b"\xff"]
+)
 def test_a_broken_record_counts_as_missing(world: Clock, content: bytes) -> None:
     world.store.put(LAST_VACUUM_INFO, content)
     world.wait(1000)
@@ -421,7 +439,11 @@ def test_a_retention_that_is_too_short_is_refused(world: Clock) -> None:
 
 def test_a_table_that_may_not_be_written_is_refused() -> None:
     log = make_log([])
-    put_commit(log.env, 0, [Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"fromTheFuture"})), METADATA])
+    put_commit(
+        log.env,
+        0,
+        [Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"fromTheFuture"})), METADATA],
+    )
     put_commit(log.env, 1, [])
     table = tahoe.Table(log.url, env=log.env)
     for work in (table.vacuum, table.create_checkpoint, lambda: table.compact_logs(0, 1), table.cleanup_metadata):
@@ -444,7 +466,9 @@ def test_a_partition_is_refused_with_the_table_it_belongs_to(tmp_path: Path) -> 
 
 def test_a_file_that_cannot_be_deleted_is_reported_and_the_others_go() -> None:
     refused = StorageRefusedError(table="t", operation="delete", detail="no permission")
-    world = Clock(FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.DELETE, key="stray-3", error=refused)))
+    world = Clock(
+        FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.DELETE, key="stray-3", error=refused))
+    )
     world.table.append(pa.table({"id": [1]}))
     for number in range(6):
         world.store.put(f"stray-{number}", b"x")
@@ -512,7 +536,9 @@ class Mortal:
 
 
 def lives(world_of: Callable[[], Clock], run: Callable[[tahoe.Table], Any]) -> Iterator[Clock]:
-    """A run that is killed at its first call, one that is killed at its second, and so on; the last one comes to its end."""
+    """A run that is killed at its first call, one that is killed at its second, and so on; the last one comes to its
+    end.
+    """
     for calls in itertools.count():
         world = world_of()
         store: Any = Mortal(world.store, calls)
@@ -546,7 +572,9 @@ def test_a_run_that_is_killed_leaves_a_whole_table_and_the_next_goes_on(lite: bo
     runs = 0
     for world in lives(world_of, run):
         runs += 1
-        assert [finding for finding in check_version(world.table.snapshot()) if finding.severity is Severity.ERROR] == []
+        assert [
+            finding for finding in check_version(world.table.snapshot()) if finding.severity is Severity.ERROR
+        ] == []
         run(world.table)
         assert len(world.files()) == 1
         assert world.table.to_arrow().to_pylist() == [{"id": 3}]
@@ -571,7 +599,9 @@ def test_on_a_disk_emptied_folders_go_too(tmp_path: Path) -> None:
     assert (tmp_path / "_hidden" / "x").exists()
     assert table.to_arrow().to_pylist() == [{"p": "ü%", "id": 2}]
     operations = {commit["operation"]: commit for commit in table.history()}
-    assert operations["VACUUM END"]["operationMetrics"]["numDeletedFiles"] == str(len(report.files) + len(report.folders))
+    assert operations["VACUUM END"]["operationMetrics"]["numDeletedFiles"] == str(
+        len(report.files) + len(report.folders)
+    )
 
 
 def test_a_folder_without_permission_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,10 @@ class World:
         """Another writer adds a writer feature that tahoe does not know."""
         before = self.table.snapshot()
         protocol = before.protocol.replace(
-            reader_version=3, writer_version=7, reader_features=frozenset(), writer_features=frozenset({"fromTheFuture"})
+            reader_version=3,
+            writer_version=7,
+            reader_features=frozenset(),
+            writer_features=frozenset({"fromTheFuture"}),
         )
         put_commit(self.env, before.version + 1, [protocol])
 
@@ -53,7 +56,9 @@ class World:
             changes.set_properties({RETENTION: f"interval {hours} hours"})
 
     def replace_table(self) -> None:
-        """Delete the log and write one of another table that needs every file of the folder, as CONVERT TO DELTA does."""
+        """Delete the log and write one of another table that needs every file of the folder, as CONVERT TO DELTA
+        does.
+        """
         before = self.table.snapshot()
         for info in list(self.env.store.list_from("_delta_log")):
             self.env.store.delete(info.key)
@@ -96,7 +101,10 @@ def while_deleting(world: World, monkeypatch: pytest.MonkeyPatch, act: Callable[
 
 
 def test_nothing_is_deleted_once_the_table_needs_an_unknown_feature(monkeypatch: pytest.MonkeyPatch) -> None:
-    for when in (lambda world: after_listing(world, monkeypatch, world.require), lambda world: once_found(monkeypatch, world.require)):
+    for when in (
+        lambda world: after_listing(world, monkeypatch, world.require),
+        lambda world: once_found(monkeypatch, world.require),
+    ):
         world = World()
         when(world)
         with pytest.raises(UnsupportedWriterFeatureError, match="fromTheFuture"):
@@ -139,7 +147,9 @@ def test_a_retention_that_was_given_is_compared_with_the_newest_of_the_table(mon
 def test_a_retention_that_is_raised_at_the_last_moment_is_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     once_found(monkeypatch, lambda: world.retain(20))
-    with pytest.raises(MetadataChangedException, match=f"raised {RETENTION} from {HOUR_MS} to {20 * HOUR_MS} ms; no file was deleted"):
+    with pytest.raises(
+        MetadataChangedException, match=f"raised {RETENTION} from {HOUR_MS} to {20 * HOUR_MS} ms; no file was deleted"
+    ):
         world.table.vacuum()
     assert world.has_stray
 

@@ -30,7 +30,9 @@ SOURCE = "memory://source"
 
 
 class World:
-    """A table of three versions, of which the first one needs a file that the others do not. Its clock moves with every look."""
+    """A table of three versions, of which the first one needs a file that the others do not. Its clock moves with every
+    look.
+    """
 
     def __init__(self, properties: dict[str, str]) -> None:
         self.done = False
@@ -89,13 +91,19 @@ LAYOUTS: dict[str, dict[str, str]] = {
     "copies": {},
     "vectors": {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"},
 }
-MAY_LOSE = {"optimize": ConcurrentWriteException, "transaction": ConcurrentWriteException, "restore": RestoreFilesMissingError}
+MAY_LOSE = {
+    "optimize": ConcurrentWriteException,
+    "transaction": ConcurrentWriteException,
+    "restore": RestoreFilesMissingError,
+}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("write", WRITES)
 def test_a_vacuum_at_any_moment_of_a_write_leaves_a_table_that_can_be_read(write: str, layout: str) -> None:
-    """The files of a write are on the storage before a commit names them: a VACUUM that deletes them makes the write begin anew."""
+    """The files of a write are on the storage before a commit names them: a VACUUM that deletes them makes the write
+    begin anew.
+    """
 
     def run(world: World, env: Env) -> None:
         world.done = True
@@ -108,7 +116,9 @@ def test_a_vacuum_at_any_moment_of_a_write_leaves_a_table_that_can_be_read(write
     before = alone.rows()
     WRITES[write](alone.table())
     ended = set()
-    for world in Interleavings(lambda: World(LAYOUTS[layout]), lambda world: world.env).of(run, lambda world: vacuum(world.table())):
+    for world in Interleavings(lambda: World(LAYOUTS[layout]), lambda world: world.env).of(
+        run, lambda world: vacuum(world.table())
+    ):
         assert world.rows() == (alone.rows() if world.done else before)
         ended.add(world.done)
     assert True in ended
@@ -116,8 +126,12 @@ def test_a_vacuum_at_any_moment_of_a_write_leaves_a_table_that_can_be_read(write
 
 @pytest.mark.parametrize("lite", [False, True], ids=["full", "lite"])
 @pytest.mark.parametrize("write", WRITES)
-def test_a_write_at_any_moment_of_a_vacuum_keeps_its_files(write: str, lite: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """RESTORE brings back files that VACUUM is about to delete, or is refused: nothing is lost in the moments before a deletion."""
+def test_a_write_at_any_moment_of_a_vacuum_keeps_its_files(
+    write: str, lite: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RESTORE brings back files that VACUUM is about to delete, or is refused: nothing is lost in the moments before a
+    deletion.
+    """
     caplog.set_level(logging.WARNING, "tahoe")
     ended = set()
 
@@ -134,7 +148,9 @@ def test_a_write_at_any_moment_of_a_vacuum_keeps_its_files(write: str, lite: boo
         assert "that were deleted before" not in caplog.text
         caplog.clear()
         world.rows()
-    assert ended == ({"done", "RestoreBesideVacuumError", "RestoreFilesMissingError"} if write == "restore" else {"done"})
+    assert ended == (
+        {"done", "RestoreBesideVacuumError", "RestoreFilesMissingError"} if write == "restore" else {"done"}
+    )
 
 
 class _Paused(MemoryStore):
@@ -173,7 +189,9 @@ def test_a_restore_at_any_moment_beside_a_vacuum_that_is_about_to_delete_loses_n
             world.done = False
 
     before, ended = World({}).rows(), set()
-    for world in Interleavings(lambda: World({}), lambda world: world.env).of(run, lambda world: paused.append(paused_vacuum(world))):
+    for world in Interleavings(lambda: World({}), lambda world: world.env).of(
+        run, lambda world: paused.append(paused_vacuum(world))
+    ):
         world.env.store.delete_many(paused[-1].dead)
         assert world.rows() == ([(id, 0) for id in ROWS] if world.done else before)
         ended.add(world.done)
@@ -198,7 +216,9 @@ def check_tag(world: World) -> None:
 def test_a_tag_at_any_moment_of_a_vacuum_holds_its_version_or_is_refused(lite: bool) -> None:
     """Also without a retention."""
     interleavings, ended = Interleavings(lambda: World({}), lambda world: world.env), set()
-    for world in interleavings.of(lambda world, env: vacuum(world.table(env), lite=lite), lambda world: tag(world, world.env)):
+    for world in interleavings.of(
+        lambda world, env: vacuum(world.table(env), lite=lite), lambda world: tag(world, world.env)
+    ):
         check_tag(world)
         ended.add(world.done)
     assert ended == {True, False}
@@ -279,10 +299,16 @@ def test_rows_of_a_stream_that_can_be_read_once_are_not_written_again() -> None:
 @pytest.mark.parametrize(
     ("fields", "cutoff_ms"),
     [
-        ({"operation": "VACUUM START", "timestamp": 100, "operationParameters": {"specifiedRetentionMillis": "30"}}, 70),
+        (
+            {"operation": "VACUUM START", "timestamp": 100, "operationParameters": {"specifiedRetentionMillis": "30"}},
+            70,
+        ),
         ({"operation": "VACUUM START", "timestamp": 100, "operationParameters": {"defaultRetentionMillis": "40"}}, 60),
         ({"operation": "VACUUM START", "timestamp": 100, "operationParameters": {"specifiedRetentionMillis": 0}}, 100),
-        ({"operation": "VACUUM START", "timestamp": 100, "operationParameters": {"specifiedRetentionMillis": "-1"}}, None),
+        (
+            {"operation": "VACUUM START", "timestamp": 100, "operationParameters": {"specifiedRetentionMillis": "-1"}},
+            None,
+        ),
         ({"operation": "VACUUM START", "timestamp": 100, "operationParameters": {}}, None),
         ({"operation": "VACUUM START", "timestamp": 100}, None),
         ({"operation": "VACUUM START", "operationParameters": {"specifiedRetentionMillis": "30"}}, None),

@@ -1,4 +1,6 @@
-"""Files that VACUUM must keep although no version of the table has them: those of tables below its folder, and change files."""
+"""Files that VACUUM must keep although no version of the table has them: those of tables below its folder, and change
+files.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ RUNS: dict[str, Callable[[tahoe.Table], tahoe.VacuumReport]] = {
 def inventory_of(table: tahoe.Table) -> pa.Table:
     """All data files below the table's folder."""
     infos = [info for info in table.env.store.walk() if "_delta_log" not in info.key]
-    rows = [{"path": f"{table.url}/{info.key}", "length": info.size_bytes, "isDir": False, "modificationTime": 0} for info in infos]
+    rows = [
+        {"path": f"{table.url}/{info.key}", "length": info.size_bytes, "isDir": False, "modificationTime": 0}
+        for info in infos
+    ]
     return pa.Table.from_pylist(rows)
 
 
@@ -57,7 +62,9 @@ DAY_MS = 86_400_000
 
 
 class Changed:
-    """A table on which a row was deleted on day 1, and rows are appended on day 11: version 1 was the newest between."""
+    """A table on which a row was deleted on day 1, and rows are appended on day 11: version 1 was the newest
+    between.
+    """
 
     def __init__(self) -> None:
         self.now_ms = 1_700_000_000_000
@@ -79,7 +86,9 @@ class Changed:
 
 @pytest.mark.parametrize("lite", [False, True])
 def test_the_change_files_of_the_version_at_the_cutoff_stay_and_the_next_run_deletes_them(lite: bool) -> None:
-    """The version was the newest at some time within the retention, and LITE does not forget the files that it has left."""
+    """The version was the newest at some time within the retention, and LITE does not forget the files that it has
+    left.
+    """
     world = Changed()
     for _ in range(2):
         world.table.vacuum(lite=lite)

@@ -38,9 +38,14 @@ from tests.table.builders import METADATA, add, make_log, memory_env, parquet_by
 
 DOMAIN = DomainMetadata(domain="d", configuration="1")
 DOMAINS = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"domainMetadata"}))
-ROWS = pa.table({"id": [1, 2, 3, 4], "p": ["a", "b", "a", None], "v": [1.0, 2.0, None, 4.0], "s": ["x", "y", "z", None]})
+ROWS = pa.table(
+    {"id": [1, 2, 3, 4], "p": ["a", "b", "a", None], "v": [1.0, 2.0, None, 4.0], "s": ["x", "y", "z", None]}
+)
 VECTORS = Protocol(
-    reader_version=3, writer_version=7, reader_features=frozenset({"deletionVectors"}), writer_features=frozenset({"deletionVectors"})
+    reader_version=3,
+    writer_version=7,
+    reader_features=frozenset({"deletionVectors"}),
+    writer_features=frozenset({"deletionVectors"}),
 )
 
 
@@ -177,13 +182,21 @@ def test_a_file_that_is_no_parquet_is_found(env: Env, table: tahoe.Table) -> Non
 def test_files_outside_the_table_are_looked_for_where_they_are(env: Env, outside: str) -> None:
     log = make_log([[add(outside, size_bytes=len(parquet()))]], env)
     assert only(log).kind is Kind.MISSING_DATA_FILE
-    store, key = log.locate(log.url.split("/")[0] + "//" + (outside.partition("//")[2] or log.url.partition("//")[2] + outside))
+    store, key = log.locate(
+        log.url.split("/")[0] + "//" + (outside.partition("//")[2] or log.url.partition("//")[2] + outside)
+    )
     store.put(key, parquet())
     assert checked(log) == []
 
 
-def test_a_path_that_leads_out_of_the_table_is_found_and_the_others_are_still_checked(env: Env, table: tahoe.Table) -> None:
-    put_commit(env, 3, [add("../other/x.parquet", partition_values={"p": "a"}), add("p=a/gone.parquet", partition_values={"p": "a"})])
+def test_a_path_that_leads_out_of_the_table_is_found_and_the_others_are_still_checked(
+    env: Env, table: tahoe.Table
+) -> None:
+    put_commit(
+        env,
+        3,
+        [add("../other/x.parquet", partition_values={"p": "a"}), add("p=a/gone.parquet", partition_values={"p": "a"})],
+    )
     assert kinds(checked(table.log)) == [Kind.ILLEGAL_PATH, Kind.MISSING_DATA_FILE]
 
 
@@ -296,7 +309,9 @@ def test_the_statistics_that_we_write_are_right(env: Env) -> None:
         (("maxValues", "rate"), 2.75, "the greatest rate is 2.75"),
     ],
 )
-def test_only_the_rows_tell_that_a_statistic_is_wrong(env: Env, field: tuple[str, ...], value: object, says: str) -> None:
+def test_only_the_rows_tell_that_a_statistic_is_wrong(
+    env: Env, field: tuple[str, ...], value: object, says: str
+) -> None:
     table = varied(env)
     (entry,) = (a for a in table.log.read_version(0) if isinstance(a, Add))
     stats = json.loads(entry.stats or "")
@@ -319,7 +334,9 @@ ROUNDED = {
 
 
 @pytest.mark.parametrize(
-    "wide", [{"tightBounds": False}, {"minValues": {}}, {"maxValues": {"s": "y"}, "minValues": {"price": -3}}, ROUNDED], ids=str
+    "wide",
+    [{"tightBounds": False}, {"minValues": {}}, {"maxValues": {"s": "y"}, "minValues": {"price": -3}}, ROUNDED],
+    ids=str,
 )
 def test_wide_statistics_are_right(env: Env, wide: dict[str, object]) -> None:
     table = varied(env)
@@ -343,7 +360,11 @@ def test_a_column_of_nulls_under_a_vector_is_right(env: Env) -> None:
 
 
 def vector_log(env: Env, vector: DeletionVectorDescriptor) -> Log:
-    put_commit(env, 0, [VECTORS, METADATA, add("x", size_bytes=len(parquet()), deletion_vector=vector, stats='{"numRecords":3}')])
+    put_commit(
+        env,
+        0,
+        [VECTORS, METADATA, add("x", size_bytes=len(parquet()), deletion_vector=vector, stats='{"numRecords":3}')],
+    )
     env.store.put("x", parquet())
     return Log(env)
 
@@ -353,7 +374,13 @@ def test_a_good_vector_is_right(env: Env) -> None:
 
 
 def stored(**fields: object) -> DeletionVectorDescriptor:
-    usual = {"storage_type": "p", "path_or_inline": "memory://vectors/v.bin", "offset": 1, "size_bytes": 9, "cardinality": 1}
+    usual = {
+        "storage_type": "p",
+        "path_or_inline": "memory://vectors/v.bin",
+        "offset": 1,
+        "size_bytes": 9,
+        "cardinality": 1,
+    }
     return DeletionVectorDescriptor(**{**usual, **fields})
 
 
@@ -388,14 +415,19 @@ def test_a_file_that_is_live_twice_is_found(env: Env) -> None:
     """Each of the two would be read, and the rows counted twice."""
     log = vector_log(env, inline_descriptor([0]))
     put_commit(env, 1, [add("x", size_bytes=len(parquet()))])
-    assert [(f.kind, f.file) for f in checked(log)] == [(Kind.DUPLICATE_FILE, log_files.commit_name(1)), (Kind.DUPLICATE_FILE, "x")]
+    assert [(f.kind, f.file) for f in checked(log)] == [
+        (Kind.DUPLICATE_FILE, log_files.commit_name(1)),
+        (Kind.DUPLICATE_FILE, "x"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("ids", "mark", "wrong"),
     [([0, 4], 7, []), ([0, None], 7, [1]), ([0, 3], 7, [0]), ([4, 0], 6, [0]), ([0, 4], 3, [1])],
 )
-def test_row_ids_that_are_missing_or_given_twice_are_found(env: Env, ids: list[int | None], mark: int, wrong: list[int]) -> None:
+def test_row_ids_that_are_missing_or_given_twice_are_found(
+    env: Env, ids: list[int | None], mark: int, wrong: list[int]
+) -> None:
     """A row could not be told from another."""
     table = tahoe.Table("memory://given", env=env)
     for _ in range(2):
@@ -403,9 +435,17 @@ def test_row_ids_that_are_missing_or_given_twice_are_found(env: Env, ids: list[i
     files = sorted(table.snapshot().live.adds(), key=lambda a: a.base_row_id or 0)
     again = [a.replace(base_row_id=number, data_change=False) for a, number in zip(files, ids, strict=True)]
     put_commit(
-        env, 2, [CommitInfo({}), DomainMetadata(domain="delta.rowTracking", configuration=f'{{"rowIdHighWaterMark":{mark}}}'), *again]
+        env,
+        2,
+        [
+            CommitInfo({}),
+            DomainMetadata(domain="delta.rowTracking", configuration=f'{{"rowIdHighWaterMark":{mark}}}'),
+            *again,
+        ],
     )
-    found = [f for f in check_version(table.snapshot()) if f.kind is not Kind.ILLEGAL_LOG_FILE]  # which says what the commit did
+    found = [
+        f for f in check_version(table.snapshot()) if f.kind is not Kind.ILLEGAL_LOG_FILE
+    ]  # which says what the commit did
     assert [(f.kind, f.file) for f in found] == [(Kind.WRONG_ROW_IDS, files[number].path) for number in wrong]
 
 
@@ -494,7 +534,9 @@ def test_a_hint_that_leads_nowhere_is_a_warning(env: Env, table: tahoe.Table, hi
         (b"[]", False),
     ],
 )
-def test_a_checksum_file_that_counts_otherwise_is_a_warning(env: Env, table: tahoe.Table, body: bytes, right: bool) -> None:
+def test_a_checksum_file_that_counts_otherwise_is_a_warning(
+    env: Env, table: tahoe.Table, body: bytes, right: bool
+) -> None:
     env.store.put(f"_delta_log/{log_files.checksum_name(2)}", body)
     assert kinds(checked(table.log)) == ([] if right else [Kind.WRONG_CHECKSUM_FILE])
 
@@ -502,7 +544,9 @@ def test_a_checksum_file_that_counts_otherwise_is_a_warning(env: Env, table: tah
 # --- checkpoints
 
 
-def put_checkpoint(env: Env, version: int, change: Callable[[list[Action]], list[Action]] = lambda actions: actions) -> None:
+def put_checkpoint(
+    env: Env, version: int, change: Callable[[list[Action]], list[Action]] = lambda actions: actions
+) -> None:
     log = Log(env)
     state = replay([log.read_version(v) for v in range(version + 1)], log.canonical)
     name = log_files.classic_checkpoint_name(version)
@@ -536,7 +580,9 @@ def changed(kind: type[Action], **fields: object) -> Callable[[list[Action]], li
 def test_a_checkpoint_that_says_otherwise_than_the_commits_is_found(
     env: Env, table: tahoe.Table, change: Callable[[list[Action]], list[Action]], says: str | None
 ) -> None:
-    """Readers start at the checkpoint: what it lacks is lost, what it has too much is back. What it may leave out is no fault."""
+    """Readers start at the checkpoint: what it lacks is lost, what it has too much is back. What it may leave out is no
+    fault.
+    """
     put_commit(env, 3, [Txn(app_id="old", version=1)])
     put_checkpoint(env, 3, change)
     wrong = [f for f in checked(table.log) if f.kind is Kind.WRONG_CHECKPOINT]
@@ -547,7 +593,9 @@ def test_a_checkpoint_that_says_otherwise_than_the_commits_is_found(
         assert {(f.version, f.file) for f in wrong} == {(3, log_files.classic_checkpoint_name(3))}
 
 
-def test_a_second_checkpoint_is_compared_with_the_first_where_the_commits_before_are_gone(env: Env, table: tahoe.Table) -> None:
+def test_a_second_checkpoint_is_compared_with_the_first_where_the_commits_before_are_gone(
+    env: Env, table: tahoe.Table
+) -> None:
     put_checkpoint(env, 1)
     put_checkpoint(env, 2, without_last_add)
     for version in (0, 1):
@@ -578,7 +626,9 @@ def test_a_checkpoint_that_has_lost_a_part_is_a_warning(env: Env, table: tahoe.T
 
 @pytest.mark.parametrize("right", [True, False])
 @pytest.mark.parametrize(
-    "wrong", [[add("c")], [Remove(path="c"), DOMAIN], [Remove(path="a"), Remove(path="c")]], ids=["files", "a remove", "a domain"]
+    "wrong",
+    [[add("c")], [Remove(path="c"), DOMAIN], [Remove(path="a"), Remove(path="c")]],
+    ids=["files", "a remove", "a domain"],
 )
 def test_a_compacted_file_must_do_what_its_commits_do(env: Env, right: bool, wrong: list[Action]) -> None:
     size = len(parquet())

@@ -1,5 +1,5 @@
-"""DELETE of whole partitions, and counts of them, are answered by the log: no data file is opened, so that a partition of missing files can
-be dropped, and its rows can be counted.
+"""DELETE of whole partitions, and counts of them, are answered by the log: no data file is opened, so that a partition
+of missing files can be dropped, and its rows can be counted.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ DECIDED = [
 
 @pytest.mark.parametrize(("where", "matching"), DECIDED)
 @pytest.mark.parametrize("properties", MODES)
-def test_files_that_partition_values_decide_are_not_opened(properties: Mapping[str, str], where: str | None, matching: list[int]) -> None:
+def test_files_that_partition_values_decide_are_not_opened(
+    properties: Mapping[str, str], where: str | None, matching: list[int]
+) -> None:
     table = made(properties)
     every, other = ids(table), made(properties)
     other.delete(where)
@@ -97,7 +99,9 @@ MIXED = [
 
 @pytest.mark.parametrize(("where", "whole"), MIXED)
 @pytest.mark.parametrize("properties", MODES[:2])
-def test_only_files_that_partition_values_do_not_decide_are_opened(properties: Mapping[str, str], where: str, whole: str) -> None:
+def test_only_files_that_partition_values_do_not_decide_are_opened(
+    properties: Mapping[str, str], where: str, whole: str
+) -> None:
     table = made(properties)
     matching, every = table.to_arrow(filter=where).num_rows, table.count()
     lose(table, whole)
@@ -127,7 +131,11 @@ def test_deleted_rows_are_counted_once() -> None:
         assert changes.delete("id <= 2") == 1
     assert ids(table) == [3, 4, 5, 8, 9, 10, 11]
     metrics = table.history()[0]["operationMetrics"]
-    assert (metrics["numDeletedRows"], metrics["numRemovedFiles"], metrics["numDeletionVectorsRemoved"]) == ("4", "2", "1")
+    assert (metrics["numDeletedRows"], metrics["numRemovedFiles"], metrics["numDeletionVectorsRemoved"]) == (
+        "4",
+        "2",
+        "1",
+    )
 
 
 def test_without_statistics_the_footer_tells_the_number_of_deleted_rows() -> None:
@@ -160,7 +168,9 @@ def test_a_partition_of_missing_files_is_replaced() -> None:
 
 
 def test_change_data_files_have_the_rows_of_whole_files_too() -> None:
-    """Readers of a commit that has such files use nothing else: beside rows of a file that is written again, all changes are in them."""
+    """Readers of a commit that has such files use nothing else: beside rows of a file that is written again, all
+    changes are in them.
+    """
     table = made(FEED)
     table.delete("p = 1 OR id = 3")
     feed = table.changes(start_version=table.version)

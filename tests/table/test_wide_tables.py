@@ -53,7 +53,13 @@ def test_columns_of_a_file_by_name_and_by_id() -> None:
         return pa.field(name, pa.int64(), metadata=None if number is None else {FIELD_ID: str(number)})
 
     columns = FileColumns(pa.schema([field("a", 7), field("B"), field("c", 7), field("d"), field("D")]))
-    assert [found and found.name for found in map(columns.named, ["a", "A", "b", "e", "d"])] == ["a", "a", "B", None, "d"]
+    assert [found and found.name for found in map(columns.named, ["a", "A", "b", "e", "d"])] == [
+        "a",
+        "a",
+        "B",
+        None,
+        "d",
+    ]
     assert [found and found.name for found in map(columns.with_id, [7, 8])] == ["a", None]
     twice = FileColumns(pa.schema([field("De"), field("dE")]))
     with pytest.raises(pa.ArrowInvalid, match="several"):

@@ -1,4 +1,6 @@
-"""Properties that another writer set, and whose features the protocol does not list: they say nothing, to whatever part asks."""
+"""Properties that another writer set, and whose features the protocol does not list: they say nothing, to whatever part
+asks.
+"""
 
 from __future__ import annotations
 

@@ -139,7 +139,11 @@ def test_files_are_compressed_as_the_table_says(table, codec, found, name):
 
 def test_not_null_of_an_arrow_schema_is_that_of_the_table_it_makes(table):
     inner = pa.struct([pa.field("y", pa.int64(), nullable=False)])
-    fields = [pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.float64()), pa.field("s", inner, nullable=False)]
+    fields = [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("v", pa.float64()),
+        pa.field("s", inner, nullable=False),
+    ]
     table.append(pa.table([[1], [1.0], [{"y": 1}]], schema=pa.schema(fields)))
     assert [f.nullable for f in table.schema] == [False, True, False]
     assert not table.schema.find("s").type.find("y").nullable
@@ -156,7 +160,11 @@ def cluster(table: tahoe.Table, *columns: str) -> None:
     stored = [[physical_name(table.schema.find(name))] for name in columns]
     features = frozenset({"columnMapping", "domainMetadata", "clustering", "appendOnly", "invariants"})
     domain = DomainMetadata(domain="delta.clustering", configuration=json.dumps({"clusteringColumns": stored}))
-    put_commit(table.env, snapshot.version + 1, [Protocol(reader_version=2, writer_version=7, writer_features=features), domain])
+    put_commit(
+        table.env,
+        snapshot.version + 1,
+        [Protocol(reader_version=2, writer_version=7, writer_features=features), domain],
+    )
 
 
 @pytest.fixture(params=["none", "name"])
@@ -228,7 +236,9 @@ def test_a_table_is_partitioned_or_clustered(clustered):
 
 
 def test_a_table_made_anew_is_not_clustered_as_the_old_one(clustered):
-    create_table(clustered, WriteRequest(mode="append", schema=Struct((Field(name="v", type=DOUBLE),))), replace_existing=True)
+    create_table(
+        clustered, WriteRequest(mode="append", schema=Struct((Field(name="v", type=DOUBLE),))), replace_existing=True
+    )
     assert clustered.snapshot().clustering_columns == ()
 
 

@@ -21,7 +21,9 @@ Run = Callable[..., str]
 @pytest.fixture(params=SPARKS)
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """Runs `tahoe run ...` with one of the Sparks: older ones stand before that of the environment."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SPARK_HOME", "PYSPARK"))}
+    variables = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SPARK_HOME", "PYSPARK"))
+    }
     variables |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     variables |= {"DO_NOT_TRACK": "1", "DBT_SEND_ANONYMOUS_USAGE_STATS": "false", "GX_ANALYTICS_ENABLED": "false"}
     variables |= {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -31,7 +33,9 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
 
     def of(*words: str | Path, cwd: Path = tmp_path, **more: str) -> str:
         command = [str(TAHOE), "run", *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=cwd, env={**variables, **more}, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=900, cwd=cwd, env={**variables, **more}, check=False
+        )
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-4000:]
         return done.stdout
 

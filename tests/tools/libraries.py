@@ -19,14 +19,22 @@ def kedro() -> dict[str, object]:
     """A table that a node writes as Spark's dataset, and another reads as Delta's."""
     path = f"{folder}/weather"
     catalog = DataCatalog(
-        {"weather@spark": SparkDataset(filepath=path, file_format="delta"), "weather@delta": DeltaTableDataset(filepath=path)}
+        {
+            "weather@spark": SparkDataset(filepath=path, file_format="delta"),
+            "weather@delta": DeltaTableDataset(filepath=path),
+        }
     )
     before = catalog.exists("weather@delta")
     catalog.save("weather@spark", spark.range(5).selectExpr("id", "id * 10 AS degrees"))
     loaded = catalog.load("weather@delta")
     loaded.update("id = 4", {"degrees": "0"})
     found = catalog.load("weather@spark").agg({"degrees": "sum"}).head()[0]
-    return {"before": before, "after": catalog.exists("weather@delta"), "is delta": isinstance(loaded, DeltaTable), "sum": found}
+    return {
+        "before": before,
+        "after": catalog.exists("weather@delta"),
+        "is delta": isinstance(loaded, DeltaTable),
+        "sum": found,
+    }
 
 
 class Weather(pa.DataFrameModel):
@@ -42,7 +50,9 @@ def pandera() -> list[str]:
 def expectations() -> dict[str, object]:
     context = gx.get_context(mode="ephemeral")
     asset = context.data_sources.add_spark("spark").add_dataframe_asset("weather")
-    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": spark.read.format("delta").load(f"{folder}/weather")})
+    batch = asset.add_batch_definition_whole_dataframe("all").get_batch(
+        {"dataframe": spark.read.format("delta").load(f"{folder}/weather")}
+    )
     kept = batch.validate(gx.expectations.ExpectColumnValuesToNotBeNull(column="id"))
     broken = batch.validate(gx.expectations.ExpectColumnValuesToBeBetween(column="degrees", max_value=10))
     return {"kept": kept.success, "broken": broken.success, "rows": broken.result["unexpected_count"]}

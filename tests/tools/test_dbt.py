@@ -1,4 +1,6 @@
-"""A dbt project, as it is for delta-spark, is built on two days: what dbt does to tables is what it says that it does."""
+"""A dbt project, as it is for delta-spark, is built on two days: what dbt does to tables is what it says that it
+does.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def table(project: Path, name: str) -> tahoe.Table:
 
 def rows(project: Path, name: str, *columns: str) -> list[tuple[Any, ...]]:
     found = table(project, name).to_arrow(columns=list(columns))
-    return sorted(tuple(map(str, row)) for row in zip(*(found.column(column).to_pylist() for column in columns), strict=True))
+    return sorted(
+        tuple(map(str, row)) for row in zip(*(found.column(column).to_pylist() for column in columns), strict=True)
+    )
 
 
 def test_two_days_of_a_shop(run: Run, project: Path) -> None:

@@ -29,8 +29,20 @@ CELLS = [
 
 def test_a_notebook(run: Run, tmp_path: Path) -> None:
     """By nbconvert: the kernel is a process that Jupyter starts."""
-    cells = [{"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None} for text in CELLS]
+    cells = [
+        {"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None} for text in CELLS
+    ]
     (tmp_path / "n.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}))
-    run("jupyter", "nbconvert", "--to", "notebook", "--execute", "--output", "done.ipynb", "n.ipynb", IPYTHONDIR=str(tmp_path / "ipython"))
+    run(
+        "jupyter",
+        "nbconvert",
+        "--to",
+        "notebook",
+        "--execute",
+        "--output",
+        "done.ipynb",
+        "n.ipynb",
+        IPYTHONDIR=str(tmp_path / "ipython"),
+    )
     (output,) = json.loads((tmp_path / "done.ipynb").read_text())["cells"][-1]["outputs"]
     assert output["data"]["text/plain"] == ["4"]

@@ -1,4 +1,6 @@
-"""The package as it would be uploaded: twine accepts wheel and sdist, and the sdist has all that the wheel is made of."""
+"""The package as it would be uploaded: twine accepts wheel and sdist, and the sdist has all that the wheel is made
+of.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = "import sys; from setuptools import build_meta as b; target = sys.argv[1]; b.build_sdist(target); b.build_wheel(target)"
+BUILD = (
+    "import sys; from setuptools import build_meta as b; target = sys.argv[1]; b.build_sdist(target); "
+    "b.build_wheel(target)"
+)
 
 
 def build(source: Path, target: Path) -> Path:
@@ -41,13 +46,19 @@ def source(tmp_path: Path) -> Path:
 def test_what_would_be_uploaded(source: Path, tmp_path: Path) -> None:
     built = build(source, tmp_path / "built")
     checked = subprocess.run(
-        [sys.executable, "-m", "twine", "check", "--strict", *built.iterdir()], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-m", "twine", "check", "--strict", *built.iterdir()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert checked.returncode == 0, checked.stdout
     assert checked.stdout.count("PASSED") == 2
     of_tree = files_of(built)
     sources = {
-        str(path.relative_to(ROOT / "src")) for path in (ROOT / "src" / "tahoe").rglob("*") if path.suffix in (".py", ".java", ".typed")
+        str(path.relative_to(ROOT / "src"))
+        for path in (ROOT / "src" / "tahoe").rglob("*")
+        if path.suffix in (".py", ".java", ".typed")
     }
     assert sources <= of_tree, "a module or a Java class that the wheel lacks"
     (sdist,) = built.glob("*.tar.gz")

@@ -19,7 +19,9 @@ import tahoe
 
 
 class Server(BaseHTTPRequestHandler):
-    """Answers as the protocol of Delta Sharing says, for one table whose log is one commit after another, without checkpoints."""
+    """Answers as the protocol of Delta Sharing says, for one table whose log is one commit after another, without
+    checkpoints.
+    """
 
     protocol_version = "HTTP/1.1"
     folder: Path
@@ -90,7 +92,9 @@ class Server(BaseHTTPRequestHandler):
         yield {"metaData": kept}
         for add in adds:
             url = self.url(unquote(add["path"]))
-            yield {"file": {"url": url, "id": add["path"], "partitionValues": add["partitionValues"], "size": add["size"]}}
+            yield {
+                "file": {"url": url, "id": add["path"], "partitionValues": add["partitionValues"], "size": add["size"]}
+            }
 
 
 @contextmanager

@@ -19,7 +19,10 @@ from tahoe.cli.commands import Commands
 from tahoe.cli.output import open_console, printable
 
 app = typer.Typer(
-    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, help="Inspect and maintain Delta tables, without Spark."
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Inspect and maintain Delta tables, without Spark.",
 )
 
 
@@ -28,15 +31,20 @@ PATH_HELP = "Path or URL of the table: /data/t, s3://bucket/t, abfss://container
 
 Location = Annotated[str, typer.Argument(metavar="PATH", help=PATH_HELP)]
 
-Version = Annotated[str | None, typer.Option("--version", help="Version of the table, or the name of a tag; default: the newest.")]
+Version = Annotated[
+    str | None, typer.Option("--version", help="Version of the table, or the name of a tag; default: the newest.")
+]
 
 Timestamp = Annotated[
-    str | None, typer.Option("--timestamp", metavar="TIME", help="The newest version at that time, such as '2026-01-31 12:00:00'.")
+    str | None,
+    typer.Option("--timestamp", metavar="TIME", help="The newest version at that time, such as '2026-01-31 12:00:00'."),
 ]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-Options = Annotated[list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="Storage option; may be repeated.")]
+Options = Annotated[
+    list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="Storage option; may be repeated.")
+]
 
 
 def main() -> None:
@@ -67,7 +75,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-OwnVersion = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print tahoe's version and exit.")]
+OwnVersion = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print tahoe's version and exit.")
+]
 
 
 @app.callback()

@@ -13,13 +13,17 @@ from tahoe.cli.rows import plain_rows, print_rows
 From = Annotated[str, typer.Option("--from", metavar="VERSION", help="First version, or its tag.")]
 
 
-To = Annotated[str | None, typer.Option("--to", metavar="VERSION", help="Last version, or its tag; default: the newest.")]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="VERSION", help="Last version, or its tag; default: the newest.")
+]
 
 
 RowsWhere = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only rows that match this condition.")]
 
 
-RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="Print at most this many rows, oldest version first.")]
+RowLimit = Annotated[
+    int | None, typer.Option("--limit", min=1, help="Print at most this many rows, oldest version first.")
+]
 
 
 def changes(

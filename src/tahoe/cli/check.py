@@ -13,7 +13,10 @@ from tahoe.table.verify.check import check_table
 from tahoe.table.verify.findings import Finding, Severity
 
 Statistics = Annotated[
-    bool, typer.Option("--statistics", help="Compare all statistics with the rows; files whose footers confirm them are not read.")
+    bool,
+    typer.Option(
+        "--statistics", help="Compare all statistics with the rows; files whose footers confirm them are not read."
+    ),
 ]
 
 
@@ -52,7 +55,9 @@ def check(
 
 def _print_finding(found: Finding) -> None:
     color = "red" if found.severity is Severity.ERROR else "yellow"
-    where = " ".join(part for part in (found.file, None if found.version is None else f"(version {found.version})") if part)
+    where = " ".join(
+        part for part in (found.file, None if found.version is None else f"(version {found.version})") if part
+    )
     console = open_console()
     console.print(f"[bold {color}]{found.severity.value}[/] [bold]{found.kind.value}[/] {printable(where)}")
     console.print(f"  {printable(found.detail)}\n  [dim]{printable(found.next_step)}[/]")

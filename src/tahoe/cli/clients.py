@@ -18,19 +18,27 @@ from tahoe.storage.locations import LOCAL_SCHEME, local_path
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.transactions.feature_traces import is_unused
 
-For = Annotated[str | None, typer.Option("--for", metavar="CLIENT", help=f"Only this one of {', '.join(CLIENTS_BY_NAME)}.")]
+For = Annotated[
+    str | None, typer.Option("--for", metavar="CLIENT", help=f"Only this one of {', '.join(CLIENTS_BY_NAME)}.")
+]
 Apply = Annotated[
     bool,
-    typer.Option("--apply", help="Drop the features that keep the client of --for from reading the table, and unused ones of writers."),
+    typer.Option(
+        "--apply",
+        help="Drop the features that keep the client of --for from reading the table, and unused ones of writers.",
+    ),
 ]
 
 
-def clients(path: Location, for_: For = None, apply: Apply = False, as_json: AsJson = False, option: Options = None) -> None:
+def clients(
+    path: Location, for_: For = None, apply: Apply = False, as_json: AsJson = False, option: Options = None
+) -> None:
     """Tell which other programs can read and write a table, and which features to drop for those that cannot.
 
-    With --for and --apply, drop those that keep a program from reading, and those that only keep it from writing if nothing uses them.
-    Then the newest version can be read. Earlier ones stay for those who know the feature; what protects them, checkpointProtection, may
-    keep the program from writing. Column mapping and type widening need Spark: run the statement that is printed.
+    With --for and --apply, drop those that keep a program from reading, and those that only keep it from writing if
+    nothing uses them. Then the newest version can be read. Earlier ones stay for those who know the feature; what
+    protects them, checkpointProtection, may keep the program from writing. Column mapping and type widening need Spark:
+    run the statement that is printed.
     """
     if apply and for_ is None:
         raise typer.BadParameter("it needs the client: --for CLIENT", param_hint="--apply")
@@ -42,10 +50,16 @@ def clients(path: Location, for_: For = None, apply: Apply = False, as_json: AsJ
     answers = [(client, *client.blocked(snapshot.protocol)) for client in chosen]
     if as_json:
         names = ("name", "label", "source", "blocks_reading", "blocks_writing")
-        objects = [dict(zip(names, (client.name, client.label, client.source, *blocks), strict=True)) for client, *blocks in answers]
+        objects = [
+            dict(zip(names, (client.name, client.label, client.source, *blocks), strict=True))
+            for client, *blocks in answers
+        ]
         print_json([{**each, "dropped": dropped} for each in objects] if apply else objects)
         return
-    rows = [(client.name, client.label, _can(read, client), _can([*read, *write], client)) for client, read, write in answers]
+    rows = [
+        (client.name, client.label, _can(read, client), _can([*read, *write], client))
+        for client, read, write in answers
+    ]
     print_table(["client", "what", "reads it", "writes it"], rows)
     if dropped:
         open_console().print(f"dropped: [bold]{printable(', '.join(dropped))}[/]; earlier versions still have it")
@@ -57,7 +71,9 @@ def clients(path: Location, for_: For = None, apply: Apply = False, as_json: AsJ
 
 
 def _print_statements(snapshot: Snapshot, purpose: str, features: Iterable[str]) -> None:
-    """The statements that drop features; each refuses, and says what to do first, while columns, properties or files use its feature."""
+    """The statements that drop features; each refuses, and says what to do first, while columns, properties or files
+    use its feature.
+    """
     location = local_path(snapshot.url) if snapshot.url.startswith(f"{LOCAL_SCHEME}:") else snapshot.url
     for feature in sorted(features):
         ending = " TRUNCATE HISTORY" if feature == "checkpointProtection" else ""
@@ -69,12 +85,15 @@ def _client(name: str) -> Client:
     if name not in CLIENTS_BY_NAME:
         near = nearest(name, CLIENTS_BY_NAME)
         meant = "" if near is None else f". Did you mean {near}?"
-        raise typer.BadParameter(f"expected one of {', '.join(CLIENTS_BY_NAME)}, found {name!r}{meant}", param_hint="--for")
+        raise typer.BadParameter(
+            f"expected one of {', '.join(CLIENTS_BY_NAME)}, found {name!r}{meant}", param_hint="--for"
+        )
     return CLIENTS_BY_NAME[name]
 
 
 def _drop(table: tahoe.Table, client: Client) -> list[str]:
-    """Drop the features that keep a client from reading a table, and those that keep it from writing and that nothing uses.
+    """Drop the features that keep a client from reading a table, and those that keep it from writing and that nothing
+    uses.
 
     Returns:
         their names.

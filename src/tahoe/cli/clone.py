@@ -15,15 +15,28 @@ from tahoe.table.adoption.clone import CloneReport
 from tahoe.table.adoption.foreign_sources import NO_VERSION
 
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="Path or URL of the clone.")]
-Timestamp = Annotated[str | None, typer.Option("--timestamp", metavar="TIME", help="Clone the newest version at that time.")]
-Shallow = Annotated[bool, typer.Option("--shallow", help="Copy no data files: the clone reads the files of the source.")]
-Replace = Annotated[bool, typer.Option("--replace", help="Replace the target if it is a table. A deep clone copies only what has changed.")]
-Properties = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Table property; may be repeated.")]
+Timestamp = Annotated[
+    str | None, typer.Option("--timestamp", metavar="TIME", help="Clone the newest version at that time.")
+]
+Shallow = Annotated[
+    bool, typer.Option("--shallow", help="Copy no data files: the clone reads the files of the source.")
+]
+Replace = Annotated[
+    bool,
+    typer.Option("--replace", help="Replace the target if it is a table. A deep clone copies only what has changed."),
+]
+Properties = Annotated[
+    list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Table property; may be repeated.")
+]
 SourceFormat = Annotated[
-    str, typer.Option("--source-format", metavar="FORMAT", help="Format of the source: delta, parquet (a folder of files) or iceberg.")
+    str,
+    typer.Option(
+        "--source-format", metavar="FORMAT", help="Format of the source: delta, parquet (a folder of files) or iceberg."
+    ),
 ]
 TargetOptions = Annotated[
-    list[str] | None, typer.Option("--target-option", metavar="KEY=VALUE", help="Storage option of the target; may be repeated.")
+    list[str] | None,
+    typer.Option("--target-option", metavar="KEY=VALUE", help="Storage option of the target; may be repeated."),
 ]
 
 
@@ -41,7 +54,9 @@ def clone(
     option: Options = None,
     target_option: TargetOptions = None,
 ) -> None:
-    """Create an independent table with the rows of a table. An interrupted deep clone can be repeated, and copies the rest."""
+    """Create an independent table with the rows of a table. An interrupted deep clone can be repeated, and copies the
+    rest.
+    """
     columns = partition_columns(partition)
     with errors_as_messages():
         report = open_table(path, option).clone(

@@ -1,4 +1,6 @@
-"""The commands by name. The module of a command is loaded when the command is called, so that `tahoe --help` loads none of them."""
+"""The commands by name. The module of a command is loaded when the command is called, so that `tahoe --help` loads none
+of them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ SUMMARIES = {
     "inspect": "Print what is in a table: its files, partitions, history, ...",
     "report": "Write a page about a table: sizes, partitions, growth and data skipping, and what to do about them.",
     "schema": "List the columns.",
-    "clients": "Tell which other programs can read and write a table, and which features to drop for those that cannot.",
+    "clients": (
+        "Tell which other programs can read and write a table, and which features to drop for those that cannot."
+    ),
     "changes": "Print the rows that were inserted, updated or deleted from --from to --to.",
     "check": "Verify a table, and print each problem when it is found.",
     "repair": "Remove missing files from the table, and delete wrong files of the log.",
@@ -31,12 +35,16 @@ SUMMARIES = {
     "clone": "Create an independent table with the rows of a table.",
     "optimize": "Combine small files into larger ones, and rewrite files with many deleted rows.",
     "analyze": "Compute the statistics of files that are missing, or that deletion vectors have made wide.",
-    "vacuum": "Delete the files that no version within the retention needs.",
+    "vacuum": ("Delete the files that no version within the retention needs."),
     "erase": "Erase rows from every file and every version, and prove it by a search of every byte.",
     "convert": "Make a folder of Parquet files a Delta table, in place.",
-    "generate": "Write symlink manifests, which list the data files for Presto, Athena and other engines without Delta.",
+    "generate": (
+        "Write symlink manifests, which list the data files for Presto, Athena and other engines without Delta."
+    ),
     "connect-server": "Serve Delta tables to clients of Spark Connect, who need no tahoe, until SIGINT or SIGTERM.",
-    "run": "Run a program unchanged: every Spark session that it makes has Delta tables, and `import delta` finds tahoe.",
+    "run": (
+        "Run a program unchanged: every Spark session that it makes has Delta tables, and `import delta` finds tahoe."
+    ),
 }
 
 # The commands that are not in a module of their own name.

@@ -15,7 +15,9 @@ from tahoe.cli.app import errors_as_messages, key_value
 if TYPE_CHECKING:
     from tahoe.spark.api.connect.server import ConnectServer
 
-Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen at. Any but localhost needs a token.")]
+Host = Annotated[
+    str, typer.Option("--host", metavar="ADDRESS", help="The address to listen at. Any but localhost needs a token.")
+]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one and prints it.")]
 Token = Annotated[
     str | None,
@@ -25,25 +27,35 @@ Token = Annotated[
         help="What clients must present. Other users of this machine see an option, but not the environment variable.",
     ),
 ]
-Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+]
 Drain = Annotated[
-    float, typer.Option("--drain", metavar="SECONDS", min=0, help="How long queries that run may take once the server shuts down.")
+    float,
+    typer.Option(
+        "--drain", metavar="SECONDS", min=0, help="How long queries that run may take once the server shuts down."
+    ),
 ]
 
 # Exit codes above this say which signal ended a program.
 _SIGNALLED = 128
 
 
-def connect_server(host: Host = "localhost", port: Port = 15002, token: Token = None, conf: Conf = None, drain: Drain = 60.0) -> None:
+def connect_server(
+    host: Host = "localhost", port: Port = 15002, token: Token = None, conf: Conf = None, drain: Drain = 60.0
+) -> None:
     """Serve Delta tables to clients of Spark Connect, who need no tahoe, until SIGINT or SIGTERM.
 
-    Then new work is refused, queries that run may finish, and the exit code is 0. A second signal ends the server at once.
+    Then new work is refused, queries that run may finish, and the exit code is 0. A second signal ends the server at
+    once.
     """
     stopping = _Stopping()
     with errors_as_messages():
         from tahoe.spark.api.connect.server import Serving, serve  # noqa: PLC0415 - the other commands need no PySpark
 
-        serving = Serving(host=host, port=port, token=token, settings=dict(key_value(text, "--conf") for text in conf or ()))
+        serving = Serving(
+            host=host, port=port, token=token, settings=dict(key_value(text, "--conf") for text in conf or ())
+        )
         server = serve(serving)
         stopping.becomes_orderly()
         _say_ready(server, has_token=token is not None)
@@ -51,9 +63,12 @@ def connect_server(host: Host = "localhost", port: Port = 15002, token: Token = 
     print("tahoe connect-server: shutting down; running queries may finish", file=sys.stderr, flush=True)
     cancelled = server.stop(drain)
     if cancelled:
-        print(f"tahoe connect-server: cancelled {cancelled} queries after {drain:g} seconds", file=sys.stderr, flush=True)
+        print(
+            f"tahoe connect-server: cancelled {cancelled} queries after {drain:g} seconds", file=sys.stderr, flush=True
+        )
     sys.stdout.flush()
-    os._exit(0)  # all is done; while Python ends, it puts back the default handlers, by which a late signal would change the exit code
+    # all is done; an end of Python would put back the default handlers, by which a late signal changes the exit code
+    os._exit(0)
 
 
 def _say_ready(server: ConnectServer, *, has_token: bool) -> None:
@@ -62,9 +77,11 @@ def _say_ready(server: ConnectServer, *, has_token: bool) -> None:
 
 
 class _Stopping:
-    """What SIGINT and SIGTERM do: before the server is ready they end it at once; then the first asks it to stop, and the second ends it.
+    """What SIGINT and SIGTERM do: before the server is ready they end it at once; then the first asks it to stop, and
+    the second ends it.
 
-    The handlers are ours from the beginning: the first process of a container receives only signals for which it has a handler.
+    The handlers are ours from the beginning: the first process of a container receives only signals for which it has a
+    handler.
     """
 
     def __init__(self) -> None:

@@ -21,13 +21,21 @@ _EXPECTED = "expected NAME:TYPE with an SQL type, such as day:date, hour:int or 
 
 Partition = Annotated[
     list[str] | None,
-    typer.Option("--partition", metavar="NAME:TYPE", help="A partition column, such as day:date; repeat it in the order of the folders."),
+    typer.Option(
+        "--partition",
+        metavar="NAME:TYPE",
+        help="A partition column, such as day:date; repeat it in the order of the folders.",
+    ),
 ]
 NoStatistics = Annotated[bool, typer.Option("--no-statistics", help="Take no statistics from the footers.")]
 
 
 def convert(
-    path: Location, partition: Partition = None, no_statistics: NoStatistics = False, as_json: AsJson = False, option: Options = None
+    path: Location,
+    partition: Partition = None,
+    no_statistics: NoStatistics = False,
+    as_json: AsJson = False,
+    option: Options = None,
 ) -> None:
     """Make a folder of Parquet files a Delta table, in place."""
     columns = partition_columns(partition)
@@ -39,7 +47,9 @@ def convert(
     elif report.version is None:
         open_console().print("It is already a Delta table; nothing was done")
     else:
-        open_console().print(f"[bold]It is a Delta table now: {counted(report.files, 'file')} ({size_text(report.size_bytes)})[/]")
+        open_console().print(
+            f"[bold]It is a Delta table now: {counted(report.files, 'file')} ({size_text(report.size_bytes)})[/]"
+        )
 
 
 def partition_columns(texts: list[str] | None) -> Struct:

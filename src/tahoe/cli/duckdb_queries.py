@@ -1,4 +1,5 @@
-"""Runs DuckDB's SQL over Delta tables. Rows come from the reader without Spark, so deletion vectors and column mapping are applied.
+"""Runs DuckDB's SQL over Delta tables. Rows come from the reader without Spark, so deletion vectors and column mapping
+are applied.
 
 It knows nothing of the command line. It is imported only when a query is run, because DuckDB is an optional package.
 """
@@ -22,7 +23,15 @@ def tables_in(query: str) -> list[str]:
         parsed = sqlglot.parse(query, read="duckdb")
     except sqlglot.errors.SqlglotError:  # DuckDB says what is wrong
         return []
-    return sorted({table.name for statement in parsed if statement for table in statement.find_all(sqlglot.exp.Table) if not table.db})
+    return sorted(
+        {
+            table.name
+            for statement in parsed
+            if statement
+            for table in statement.find_all(sqlglot.exp.Table)
+            if not table.db
+        }
+    )
 
 
 @contextmanager

@@ -17,14 +17,22 @@ from tahoe.table.maintenance.erase import EraseReport
 Where = Annotated[str, typer.Option("--where", metavar="SQL", help="The rows to erase.")]
 SearchFor = Annotated[
     list[str] | None,
-    typer.Option("--search", metavar="TEXT", help="A text to search for at the end, besides those of the erased rows. May be repeated."),
+    typer.Option(
+        "--search",
+        metavar="TEXT",
+        help="A text to search for at the end, besides those of the erased rows. May be repeated.",
+    ),
 ]
 NoCheck = Annotated[
     bool,
-    typer.Option("--no-retention-check", help="Also delete young files that no commit names. Only if no writer is at work."),
+    typer.Option(
+        "--no-retention-check", help="Also delete young files that no commit names. Only if no writer is at work."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and print how many rows would be erased.")]
-NOTHING_TO_SEARCH_FOR = "There is no text to search for: name some with --search, such as those of rows that were deleted before"
+NOTHING_TO_SEARCH_FOR = (
+    "There is no text to search for: name some with --search, such as those of rows that were deleted before"
+)
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
@@ -41,8 +49,8 @@ def erase(
 ) -> None:
     """Erase rows from every file and every version, and prove it by a search of every byte.
 
-    Only the newest version is left: time travel ends. Run it again after an interruption. The exit code is 1 if the search found a value,
-    could not read a file, or had nothing to search for.
+    Only the newest version is left: time travel ends. Run it again after an interruption. The exit code is 1 if the
+    search found a value, could not read a file, or had nothing to search for.
     """
     with errors_as_messages():
         table = open_table(path, option)
@@ -54,7 +62,10 @@ def erase(
             oldest, newest = plan.oldest_version, plan.version
             versions = f"version {newest}" if oldest == newest else f"versions {oldest} to {newest}"
             lost = f"{versions} can no longer be read, and nothing brings the rows back"
-            what = f"Erase {counted(plan.rows, 'row')} of the newest version of {table.url}, and whatever earlier versions alone have"
+            what = (
+                f"Erase {counted(plan.rows, 'row')} of the newest version of {table.url}, and whatever earlier "
+                f"versions alone have"
+            )
             unproven = "" if plan.values else f" {NOTHING_TO_SEARCH_FOR}, so nothing will prove that they are gone."
             typer.confirm(f"{what}?{unproven} Afterwards {lost}", abort=True, err=True)
         report = table.erase(where, search=search or (), retention_check=not no_retention_check, progress=_tell)
@@ -87,17 +98,24 @@ def _print_report(report: EraseReport) -> None:
     facts = {
         "rows erased": f"{report.rows:,}",
         "files rewritten": f"{report.files_rewritten:,}",
-        "files deleted": f"{report.files_deleted:,} ({size_text(report.bytes_deleted)}), and {report.log_files_deleted:,} of the log",
+        "files deleted": (
+            f"{report.files_deleted:,} ({size_text(report.bytes_deleted)}), and {report.log_files_deleted:,} of the log"
+        ),
         "version": f"{report.version}, the only one left",
         **_elsewhere(report),
         "searched": f"{search.files:,} files ({size_text(search.size_bytes)}) for {counted(report.values, 'text')}",
     }
     if report.values_left_out:
-        facts["not searched for"] = f"{counted(report.values_left_out, 'text')}: too short, in other rows as well, or too many"
+        facts["not searched for"] = (
+            f"{counted(report.values_left_out, 'text')}: too short, in other rows as well, or too many"
+        )
     print_facts(facts)
     console = open_console()
     for trace in search.traces[:ROWS_SHOWN_MAX]:
-        console.print(f"[bold red]found[/] a text of {printable(trace.value_of)} in {printable(trace.file)}, {printable(trace.place)}")
+        console.print(
+            f"[bold red]found[/] a text of {printable(trace.value_of)} in {printable(trace.file)}, "
+            f"{printable(trace.place)}"
+        )
     if len(search.traces) > ROWS_SHOWN_MAX:
         console.print(f"and {len(search.traces) - ROWS_SHOWN_MAX} more; --json has them all")
     for key, error in search.unread.items():

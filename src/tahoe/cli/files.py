@@ -19,7 +19,10 @@ from tahoe.table.arrow.chunks import taken_table
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.reading.scan import Scan
 
-Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only files that may contain rows that match this condition.")]
+Where = Annotated[
+    str | None,
+    typer.Option("--where", metavar="SQL", help="Only files that may contain rows that match this condition."),
+]
 
 
 def files(
@@ -43,7 +46,9 @@ def files(
     headings += [f"{bound} {name}" for name in columns for bound in ("min", "max")]
     print_table(headings, cells, right=["size", "rows", "deleted"], more=scan.kept_files - len(rows))
     share = f", {100 - 100 * scan.kept_files / scan.total_files:.1f} % skipped" if where and scan.total_files else ""
-    open_console().print(f"[bold]{scan.kept_files} of {scan.total_files} files kept[/]{share}, {size_text(scan.size_bytes)}")
+    open_console().print(
+        f"[bold]{scan.kept_files} of {scan.total_files} files kept[/]{share}, {size_text(scan.size_bytes)}"
+    )
 
 
 def _file_rows(scan: Scan, limit: int | None) -> list[dict[str, Any]]:
@@ -53,10 +58,13 @@ def _file_rows(scan: Scan, limit: int | None) -> list[dict[str, Any]]:
     if not columns:
         return rows
     statistics = scan.snapshot.live.statistics(StatisticsRequest(dict(columns.values())))
-    kept = plain_rows((statistics if scan.file_positions is None else taken_table(statistics, scan.file_positions)).slice(0, limit))
+    kept = plain_rows(
+        (statistics if scan.file_positions is None else taken_table(statistics, scan.file_positions)).slice(0, limit)
+    )
     for row, found in zip(rows, kept, strict=True):
         row["statistics"] = {
-            name: {bound: found.get(column_name(bound, path)) for bound in ("min", "max")} for name, (path, _) in columns.items()
+            name: {bound: found.get(column_name(bound, path)) for bound in ("min", "max")}
+            for name, (path, _) in columns.items()
         }
     return rows
 
@@ -76,4 +84,11 @@ def _predicate_columns(scan: Scan) -> dict[str, tuple[tuple[str, ...], DataType]
 def _file_cells(row: Mapping[str, Any], partition_columns: Sequence[str], columns: Sequence[str]) -> list[Any]:
     partition = [cell(row["partition_values"][name]) for name in partition_columns]
     bounds = [cell(row["statistics"][name][bound]) for name in columns for bound in ("min", "max")]
-    return [row["path"], size_text(row["size_bytes"]), row["num_records"], row["deleted_records"] or "", *partition, *bounds]
+    return [
+        row["path"],
+        size_text(row["size_bytes"]),
+        row["num_records"],
+        row["deleted_records"] or "",
+        *partition,
+        *bounds,
+    ]

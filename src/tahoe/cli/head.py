@@ -11,7 +11,9 @@ from tahoe.cli.output import print_json
 from tahoe.cli.rows import plain_rows, print_rows
 
 Rows = Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")]
-Columns = Annotated[list[str] | None, typer.Option("--column", metavar="NAME", help="Only this column; may be repeated. Default: all.")]
+Columns = Annotated[
+    list[str] | None, typer.Option("--column", metavar="NAME", help="Only this column; may be repeated. Default: all.")
+]
 Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only rows that match this condition.")]
 
 

@@ -13,8 +13,12 @@ from tahoe.cli.values import cell, flat, second, with_numbers
 from tahoe.protocol.types.moments import moment_of
 from tahoe.table.inspection.versions import commits
 
-Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Print at most this many commits, newest first.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Print everything that the commits say: metrics, user metadata, program, ...")]
+Limit = Annotated[
+    int | None, typer.Option("--limit", "-n", min=1, help="Print at most this many commits, newest first.")
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Print everything that the commits say: metrics, user metadata, program, ...")
+]
 
 
 def history(

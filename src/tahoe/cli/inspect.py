@@ -18,7 +18,9 @@ from tahoe.errors.root import nearest
 from tahoe.table.inspection.inspector import INSPECTIONS
 
 What = Annotated[str, typer.Argument(metavar="WHAT", help=f"One of {', '.join(INSPECTIONS)}.")]
-Path = Annotated[str | None, typer.Argument(metavar="PATH", help=PATH_HELP, show_default=False)]  # `inspect` tells that it is missing
+Path = Annotated[
+    str | None, typer.Argument(metavar="PATH", help=PATH_HELP, show_default=False)
+]  # `inspect` tells that it is missing
 
 _BYTES = "_bytes"
 _METRICS = "operation_metrics"
@@ -26,12 +28,21 @@ _OF_PARTITION = "partition_values."
 
 
 def inspect(
-    what: What, path: Path = None, version: Version = None, timestamp: Timestamp = None, as_json: AsJson = False, option: Options = None
+    what: What,
+    path: Path = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    as_json: AsJson = False,
+    option: Options = None,
 ) -> None:
-    """Print what is in a table: its files, partitions, history, ... Columns without a value are left out; --json prints all."""
+    """Print what is in a table: its files, partitions, history, ... Columns without a value are left out; --json prints
+    all.
+    """
     inspection = INSPECTIONS.get(what.replace("-", "_"))
     if inspection is None:
-        raise typer.BadParameter(f"expected one of {', '.join(INSPECTIONS)}, found {what!r}{_meant(what, path)}", param_hint="WHAT")
+        raise typer.BadParameter(
+            f"expected one of {', '.join(INSPECTIONS)}, found {what!r}{_meant(what, path)}", param_hint="WHAT"
+        )
     if path is None:
         raise typer.BadParameter(f"a path is missing: tahoe inspect {what} PATH", param_hint="PATH")
     with errors_as_messages():
@@ -43,7 +54,11 @@ def inspect(
     rows = plain_rows(shown)
     names = [name for name in shown.column_names if not rows or any(row[name] not in (None, {}, []) for row in rows)]
     headings = [name.removeprefix(_OF_PARTITION).replace("size_bytes", "size").replace("_", " ") for name in names]
-    right = [heading for heading, name in zip(headings, names, strict=True) if pa.types.is_integer(shown.schema.field(name).type)]
+    right = [
+        heading
+        for heading, name in zip(headings, names, strict=True)
+        if pa.types.is_integer(shown.schema.field(name).type)
+    ]
     cells = [[_text(name, row[name]) for name in names] for row in rows]
     print_table(headings, cells, right=right, more=found.num_rows - shown.num_rows)
 

@@ -14,15 +14,24 @@ from tahoe.errors import InvalidOptionError
 from tahoe.protocol.configuration.properties import parse_size
 from tahoe.table.layout.optimize import OptimizeReport
 
-Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only files that may contain rows that match this condition.")]
+Where = Annotated[
+    str | None,
+    typer.Option("--where", metavar="SQL", help="Only files that may contain rows that match this condition."),
+]
 
 
-Target = Annotated[str | None, typer.Option("--target-size", metavar="SIZE", help="Size of the new files, such as 128mb.")]
+Target = Annotated[
+    str | None, typer.Option("--target-size", metavar="SIZE", help="Size of the new files, such as 128mb.")
+]
 
 
 ZOrder = Annotated[
     list[str] | None,
-    typer.Option("--zorder-by", metavar="COLUMNS", help="Order rows, so that queries skip files by these columns. May be repeated."),
+    typer.Option(
+        "--zorder-by",
+        metavar="COLUMNS",
+        help="Order rows, so that queries skip files by these columns. May be repeated.",
+    ),
 ]
 
 
@@ -67,7 +76,12 @@ def _size(text: str | None, table: str) -> int | None:
 def _report_json(report: OptimizeReport) -> dict[str, Any]:
     sizes = {name: list(getattr(report, name)) for name in ("removed_bytes", "added_bytes", "cube_bytes")}
     partitions = [dict(values) for values in report.partitions]
-    return {**asdict(report), **sizes, "partitions": partitions, "order": None if report.order is None else report.order.names}
+    return {
+        **asdict(report),
+        **sizes,
+        "partitions": partitions,
+        "order": None if report.order is None else report.order.names,
+    }
 
 
 def _facts(report: OptimizeReport, *, dry_run: bool) -> dict[str, str]:
@@ -84,8 +98,14 @@ def _facts(report: OptimizeReport, *, dry_run: bool) -> dict[str, str]:
         facts["new files"] = _planned(report) if dry_run else f"{len(added):,} ({size_text(sum(added))})"
         facts["deleted rows removed"] = f"{report.rows_purged:,}"
     if report.bins_dropped:
-        facts["left as they were"] = f"the files of {report.bins_dropped:,} of {report.parts(report.bins)}, which other writers changed"
-    return facts if dry_run else {**facts, "version": "none: nothing to do" if report.version is None else str(report.version)}
+        facts["left as they were"] = (
+            f"the files of {report.bins_dropped:,} of {report.parts(report.bins)}, which other writers changed"
+        )
+    return (
+        facts
+        if dry_run
+        else {**facts, "version": "none: nothing to do" if report.version is None else str(report.version)}
+    )
 
 
 def _planned(report: OptimizeReport) -> str:

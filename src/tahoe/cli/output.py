@@ -26,8 +26,8 @@ ROWS_SHOWN_MAX = 100
 _PLAIN_WIDTH = 1_000_000
 
 
-# Values up to this width stay in one line, and longer ones take at most so many lines. On a terminal too narrow for that, rows are printed
-# vertically.
+# Values up to this width stay in one line, and longer ones take at most so many lines. On a terminal too narrow for
+# that, rows are printed vertically.
 _READABLE_WIDTH = 24
 _LINES_OF_A_CELL = 3
 
@@ -36,13 +36,17 @@ COLUMN_GAP = "  "
 
 
 def open_console(file: IO[str] | None = None) -> Console:
-    """A console for standard output or a file. Output to a pipe has practically unlimited width, so that no line is broken."""
+    """A console for standard output or a file. Output to a pipe has practically unlimited width, so that no line is
+    broken.
+    """
     file = sys.stdout if file is None else file
     return Console(file=file, width=None if file.isatty() else _PLAIN_WIDTH, highlight=False)
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """Text from a table, safe for a terminal: markup is escaped, and characters that could steer the terminal are printed as escapes."""
+    """Text from a table, safe for a terminal: markup is escaped, and characters that could steer the terminal are
+    printed as escapes.
+    """
     return escape(visible(text, lines=lines))
 
 
@@ -62,7 +66,12 @@ def print_facts(facts: Mapping[str, str]) -> None:
 
 
 def print_table(
-    headings: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = (), more: int = 0, cut: str | None = None
+    headings: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    right: Sequence[str] = (),
+    more: int = 0,
+    cut: str | None = None,
 ) -> None:
     """Print rows below headings, or each row vertically if the terminal is too narrow.
 
@@ -90,7 +99,9 @@ def print_table(
 
 def _cut(cells: Sequence[Sequence[str]], column: int, width: int) -> Iterator[list[str]]:
     """The rows below the headings with the values of one column cut, so that each fits into a line."""
-    taken = sum(max(map(cell_len, other)) + len(COLUMN_GAP) for n, other in enumerate(zip(*cells, strict=True)) if n != column)
+    taken = sum(
+        max(map(cell_len, other)) + len(COLUMN_GAP) for n, other in enumerate(zip(*cells, strict=True)) if n != column
+    )
     for row in cells[1:]:
         text = Text.from_markup(row[column])
         text.truncate(max(width - taken, 1), overflow="ellipsis")
@@ -102,7 +113,9 @@ def _least_widths(headings: Sequence[str], cells: Sequence[Sequence[str]], cut: 
     longest = [max(map(cell_len, column), default=0) for column in zip(*cells, strict=True)] or [0] * len(headings)
     words = [max(map(cell_len, heading.split()), default=0) for heading in headings]
     readable = [
-        min(length, _READABLE_WIDTH) if heading == cut else max(min(length, _READABLE_WIDTH), ceil(length / _LINES_OF_A_CELL))
+        min(length, _READABLE_WIDTH)
+        if heading == cut
+        else max(min(length, _READABLE_WIDTH), ceil(length / _LINES_OF_A_CELL))
         for heading, length in zip(headings, longest, strict=True)
     ]
     return [max(pair) for pair in zip(readable, words, strict=True)]

@@ -14,8 +14,12 @@ from tahoe.table.verify.findings import Finding, Severity
 from tahoe.table.verify.repair import RepairReport
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and print what would be done.")]
-MetadataOnly = Annotated[bool, typer.Option("--metadata-only", help="Repair only the log, without checking data files.")]
-VerifyAll = Annotated[bool, typer.Option("--verify-all-files", help="Also read every footer and every deletion vector.")]
+MetadataOnly = Annotated[
+    bool, typer.Option("--metadata-only", help="Repair only the log, without checking data files.")
+]
+VerifyAll = Annotated[
+    bool, typer.Option("--verify-all-files", help="Also read every footer and every deletion vector.")
+]
 VerifyStatistics = Annotated[
     bool, typer.Option("--statistics", help="Also compare all statistics with the rows. Includes --verify-all-files.")
 ]
@@ -34,8 +38,8 @@ Decision = Annotated[
     typer.Option(
         "--unreadable-vectors",
         metavar="WHAT",
-        help="Files whose deletion vector is missing or damaged: report them, restore-rows (keep the files, with their deleted rows), "
-        "or remove-files.",
+        help="Files whose deletion vector is missing or damaged: report them, restore-rows (keep the files, with their "
+        "deleted rows), or remove-files.",
     ),
 ]
 
@@ -75,14 +79,17 @@ def repair(
 def _print_plan(report: RepairReport) -> None:
     console = open_console()
     for repaired in report.repairs:
-        console.print(f"[bold green]repair[/] [bold]{repaired.finding.kind.value}[/] {printable(repaired.finding.file or '')}")
+        console.print(
+            f"[bold green]repair[/] [bold]{repaired.finding.kind.value}[/] {printable(repaired.finding.file or '')}"
+        )
         console.print(f"  {printable(repaired.finding.detail)}\n  [dim]{printable(repaired.action.value)}[/]")
     for left in report.left:
         console.print(f"[bold red]left[/] [bold]{left.finding.kind.value}[/] {printable(left.finding.file or '')}")
         console.print(f"  {printable(left.finding.detail)}\n  [dim]{printable(left.reason)}[/]")
     if report.repairs or report.left:
         console.print(
-            f"[bold]{len(report.repairs)} {'would be repaired' if report.is_dry_run else 'to repair'}, {len(report.left)} left[/]"
+            f"[bold]{len(report.repairs)} {'would be repaired' if report.is_dry_run else 'to repair'}, "
+            f"{len(report.left)} left[/]"
         )
     else:
         console.print("[bold]No problems found[/]")

@@ -18,7 +18,9 @@ STANDARD_OUTPUT = "-"
 
 Output = Annotated[
     str | None,
-    typer.Option("--output", metavar="FILE", help="File of the page, or - for standard output; default: NAME-report.html."),
+    typer.Option(
+        "--output", metavar="FILE", help="File of the page, or - for standard output; default: NAME-report.html."
+    ),
 ]
 
 

@@ -14,12 +14,18 @@ from tahoe.table.adoption.restore import RestoreReport
 
 Version = Annotated[str | None, typer.Option("--version", help="The version to restore, or its tag.")]
 Timestamp = Annotated[
-    str | None, typer.Option("--timestamp", metavar="TIME", help="Restore the newest version at that time, such as '2026-01-31 12:00:00'.")
+    str | None,
+    typer.Option(
+        "--timestamp", metavar="TIME", help="Restore the newest version at that time, such as '2026-01-31 12:00:00'."
+    ),
 ]
 NoCheck = Annotated[
-    bool, typer.Option("--no-retention-check", help="Allow a version that is older than delta.deletedFileRetentionDuration.")
+    bool,
+    typer.Option("--no-retention-check", help="Allow a version that is older than delta.deletedFileRetentionDuration."),
 ]
-IgnoreMissing = Annotated[bool, typer.Option("--ignore-missing-files", help="Restore the version even if some of its files are gone.")]
+IgnoreMissing = Annotated[
+    bool, typer.Option("--ignore-missing-files", help="Restore the version even if some of its files are gone.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and print what would be done.")]
 
 
@@ -36,7 +42,11 @@ def restore(
     """Make a new version that equals an earlier one. Nothing is lost: the versions in between stay in the history."""
     with errors_as_messages():
         report = open_table(path, option).restore(
-            version, timestamp, ignore_missing_files=ignore_missing_files, retention_check=not no_retention_check, dry_run=dry_run
+            version,
+            timestamp,
+            ignore_missing_files=ignore_missing_files,
+            retention_check=not no_retention_check,
+            dry_run=dry_run,
         )
     if as_json:
         facts = asdict(report)
@@ -46,10 +56,15 @@ def restore(
 
 
 def _facts(report: RestoreReport) -> dict[str, str]:
-    facts = {"restored version": str(report.restored_version), "files": f"{report.files:,} ({size_text(report.size_bytes)})"}
+    facts = {
+        "restored version": str(report.restored_version),
+        "files": f"{report.files:,} ({size_text(report.size_bytes)})",
+    }
     if report.version is None and not report.is_dry_run:
         return {**facts, "version": "none: it is the newest version"}
-    removed, back = ("files to remove", "files to bring back") if report.is_dry_run else ("files removed", "files that are back")
+    removed, back = (
+        ("files to remove", "files to bring back") if report.is_dry_run else ("files removed", "files that are back")
+    )
     facts[removed] = f"{report.removed_files:,} ({size_text(report.removed_bytes)})"
     facts[back] = f"{report.restored_files:,} ({size_text(report.restored_bytes)})"
     return facts if report.is_dry_run else {**facts, "version": str(report.version)}

@@ -1,4 +1,6 @@
-"""Arrow tables as rows of Python values, and their output. Apart, because Arrow takes longer to load than `tahoe --help` may take."""
+"""Arrow tables as rows of Python values, and their output. Apart, because Arrow takes longer to load than `tahoe
+--help` may take.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tahoe.protocol.types.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ
 def print_rows(rows: pa.Table, *, more: int = 0) -> None:
     """Print rows of a table."""
     cells = [[cell(value) for value in row.values()] for row in plain_rows(rows)]
-    print_table(rows.column_names, cells, right=[field.name for field in rows.schema if _is_number(field.type)], more=more)
+    print_table(
+        rows.column_names, cells, right=[field.name for field in rows.schema if _is_number(field.type)], more=more
+    )
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -37,7 +41,9 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """A scalar as a Python value. A map becomes a dict with its keys as text; a date outside of Python's calendar becomes text."""
+    """A scalar as a Python value. A map becomes a dict with its keys as text; a date outside of Python's calendar
+    becomes text.
+    """
     kind = scalar.type
     if not scalar.is_valid:
         return None

@@ -9,11 +9,16 @@ import typer
 from tahoe.cli.app import errors_as_messages
 from tahoe.programs.launch import STARTUP, run_program
 
-Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGUMENT]", help="A Python file, a command, or -m MODULE.")]
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="PROGRAM [ARGUMENT]", help="A Python file, a command, or -m MODULE.")
+]
 
 
 Native = Annotated[
-    bool, typer.Option("--native", help="Run plans natively, with Apache DataFusion Comet, if it has a build for this Spark.")
+    bool,
+    typer.Option(
+        "--native", help="Run plans natively, with Apache DataFusion Comet, if it has a build for this Spark."
+    ),
 ]
 
 
@@ -22,8 +27,8 @@ def run(context: typer.Context, words: Words = None, native: Native = False) -> 
 
     Examples: tahoe run script.py, tahoe run dbt build, tahoe run pytest tests, tahoe run -m package.module.
 
-    Options after the program are the program's. The exit code is the program's. `tahoe run --path` prints the folder that does this by
-    standing first on PYTHONPATH, for tools that set the environment of the programs that they start.
+    Options after the program are the program's. The exit code is the program's. `tahoe run --path` prints the folder
+    that does this by standing first on PYTHONPATH, for tools that set the environment of the programs that they start.
     """
     if not words or words[0] in ("--help", "-h"):
         print(context.get_help())

@@ -16,7 +16,13 @@ from tahoe.protocol.types.names import dotted
 from tahoe.table.reading.snapshot import Snapshot
 
 
-def show(path: Location, version: Version = None, timestamp: Timestamp = None, as_json: AsJson = False, option: Options = None) -> None:
+def show(
+    path: Location,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    as_json: AsJson = False,
+    option: Options = None,
+) -> None:
     """Show a table's location, version, size, protocol, features and properties.
 
     Writers are the applications that number their writes, such as streaming queries, with the last number of each.
@@ -68,4 +74,10 @@ def _fact_text(name: str, value: Any) -> str:
         case list():
             return ", ".join(value)
         case _:
-            return f"{size_text(value)} ({value:,})" if name == "size_bytes" else f"{value:,}" if isinstance(value, int) else str(value)
+            return (
+                f"{size_text(value)} ({value:,})"
+                if name == "size_bytes"
+                else f"{value:,}"
+                if isinstance(value, int)
+                else str(value)
+            )

@@ -18,8 +18,13 @@ from tahoe.errors import PackageMissingError
 if TYPE_CHECKING:
     from tahoe.table.reading.snapshot import Snapshot
 
-Query = Annotated[str, typer.Argument(metavar="QUERY", help="A query in DuckDB's SQL, such as \"select count(*) from '/data/t'\".")]
-Tables = Annotated[list[str] | None, typer.Option("--table", metavar="NAME=PATH", help="A name for a table in the query; may be repeated.")]
+Query = Annotated[
+    str, typer.Argument(metavar="QUERY", help="A query in DuckDB's SQL, such as \"select count(*) from '/data/t'\".")
+]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option("--table", metavar="NAME=PATH", help="A name for a table in the query; may be repeated."),
+]
 
 
 def sql(
@@ -43,9 +48,13 @@ def sql(
 
     places = {name: named.get(name, name) for name in tables_in(query) if name in named or "/" in name}
     if (version is not None or timestamp is not None) and len(places) != 1:
-        raise typer.BadParameter(f"it needs a query of one table, found {len(places)}", param_hint="--version, --timestamp")
+        raise typer.BadParameter(
+            f"it needs a query of one table, found {len(places)}", param_hint="--version, --timestamp"
+        )
     with errors_as_messages():
-        snapshots: dict[str, Snapshot] = {name: open_table(place, option).snapshot(version, timestamp) for name, place in places.items()}
+        snapshots: dict[str, Snapshot] = {
+            name: open_table(place, option).snapshot(version, timestamp) for name, place in places.items()
+        }
         with run_query(query, snapshots) as reader:
             if as_json:
                 print_json_list(chain.from_iterable(plain_rows(pa.table(batch)) for batch in reader))

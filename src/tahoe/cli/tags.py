@@ -15,14 +15,22 @@ from tahoe.protocol.log.tags import Tag
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, '_', '-' and '.'; not only digits.")]
 Version = Annotated[
-    str | None, typer.Option("--version", help="The version that gets the name, or another tag of it; default: the newest.")
+    str | None,
+    typer.Option("--version", help="The version that gets the name, or another tag of it; default: the newest."),
 ]
-Timestamp = Annotated[str | None, typer.Option("--timestamp", metavar="TIME", help="Tag the newest version at that time.")]
+Timestamp = Annotated[
+    str | None, typer.Option("--timestamp", metavar="TIME", help="Tag the newest version at that time.")
+]
 Expires = Annotated[
-    str | None, typer.Option("--expires", metavar="TIME", help="When the tag expires: from then on it protects nothing. Default: never.")
+    str | None,
+    typer.Option(
+        "--expires", metavar="TIME", help="When the tag expires: from then on it protects nothing. Default: never."
+    ),
 ]
 Replace = Annotated[bool, typer.Option("--replace", help="Move the tag if the name exists.")]
-NoCheck = Annotated[bool, typer.Option("--no-retention-check", help="Allow a version that VACUUM or log cleanup may be deleting.")]
+NoCheck = Annotated[
+    bool, typer.Option("--no-retention-check", help="Allow a version that VACUUM or log cleanup may be deleting.")
+]
 IfExists = Annotated[bool, typer.Option("--if-exists", help="Do nothing if the tag does not exist.")]
 
 
@@ -49,11 +57,15 @@ def tag(
     if report.tag.expires is not None:
         facts["expires"] = moment(report.tag.expires)
     if report.added_features:
-        facts["new writer feature"] = f"{', '.join(report.added_features)}: writers without it can no longer write to the table"
+        facts["new writer feature"] = (
+            f"{', '.join(report.added_features)}: writers without it can no longer write to the table"
+        )
     print_facts(facts)
 
 
-def untag(path: Location, name: Name, if_exists: IfExists = False, as_json: AsJson = False, option: Options = None) -> None:
+def untag(
+    path: Location, name: Name, if_exists: IfExists = False, as_json: AsJson = False, option: Options = None
+) -> None:
     """Drop a tag. Its version stays until log cleanup and VACUUM delete it like any other."""
     with errors_as_messages():
         version = open_table(path, option).untag(name, if_exists=if_exists)

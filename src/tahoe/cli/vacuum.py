@@ -16,11 +16,14 @@ from tahoe.protocol.types.names import counted
 from tahoe.table.cleanup.vacuum import VacuumReport
 
 Retain = Annotated[
-    float | None, typer.Option("--retain", metavar="HOURS", help="Retention in hours; default: delta.deletedFileRetentionDuration.")
+    float | None,
+    typer.Option("--retain", metavar="HOURS", help="Retention in hours; default: delta.deletedFileRetentionDuration."),
 ]
 Lite = Annotated[bool, typer.Option("--lite", help="Find the files in the log, without listing the folder.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be deleted, and delete nothing.")]
-NoCheck = Annotated[bool, typer.Option("--no-retention-check", help="Allow a retention that is shorter than the table's.")]
+NoCheck = Annotated[
+    bool, typer.Option("--no-retention-check", help="Allow a retention that is shorter than the table's.")
+]
 
 
 def vacuum(
@@ -34,7 +37,9 @@ def vacuum(
 ) -> None:
     """Delete the files that no version within the retention needs. The exit code is 1 if some could not be deleted."""
     with errors_as_messages():
-        report = open_table(path, option).vacuum(retain, lite=lite, dry_run=dry_run, retention_check=not no_retention_check)
+        report = open_table(path, option).vacuum(
+            retain, lite=lite, dry_run=dry_run, retention_check=not no_retention_check
+        )
     if as_json:
         print_json(_report_json(report))
     else:
@@ -52,14 +57,20 @@ def _print_report(report: VacuumReport) -> None:
             console.print(f"and {len(shown) - ROWS_SHOWN_MAX} more; --json has them all")
     for key, error in report.failed.items():
         console.print(f"[bold red]not deleted[/] {printable(key)}: {printable(error)}")
-    counts = f"{counted(len(report.files), 'file')} ({size_text(report.size_bytes)}) and {counted(len(report.folders), 'folder')}"
+    counts = (
+        f"{counted(len(report.files), 'file')} ({size_text(report.size_bytes)}) and "
+        f"{counted(len(report.folders), 'folder')}"
+    )
     since = second(datetime.fromtimestamp(report.cutoff_ms / 1000, UTC))
     for hold in report.holds:
         held = f"{counted(hold.files, 'file')} ({size_text(hold.size_bytes)})"
         console.print(f"held back by the tag [bold]{printable(hold.tag)}[/] of version {hold.version}: {held}")
     if len(report.holds) > 1:
         console.print(f"held back by tags: {counted(report.held_files, 'file')} ({size_text(report.held_bytes)})")
-    console.print(f"[bold]{counts} {'would be deleted' if report.is_dry_run else 'deleted'}[/]; what versions since {since} need is kept")
+    console.print(
+        f"[bold]{counts} {'would be deleted' if report.is_dry_run else 'deleted'}[/]; what versions since {since} "
+        f"need is kept"
+    )
 
 
 def _report_json(report: VacuumReport) -> dict[str, Any]:

@@ -34,11 +34,21 @@ def second(value: datetime) -> str:
 
 def with_numbers(metrics: Mapping[str, str] | None) -> dict[str, int | str] | None:
     """Metrics of a commit, which the log keeps as text, with their numbers."""
-    return None if metrics is None else {name: int(text) if _INTEGER.fullmatch(text) else text for name, text in metrics.items()}
+    return (
+        None
+        if metrics is None
+        else {name: int(text) if _INTEGER.fullmatch(text) else text for name, text in metrics.items()}
+    )
 
 
 def flat(value: Any) -> str:
-    return " ".join(f"{name}={text}" for name, text in value.items()) if isinstance(value, dict) else "" if value is None else str(value)
+    return (
+        " ".join(f"{name}={text}" for name, text in value.items())
+        if isinstance(value, dict)
+        else ""
+        if value is None
+        else str(value)
+    )
 
 
 def json_value(value: Any) -> Any:
@@ -51,7 +61,15 @@ def json_value(value: Any) -> Any:
         case None | bool() | int() | str():
             return value
         case float():
-            return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+            return (
+                value
+                if math.isfinite(value)
+                else "NaN"
+                if math.isnan(value)
+                else "Infinity"
+                if value > 0
+                else "-Infinity"
+            )
         case Decimal() if value.as_tuple().exponent == 0:
             return int(value)
         case date():

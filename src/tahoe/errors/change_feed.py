@@ -10,8 +10,8 @@ class ChangeStartMissingError(DeltaAnalysisError):
     sqlstate = "42601"
     what = "The change data feed of {table} cannot be read without a start."
     todo = (
-        "Give the first version or timestamp to read: startingVersion or startingTimestamp in Spark, start_version or start_timestamp "
-        "in tahoe.Table.changes."
+        "Give the first version or timestamp to read: startingVersion or startingTimestamp in Spark, start_version "
+        "or start_timestamp in tahoe.Table.changes."
     )
 
 
@@ -26,7 +26,10 @@ class ChangeBoundaryNullError(DeltaAnalysisError):
 class ChangeBoundaryTwiceError(DeltaAnalysisError):
     condition = "DELTA_MULTIPLE_CDC_BOUNDARY"
     sqlstate = "42614"
-    what = "The change data feed of {table} was requested with two {boundary} points: version {version} and timestamp {timestamp}."
+    what = (
+        "The change data feed of {table} was requested with two {boundary} points: version {version} and timestamp "
+        "{timestamp}."
+    )
     todo = "Give only one of them."
 
 
@@ -50,8 +53,8 @@ class ChangesNotRecordedError(DeltaAnalysisError):
     condition = "DELTA_MISSING_CHANGE_DATA"
     sqlstate = "KD002"
     what = (
-        "The changes of {table} from version {start} to {end} cannot be read: the change data feed is not enabled at version {version}; "
-        "it requires delta.enableChangeDataFeed=true and the table feature changeDataFeed."
+        "The changes of {table} from version {start} to {end} cannot be read: the change data feed is not enabled "
+        "at version {version}; it requires delta.enableChangeDataFeed=true and the table feature changeDataFeed."
     )
     todo = (
         "Request versions at which it is enabled; see the table's history. To record changes from now on: "
@@ -64,8 +67,8 @@ class IncompatibleChangesError(DeltaAnalysisError):
     condition = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
     sqlstate = "0AKDC"
     what = (
-        "The changes of {table} from version {start} to {end} cannot be read with the schema of version {schema_version}: "
-        "version {version} is incompatible because of {changed}."
+        "The changes of {table} from version {start} to {end} cannot be read with the schema of version "
+        "{schema_version}: version {version} is incompatible because of {changed}."
     )
     todo = "{remedy}"
 

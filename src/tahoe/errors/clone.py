@@ -44,21 +44,30 @@ class CloneOntoItselfError(DeltaAnalysisError):
 class CloneNestedError(DeltaAnalysisError):
     condition = "DELTA_CLONE_NESTED_TABLE"
     sqlstate = "42K04"
-    what = "{table} cannot be the target of CLONE, because {relation} the table {other}: files of one would count as those of the other."
+    what = (
+        "{table} cannot be the target of CLONE, because {relation} the table {other}: files of one would count as "
+        "those of the other."
+    )
     todo = "Choose a folder of its own."
 
 
 class CloneFilesMissingError(DeltaAnalysisError):
     condition = "DELTA_CLONE_FILES_MISSING"
     sqlstate = "42K03"
-    what = "{table} was not cloned, because files of version {version} are gone, for example by VACUUM. {count} are missing: {files}."
+    what = (
+        "{table} was not cloned, because files of version {version} are gone, for example by VACUUM. {count} are "
+        "missing: {files}."
+    )
     todo = "Clone a newer version, or bring the files back from a backup."
 
 
 class VectorsDisallowedError(DeltaAnalysisError):
     condition = "DELTA_ADDING_DELETION_VECTORS_DISALLOWED"
     sqlstate = "0A000"
-    what = "{table}: {count} files of the source have deletion vectors, but delta.enableDeletionVectors is set to false for the clone."
+    what = (
+        "{table}: {count} files of the source have deletion vectors, but delta.enableDeletionVectors is set to false "
+        "for the clone."
+    )
     todo = "Leave out this property, or run REORG TABLE ... APPLY (PURGE) on the source first."
 
 

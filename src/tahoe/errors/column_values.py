@@ -97,15 +97,21 @@ class IdentityUpdateError(DeltaAnalysisError):
 class IdentityOverflowError(DeltaAnalysisError):
     condition = "DELTA_IDENTITY_COLUMN_OVERFLOW"
     sqlstate = "22003"
-    what = "The identity column {column} of {table} is exhausted: its high-water mark is {high_water_mark}; adding {step} overflows BIGINT."
+    what = (
+        "The identity column {column} of {table} is exhausted: its high-water mark is {high_water_mark}; adding "
+        "{step} overflows BIGINT."
+    )
     todo = "Write the rows to a new table with a new identity column."
 
 
 class ColumnDefaultsNotEnabledError(DeltaAnalysisError):
     condition = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
     sqlstate = "0AKDE"
-    what = "Columns of {table} cannot have default values ({columns}): the table feature allowColumnDefaults is not enabled."
+    what = (
+        "Columns of {table} cannot have default values ({columns}): the table feature allowColumnDefaults is not "
+        "enabled."
+    )
     todo = (
-        "Set the table property delta.feature.allowColumnDefaults = supported: TBLPROPERTIES in CREATE TABLE, or ALTER TABLE "
-        "delta.`{table}` SET TBLPROPERTIES (delta.feature.allowColumnDefaults = 'supported')."
+        "Set the table property delta.feature.allowColumnDefaults = supported: TBLPROPERTIES in CREATE TABLE, or "
+        "ALTER TABLE delta.`{table}` SET TBLPROPERTIES (delta.feature.allowColumnDefaults = 'supported')."
     )

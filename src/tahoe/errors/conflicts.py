@@ -60,6 +60,8 @@ class ConcurrentTransactionException(DeltaConcurrentModificationException):
 
 
 class WriteAlreadyRecordedError(ConcurrentTransactionException):
-    """This write (``txnAppId``, ``txnVersion``) has already been committed by a concurrent writer: there is nothing left to do."""
+    """This write (``txnAppId``, ``txnVersion``) has already been committed by a concurrent writer: there is nothing
+    left to do.
+    """
 
     condition = "DELTA_WRITE_ALREADY_RECORDED"

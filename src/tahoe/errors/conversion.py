@@ -37,8 +37,8 @@ class UnexpectedPartitionCountError(DeltaAnalysisError):
         f"{{parsedColsSize}} ({{parsedCols}}). {_NOTHING}"
     )
     todo = (
-        "Give all partition columns with their types in the order of the folders: PARTITIONED BY (name TYPE, ...) in SQL, partition_schema "
-        "in Python, --partition name:type on the command line."
+        "Give all partition columns with their types in the order of the folders: PARTITIONED BY (name TYPE, ...) "
+        "in SQL, partition_schema in Python, --partition name:type on the command line."
     )
 
 
@@ -66,8 +66,8 @@ class PartitionSchemaOfCatalogError(DeltaAnalysisError):
     condition = "DELTA_UNEXPECTED_PARTITION_SCHEMA_FROM_USER"
     sqlstate = "KD009"
     what = (
-        "CONVERT TO DELTA of {table}: the statement's partition columns ({userPartitionSchema}) differ from those in the catalog "
-        f"({{catalogPartitionSchema}}). {_NOTHING}"
+        "CONVERT TO DELTA of {table}: the statement's partition columns ({userPartitionSchema}) differ from "
+        f"those in the catalog ({{catalogPartitionSchema}}). {_NOTHING}"
     )
     todo = "Leave PARTITIONED BY out: the catalog knows the partition columns."
 
@@ -76,8 +76,8 @@ class CatalogPropertiesMismatchError(DeltaAnalysisError):
     condition = "DELTA_CONVERT_METASTORE_METADATA_MISMATCH"
     sqlstate = "42K03"
     what = (
-        "CONVERT TO DELTA of {table}: its folder is a Delta table already, whose properties ({configuration}) differ from those in the "
-        f"catalog ({{tableProperties}}). {_NOTHING}"
+        "CONVERT TO DELTA of {table}: its folder is a Delta table already, whose properties ({configuration}) "
+        f"differ from those in the catalog ({{tableProperties}}). {_NOTHING}"
     )
     todo = "To merge them, with the catalog's values first, set {metadataCheckSqlConf} = false."
 
@@ -92,22 +92,34 @@ class NoCatalogPartitionError(DeltaAnalysisError):
 class ConversionColumnMappingError(DeltaAnalysisError):
     condition = "DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING"
     sqlstate = "0AKDC"
-    what = f"CONVERT TO DELTA of {{table}}: {{config}} cannot be {{mode}}, because the files have no physical names. {_NOTHING}"
+    what = (
+        f"CONVERT TO DELTA of {{table}}: {{config}} cannot be {{mode}}, because the files have no physical names. "
+        f"{_NOTHING}"
+    )
     todo = "Convert the table without column mapping, and enable it afterwards with ALTER TABLE ... SET TBLPROPERTIES."
 
 
 class ConversionWithoutStatisticsError(DeltaAnalysisError):
     condition = "DELTA_CONVERT_TO_DELTA_ROW_TRACKING_WITHOUT_STATS"
     sqlstate = "22000"
-    what = f"CONVERT TO DELTA of {{table}}: row tracking numbers the rows, so it needs their counts from the statistics. {_NOTHING}"
-    todo = "Leave NO STATISTICS out and set {statisticsCollectionPropertyKey} = true, or set {rowTrackingDefaultPropertyKey} = false."
+    what = (
+        f"CONVERT TO DELTA of {{table}}: row tracking numbers the rows, so it needs their counts from the statistics. "
+        f"{_NOTHING}"
+    )
+    todo = (
+        "Leave NO STATISTICS out and set {statisticsCollectionPropertyKey} = true, or set "
+        "{rowTrackingDefaultPropertyKey} = false."
+    )
 
 
 class FileSchemaMismatchError(DeltaAnalysisError):
     condition = "DELTA_FAILED_MERGE_SCHEMA_FILE"
     sqlstate = "42KDA"
     what = f"{{table}}: the schema of {{file}} cannot be merged with that of other files: {{detail}}. {_NOTHING}"
-    todo = "Rewrite the file with the type of the other files, or move it out of the folder. The file's columns are {schema}."
+    todo = (
+        "Rewrite the file with the type of the other files, or move it out of the folder. The file's columns are "
+        "{schema}."
+    )
 
 
 class UnreadableFooterError(DeltaError):
@@ -137,8 +149,8 @@ class ManifestsWithVectorsError(DeltaAnalysisError):
     sqlstate = "0A000"
     what = "{table} has deletion vectors: a reader of manifests would return deleted rows."
     todo = (
-        "Set the table property delta.enableDeletionVectors = false, remove the vectors with REORG TABLE ... APPLY (PURGE), and generate "
-        "again."
+        "Set the table property delta.enableDeletionVectors = false, remove the vectors with REORG TABLE ... APPLY "
+        "(PURGE), and generate again."
     )
 
 
@@ -166,4 +178,7 @@ class PostCommitHookFailedError(DeltaError):
     condition = "DELTA_POST_COMMIT_HOOK_FAILED"
     sqlstate = "2DKD0"
     what = "{table}: version {version} is committed, but the post-commit hook {name} failed: {message}"
-    todo = "Do not repeat the write. Remove the cause, and bring the manifests up to date with GENERATE symlink_format_manifest FOR TABLE."
+    todo = (
+        "Do not repeat the write. Remove the cause, and bring the manifests up to date with GENERATE "
+        "symlink_format_manifest FOR TABLE."
+    )

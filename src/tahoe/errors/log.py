@@ -52,14 +52,20 @@ class InvalidActionError(DeltaLogError):
     condition = "DELTA_INVALID_ACTION"
     sqlstate = "XXKDS"
     what = "{table}: the log contains an invalid {action} action: {detail}."
-    todo = "This is a bug in the writer of that action. Restore the log from a backup, or read an older version with versionAsOf."
+    todo = (
+        "This is a bug in the writer of that action. Restore the log from a backup, or read an older version with "
+        "versionAsOf."
+    )
 
 
 class InvalidPathError(DeltaLogError):
     condition = "DELTA_INVALID_PATH_IN_LOG"
     sqlstate = "XXKDS"
     what = "{table}: the log contains the path {path!r}, which is not a valid file name: {detail}."
-    todo = "This is a bug in the writer of that path. Read an older version with versionAsOf, or remove the file from the table."
+    todo = (
+        "This is a bug in the writer of that path. Read an older version with versionAsOf, or remove the file from "
+        "the table."
+    )
 
 
 class CorruptCheckpointError(DeltaLogError):
@@ -93,8 +99,9 @@ class DataFileMissingError(DeltaDataError):
     sqlstate = "42K03"
     what = "{table}: the data file {file} belongs to version {version} but does not exist in the storage."
     todo = (
-        "It was deleted, for example by VACUUM. If this is an older version, read a newer one. If it is the newest, restore the file from "
-        "a copy, or remove it from the table: FSCK REPAIR TABLE, or tahoe repair. A stream that needs it begins with a new checkpoint."
+        "It was deleted, for example by VACUUM. If this is an older version, read a newer one. If it is the newest, "
+        "restore the file from a copy, or remove it from the table: FSCK REPAIR TABLE, or tahoe repair. A stream "
+        "that needs it begins with a new checkpoint."
     )
 
     @staticmethod
@@ -103,7 +110,9 @@ class DataFileMissingError(DeltaDataError):
         path = unquote(file)
         is_absolute = path.startswith("/") or _SCHEME.match(path) is not None
         is_elsewhere = is_absolute and not _without_scheme(path).startswith(f"{_without_scheme(table)}/")
-        return (ClonedFileMissingError if is_elsewhere else DataFileMissingError)(table=table, file=file, version=version)
+        return (ClonedFileMissingError if is_elsewhere else DataFileMissingError)(
+            table=table, file=file, version=version
+        )
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -116,11 +125,14 @@ def _without_scheme(url: str) -> str:
 
 class ClonedFileMissingError(DataFileMissingError):
     condition = "DELTA_CLONED_FILE_NOT_FOUND"
-    what = "{table}, version {version}: the data file {file} is in the folder of another table, and does not exist in the storage."
+    what = (
+        "{table}, version {version}: the data file {file} is in the folder of another table, and does not exist in "
+        "the storage."
+    )
     todo = (
-        "This table is a shallow clone, and a VACUUM of the other table may have deleted the file. Clone that table again, with CREATE OR "
-        "REPLACE TABLE, restore the file from a backup, or remove it from this table: FSCK REPAIR TABLE, or tahoe repair. A deep clone has "
-        "files of its own."
+        "This table is a shallow clone, and a VACUUM of the other table may have deleted the file. Clone that table "
+        "again, with CREATE OR REPLACE TABLE, restore the file from a backup, or remove it from this table: FSCK "
+        "REPAIR TABLE, or tahoe repair. A deep clone has files of its own."
     )
 
 
@@ -135,7 +147,10 @@ class TextNotUtf8Error(InvalidDataFileError):
     condition = "DELTA_TEXT_NOT_UTF8"
     sqlstate = "22029"
     what = "{table}: the data file {file} has text that is not UTF-8, which Comet does not read: {detail}."
-    todo = "Read it with Spark's own engine: spark.conf.set('spark.comet.enabled', 'false'). A column of bytes has the type BINARY."
+    todo = (
+        "Read it with Spark's own engine: spark.conf.set('spark.comet.enabled', 'false'). A column of bytes has the "
+        "type BINARY."
+    )
 
 
 class DeletionVectorError(DeltaDataError):
@@ -150,7 +165,7 @@ class DeletionVectorMissingError(DeletionVectorError):
     sqlstate = "42K03"
     what = "{table}: the deletion vector {vector} of {file} is in the file {url}, which does not exist in the storage."
     todo = (
-        "It was deleted, for example by VACUUM{where}. If this is an older version, read a newer one. If it is the newest, "
-        "restore the file from a copy; without it, deleted rows would reappear. A stream that needs it begins with a new "
-        "checkpoint."
+        "It was deleted, for example by VACUUM{where}. If this is an older version, read a newer one. If it is the "
+        "newest, restore the file from a copy; without it, deleted rows would reappear. A stream that needs it "
+        "begins with a new checkpoint."
     )

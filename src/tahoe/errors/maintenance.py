@@ -11,7 +11,9 @@ class VacuumRetentionNegativeError(DeltaAnalysisError):
     sqlstate = "22003"
     pyspark_class = "IllegalArgumentException"
     what = "VACUUM of {table}: the retention is {hours} h, but it cannot be negative."
-    todo = "Give a number of hours from 0, or leave it out to use the table property delta.deletedFileRetentionDuration."
+    todo = (
+        "Give a number of hours from 0, or leave it out to use the table property delta.deletedFileRetentionDuration."
+    )
 
 
 class VacuumRetentionTooShortError(DeltaAnalysisError):
@@ -19,20 +21,25 @@ class VacuumRetentionTooShortError(DeltaAnalysisError):
     sqlstate = "22003"
     pyspark_class = "IllegalArgumentException"
     what = (
-        "VACUUM of {table}: the retention of {hours} h is shorter than that of the table, {configuredRetentionHours} h. It could "
-        "delete files that a running writer has not committed yet, or that a running query still reads. Nothing was deleted."
+        "VACUUM of {table}: the retention of {hours} h is shorter than that of the table, "
+        "{configuredRetentionHours} h. It could delete files that a running writer has not committed yet, or that a "
+        "running query still reads. Nothing was deleted."
     )
     todo = (
-        "Give at least {configuredRetentionHours} h, or change the table property delta.deletedFileRetentionDuration. If nobody else "
-        "uses the table, disable the check: spark.databricks.delta.retentionDurationCheck.enabled = false in Spark, "
-        "retention_check=False in Python, --no-retention-check on the command line."
+        "Give at least {configuredRetentionHours} h, or change the table property "
+        "delta.deletedFileRetentionDuration. If nobody else uses the table, disable the check: "
+        "spark.databricks.delta.retentionDurationCheck.enabled = false in Spark, retention_check=False in Python, "
+        "--no-retention-check on the command line."
     )
 
 
 class CannotVacuumLiteError(DeltaAnalysisError):
     condition = "DELTA_CANNOT_VACUUM_LITE"
     sqlstate = "55000"
-    what = "VACUUM LITE of {table}: {detail}, so the log alone does not tell which files are no longer needed. Nothing was deleted."
+    what = (
+        "VACUUM LITE of {table}: {detail}, so the log alone does not tell which files are no longer needed. Nothing "
+        "was deleted."
+    )
     todo = "Run VACUUM FULL once; later runs can be LITE."
 
 
@@ -54,10 +61,13 @@ class ErasureIncompleteError(DeltaAnalysisError):
     condition = "DELTA_ERASURE_INCOMPLETE"
     sqlstate = "55000"
     what = (
-        "{table}: the rows are deleted, but files of earlier versions that still have them are not: {detail}, so the log "
-        "does not tell these files from those that a writer is about to commit."
+        "{table}: the rows are deleted, but files of earlier versions that still have them are not: {detail}, so "
+        "the log does not tell these files from those that a writer is about to commit."
     )
-    todo = "When no writer is at work, erase again with retention_check=False in Python or --no-retention-check on the command line."
+    todo = (
+        "When no writer is at work, erase again with retention_check=False in Python or --no-retention-check on the "
+        "command line."
+    )
 
 
 class RepairUncertainError(DeltaError):
@@ -70,7 +80,10 @@ class RepairUncertainError(DeltaError):
 class ZOrderPartitionColumnError(DeltaAnalysisError):
     condition = "DELTA_ZORDERING_ON_PARTITION_COLUMN"
     sqlstate = "42P10"
-    what = "{table} cannot be ordered by {colName}, because it is partitioned by it: all rows of a file have the same value."
+    what = (
+        "{table} cannot be ordered by {colName}, because it is partitioned by it: all rows of a file have the same "
+        "value."
+    )
     todo = "Leave the column out of ZORDER BY. To rewrite some partitions only, use WHERE."
 
 
@@ -91,15 +104,26 @@ class ZOrderStatisticsError(DeltaAnalysisError):
 class ClusteringWithPredicateError(DeltaAnalysisError):
     condition = "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE"
     sqlstate = "0A000"
-    what = "OPTIMIZE of the clustered table {table} chooses the files itself, and does not accept the condition {predicates}."
-    todo = "Leave out the condition. OPTIMIZE rewrites only what was added since the last time, and what must be merged with it."
+    what = (
+        "OPTIMIZE of the clustered table {table} chooses the files itself, and does not accept the condition "
+        "{predicates}."
+    )
+    todo = (
+        "Leave out the condition. OPTIMIZE rewrites only what was added since the last time, and what must be merged "
+        "with it."
+    )
 
 
 class ClusteringWithZOrderError(DeltaAnalysisError):
     condition = "DELTA_CLUSTERING_WITH_ZORDER_BY"
     sqlstate = "42613"
-    what = "{table} is a clustered table: OPTIMIZE orders its rows by the clustering columns, and does not accept ZORDER BY ({zOrderBy})."
-    todo = "Leave out ZORDER BY, or change the columns with ALTER TABLE ... CLUSTER BY ({zOrderBy}) and run OPTIMIZE FULL."
+    what = (
+        "{table} is a clustered table: OPTIMIZE orders its rows by the clustering columns, and does not accept ZORDER "
+        "BY ({zOrderBy})."
+    )
+    todo = (
+        "Leave out ZORDER BY, or change the columns with ALTER TABLE ... CLUSTER BY ({zOrderBy}) and run OPTIMIZE FULL."
+    )
 
 
 class OptimizeFullNotSupportedError(DeltaAnalysisError):
@@ -114,12 +138,18 @@ class RestoreVersionError(VersionNotFoundError):
     what = "{table} cannot be restored to version {version}: versions {startVersion} to {endVersion} are available."
     todo = "Choose a version in that range; DESCRIBE HISTORY lists them."
     bounds = ("startVersion", "endVersion")
-    single = ("{table} cannot be restored to version {version}: only version {endVersion} is available.", "There is nothing to restore.")
+    single = (
+        "{table} cannot be restored to version {version}: only version {endVersion} is available.",
+        "There is nothing to restore.",
+    )
 
 
 class RestoreTimestampTooEarlyError(TimestampOutOfRangeError):
     condition = "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER"
-    what = "{table} cannot be restored to {requestedTimestamp}: the earliest version that can be read is {earliestTimestamp}."
+    what = (
+        "{table} cannot be restored to {requestedTimestamp}: the earliest version that can be read is "
+        "{earliestTimestamp}."
+    )
     todo = "Choose a later timestamp, or a version; DESCRIBE HISTORY lists them."
 
 
@@ -133,13 +163,14 @@ class RestoreRetentionError(DeltaAnalysisError):
     condition = "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION"
     sqlstate = "0AKDC"
     what = (
-        "{table} cannot be restored to version {version}, which is older than delta.deletedFileRetentionDuration, {deletedFileRetention} "
-        "h: VACUUM may have deleted its files, or may be about to."
+        "{table} cannot be restored to version {version}, which is older than delta.deletedFileRetentionDuration, "
+        "{deletedFileRetention} h: VACUUM may have deleted its files, or may be about to."
     )
     todo = (
         "Raise that property of the table. Or, if no VACUUM runs at the same time, disable the check: "
-        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration = false in Spark, retention_check=False in "
-        "Python, --no-retention-check on the command line. RESTORE then still verifies that the files exist."
+        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration = false in Spark, "
+        "retention_check=False in Python, --no-retention-check on the command line. RESTORE then still verifies "
+        "that the files exist."
     )
 
 
@@ -147,13 +178,14 @@ class RestoreBesideVacuumError(DeltaAnalysisError):
     condition = "DELTA_RESTORE_BESIDE_VACUUM"
     sqlstate = "55006"
     what = (
-        "{table} was not restored to version {version}: by the log, the VACUUM that began at version {vacuumVersion} has not ended. It "
-        "keeps versions from {kept} on, and may be deleting files of earlier ones."
+        "{table} was not restored to version {version}: by the log, the VACUUM that began at version "
+        "{vacuumVersion} has not ended. It keeps versions from {kept} on, and may be deleting files of earlier ones."
     )
     todo = (
         "Restore again when the VACUUM has ended. If it was killed, disable the check: "
-        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration = false in Spark, retention_check=False in "
-        "Python, --no-retention-check on the command line. RESTORE then still verifies that the files exist."
+        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration = false in Spark, "
+        "retention_check=False in Python, --no-retention-check on the command line. RESTORE then still verifies "
+        "that the files exist."
     )
 
 
@@ -161,9 +193,12 @@ class RestoreFilesMissingError(DeltaError):
     condition = "DELTA_RESTORE_FILES_MISSING"
     sqlstate = "42K03"
     pyspark_class = "IllegalArgumentException"
-    what = "{table} was not restored. Not all files from version {version} are available in file system, {count} are missing: {files}."
+    what = (
+        "{table} was not restored. Not all files from version {version} are available in file system, {count} are "
+        "missing: {files}."
+    )
     todo = (
         "Restore a more recent version, or bring the files back from a backup. To restore what is left, set "
-        "spark.sql.files.ignoreMissingFiles = true in Spark, ignore_missing_files=True in Python, --ignore-missing-files in the command "
-        "line, and then remove the missing files with FSCK REPAIR TABLE."
+        "spark.sql.files.ignoreMissingFiles = true in Spark, ignore_missing_files=True in Python, "
+        "--ignore-missing-files in the command line, and then remove the missing files with FSCK REPAIR TABLE."
     )

@@ -12,7 +12,10 @@ class DeltaProgramError(DeltaError):
 
 class DeltaAlreadyImportedError(DeltaProgramError):
     condition = "DELTA_ALREADY_IMPORTED"
-    what = "tahoe.install_as_delta() was called after another module delta was imported ({location}), whose classes are already in use."
+    what = (
+        "tahoe.install_as_delta() was called after another module delta was imported ({location}), whose classes are "
+        "already in use."
+    )
     todo = "Call it before anything imports delta, or start the program with `tahoe run`."
 
 
@@ -25,7 +28,10 @@ class OwnDeltaModuleError(DeltaProgramError):
 class ProgramNotFoundError(DeltaProgramError):
     condition = "DELTA_PROGRAM_NOT_FOUND"
     what = "There is no program {program}: not in {scripts}, and not on the path."
-    todo = "Check the name, or write the program's path. A Python file ends in .py; a module is run by `tahoe run -m MODULE`."
+    todo = (
+        "Check the name, or write the program's path. A Python file ends in .py; a module is run by `tahoe run -m "
+        "MODULE`."
+    )
 
 
 class ProgramNotExecutableError(DeltaProgramError):
@@ -36,8 +42,14 @@ class ProgramNotExecutableError(DeltaProgramError):
 
 class ProgramWithoutTahoeError(DeltaProgramError):
     condition = "DELTA_PROGRAM_WITHOUT_TAHOE"
-    what = "{program} runs in another Python ({interpreter}), which has no tahoe, so its Spark sessions would have no Delta tables."
-    todo = 'Install tahoe there: {interpreter} -m pip install "path/to/the/checkout[spark]". Or install the program beside tahoe.'
+    what = (
+        "{program} runs in another Python ({interpreter}), which has no tahoe, so its Spark sessions would have no "
+        "Delta tables."
+    )
+    todo = (
+        'Install tahoe there: {interpreter} -m pip install "path/to/the/checkout[spark]". Or install the program '
+        "beside tahoe."
+    )
 
 
 class ProgramWithoutPythonError(DeltaProgramError):
@@ -48,7 +60,10 @@ class ProgramWithoutPythonError(DeltaProgramError):
 
 class PythonOptionError(DeltaProgramError):
     condition = "DELTA_PYTHON_OPTION"
-    what = "With the option {option}, Python ignores what `tahoe run` adds to it, so its Spark sessions would have no Delta tables."
+    what = (
+        "With the option {option}, Python ignores what `tahoe run` adds to it, so its Spark sessions would have no "
+        "Delta tables."
+    )
     todo = "Leave the option out, or call tahoe.enable(spark) in the program."
 
 

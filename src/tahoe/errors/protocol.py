@@ -34,19 +34,27 @@ class UnsupportedWriterFeatureError(DeltaProtocolError):
 class UnsupportedProtocolVersionError(DeltaProtocolError):
     condition = "DELTA_INVALID_PROTOCOL_VERSION"
     sqlstate = "KD004"
-    what = "{table} requires reader version {reader} and writer version {writer}; tahoe {tahoe_version} supports up to 3 and 7."
+    what = (
+        "{table} requires reader version {reader} and writer version {writer}; tahoe {tahoe_version} supports up to 3 "
+        "and 7."
+    )
     todo = "Upgrade tahoe."
 
 
 class UnsupportedTypeChangeError(DeltaProtocolError):
     condition = "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_PREVIEW"
     sqlstate = "0AKDC"
-    what = "{table} cannot be read: column {column} was changed from {from_type} to {to_type}, which type widening does not support."
+    what = (
+        "{table} cannot be read: column {column} was changed from {from_type} to {to_type}, which type widening does "
+        "not support."
+    )
     todo = "Read it with the writer that made the change, or upgrade tahoe."
 
 
 class WriteNotImplementedError(DeltaProtocolError):
     condition = "DELTA_WRITE_NOT_IMPLEMENTED"
     sqlstate = "0A000"
-    what = "{table} cannot be written: it requires {rule} ({feature}), which tahoe {tahoe_version} does not implement yet."
+    what = (
+        "{table} cannot be written: it requires {rule} ({feature}), which tahoe {tahoe_version} does not implement yet."
+    )
     todo = "Use a writer that does, or upgrade tahoe. Reading is not affected."

@@ -19,10 +19,14 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def cause_text(cause: BaseException) -> str:
-    """What an error says as a part of another error about the same table: what happened alone, without naming the table again."""
+    """What an error says as a part of another error about the same table: what happened alone, without naming the table
+    again.
+    """
     if not isinstance(cause, DeltaError):
         return str(cause)
-    told = cause.what.format(**cause.parameters | {name: "the table" for name in cause.parameters if name in ("table", "location")})
+    told = cause.what.format(
+        **cause.parameters | {name: "the table" for name in cause.parameters if name in ("table", "location")}
+    )
     return told.removeprefix("the table: ").rstrip(".")
 
 

@@ -114,8 +114,8 @@ class UnsupportedDataTypeError(DeltaAnalysisError):
     sqlstate = "0AKDC"
     what = "Delta does not support the type of column {column} of {table}: {type}."
     todo = (
-        "Cast the column to a supported type: string, numeric types, boolean, binary, date, timestamp, timestamp_ntz, struct, array, "
-        "map, variant."
+        "Cast the column to a supported type: string, numeric types, boolean, binary, date, timestamp, "
+        "timestamp_ntz, struct, array, map, variant."
     )
 
 
@@ -170,13 +170,19 @@ class NewConstraintViolatedError(CheckConstraintViolatedError):
     condition = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
     sqlstate = "23512"
     what = "{constraint} ({expression}) cannot be added to {table}: a row violates it, with {values}."
-    todo = "Delete or update such rows first, or change the expression. A condition that evaluates to null is violated too."
+    todo = (
+        "Delete or update such rows first, or change the expression. A condition that evaluates to null is violated "
+        "too."
+    )
 
 
 class InvalidColumnNameError(DeltaAnalysisError):
     condition = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
     sqlstate = "42K05"
-    what = "Column name {column} of {table} contains one of the characters space , ; {{ }} ( ) newline tab =, which Parquet does not allow."
+    what = (
+        "Column name {column} of {table} contains one of the characters space , ; {{ }} ( ) newline tab =, which "
+        "Parquet does not allow."
+    )
     todo = "Rename the column, or create the table with delta.columnMapping.mode = name."
 
 

@@ -33,10 +33,13 @@ class UnsupportedSparkVersionError(DeltaSessionError):
 
 class ReferenceJarPresentError(DeltaSessionError):
     condition = "DELTA_REFERENCE_JAR_PRESENT"
-    what = "The class path already contains a data source named delta ({location}), which Spark would use instead of tahoe."
+    what = (
+        "The class path already contains a data source named delta ({location}), which Spark would use instead of "
+        "tahoe."
+    )
     todo = (
-        "Remove delta-spark from spark.jars and spark.jars.packages, do not call its configure_spark_with_delta_pip, and start a new "
-        "session."
+        "Remove delta-spark from spark.jars and spark.jars.packages, do not call its "
+        "configure_spark_with_delta_pip, and start a new session."
     )
 
 
@@ -79,8 +82,8 @@ class NativeEngineError(DeltaSessionError):
     sqlstate = "58030"
     what = "Comet cannot run this query: {detail}."
     todo = (
-        "Run it in Spark's own engine: spark.conf.set('spark.comet.enabled', 'false'). If Comet is short of memory, raise "
-        "spark.memory.offHeap.size in a new session."
+        "Run it in Spark's own engine: spark.conf.set('spark.comet.enabled', 'false'). If Comet is short of memory, "
+        "raise spark.memory.offHeap.size in a new session."
     )
 
 

@@ -18,7 +18,9 @@ class InvalidArgumentError(DeltaAnalysisError):
 
 
 def _abbreviates(name: str, longer: str) -> bool:
-    """Whether each word of a name begins a word of a longer one: start of start_version, partition of partition_by and of partitions."""
+    """Whether each word of a name begins a word of a longer one: start of start_version, partition of partition_by and
+    of partitions.
+    """
     return all(any(word.startswith(begun) for word in longer.split("_")) for begun in name.lower().split("_"))
 
 
@@ -62,7 +64,9 @@ class MissingArgumentError(DeltaAnalysisError, TypeError):
 
 
 class UnknownNameError(DeltaAnalysisError, AttributeError):
-    """An object or the module has no such name, but another library for Delta tables has. As in Python, it is an `AttributeError`."""
+    """An object or the module has no such name, but another library for Delta tables has. As in Python, it is an
+    `AttributeError`.
+    """
 
     condition = "DELTA_UNKNOWN_NAME"
     sqlstate = "42000"
@@ -101,7 +105,10 @@ class InvalidPredicateError(DeltaAnalysisError):
     condition = "DELTA_INVALID_PREDICATE"
     sqlstate = "42601"
     what = "The expression {predicate} cannot be used on {table}: {detail}."
-    todo = "Write it in SQL over the table's columns; docs/reference/filters.md lists the operators and functions that work without Spark."
+    todo = (
+        "Write it in SQL over the table's columns; docs/reference/filters.md lists the operators and functions that "
+        "work without Spark."
+    )
 
 
 class NeedsSparkError(InvalidPredicateError):
@@ -110,8 +117,8 @@ class NeedsSparkError(InvalidPredicateError):
     condition = "DELTA_UNSUPPORTED_EXPRESSION"
     sqlstate = "0A000"
     todo = (
-        "Run the statement in Spark, or write another expression; docs/reference/filters.md lists the operators and functions that work "
-        "without Spark."
+        "Run the statement in Spark, or write another expression; docs/reference/filters.md lists the operators and "
+        "functions that work without Spark."
     )
 
 
@@ -169,12 +176,17 @@ class UncastTextError(ExpressionFailedError):
 
 
 class ArrowFailedError(DeltaError):
-    """Arrow refuses what a method asks of it: a limit of Arrow's, or data that tahoe did not foresee. Its own error is the cause."""
+    """Arrow refuses what a method asks of it: a limit of Arrow's, or data that tahoe did not foresee. Its own error is
+    the cause.
+    """
 
     condition = "DELTA_ARROW_FAILED"
     sqlstate = "XXKDS"
     what = "{method}() of {table} failed, because Arrow refused the data: {detail}."
-    todo = "Nothing was committed. Use smaller pieces or other types if the message names a limit or a type; otherwise please report it."
+    todo = (
+        "Nothing was committed. Use smaller pieces or other types if the message names a limit or a type; otherwise "
+        "please report it."
+    )
 
 
 class QueryFailedError(DeltaAnalysisError):
@@ -183,7 +195,10 @@ class QueryFailedError(DeltaAnalysisError):
     condition = "DELTA_QUERY_FAILED"
     sqlstate = "42000"
     what = "DuckDB does not run the query (Delta tables found in it: {table}): {detail}\n"
-    todo = "Correct it. A table in it is a path with a slash or a url, in quotes ('./t'), or a name that --table NAME=PATH gives it."
+    todo = (
+        "Correct it. A table in it is a path with a slash or a url, in quotes ('./t'), or a name that --table "
+        "NAME=PATH gives it."
+    )
 
 
 class ReplaceWhereMismatchError(DeltaAnalysisError):
@@ -196,7 +211,10 @@ class ReplaceWhereMismatchError(DeltaAnalysisError):
 class ConflictingAssignmentsError(DeltaAnalysisError):
     condition = "DELTA_CONFLICT_SET_COLUMN"
     sqlstate = "42701"
-    what = "{first} and {second} of {table} are both assigned, but they are the same column, or a struct and one of its fields."
+    what = (
+        "{first} and {second} of {table} are both assigned, but they are the same column, or a struct and one of its "
+        "fields."
+    )
     todo = "Assign each column once: either the struct or its fields."
 
 
@@ -218,7 +236,10 @@ class MultipleSourceRowsError(DeltaAnalysisError):
     sqlstate = "21506"
     pyspark_class = "UnsupportedOperationException"
     what = "Several source rows match the same row of {table} by {condition} and would change it, for example: {keys}."
-    todo = "Keep one source row per key, with dropDuplicates or an aggregate, or use a narrower condition. Nothing was changed."
+    todo = (
+        "Keep one source row per key, with dropDuplicates or an aggregate, or use a narrower condition. Nothing was "
+        "changed."
+    )
 
 
 class UnsupportedOperationError(DeltaAnalysisError):
@@ -232,17 +253,21 @@ class IncompatibleFormatError(DeltaAnalysisError):
     condition = "DELTA_INVALID_FORMAT"
     sqlstate = "22000"
     what = (
-        "{path} cannot be read as Parquet, because {table} is a Delta table: its files also have rows that were deleted or replaced, "
-        "and its folder has files of other kinds."
+        "{path} cannot be read as Parquet, because {table} is a Delta table: its files also have rows that were "
+        "deleted or replaced, and its folder has files of other kinds."
     )
     todo = (
-        'Read the table with format("delta"), or as delta.`path` in SQL. To read the rows of all files nevertheless, set '
+        'Read the table with format("delta"), or as delta.`path` in SQL. To read the rows of all files '
+        "nevertheless, set "
         "{setting} = false. A single file that is named can always be read."
     )
 
 
 # Writes without Spark and over Spark Connect both pass rows through Arrow, so both lack the same operations.
-WITH_SPARKS_ENGINE = 'Use format("delta") in a Spark session with its own JVM, SparkSession.builder.master(...), after tahoe.enable(spark).'
+WITH_SPARKS_ENGINE = (
+    'Use format("delta") in a Spark session with its own JVM, SparkSession.builder.master(...), after '
+    "tahoe.enable(spark)."
+)
 
 
 class OperationNotAllowedError(UnsupportedOperationError):
@@ -274,7 +299,13 @@ class StatementSyntaxError(DeltaAnalysisError):
         lines = text.split("\n")
         caret = "-" * position + "^^^"
         excerpt = "\n".join([*lines[:line], caret, *lines[line:]])
-        return cls(near=f"'{near}'" if near else "end of input", expected=expected, line=line, position=position, excerpt=excerpt)
+        return cls(
+            near=f"'{near}'" if near else "end of input",
+            expected=expected,
+            line=line,
+            position=position,
+            excerpt=excerpt,
+        )
 
 
 class MutuallyExclusiveClausesError(StatementSyntaxError):
@@ -289,6 +320,6 @@ class AppendOnlyTableError(DeltaAnalysisError):
     pyspark_class = "UnsupportedOperationException"
     what = "{table} is append-only (delta.appendOnly = true), but this write removes or changes rows."
     todo = (
-        "Use mode append, or allow other writes first: ALTER TABLE delta.`{table}` SET TBLPROPERTIES (delta.appendOnly = false), or "
-        "set_properties in a transaction without Spark."
+        "Use mode append, or allow other writes first: ALTER TABLE delta.`{table}` SET TBLPROPERTIES "
+        "(delta.appendOnly = false), or set_properties in a transaction without Spark."
     )

@@ -38,8 +38,8 @@ class AtomicCreateUnsupportedError(StorageRefusedError):
     sqlstate = "0A000"
     what = "{table}: the storage cannot {operation} atomically, so two writers could both succeed: {detail}."
     todo = (
-        "Reading works. To write, keep the table on a local disk or in an object store with conditional puts, or configure a commit "
-        "service for all its writers (storage option AWS_S3_LOCKING_PROVIDER=dynamodb)."
+        "Reading works. To write, keep the table on a local disk or in an object store with conditional puts, or "
+        "configure a commit service for all its writers (storage option AWS_S3_LOCKING_PROVIDER=dynamodb)."
     )
 
 
@@ -48,16 +48,22 @@ class ConditionalCreateIgnoredError(StorageRefusedError):
 
     condition = "DELTA_CONDITIONAL_CREATE_IGNORED"
     sqlstate = "0A000"
-    what = "{table}: two writers could both commit the same version here. {key} was created twice with put-if-absent, and {detail}."
+    what = (
+        "{table}: two writers could both commit the same version here. {key} was created twice with put-if-absent, "
+        "and {detail}."
+    )
     todo = (
-        "Reading works. To write, use a version of the storage that supports If-None-Match, or configure a commit service for all writers "
-        "(storage option AWS_S3_LOCKING_PROVIDER=dynamodb)."
+        "Reading works. To write, use a version of the storage that supports If-None-Match, or configure a commit "
+        "service for all writers (storage option AWS_S3_LOCKING_PROVIDER=dynamodb)."
     )
 
 
 class ForkedProcessError(StorageRefusedError):
     condition = "DELTA_FORKED_PROCESS"
-    what = "{table}: cannot {operation}: this process was forked from one that had used an object store ({detail}), and would hang."
+    what = (
+        "{table}: cannot {operation}: this process was forked from one that had used an object store ({detail}), and "
+        "would hang."
+    )
     todo = "Use the multiprocessing start method spawn, or open object stores only after the fork."
 
 
@@ -65,16 +71,22 @@ class CommitEntryError(StorageRefusedError):
     condition = "DELTA_COMMIT_ENTRY_INVALID"
     sqlstate = "XXKDS"
     what = "{table}: the commit service's entry for {file} does not match the log: {detail}."
-    todo = "If the entry belongs to an earlier table at this path, delete that table's entries in the service; otherwise restore the file."
+    todo = (
+        "If the entry belongs to an earlier table at this path, delete that table's entries in the service; otherwise "
+        "restore the file."
+    )
 
 
 class CommitTableMissingError(StorageRefusedError):
     condition = "DELTA_COMMIT_TABLE_MISSING"
-    what = "{table}: the commit service needs the DynamoDB table {name} in {region}; it does not exist and could not be created: {detail}."
+    what = (
+        "{table}: the commit service needs the DynamoDB table {name} in {region}; it does not exist and could not be "
+        "created: {detail}."
+    )
     todo = (
-        "Create it: aws dynamodb create-table --region {region} --table-name {name} --billing-mode PAY_PER_REQUEST --attribute-definitions "
-        "AttributeName=tablePath,AttributeType=S AttributeName=fileName,AttributeType=S --key-schema "
-        "AttributeName=tablePath,KeyType=HASH AttributeName=fileName,KeyType=RANGE"
+        "Create it: aws dynamodb create-table --region {region} --table-name {name} --billing-mode PAY_PER_REQUEST "
+        "--attribute-definitions AttributeName=tablePath,AttributeType=S AttributeName=fileName,AttributeType=S "
+        "--key-schema AttributeName=tablePath,KeyType=HASH AttributeName=fileName,KeyType=RANGE"
     )
 
 

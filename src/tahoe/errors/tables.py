@@ -15,7 +15,10 @@ class TableNotFoundError(DeltaAnalysisError):
     condition = "DELTA_TABLE_NOT_FOUND"
     sqlstate = "42P01"
     what = "{table} is not a Delta table: the folder does not exist or is empty."
-    todo = 'Check the path, or create the table by writing to it: with format("delta") in Spark, or tahoe.Table(path).append(rows).'
+    todo = (
+        'Check the path, or create the table by writing to it: with format("delta") in Spark, or '
+        "tahoe.Table(path).append(rows)."
+    )
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
@@ -62,9 +65,10 @@ class PathIsNotEmptyError(DeltaAnalysisError):
     sqlstate = "42K04"
     what = "{table} is not empty and contains no Delta table."
     todo = (
-        "Write to an empty folder, or convert the existing files to a Delta table first (CONVERT TO DELTA). If another writer is making "
-        "the table, write again when it has committed. If a writer that was killed has left the files and no other is at work, delete "
-        "them; streams, and writes with txnAppId and txnVersion, go on as they are."
+        "Write to an empty folder, or convert the existing files to a Delta table first (CONVERT TO DELTA). If "
+        "another writer is making the table, write again when it has committed. If a writer that was killed has "
+        "left the files and no other is at work, delete them; streams, and writes with txnAppId and txnVersion, go "
+        "on as they are."
     )
 
 
@@ -100,7 +104,10 @@ class VersionNotFoundError(_Range, DeltaAnalysisError):
     sqlstate = "22003"
     what = "Version {version} of {table} cannot be read: versions {earliest} to {latest} are available."
     todo = "Choose a version in that range."
-    single = ("Version {version} of {table} cannot be read: only version {latest} is available.", "Choose this version.")
+    single = (
+        "Version {version} of {table} cannot be read: only version {latest} is available.",
+        "Choose this version.",
+    )
     none = (
         "Version {version} of {table} cannot be read: its log has no commit whose time is known.",
         "Choose a version by its number. `tahoe check` tells what the log lacks.",
@@ -122,18 +129,27 @@ class InvalidTimeTravelError(DeltaAnalysisError):
     condition = "DELTA_INVALID_TIME_TRAVEL"
     sqlstate = "42000"
     what = "Invalid time travel on {table}: {detail}."
-    todo = 'Give either a version (a non-negative integer, or the name of a tag) or a timestamp ("2026-01-31" or "2026-01-31 12:00:00").'
+    todo = (
+        'Give either a version (a non-negative integer, or the name of a tag) or a timestamp ("2026-01-31" or '
+        '"2026-01-31 12:00:00").'
+    )
 
 
 class SchemaChangedError(DeltaAnalysisError):
     condition = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
     sqlstate = "KD007"
-    what = "The schema of {table} changed after this DataFrame was created: {changed} is different or missing in version {version}."
+    what = (
+        "The schema of {table} changed after this DataFrame was created: {changed} is different or missing in version "
+        "{version}."
+    )
     todo = "Create the DataFrame again, or read the version that it was created from with versionAsOf."
 
 
 class TableReplacedError(DeltaAnalysisError):
     condition = "DELTA_TABLE_ID_MISMATCH"
     sqlstate = "KD007"
-    what = "{table}: the table was replaced after this query was planned: version {version} is no longer the one that the query reads."
+    what = (
+        "{table}: the table was replaced after this query was planned: version {version} is no longer the one that "
+        "the query reads."
+    )
     todo = "Create the DataFrame again to read the new table."

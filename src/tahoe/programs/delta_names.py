@@ -23,11 +23,12 @@ class DeltaFinder:
 
 
 def install_as_delta() -> None:
-    """Make `import delta` find tahoe, in this process: `delta.tables`, `delta.exceptions`, `delta.pip_utils`, `delta.connect`.
+    """Make `import delta` find tahoe, in this process: `delta.tables`, `delta.exceptions`, `delta.pip_utils`,
+    `delta.connect`.
 
-    Call it before anything imports `delta`, at the top of the main module, so that processes that `multiprocessing` spawns call it too. It
-    takes precedence over delta-spark's Python package, if that is installed. A second call changes nothing. `tahoe run` does it for a
-    program that cannot be changed.
+    Call it before anything imports `delta`, at the top of the main module, so that processes that `multiprocessing`
+    spawns call it too. It takes precedence over delta-spark's Python package, if that is installed. A second call
+    changes nothing. `tahoe run` does it for a program that cannot be changed.
 
     Raises:
         DeltaAlreadyImportedError: another `delta` was imported before.
@@ -51,14 +52,18 @@ def install_as_delta() -> None:
 
 
 def delta_spec() -> ModuleSpec | None:
-    """The package `tahoe.delta` under the name `delta`; None if the program has a module of its own with that name, which stays."""
+    """The package `tahoe.delta` under the name `delta`; None if the program has a module of its own with that name,
+    which stays.
+    """
     if _own_module() is not None:
         return None
     return spec_from_file_location("delta", PACKAGE / "__init__.py", submodule_search_locations=[str(PACKAGE)])
 
 
 def _own_module() -> str | None:
-    """The file of a module called `delta` that is not the reference's. A folder without `__init__.py`, such as one with data, is none."""
+    """The file of a module called `delta` that is not the reference's. A folder without `__init__.py`, such as one with
+    data, is none.
+    """
     found = PathFinder.find_spec("delta")
     if found is None or found.origin is None:
         return None

@@ -36,14 +36,18 @@ WITHOUT_PYTHON = ("spark-shell", "spark-sql", "spark-beeline", "beeline", "spark
 # Options with which Python ignores PYTHONPATH, or does not load `site`; alone or among others: -I, -sE.
 _DEAF = re.compile(r"-[a-zA-Z]*[EIS]")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?", re.IGNORECASE)
-_SHEBANG = re.compile(rb"#!\s*(?:/usr/bin/env\s+)?(\S*python[\d.]*)\b|#!/bin/sh\s+'''exec' \"?([^\"\n]*?python[\d.]*)\"?\s")
+_SHEBANG = re.compile(
+    rb"#!\s*(?:/usr/bin/env\s+)?(\S*python[\d.]*)\b|#!/bin/sh\s+'''exec' \"?([^\"\n]*?python[\d.]*)\"?\s"
+)
 
 
 def run_program(words: Sequence[str], *, native: bool = False) -> NoReturn:
-    """Run a program as it is, with every Spark session that it makes enabled: the program takes the place of this process.
+    """Run a program as it is, with every Spark session that it makes enabled: the program takes the place of this
+    process.
 
     Args:
-        words: a Python file, the name of a command, or options of Python such as `-m MODULE`; then the program's own arguments.
+        words: a Python file, the name of a command, or options of Python such as `-m MODULE`; then the program's own
+            arguments.
         native: its sessions run plans natively, as with `tahoe.configure(builder, native=True)`.
 
     Raises:
@@ -59,13 +63,17 @@ def run_program(words: Sequence[str], *, native: bool = False) -> NoReturn:
         stream.flush()
     if os.name == "nt":  # where exec starts a second process, and does not wait for it
         raise SystemExit(subprocess.call(command, env=added))
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and a program that is no Python would go on doing so
+    signal.signal(
+        signal.SIGPIPE, signal.SIG_DFL
+    )  # Python ignores it, and a program that is no Python would go on doing so
     try:
         os.execve(command[0], command, added)
     except OSError as error:
         if error.errno != errno.ENOEXEC:
             raise
-        raise ProgramNotExecutableError(program=words[0], reason="the file has no line `#!` that names its interpreter") from error
+        raise ProgramNotExecutableError(
+            program=words[0], reason="the file has no line `#!` that names its interpreter"
+        ) from error
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -75,7 +83,9 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def command_of(words: Sequence[str], *, native: bool = False) -> list[str]:
-    """The command line of a program: the path of an executable, and its arguments. Those of spark-submit tell whether it is native."""
+    """The command line of a program: the path of an executable, and its arguments. Those of spark-submit tell whether
+    it is native.
+    """
     program, *arguments = words
     if program.startswith("-"):
         return [sys.executable, *_checked_options(words)]
@@ -89,7 +99,9 @@ def command_of(words: Sequence[str], *, native: bool = False) -> list[str]:
     if found is None and os.path.isfile(os.path.join(program, "__main__.py")):  # a folder that Python runs
         return [sys.executable, *words]
     if found is None and os.path.isfile(program):
-        raise ProgramNotExecutableError(program=program, reason="the file is not executable, and its name does not end in .py")
+        raise ProgramNotExecutableError(
+            program=program, reason="the file is not executable, and its name does not end in .py"
+        )
     if found is None:
         raise ProgramNotFoundError(program=program, scripts=scripts)
     _check_interpreter(found)
@@ -131,7 +143,9 @@ def _interpreter_of(path: str) -> str | None:
 
 
 def _submitted(path: str, arguments: Sequence[str], *, native: bool) -> list[str]:
-    """The arguments of spark-submit without the reference's settings, also where a file of defaults names them; with those of Comet."""
+    """The arguments of spark-submit without the reference's settings, also where a file of defaults names them; with
+    those of Comet.
+    """
     rest = submit_arguments_without_reference(arguments)
     named = submitted_settings(rest)
     home = os.environ.get("SPARK_HOME") or Path(path).resolve().parents[1]
@@ -143,7 +157,9 @@ def _submitted(path: str, arguments: Sequence[str], *, native: bool) -> list[str
 
 
 def _native_arguments(home: str, settings: Mapping[str, str]) -> list[str]:
-    """Arguments of spark-submit that let plans run natively; none where they cannot, which a line on standard error tells."""
+    """Arguments of spark-submit that let plans run natively; none where they cannot, which a line on standard error
+    tells.
+    """
     jars = os.path.join(home, "jars")
     (core, *_) = glob.glob(os.path.join(jars, "spark-core_*.jar")) or ["spark-core_unknown-0.jar"]
     version = os.path.basename(core).removesuffix(".jar").rpartition("-")[2]
@@ -151,4 +167,8 @@ def _native_arguments(home: str, settings: Mapping[str, str]) -> list[str]:
     if reason is not None:
         print(f"warning: {reason}", file=sys.stderr)
         return []
-    return [part for name, value in native_settings(settings, version, jars).items() for part in ("--conf", f"{name}={value}")]
+    return [
+        part
+        for name, value in native_settings(settings, version, jars).items()
+        for part in ("--conf", f"{name}={value}")
+    ]

@@ -1,4 +1,5 @@
-"""A plugin of pytest that does for the tests what `tahoe run` does for a program: `pytest -p tahoe.programs.pytest_plugin`.
+"""A plugin of pytest that does for the tests what `tahoe run` does for a program: `pytest -p
+tahoe.programs.pytest_plugin`.
 
 It is not loaded by itself. Processes of pytest-xdist get the same from their environment.
 """

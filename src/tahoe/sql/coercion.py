@@ -1,4 +1,6 @@
-"""The types of SQL's expressions: those of literals, and those to which Spark 4 casts values of several types in ANSI mode."""
+"""The types of SQL's expressions: those of literals, and those to which Spark 4 casts values of several types in ANSI
+mode.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,13 @@ def common_type(one: DataType, other: DataType) -> DataType | None:
         return _wider(one, other)
     if STRING in (one, other):
         kind = one if other == STRING else other
-        return (LONG if kind in INTEGERS else DOUBLE) if is_number(kind) else None if isinstance(kind, Struct | Array | Map) else kind
+        return (
+            (LONG if kind in INTEGERS else DOUBLE)
+            if is_number(kind)
+            else None
+            if isinstance(kind, Struct | Array | Map)
+            else kind
+        )
     if {one, other} <= {DATE, TIMESTAMP, TIMESTAMP_NTZ}:
         return TIMESTAMP if TIMESTAMP in (one, other) else TIMESTAMP_NTZ
     return None
@@ -66,14 +74,19 @@ def _wider(one: DataType, other: DataType) -> DataType | None:
 
 
 def folded_comparison(symbol: str, left: Expression, right: Expression) -> bool | None:
-    """What Spark makes of the comparison of an integer with a decimal constant that no LONG reaches: true or false, also where the integer
-    is NULL. None for every other comparison, which it computes.
+    """What Spark makes of the comparison of an integer with a decimal constant that no LONG reaches: true or false,
+    also where the integer is NULL. None for every other comparison, which it computes.
     """
     if symbol not in _TURNED:
         return None
     if isinstance(left, Value):
         symbol, left, right = _TURNED[symbol], right, left
-    if left.type not in INTEGERS or not isinstance(right, Value) or not isinstance(right.type, Decimal) or right.value is None:
+    if (
+        left.type not in INTEGERS
+        or not isinstance(right, Value)
+        or not isinstance(right.type, Decimal)
+        or right.value is None
+    ):
         return None
     if right.value > _LONG_MAX:
         return symbol in ("<", "<=")
@@ -82,7 +95,11 @@ def folded_comparison(symbol: str, left: Expression, right: Expression) -> bool 
 
 def is_beyond_long(number: PyDecimal | float) -> bool:
     """Whether a number may be such a constant."""
-    return isinstance(number, PyDecimal) and number.is_finite() and _LONG_MAX < number.copy_abs() < 10**DECIMAL_PRECISION_MAX
+    return (
+        isinstance(number, PyDecimal)
+        and number.is_finite()
+        and _LONG_MAX < number.copy_abs() < 10**DECIMAL_PRECISION_MAX
+    )
 
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -93,7 +110,11 @@ def is_cast_here(given: DataType, wanted: DataType) -> bool:
     """Whether Spark makes a cast, and it is computed without Spark, with the same results."""
     if given in (wanted, VOID):
         return True
-    if isinstance(given, Struct | Array | Map) or isinstance(wanted, Struct | Array | Map) or VARIANT in (given, wanted):
+    if (
+        isinstance(given, Struct | Array | Map)
+        or isinstance(wanted, Struct | Array | Map)
+        or VARIANT in (given, wanted)
+    ):
         return False
     if wanted == STRING:
         return given in INTEGERS or given in (BOOLEAN, DATE)

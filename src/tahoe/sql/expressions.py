@@ -1,6 +1,7 @@
 """Parses SQL expressions over a row into `tahoe.protocol.types.expressions`, without Spark.
 
-Types, and the casts between them, are those of Spark 4 in ANSI mode. What cannot be computed exactly as Spark computes it is refused.
+Types, and the casts between them, are those of Spark 4 in ANSI mode. What cannot be computed exactly as Spark computes
+it is refused.
 """
 
 from __future__ import annotations
@@ -81,7 +82,14 @@ _COMPARISONS: Mapping[type[Any], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-_ARITHMETIC: Mapping[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%", exp.Div: "/", exp.IntDiv: "div"}
+_ARITHMETIC: Mapping[type[Any], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Mod: "%",
+    exp.Div: "/",
+    exp.IntDiv: "div",
+}
 _TRIMS: Mapping[str, str] = {"": "trim", "LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim"}
 
 
@@ -142,7 +150,9 @@ class ExpressionReader(NodeReader):
     def minus(self, node: Node) -> Expression:
         inner = self.expression(node.this)
         if isinstance(inner, Value) and isinstance(inner.value, int | PyDecimal) and isinstance(node.this, exp.Literal):
-            return number_of(PyDecimal(inner.value).copy_negate(), str(node.this.this))  # as in Spark, -2147483648 is an INT
+            return number_of(
+                PyDecimal(inner.value).copy_negate(), str(node.this.this)
+            )  # as in Spark, -2147483648 is an INT
         if isinstance(inner, Value) and inner.value is not None and is_number(inner.type):
             negated = inner.value.copy_negate() if isinstance(inner.value, PyDecimal) else -inner.value
             return replace(inner, value=negated)
@@ -223,8 +233,12 @@ class ExpressionReader(NodeReader):
         folded = folded_comparison(symbol, one, other) if is_number_literal(left) or is_number_literal(right) else None
         return self.compared(symbol, one, other, node) if folded is None else Value(folded, BOOLEAN)
 
-    def compared(self, symbol: str, left: Expression, right: Expression, node: Node, *, pads: bool = True) -> Expression:
-        kind = self.common([left.type, right.type, BOOLEAN] if left.type == right.type == VOID else [left.type, right.type], node)
+    def compared(
+        self, symbol: str, left: Expression, right: Expression, node: Node, *, pads: bool = True
+    ) -> Expression:
+        kind = self.common(
+            [left.type, right.type, BOOLEAN] if left.type == right.type == VOID else [left.type, right.type], node
+        )
         if isinstance(kind, Struct | Array | Map):
             raise self.need_spark(node, f"compares values of type {kind}, which only Spark does")
         if kind == STRING and pads:
@@ -281,7 +295,9 @@ class ExpressionReader(NodeReader):
         if not node.expressions or any(node.args.get(key) for key in ("query", "unnest", "field")):
             raise self.refuse(f"after IN, expected a list of values, found {sql_of(node)}")
         (value, *among), _ = self.alike([node.this, *node.expressions], node)
-        pads = isinstance(value, Reference) and not any(True for each in among for _ in references(each))  # as Spark does
+        pads = isinstance(value, Reference) and not any(
+            True for each in among for _ in references(each)
+        )  # as Spark does
         tests = (self.compared("=", value, each, node, pads=pads) for each in among)
         return reduce(lambda found, each: Call("or", (found, each), BOOLEAN), tests)
 
@@ -297,7 +313,12 @@ class ExpressionReader(NodeReader):
 
     def escaped_like(self, node: Node) -> Expression:
         escape = self.literal(node.expression)
-        if not isinstance(node.this, exp.Like | exp.ILike) or escape is None or escape.kind != "text" or len(escape.value) != 1:
+        if (
+            not isinstance(node.this, exp.Like | exp.ILike)
+            or escape is None
+            or escape.kind != "text"
+            or len(escape.value) != 1
+        ):
             raise self.need_spark(node)
         found = self.like(node.this, escape.value)
         return Call("not", (found,), BOOLEAN) if node.this.args.get("negate") else found
@@ -313,7 +334,10 @@ class ExpressionReader(NodeReader):
     def case(self, node: Node) -> Expression:
         """CASE, and IF, as conditions and values in turn, and the value of ELSE."""
         ifs = node.args["ifs"] if isinstance(node, exp.Case) else [node]
-        tests = [each.this if node is each or node.this is None else exp.EQ(this=node.this, expression=each.this) for each in ifs]
+        tests = [
+            each.this if node is each or node.this is None else exp.EQ(this=node.this, expression=each.this)
+            for each in ifs
+        ]
         default = node.args.get("default") if isinstance(node, exp.Case) else node.args.get("false")
         values, kind = self.alike([*(each.args["true"] for each in ifs), default or exp.Null()], node)
         pairs = [part for test, value in zip(tests, values, strict=False) for part in (self.condition(test), value)]
@@ -327,7 +351,9 @@ class ExpressionReader(NodeReader):
     def chosen(self, node: Node) -> Expression:
         """COALESCE, GREATEST and LEAST. Spark compares a text only with texts."""
         arguments, kind = self.alike([node.this, *node.expressions], node)
-        if not isinstance(node, exp.Coalesce) and _mixes_texts(self.expression(each).type for each in (node.this, *node.expressions)):
+        if not isinstance(node, exp.Coalesce) and _mixes_texts(
+            self.expression(each).type for each in (node.this, *node.expressions)
+        ):
             raise self.refuse(f"{sql_of(node)} compares texts with other values; cast them to one type")
         return Call(type(node).__name__.lower(), arguments, kind)
 
@@ -341,7 +367,10 @@ class ExpressionReader(NodeReader):
         return Call(_TRIMS[str(node.args.get("position") or "")], (self.of_type(node.this, STRING),), STRING)
 
     def substring(self, node: Node) -> Expression:
-        numbers = (node.args.get("start") or exp.Literal.number(1), node.args.get("length") or node.args.get("expression"))
+        numbers = (
+            node.args.get("start") or exp.Literal.number(1),
+            node.args.get("length") or node.args.get("expression"),
+        )
         start, length = (None if each is None else self.whole(each) for each in numbers)
         return Call("substring", (self.of_type(node.this, STRING),), STRING, (start, length))
 
@@ -371,7 +400,11 @@ class ExpressionReader(NodeReader):
         return Call("date_add", (self.of_type(node.this, DATE), self.of_type(node.expression, INTEGER)), DATE)
 
     def struct(self, node: Node) -> Expression:
-        parts = [(each.name, self.expression(each.expression)) for each in node.expressions if isinstance(each, exp.PropertyEQ)]
+        parts = [
+            (each.name, self.expression(each.expression))
+            for each in node.expressions
+            if isinstance(each, exp.PropertyEQ)
+        ]
         if len(parts) != len(node.expressions):
             raise self.refuse(f"{sql_of(node)} needs names: named_struct('a', 1)")
         kind = Struct(tuple(Field(name=name, type=value.type) for name, value in parts))
@@ -389,7 +422,9 @@ class ExpressionReader(NodeReader):
 
 
 def _digits(symbol: str, one: Decimal, other: Decimal) -> tuple[int, int] | None:
-    """How many digits the result of an operator has before and after the point; None if that depends on more than the types."""
+    """How many digits the result of an operator has before and after the point; None if that depends on more than the
+    types.
+    """
     whole, other_whole = (kind.precision - kind.scale for kind in (one, other))
     if symbol in ("+", "-"):
         return max(whole, other_whole) + 1, max(one.scale, other.scale)
@@ -402,10 +437,14 @@ def _mixes_texts(types: Iterable[DataType]) -> bool:
 
 
 def is_number_literal(node: Node) -> bool:
-    """Whether a number stands there as such, also below zero, and not as the result of a cast. For sqlglot, 1BD is a text that is cast."""
+    """Whether a number stands there as such, also below zero, and not as the result of a cast. For sqlglot, 1BD is a
+    text that is cast.
+    """
     given = node.this if isinstance(node, exp.Neg) else node
     is_decimal = isinstance(given, exp.Cast) and given.args["to"].this.name in ("BIGDECIMAL", "DECIMAL")
-    return isinstance(given, exp.Literal) or (is_decimal and isinstance(given.this, exp.Literal) and bool(given.this.is_string))
+    return isinstance(given, exp.Literal) or (
+        is_decimal and isinstance(given.this, exp.Literal) and bool(given.this.is_string)
+    )
 
 
 def _padded(given: Expression, other: Expression, schema: Struct) -> Expression:
@@ -417,7 +456,13 @@ def _padded(given: Expression, other: Expression, schema: Struct) -> Expression:
     return given if text is None else replace(given, value=text)
 
 
-_CASTS: Mapping[str, DataType] = {"bigint": LONG, "int": INTEGER, "double": DOUBLE, "string": STRING, "timestamp": TIMESTAMP}
+_CASTS: Mapping[str, DataType] = {
+    "bigint": LONG,
+    "int": INTEGER,
+    "double": DOUBLE,
+    "string": STRING,
+    "timestamp": TIMESTAMP,
+}
 _TYPES: Mapping[str, DataType] = {"text": STRING, "boolean": BOOLEAN, "binary": Primitive("binary")}
 
 _READERS: Mapping[type[Any], Callable[[ExpressionReader, Node], Expression]] = {
@@ -462,7 +507,13 @@ _READERS: Mapping[type[Any], Callable[[ExpressionReader, Node], Expression]] = {
 
 
 def parse_expression(
-    text: str, schema: Struct, *, wanted: DataType | None = None, implied: tuple[str, ...] = (), zone: tzinfo, table: str
+    text: str,
+    schema: Struct,
+    *,
+    wanted: DataType | None = None,
+    implied: tuple[str, ...] = (),
+    zone: tzinfo,
+    table: str,
 ) -> Expression:
     """Parse an expression over a row.
 

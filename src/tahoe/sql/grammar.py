@@ -1,10 +1,11 @@
 """Parses Delta's own SQL statements into the records of `statements`.
 
-    parse("describe history flights limit 3")   ->   Parsed(DescribeHistory(table=Name(parts=("flights",)), limit=Expression("3", ...)))
+    parse("describe history flights limit 3")   ->   Parsed(DescribeHistory(table=Name(parts=("flights",)),
+    limit=Expression("3", ...)))
 
-Other statements return None. Text that starts like a Delta statement but does not parse raises `StatementSyntaxError`. The grammar is the
-reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS, FSCK REPAIR TABLE, and the statements about tags
-and Bloom filters.
+Other statements return None. Text that starts like a Delta statement but does not parse raises `StatementSyntaxError`.
+The grammar is the reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS, FSCK REPAIR
+TABLE, and the statements about tags and Bloom filters.
 """
 
 from __future__ import annotations
@@ -82,14 +83,18 @@ def parse_name(text: str) -> Name:
 
 
 def statement_in_script(text: str) -> Expression | None:
-    """A Delta statement inside an SQL script (BEGIN ... END), which only Spark's parser can parse; None if there is none."""
+    """A Delta statement inside an SQL script (BEGIN ... END), which only Spark's parser can parse; None if there is
+    none.
+    """
     tokens = tokens_of(text)
     if not tokens[0].is_word("BEGIN"):
         return None
     for before, token in pairwise(tokens):
         starts = before.is_symbol(";") or before.is_word("BEGIN", "DO", "THEN", "ELSE", "LOOP", "REPEAT")
         if starts and token.is_word(*_FIRST_WORDS):
-            end = next((t.start for t in tokens if t.start > token.start and (t.is_symbol(";") or t.kind == "end")), len(text))
+            end = next(
+                (t.start for t in tokens if t.start > token.start and (t.is_symbol(";") or t.kind == "end")), len(text)
+            )
             try:
                 found = parse(text[token.start : end])
             except StatementSyntaxError:
@@ -158,7 +163,9 @@ class _Parser(TokenParser):
                 dry_run = True
             else:
                 self.fail("LITE, FULL, USING INVENTORY, RETAIN ... HOURS or DRY RUN, each once")
-        return Vacuum(table=table, mode=mode, inventory=inventory, inventory_query=query, retain_hours=hours, dry_run=dry_run)
+        return Vacuum(
+            table=table, mode=mode, inventory=inventory, inventory_query=query, retain_hours=hours, dry_run=dry_run
+        )
 
     def optimize(self) -> Optimize:
         self.place += 1
@@ -245,7 +252,9 @@ class _Parser(TokenParser):
         return self.sees("TBLPROPERTIES|LOCATION|EXPIRES")
 
     def clone_header(self) -> tuple[bool, bool, bool, Name] | None:
-        """CREATE or REPLACE TABLE up to the target: whether it creates, replaces, has IF NOT EXISTS, and the target. None otherwise."""
+        """CREATE or REPLACE TABLE up to the target: whether it creates, replaces, has IF NOT EXISTS, and the target.
+        None otherwise.
+        """
         creates = self.takes("CREATE")
         replaces = self.takes("OR", "REPLACE") if creates else self.takes("REPLACE")
         if not (creates or replaces) or not self.takes("TABLE"):

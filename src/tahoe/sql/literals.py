@@ -1,7 +1,7 @@
 """Literals of SQL, and the position of each among the values of a column's type.
 
-A literal is compared as Spark compares it: a string with a date, a number or a timestamp is cast to the column's type; numbers are compared
-by their exact values; timestamps without a time zone are in `zone`.
+A literal is compared as Spark compares it: a string with a date, a number or a timestamp is cast to the column's type;
+numbers are compared by their exact values; timestamps without a time zone are in `zone`.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Value:
 class Placed:
     """The position of a literal among the values of a column's type.
 
-    If `exact`, it equals the value `at`; else it lies between `at` and the next larger value. `beyond` is -1 or 1 for a literal that is
-    smaller or larger than all values of the type.
+    If `exact`, it equals the value `at`; else it lies between `at` and the next larger value. `beyond` is -1 or 1 for a
+    literal that is smaller or larger than all values of the type.
     """
 
     at: Any
@@ -79,7 +79,12 @@ def value_of(value: Any, data_type: DataType) -> Value:
         return Value("number", PyDecimal(repr(float(value))))
     if isinstance(value, PyDecimal | float):
         return Value("number", value)
-    if isinstance(value, int) and not isinstance(value, bool) and isinstance(data_type, Primitive) and data_type.name in INTEGER_BITS:
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and isinstance(data_type, Primitive)
+        and data_type.name in INTEGER_BITS
+    ):
         return Value("number", PyDecimal(value))
     kinds: Mapping[DataType, Kind] = {
         BOOLEAN: "boolean",
@@ -103,7 +108,11 @@ def place(literal: Value, data_type: DataType, zone: tzinfo) -> Placed | None:
         if outside is not None:
             return outside
         assert isinstance(number, PyDecimal)
-        return _place_decimal(number, data_type) if isinstance(data_type, Decimal) else _place_integer(number, INTEGER_BITS[name])
+        return (
+            _place_decimal(number, data_type)
+            if isinstance(data_type, Decimal)
+            else _place_integer(number, INTEGER_BITS[name])
+        )
     if name in ("float", "double"):
         number = _number(literal)
         return None if number is None else _place_double(number)
@@ -113,7 +122,13 @@ def place(literal: Value, data_type: DataType, zone: tzinfo) -> Placed | None:
 def _place_other(literal: Value, name: str, zone: tzinfo) -> Placed | None:
     value = literal.value
     match name, literal.kind:
-        case ("string", "text") | ("boolean", "boolean") | ("binary", "binary") | ("date", "date") | ("timestamp", "timestamp"):
+        case (
+            ("string", "text")
+            | ("boolean", "boolean")
+            | ("binary", "binary")
+            | ("date", "date")
+            | ("timestamp", "timestamp")
+        ):
             return Placed(value)
         case "boolean", "text":
             return Placed(cast_boolean(value))
@@ -161,7 +176,9 @@ _WHOLE = re.compile("[+-]?[0-9]+")
 
 
 def _beyond(number: PyDecimal | float) -> Placed | None:
-    """The position of a number outside every exact type: NaN (above all numbers), infinities, and numbers with too many digits."""
+    """The position of a number outside every exact type: NaN (above all numbers), infinities, and numbers with too many
+    digits.
+    """
     if isinstance(number, float):
         return Placed(None, beyond=-1 if number == -math.inf else 1)
     if number.adjusted() > DECIMAL_PRECISION_MAX:

@@ -44,7 +44,8 @@ Node: TypeAlias = Any
 class Dialect(Spark):
     """Spark 4's SQL, where two quotes inside a string literal are an escaped quote.
 
-    Number literals ending in BD have a type of their own here, because a cast to DECIMAL would drop the fractional digits.
+    Number literals ending in BD have a type of their own here, because a cast to DECIMAL would drop the fractional
+    digits.
     """
 
     class Tokenizer(Spark.Tokenizer):
@@ -121,7 +122,9 @@ class NodeReader:
         places = [path] if is_whole and self.schema.resolve(path) else []
         places = places or [(side, *path) for side in self.implied if self.schema.resolve((side, *path))]
         if len(places) > 1:
-            raise self.refuse(f"{'.'.join(path)} is ambiguous: write {' or '.join('.'.join(place) for place in places)}")
+            raise self.refuse(
+                f"{'.'.join(path)} is ambiguous: write {' or '.join('.'.join(place) for place in places)}"
+            )
         fields = self.schema.resolve(places[0]) if places else None
         if fields is None:
             raise ColumnNotFoundError(table=self.table, column=".".join(path), columns=", ".join(self.names))
@@ -132,10 +135,14 @@ class NodeReader:
         """The columns that the text may name."""
         if not self.implied:
             return list(self.schema.names)
-        return [f"{side.name}.{name}" for side in self.schema if isinstance(side.type, Struct) for name in side.type.names]
+        return [
+            f"{side.name}.{name}" for side in self.schema if isinstance(side.type, Struct) for name in side.type.names
+        ]
 
     def of_python(self, value: object) -> Value:
-        """The literal for a Python value. Numbers of NumPy are numbers; NaT of pandas, a datetime that differs from itself, is null."""
+        """The literal for a Python value. Numbers of NumPy are numbers; NaT of pandas, a datetime that differs from
+        itself, is null.
+        """
         match value:
             case None:
                 return Value("null", None)
@@ -158,10 +165,14 @@ class NodeReader:
                 return Value("timestamp_ntz", value) if value.tzinfo is None else Value("timestamp", _in_utc(value))
             case date():
                 return Value("date", value)
-        raise self.refuse(f"expected a number, a text, a date or a timestamp, found a value of type {type(value).__name__}")
+        raise self.refuse(
+            f"expected a number, a text, a date or a timestamp, found a value of type {type(value).__name__}"
+        )
 
     def encodable(self, text: str) -> str:
-        """A text that files can have. A half of a surrogate pair, which Python's texts can have, has no bytes in UTF-8."""
+        """A text that files can have. A half of a surrogate pair, which Python's texts can have, has no bytes in
+        UTF-8.
+        """
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -205,11 +216,15 @@ class NodeReader:
         return bytes.fromhex("0" * (len(digits) % 2) + digits)
 
     def check_escapes(self, pattern: str, escape: str) -> None:
-        """Refuse a pattern of LIKE in which the escape character is before another than %, _ and itself, as Spark does."""
+        """Refuse a pattern of LIKE in which the escape character is before another than %, _ and itself, as Spark
+        does.
+        """
         characters = iter(pattern)
         for character in characters:
             if character == escape and next(characters, "") not in ("%", "_", escape):
-                raise self.refuse(f"in the pattern {pattern!r}, the escape character {escape} must be before %, _ or {escape}")
+                raise self.refuse(
+                    f"in the pattern {pattern!r}, the escape character {escape} must be before %, _ or {escape}"
+                )
 
     def number(self, text: str) -> PyDecimal:
         try:
@@ -260,7 +275,9 @@ class NodeReader:
         raise self.refuse(f"{sql_of(node)} is not supported; write the string itself")
 
     def placed(self, literal: Value, data_type: DataType, what: str | None = None) -> Placed | None:
-        """The position of a literal among the values of a type, which is that of a column or an expression; None for NULL."""
+        """The position of a literal among the values of a type, which is that of a column or an expression; None for
+        NULL.
+        """
         if literal.kind == "null":
             return None
         the_type_of = "" if what is None else f", the type of {what}"
@@ -304,7 +321,9 @@ def _syntax_detail(error: SqlglotError) -> str:
         first = errors[0]
         missing = first["description"].startswith("Required keyword")
         said = "an operand is missing" if missing else first["description"]
-        return f"it cannot be parsed at line {first['line']}, column {first['col']}, near {first['highlight']!r}: {said}"
+        return (
+            f"it cannot be parsed at line {first['line']}, column {first['col']}, near {first['highlight']!r}: {said}"
+        )
     return "it cannot be parsed: " + " ".join(_TERMINAL_CODES.sub("", str(error.__cause__ or error)).split())
 
 
@@ -316,7 +335,11 @@ def column_path(node: Node) -> tuple[str, ...] | None:
             return tuple(part.name for part in node.parts)
         case exp.Dot():
             head = column_path(node.this)
-            return None if head is None or not isinstance(node.expression, exp.Identifier) else (*head, node.expression.name)
+            return (
+                None
+                if head is None or not isinstance(node.expression, exp.Identifier)
+                else (*head, node.expression.name)
+            )
         case _:
             return None
 

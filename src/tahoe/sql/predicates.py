@@ -1,9 +1,10 @@
 """Parses an SQL condition over a table's columns into a predicate, without Spark.
 
-The text comes from `filter=` of `tahoe.Table`, `replaceWhere` or the command line. Conditions are exact or refused, never approximated:
-comparisons of a column with a literal, which statistics can decide, become predicates of their own; others are computed for each row
-(`tahoe.sql.expressions`). Literals are compared as in Spark: a string compared with a date,
-number or timestamp is cast to the column's type; numbers are compared by their exact values; timestamps without a time zone are in `zone`.
+The text comes from `filter=` of `tahoe.Table`, `replaceWhere` or the command line. Conditions are exact or refused,
+never approximated: comparisons of a column with a literal, which statistics can decide, become predicates of their own;
+others are computed for each row (`tahoe.sql.expressions`). Literals are compared as in Spark: a string compared with a
+date, number or timestamp is cast to the column's type; numbers are compared by their exact values; timestamps without a
+time zone are in `zone`.
 """
 
 from __future__ import annotations
@@ -49,23 +50,27 @@ def parse_predicate(text: str, schema: Struct, *, zone: tzinfo, table: str = "th
 
     Args:
         schema: the table's schema with logical names, which are matched case-insensitively.
-        zone: the time zone of timestamps without one: the table's (`Log.zone`), which in Spark is the session's. It has no default, so that
-            reads, deletes, data skipping and checks all interpret a text the same way.
+        zone: the time zone of timestamps without one: the table's (`Log.zone`), which in Spark is the session's. It has
+            no default, so that reads, deletes, data skipping and checks all interpret a text the same way.
 
     Raises:
-        InvalidPredicateError: the text is not a condition, or has no exact predicate; the error gives the position and what was expected.
+        InvalidPredicateError: the text is not a condition, or has no exact predicate; the error gives the position and
+            what was expected.
         ColumnNotFoundError: the table does not have a referenced column.
     """
     reader = _Reader(text=text, schema=schema, table=table, zone=zone)
     return reader.predicate(reader.parse())
 
 
-def compared_with(name: str, operator: str, value: object, schema: Struct, *, zone: tzinfo, table: str = "the table") -> Predicate:
+def compared_with(
+    name: str, operator: str, value: object, schema: Struct, *, zone: tzinfo, table: str = "the table"
+) -> Predicate:
     """The condition `name operator value` of a column and a Python value, which is compared as a literal of SQL.
 
     Args:
         name: of a column, or `column.field` of a field in a struct.
-        operator: one of `=`, `==`, `!=`, `<>`, `<`, `<=`, `>`, `>=`, `in` and `not in`; the last two take an iterable of values.
+        operator: one of `=`, `==`, `!=`, `<>`, `<`, `<=`, `>`, `>=`, `in` and `not in`; the last two take an iterable
+            of values.
 
     Raises:
         InvalidPredicateError: there is no such operator, or the value cannot be compared with the column.
@@ -99,7 +104,9 @@ def columns_named(text: str) -> frozenset[str]:
 
 
 def paths_named(text: str) -> frozenset[tuple[str, ...]]:
-    """The lower-cased paths of the columns that an expression may reference: all words in it if it cannot be parsed here."""
+    """The lower-cased paths of the columns that an expression may reference: all words in it if it cannot be parsed
+    here.
+    """
     try:
         found = sqlglot.parse_one(text, dialect=Dialect)
     except SqlglotError:
@@ -286,13 +293,21 @@ class _Reader(NodeReader):
         return self.against(symbol, column, data_type, literal)
 
     def as_compared(self, column: Column, literal: Value) -> tuple[Value, ...]:
-        """The texts that a literal equals in a CHAR column: padded, or as other writers have stored it; elsewhere the literal itself."""
+        """The texts that a literal equals in a CHAR column: padded, or as other writers have stored it; elsewhere the
+        literal itself.
+        """
         fields = self.schema.resolve(column.path) if literal.kind == "text" else None
         padded = None if fields is None else blank_padded(fields[-1], literal.value)
-        return (literal,) if padded is None else tuple(Value("text", text) for text in dict.fromkeys((padded, padded.rstrip(" "))))
+        return (
+            (literal,)
+            if padded is None
+            else tuple(Value("text", text) for text in dict.fromkeys((padded, padded.rstrip(" "))))
+        )
 
     def is_cast(self, data_type: DataType, literal: Value) -> bool:
-        """Whether the column is cast to instants, as in Spark, where clocks that change leave no order between these and local times."""
+        """Whether the column is cast to instants, as in Spark, where clocks that change leave no order between these
+        and local times.
+        """
         return data_type == TIMESTAMP_NTZ and literal.kind == "timestamp" and self.zone.utcoffset(None) is None
 
     def against(self, symbol: Operator, column: Column, data_type: DataType, literal: Value) -> Predicate:

@@ -14,7 +14,9 @@ _FIRST_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 
 
 def only_query(text: str) -> str:
-    """The only parenthesised query in a text, without its parentheses; `UNKNOWN` if there is none or more than one at the top level."""
+    """The only parenthesised query in a text, without its parentheses; `UNKNOWN` if there is none or more than one at
+    the top level.
+    """
     found = list(_queries(text, tokens_of(text)))
     return found[0] if len(found) == 1 else UNKNOWN
 

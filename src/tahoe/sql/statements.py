@@ -1,7 +1,7 @@
 """Delta's own SQL statements, which Spark's parser does not know, as frozen records. `grammar` parses them.
 
-A record contains exactly what was written: names as their parts, and values and conditions as verbatim text with their offset, for the
-caller to evaluate.
+A record contains exactly what was written: names as their parts, and values and conditions as verbatim text with their
+offset, for the caller to evaluate.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class DescribeDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vacuum:
-    """VACUUM table [LITE | FULL] [USING INVENTORY (table | (query))] [RETAIN n HOURS] [DRY RUN], with options in any order"""
+    """VACUUM table [LITE | FULL] [USING INVENTORY (table | (query))] [RETAIN n HOURS] [DRY RUN], with options in any
+    order
+    """
 
     table: Name
     mode: Literal["LITE", "FULL"] | None = None
@@ -125,7 +127,9 @@ class Restore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clone:
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] target SHALLOW | DEEP CLONE source [as of] [TBLPROPERTIES (...)] [LOCATION path]"""
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] target SHALLOW | DEEP CLONE source [as of] [TBLPROPERTIES (...)]
+    [LOCATION path]
+    """
 
     target: Name
     source: Name
@@ -275,7 +279,9 @@ class Parsed:
 
 
 def values_of(record: object) -> Iterator[Expression]:
-    """The expressions in a record that are values, in field order, without conditions and queries, which are evaluated over rows."""
+    """The expressions in a record that are values, in field order, without conditions and queries, which are evaluated
+    over rows.
+    """
     for field in fields(record):  # type: ignore[arg-type]
         value = getattr(record, field.name)
         if isinstance(value, Expression) and field.name not in _OVER_ROWS:

@@ -1,4 +1,6 @@
-"""Walks over the tokens of a statement, and reads the parts that statements have in common: names, texts, expressions, lists."""
+"""Walks over the tokens of a statement, and reads the parts that statements have in common: names, texts, expressions,
+lists.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ class TokenParser:
         return self.next().value
 
     def expression(self, what: str, ends: Callable[[], bool] = lambda: False) -> Expression:
-        """The text up to the first token outside parentheses where `ends` is true, or up to the end of the statement."""
+        """The text up to the first token outside parentheses where `ends` is true, or up to the end of the
+        statement.
+        """
         first, depth = self.token, 0
         last = None
         while self.token.kind != "end" and not (depth == 0 and (ends() or self.token.is_symbol(";"))):

@@ -17,7 +17,8 @@ class Token:
     """A token of a statement.
 
     Attributes:
-        kind: `word` is an identifier or a keyword, `quoted` an identifier in backticks, `text` a string literal, `end` the end of the text.
+        kind: `word` is an identifier or a keyword, `quoted` an identifier in backticks, `text` a string literal, `end`
+            the end of the text.
         text: the verbatim text.
         start: the offset of its first character in the statement.
         value: the text of a word; a quoted identifier or a string without quotes and escapes.
@@ -41,7 +42,8 @@ class Token:
         return self.kind == "symbol" and self.text == symbol
 
 
-# A line comment continues after a backslash at the end of the line. Bracketed comments nest, so `_after_comment` finds their end.
+# A line comment continues after a backslash at the end of the line. Bracketed comments nest, so `_after_comment` finds
+# their end.
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+|--(?:\\\n|[^\r\n])*)
@@ -91,7 +93,9 @@ def _token(kind: str, text: str, start: int) -> Token:
 
 
 def _after_comment(text: str, start: int) -> int:
-    """The offset after a bracketed comment, which may contain others; an unterminated one extends to the end of the text."""
+    """The offset after a bracketed comment, which may contain others; an unterminated one extends to the end of the
+    text.
+    """
     depth, place = 0, start
     while place < len(text):
         if text.startswith("/*", place):

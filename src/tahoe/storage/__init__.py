@@ -1,7 +1,7 @@
 """Storage: stores of files, and the environment (`Env`) of the table ring. Knows nothing about Delta.
 
-`open_store` chooses the store by the url's scheme. obstore is imported only when an object store is opened, boto3 only when a commit
-service is used.
+`open_store` chooses the store by the url's scheme. obstore is imported only when an object store is opened, boto3 only
+when a commit service is used.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
     """Open the store for a folder, given as a path or url. Nothing is read, and the folder need not exist.
 
     Args:
-        storage_options: credentials and settings for object stores, see `tahoe.storage.cloud_options`; and for commit services, see
-            `service_options`.
+        storage_options: credentials and settings for object stores, see `tahoe.storage.cloud_options`; and for commit
+            services, see `service_options`.
 
     Raises:
         UnsupportedStorageError: tahoe does not support the scheme.
@@ -50,7 +50,8 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
 
 
 def system_env(url: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Env:
-    """The real environment for a folder: the system's clock, sleep, random numbers and UUIDs. It can be pickled if its store can.
+    """The real environment for a folder: the system's clock, sleep, random numbers and UUIDs. It can be pickled if its
+    store can.
 
     Raises:
         UnsupportedStorageError, InvalidOptionError: as `open_store`.
@@ -59,7 +60,9 @@ def system_env(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
 
 
 def env_of(url: str, store_at: Callable[[str], Store], watch: Watch | None = None) -> Env:
-    """The real environment for a folder, with a caller-provided function that opens it and all other folders of the table."""
+    """The real environment for a folder, with a caller-provided function that opens it and all other folders of the
+    table.
+    """
     return Env(
         store=store_at(url),
         clock_ms=_clock_ms,

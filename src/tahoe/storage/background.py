@@ -1,6 +1,7 @@
 """Background work: one job at a time, in the order of submission. The program ends only after all of it is done.
 
-A caller that adds jobs faster than they are done does some of them itself, so that memory and the end of the program stay bounded.
+A caller that adds jobs faster than they are done does some of them itself, so that memory and the end of the program
+stay bounded.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class _Queue:
             pass
 
     def _run_next(self) -> bool:
-        """Run the next job, after the one that another thread is running; False if none waits, or if a job calls this."""
+        """Run the next job, after the one that another thread is running; False if none waits, or if a job calls
+        this.
+        """
         if self._runner == threading.get_ident():
             return False  # the loop that runs this job runs what it has added
         with self._running:
@@ -77,7 +80,9 @@ _queue = _Queue()
 
 
 def in_background(work: Callable[[], None]) -> None:
-    """Run work in the background, after earlier work. At interpreter shutdown the calling thread runs it, also after earlier work."""
+    """Run work in the background, after earlier work. At interpreter shutdown the calling thread runs it, also after
+    earlier work.
+    """
     _queue.add(work)
 
 
@@ -89,8 +94,8 @@ def finish_background() -> None:
 def _finish_before_the_end() -> None:
     """Finish the work while it can still start threads, which executors refuse after their own shutdown hook has run.
 
-    Hooks run in reverse order of registration, and executors registered theirs on import. The function is private, but executors use it in
-    all supported Python versions.
+    Hooks run in reverse order of registration, and executors registered theirs on import. The function is private, but
+    executors use it in all supported Python versions.
     """
     threading._register_atexit(_finish_at_end)  # type: ignore[attr-defined]
 

@@ -1,11 +1,11 @@
 """Stores in S3, Google Cloud Storage and Azure, through obstore.
 
-Files are created with conditional puts, which all three decide on the server: one writer wins, without a lock table. S3-compatible storages
-outside AWS are probed before the first create, because they may ignore the condition.
+Files are created with conditional puts, which all three decide on the server: one writer wins, without a lock table.
+S3-compatible storages outside AWS are probed before the first create, because they may ignore the condition.
 
-This module is imported only when such a url is opened, because obstore's runtime does not survive a fork: the first request of a process
-forked from one that used it would hang, so it raises an error instead. Only the url and the options are pickled, so workers open their own
-connections.
+This module is imported only when such a url is opened, because obstore's runtime does not survive a fork: the first
+request of a process forked from one that used it would hang, so it raises an error instead. Only the url and the
+options are pickled, so workers open their own connections.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ _OBSTORE_SCHEMES: Mapping[str, str] = {"s3a": "s3", "s3n": "s3"}
 # Requests are retried for this long; obstore's default is three minutes.
 RETRY_SECONDS_MAX = 60
 
-# With obstore's ten attempts, a storage that is away is given up after two seconds. The time is to decide: so many pauses are longer.
+# With obstore's ten attempts, a storage that is away is given up after two seconds. The time is to decide: so many
+# pauses are longer.
 RETRIES_MAX = 1000
 _FIRST_PAUSE, _PAUSE_MAX = timedelta(milliseconds=100), timedelta(seconds=5)
 
@@ -101,7 +102,8 @@ class CloudStore:
     Args:
         url: from `normalise`.
         options: see `tahoe.storage.cloud_options`; they may contain secrets and are not printed.
-        is_tried_out: whether to skip the probe, because a commit service decides who commits, or because this store runs the probe.
+        is_tried_out: whether to skip the probe, because a commit service decides who commits, or because this store
+            runs the probe.
     """
 
     url: str
@@ -111,8 +113,8 @@ class CloudStore:
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
         """With `start_after`, the storage lists only from there on, which skips the old part of a log.
 
-        That listing includes subfolders, which are small in the folders that tahoe lists. Without `start_after`, only direct children are
-        listed.
+        That listing includes subfolders, which are small in the folders that tahoe lists. Without `start_after`, only
+        direct children are listed.
         """
         path, after = self._path(prefix), byte_order(start_after)
         with self._translated("list", prefix):
@@ -139,7 +141,11 @@ class CloudStore:
     def get_range(self, key: str, start: int, length: int) -> bytes:
         with self._translated("read", key, missing_passes=True):
             try:
-                return bytes(self._bucket().get_range(self._path(key), start=start, length=length)) if length else self._nothing(key)
+                return (
+                    bytes(self._bucket().get_range(self._path(key), start=start, length=length))
+                    if length
+                    else self._nothing(key)
+                )
             except GenericError:
                 # Storages refuse ranges that start after the end of the file.
                 found = self.head(key)
@@ -186,9 +192,12 @@ class CloudStore:
             try:
                 self._bucket().put(self._path(key), data, mode="create")
             except (NotImplementedError, NotSupportedError) as error:
-                raise AtomicCreateUnsupportedError(table=self.url, operation=f"create {key}", detail=_detail(error)) from error
+                raise AtomicCreateUnsupportedError(
+                    table=self.url, operation=f"create {key}", detail=_detail(error)
+                ) from error
             except (AlreadyExistsError, PreconditionError) as error:
-                # S3 also returns this error (409) while two writers compete and neither has won yet: only the key itself is proof.
+                # S3 also returns this error (409) while two writers compete and neither has won yet: only the key
+                # itself is proof.
                 if self.head(key) is not None:
                     return False
                 detail = "it first returned that the file exists already, and then that it does not"
@@ -237,7 +246,9 @@ class CloudStore:
         return {}
 
     def _delete_singly(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
-        """Find out which files of a batch cannot be deleted: a storage returns the error of one file, or refuses missing files."""
+        """Find out which files of a batch cannot be deleted: a storage returns the error of one file, or refuses
+        missing files.
+        """
         failed: dict[str, DeltaStorageError] = {}
         unanswered = 0
         for at, key in enumerate(keys):
@@ -275,7 +286,9 @@ class CloudStore:
         try:
             return _open_bucket(scheme, authority, tuple(sorted(self.options.items())))
         except (BaseError, ValueError) as error:
-            raise InvalidOptionError(option="storage_options", value=sorted(self.options), table=self.url, detail=_detail(error)) from error
+            raise InvalidOptionError(
+                option="storage_options", value=sorted(self.options), table=self.url, detail=_detail(error)
+            ) from error
 
     def _path(self, key: str) -> str:
         """The path of a key in the bucket."""
@@ -346,7 +359,9 @@ def _open_bucket(scheme: str, authority: str, options: tuple[tuple[str, str], ..
 
 
 def _info(key: str, meta: Mapping[str, Any]) -> FileInfo:
-    """Without an ETag, the modification time identifies the file, in seconds because only listings include milliseconds."""
+    """Without an ETag, the modification time identifies the file, in seconds because only listings include
+    milliseconds.
+    """
     etag = (meta.get("e_tag") or "").strip('"')
     modified = meta["last_modified"].timestamp()
     return FileInfo(key, meta["size"], int(modified * 1000) if etag else int(modified) * 1000, etag)

@@ -1,7 +1,7 @@
 """The interface of a commit service, which decides the winner of each version for storages without atomic creates.
 
-It has one entry per version that is being committed, and does not see the content of commits. Entries equal those of the reference's
-ExternalCommitEntry, so that both can write the same table. Entries of old versions may have expired.
+It has one entry per version that is being committed, and does not see the content of commits. Entries equal those of
+the reference's ExternalCommitEntry, so that both can write the same table. Entries of old versions may have expired.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class CommitEntry:
 
 
 class CommitService(Protocol):
-    """Decides the winner of each version. Thread-safe and strongly consistent; a pickled service is opened again where it is unpickled.
+    """Decides the winner of each version. Thread-safe and strongly consistent; a pickled service is opened again where
+    it is unpickled.
 
     Raises:
         StorageUnavailableError: the service cannot be reached or fails. The outcome of a `claim` is then *unknown*.
@@ -36,7 +37,9 @@ class CommitService(Protocol):
     """
 
     def claim(self, entry: CommitEntry) -> bool:
-        """Add the entry unless its version has one. True if the version's entry is now this one, False if it is another writer's."""
+        """Add the entry unless its version has one. True if the version's entry is now this one, False if it is another
+        writer's.
+        """
 
     def find(self, table: str, file: str) -> CommitEntry | None:
         """The entry of a commit; None if there is none."""

@@ -1,11 +1,13 @@
 """A store in which a commit service decides who commits, for storages without atomic creates.
 
-It knows the names of commits, but not their content. The algorithm is that of the reference's BaseExternalLogStore, so that both can write
-the same table: the content is written to a temporary file, the service accepts one entry per version, and the content is copied to the
-commit's own name. The entry decides: once it exists, any reader or writer that finds it finishes the commit.
+It knows the names of commits, but not their content. The algorithm is that of the reference's BaseExternalLogStore, so
+that both can write the same table: the content is written to a temporary file, the service accepts one entry per
+version, and the content is copied to the commit's own name. The entry decides: once it exists, any reader or writer
+that finds it finishes the commit.
 
-Other files are written directly. If the storage has no conditional put, creating them is a check followed by a write, and another writer
-may write in between. That is good enough only for files that every writer would write alike, such as version checksums.
+Other files are written directly. If the storage has no conditional put, creating them is a check followed by a write,
+and another writer may write in between. That is good enough only for files that every writer would write alike, such as
+version checksums.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
-from tahoe.errors import AtomicCreateUnsupportedError, CommitEntryError, DeltaStorageError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors import (
+    AtomicCreateUnsupportedError,
+    CommitEntryError,
+    DeltaStorageError,
+    StorageRefusedError,
+    StorageUnavailableError,
+)
 from tahoe.errors.root import cause_text
 from tahoe.protocol.log.log_files import LOG_FOLDER, Kind, commit_key, parse_name
 from tahoe.storage.commit_service import CommitEntry, CommitService
@@ -117,12 +125,18 @@ class CoordinatedStore:
         return False
 
     def _land(self, entry: CommitEntry, data: bytes) -> bool:
-        """Copy our commit to its name. If the file exists with other content, a writer without the service wrote it, and it stays."""
+        """Copy our commit to its name. If the file exists with other content, a writer without the service wrote it,
+        and it stays.
+        """
         key = _key(entry)
         try:
             ours = self._create(key, data) or self.inner.get(key) == data
-        except StorageRefusedError as error:  # the entry exists, so another reader or writer will finish the commit: it is not refused
-            raise StorageUnavailableError(table=self.url, operation=f"complete the commit {key}", detail=cause_text(error)) from error
+        except (
+            StorageRefusedError
+        ) as error:  # the entry exists, so another reader or writer will finish the commit: it is not refused
+            raise StorageUnavailableError(
+                table=self.url, operation=f"complete the commit {key}", detail=cause_text(error)
+            ) from error
         self._acknowledge(entry)
         return ours
 
@@ -134,7 +148,9 @@ class CoordinatedStore:
             raise CommitEntryError(table=self.url, file=_file(key), detail=detail)
 
     def _create(self, key: str, data: bytes) -> bool:
-        """Create a file if it does not exist, as atomically as the storage can. The check is for storages that ignore the condition."""
+        """Create a file if it does not exist, as atomically as the storage can. The check is for storages that ignore
+        the condition.
+        """
         if self.inner.head(key) is not None:
             return False
         try:
@@ -167,7 +183,9 @@ class CoordinatedStore:
             self._finish(entry)
 
     def _finish(self, entry: CommitEntry) -> None:
-        """Finish a commit. Several processes may do so at once, because they write the same content. Each deletes the temporary file."""
+        """Finish a commit. Several processes may do so at once, because they write the same content. Each deletes the
+        temporary file.
+        """
         key = _key(entry)
         if entry.is_complete:
             return
@@ -188,7 +206,9 @@ class CoordinatedStore:
         if _version(_key(entry)) is None:
             raise CommitEntryError(table=self.url, file=entry.file, detail="this is not the name of a commit file")
         if any(segment in ("", ".", "..") for segment in entry.temporary.split("/")):
-            raise CommitEntryError(table=self.url, file=entry.file, detail=f"its temporary file {entry.temporary!r} is outside the log")
+            raise CommitEntryError(
+                table=self.url, file=entry.file, detail=f"its temporary file {entry.temporary!r} is outside the log"
+            )
 
     def _acknowledge(self, entry: CommitEntry) -> None:
         """Mark the entry as complete. If that fails, the next reader does it, because the commit is in the log."""

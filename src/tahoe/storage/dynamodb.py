@@ -2,9 +2,9 @@
 
 boto3 is an optional dependency and imported on the first request. Only the settings are pickled.
 
-The DynamoDB table has the keys `tablePath` and `fileName`. An item has `tempPath`, `complete` ("true" or "false") and, once complete,
-`expireTime` in seconds since 1970, which can be DynamoDB's TTL attribute. `tablePath` is the unescaped url without a trailing slash, as
-Hadoop prints it.
+The DynamoDB table has the keys `tablePath` and `fileName`. An item has `tempPath`, `complete` ("true" or "false") and,
+once complete, `expireTime` in seconds since 1970, which can be DynamoDB's TTL attribute. `tablePath` is the unescaped
+url without a trailing slash, as Hadoop prints it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,20 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tahoe.errors import CommitEntryError, CommitTableMissingError, PackageMissingError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors import (
+    CommitEntryError,
+    CommitTableMissingError,
+    PackageMissingError,
+    StorageRefusedError,
+    StorageUnavailableError,
+)
 from tahoe.storage.commit_service import CommitEntry
 
 DEFAULT_TABLE_NAME = "delta_log"
 DEFAULT_REGION = "us-east-1"
 
-# How long an entry is kept after completion, as in the reference: longer than any writer could still believe that the version is free.
+# How long an entry is kept after completion, as in the reference: longer than any writer could still believe that the
+# version is free.
 EXPIRE_SECONDS = 24 * 60 * 60
 
 # DynamoDB creates a table in a few seconds.
@@ -58,7 +65,8 @@ class _NoTableError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoDBCommitService:
-    """A `CommitService` in DynamoDB. boto3 looks up settings that are None in the environment, in profiles, or in the machine's role.
+    """A `CommitService` in DynamoDB. boto3 looks up settings that are None in the environment, in profiles, or in the
+    machine's role.
 
     Args:
         table_name: the name of the DynamoDB table, which can serve any number of Delta tables.
@@ -93,7 +101,10 @@ class DynamoDBCommitService:
         return _entry(found["Item"]) if found and "Item" in found else None
 
     def newest(self, table: str) -> CommitEntry | None:
-        request = {"KeyConditionExpression": "tablePath = :table", "ExpressionAttributeValues": {":table": {"S": table}}}
+        request = {
+            "KeyConditionExpression": "tablePath = :table",
+            "ExpressionAttributeValues": {":table": {"S": table}},
+        }
         try:
             found = self._send("query", table, **request, ScanIndexForward=False, Limit=1, ConsistentRead=True)
         except _NoTableError:
@@ -123,7 +134,9 @@ class DynamoDBCommitService:
         except (BotoCoreError, ClientError) as error:
             code = error.response.get("Error", {}).get("Code") if isinstance(error, ClientError) else None
             kind = StorageRefusedError if code in _REFUSALS else StorageUnavailableError
-            raise kind(table=table, operation=f"{operation} in DynamoDB's {self.table_name}", detail=_detail(error)) from error
+            raise kind(
+                table=table, operation=f"{operation} in DynamoDB's {self.table_name}", detail=_detail(error)
+            ) from error
         return answer
 
     def _create_table(self, table: str) -> None:
@@ -190,7 +203,9 @@ def _entry(item: Mapping[str, Mapping[str, str]]) -> CommitEntry:
     table, file, temporary, complete = texts.values()
     if table is None or file is None or temporary is None or complete is None:
         missing = ", ".join(name for name, text in texts.items() if text is None)
-        raise CommitEntryError(table=table or "the table", file=file or "a commit", detail=f"the entry has no {missing}")
+        raise CommitEntryError(
+            table=table or "the table", file=file or "a commit", detail=f"the entry has no {missing}"
+        )
     return CommitEntry(table=table, file=file, temporary=temporary, is_complete=complete == "true")
 
 

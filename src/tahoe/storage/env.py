@@ -1,11 +1,12 @@
 """The interface between tahoe and its environment: a folder in a storage, a clock, ids, sleep and random numbers.
 
-Knows no storage and nothing about Delta. Every store implements this contract, and one test suite checks all of them. The protocol requires
-two things, in "Creation of New Log Entries" and "Delta Log Entries": files can be created only if they do not exist, and they can be
-listed in order.
+Knows no storage and nothing about Delta. Every store implements this contract, and one test suite checks all of them.
+The protocol requires two things, in "Creation of New Log Entries" and "Delta Log Entries": files can be created only if
+they do not exist, and they can be listed in order.
 
-A *url* is an unescaped `scheme://authority/path` without a trailing slash, as Hadoop's Path prints it: `file:///tmp/a b`. A *key* is an
-unescaped path below the url, separated by `/`, and exactly the name in the storage. No segment is empty, `.` or `..`.
+A *url* is an unescaped `scheme://authority/path` without a trailing slash, as Hadoop's Path prints it: `file:///tmp/a
+b`. A *key* is an unescaped path below the url, separated by `/`, and exactly the name in the storage. No segment is
+empty, `.` or `..`.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from tahoe.errors import DeltaStorageError
 _logger = logging.getLogger("tahoe")
 
 Identity: TypeAlias = tuple[int, str]
-"""The size of a file in bytes, and its ETag; without one, its modification time. S3 returns that time sometimes in seconds, sometimes in
-milliseconds."""
+"""The size of a file in bytes, and its ETag; without one, its modification time. S3 returns that time sometimes in
+seconds, sometimes in milliseconds."""
 
 
 class FileInfo(msgspec.Struct, frozen=True, gc=False):
@@ -95,12 +96,12 @@ class FileReplacedError(OSError):
 class Store(Protocol):
     """One folder of a storage. Thread-safe; a pickled store is opened again where it is unpickled.
 
-    Writes are atomic: no reader ever sees partial content. After `put_if_absent` or `put` has returned, every later `get`, `head` and
-    listing sees the file, in any process, and it survives a power failure.
+    Writes are atomic: no reader ever sees partial content. After `put_if_absent` or `put` has returned, every later
+    `get`, `head` and listing sees the file, in any process, and it survives a power failure.
 
     Raises, in addition to the errors of each method:
-        StorageUnavailableError: the storage cannot be reached or fails. The outcome of a write is then *unknown*: it may have succeeded.
-        StorageRefusedError: the storage rejected the request; nothing was written.
+        StorageUnavailableError: the storage cannot be reached or fails. The outcome of a write is then *unknown*: it
+        may have succeeded. StorageRefusedError: the storage rejected the request; nothing was written.
     """
 
     @property
@@ -110,14 +111,19 @@ class Store(Protocol):
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
         """The files directly in the folder `prefix` ("" for the store's own) whose keys are greater than `start_after`.
 
-        They are in byte order of their keys, without unfinished writes (see `is_temporary`). A folder that does not exist has no files.
+        They are in byte order of their keys, without unfinished writes (see `is_temporary`). A folder that does not
+        exist has no files.
         """
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:
-        """All files below the folder `prefix`, at any depth, in byte order of their keys, including unfinished writes."""
+        """All files below the folder `prefix`, at any depth, in byte order of their keys, including unfinished
+        writes.
+        """
 
     def tree(self) -> Tree:
-        """Everything below the store's folder. File systems list several folders at once; object stores list all keys page by page."""
+        """Everything below the store's folder. File systems list several folders at once; object stores list all keys
+        page by page.
+        """
 
     def get(self, key: str) -> bytes:
         """The whole content.
@@ -140,22 +146,26 @@ class Store(Protocol):
         """The content as a seekable file that fetches only the ranges that are read. Not thread-safe.
 
         Args:
-            known: the result of an earlier `head`, which saves another request. The file must not have been replaced since.
+            known: the result of an earlier `head`, which saves another request. The file must not have been replaced
+                since.
 
         Raises:
             FileNotFoundError: no such key.
-            FileReplacedError: the file was replaced, noticed now or on a later read. All reads return parts of the same content.
+            FileReplacedError: the file was replaced, noticed now or on a later read. All reads return parts of the same
+                content.
         """
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """Create the file if it does not exist. Of any number of callers, in any process, at most one gets True.
 
         Returns:
-            True: this call created it. False: it existed. If a request was retried over a bad network, the existing file may be from this
+            True: this call created it. False: it existed. If a request was retried over a bad network, the existing
+                file may be from this
             very call; callers that need to know compare the bytes.
 
         Raises:
-            StorageUnavailableError: the outcome is unknown. The file may exist now, later or never: read it before deciding anything.
+            StorageUnavailableError: the outcome is unknown. The file may exist now, later or never: read it before
+                deciding anything.
             StorageRefusedError: this call did not create it, and never will.
         """
 
@@ -163,11 +173,13 @@ class Store(Protocol):
         """Write the file, replacing an existing one. Readers see either the old or the new content.
 
         Args:
-            data: the content, or an open file with the content from its current position, for content that is too large for memory.
+            data: the content, or an open file with the content from its current position, for content that is too large
+                for memory.
         """
 
     def copy_from(self, source: Store, key: str, to: str) -> None:
-        """Copy a file of another folder, which may be in another storage, replacing an existing file. Readers see all of it or none.
+        """Copy a file of another folder, which may be in another storage, replacing an existing file. Readers see all
+        of it or none.
 
         Within a bucket, the storage itself copies.
 
@@ -210,7 +222,9 @@ class Watch:
         """
 
     def lost(self) -> None:
-        """Called after an attempt that certainly wrote nothing, because another writer has the version. It must not raise."""
+        """Called after an attempt that certainly wrote nothing, because another writer has the version. It must not
+        raise.
+        """
 
     def committed(self, url: str, version: int) -> None:
         """Called after a version of a table was committed. It must not raise."""
@@ -227,7 +241,8 @@ class Env:
         sleep: sleeps for a number of seconds.
         random: returns a number from 0 up to 1.
         store_at: opens another folder by its url, with the same credentials.
-        background: runs work later and sequentially; errors are ignored. It blocks the caller only while very much work waits.
+        background: runs work later and sequentially; errors are ignored. It blocks the caller only while very much work
+            waits.
         watch: is notified of commits, and may prevent them.
     """
 
@@ -241,12 +256,19 @@ class Env:
     watch: Watch = field(default_factory=Watch)
 
     def discard(self, keys: Iterable[str]) -> None:
-        """Delete files that no version refers to. A file that cannot be deleted is logged and left behind: cleaning up hides no error."""
+        """Delete files that no version refers to. A file that cannot be deleted is logged and left behind: cleaning up
+        hides no error.
+        """
         for key in keys:
             try:
                 self.store.delete(key)
             except Exception as error:
-                _logger.warning("%s: cannot delete %s, so it is left behind; no version refers to it: %s", self.store.url, key, error)
+                _logger.warning(
+                    "%s: cannot delete %s, so it is left behind; no version refers to it: %s",
+                    self.store.url,
+                    key,
+                    error,
+                )
 
 
 def copy_through(source: Store, key: str, store: Store, to: str) -> None:

@@ -1,11 +1,12 @@
 """Stores in the local file system.
 
-A file is written under a temporary name in its folder, synced to disk, and then linked or renamed to its name; then the folder is synced
-too. Only version checksums are not synced. `link` fails if the name exists, as the protocol's "Creation of New Log Entries" requires.
+A file is written under a temporary name in its folder, synced to disk, and then linked or renamed to its name; then the
+folder is synced too. Only version checksums are not synced. `link` fails if the name exists, as the protocol's
+"Creation of New Log Entries" requires.
 
-On file systems without hard links (FAT, many network and FUSE mounts), `put_if_absent` is refused. Opening the final name with O_EXCL would
-admit only one writer, but readers could see partial content, and a crash would leave a partial commit. A lock file would stop only writers
-that check for it. Reading and replacing files with `put` work there.
+On file systems without hard links (FAT, many network and FUSE mounts), `put_if_absent` is refused. Opening the final
+name with O_EXCL would admit only one writer, but readers could see partial content, and a crash would leave a partial
+commit. A lock file would stop only writers that check for it. Reading and replacing files with `put` work there.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ from tahoe.storage.threads import in_pieces, in_threads
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
-# Files of this suffix, version checksums, are not synced, because every commit would wait for the disk once more. After a power failure
-# one may be missing or empty; its readers ignore it, as the reference's do.
+# Files of this suffix, version checksums, are not synced, because every commit would wait for the disk once more. After
+# a power failure one may be missing or empty; its readers ignore it, as the reference's do.
 _NOT_SYNCED = ".crc"
 
-# Errors after which the request has no effect. Others (EIO, ESTALE, ETIMEDOUT, ...) may come from a network file system.
+# Errors after which the request has no effect. Others (EIO, ESTALE, ETIMEDOUT, ...) may come from a network file
+# system.
 _REFUSALS = frozenset(
     {
         errno.EACCES,
@@ -89,7 +91,10 @@ class LocalStore:
         with self._translated("list", prefix):
             entries = list(self._entries(prefix))
         # A folder sorts like its files if a slash is appended to its name, so the result is in order.
-        named = [(byte_order(f"{key}/" if entry.is_dir(follow_symlinks=False) else key), key, entry) for key, entry in entries]
+        named = [
+            (byte_order(f"{key}/" if entry.is_dir(follow_symlinks=False) else key), key, entry)
+            for key, entry in entries
+        ]
         for order, key, entry in sorted(named, key=lambda item: item[0]):
             if order.endswith(b"/"):
                 yield from self.walk(key)
@@ -208,7 +213,9 @@ class LocalStore:
 
     @contextmanager
     def _temporary(self, key: str, data: bytes | BinaryIO) -> Iterator[str]:
-        """A temporary file with the content, synced to disk, in the key's folder. It is deleted afterwards if it still exists."""
+        """A temporary file with the content, synced to disk, in the key's folder. It is deleted afterwards if it still
+        exists.
+        """
         path = os.path.join(os.path.dirname(self._path(key)), f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
         try:
             with _create(path) as file:
@@ -229,7 +236,8 @@ class LocalStore:
         try:
             os.link(temporary, path)
         except FileExistsError:
-            # A network file system may retry the request and return the error of the retry, although the first attempt succeeded.
+            # A network file system may retry the request and return the error of the retry, although the first attempt
+            # succeeded.
             if not _same_file(temporary, path):
                 return False
         except OSError as error:
@@ -255,7 +263,11 @@ class LocalStore:
             raise self._failure(operation, key, error) from error
 
     def _failure(self, operation: str, key: str, error: OSError | ValueError) -> DeltaStorageError:
-        kind = StorageRefusedError if isinstance(error, ValueError) or error.errno in _REFUSALS else StorageUnavailableError
+        kind = (
+            StorageRefusedError
+            if isinstance(error, ValueError) or error.errno in _REFUSALS
+            else StorageUnavailableError
+        )
         return kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=str(error))
 
 
@@ -284,7 +296,9 @@ def _same_file(temporary: str, path: str) -> bool:
 
 
 def _create(path: str) -> BinaryIO:
-    """Create a file and its folders. Another process may remove a folder as long as it is empty; then it is made again."""
+    """Create a file and its folders. Another process may remove a folder as long as it is empty; then it is made
+    again.
+    """
     for _ in range(_FOLDER_ATTEMPTS_MAX):
         with suppress(FileNotFoundError):
             _make_folder(os.path.dirname(path))
@@ -319,8 +333,8 @@ def _sync_folder(path: str) -> None:
 def no_new_folder_left(url: str) -> Iterator[None]:
     """If the block fails, remove a folder that did not exist before, with its empty subfolders.
 
-    Folders with files are kept, because another writer may have created its table there meanwhile. Applies only to local disks: object
-    stores have no folders.
+    Folders with files are kept, because another writer may have created its table there meanwhile. Applies only to
+    local disks: object stores have no folders.
     """
     path = local_path(url) if split_url(url)[0] == LOCAL_SCHEME else None
     is_new = path is not None and not os.path.lexists(path)

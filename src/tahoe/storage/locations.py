@@ -1,7 +1,8 @@
 """Normalises the locations that users type to urls, and splits urls. Works on text only: nothing is opened here.
 
-Locations are parsed as by Hadoop's Path: nothing is unescaped, empty segments and `.` are dropped, `..` removes a segment. The scheme is
-not changed (`s3a` does not become `s3`), because Spark must find the data files under the same url.
+Locations are parsed as by Hadoop's Path: nothing is unescaped, empty segments and `.` are dropped, `..` removes a
+segment. The scheme is not changed (`s3a` does not become `s3`), because Spark must find the data files under the same
+url.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?")
 def normalise(location: str | os.PathLike[str]) -> str:
     """The url of a folder: `scheme://authority/path`, absolute, unescaped, without a trailing slash.
 
-    A location without a scheme is a local path; a relative path starts at the working directory, and `~` is the user's home folder.
+    A location without a scheme is a local path; a relative path starts at the working directory, and `~` is the user's
+    home folder.
 
     Raises:
         UnsupportedStorageError: tahoe does not support the scheme.
@@ -34,7 +36,9 @@ def normalise(location: str | os.PathLike[str]) -> str:
         raise InvalidOptionError(option="path", value="''", table="the table", detail="it is empty")
     scheme = scheme_of(text)
     if scheme is not None and scheme not in KNOWN_SCHEMES:
-        raise UnsupportedStorageError(table=text, scheme=scheme, schemes=", ".join(f"{known}://" for known in KNOWN_SCHEMES))
+        raise UnsupportedStorageError(
+            table=text, scheme=scheme, schemes=", ".join(f"{known}://" for known in KNOWN_SCHEMES)
+        )
     return spelled(text)
 
 
@@ -61,7 +65,9 @@ def spelled(text: str) -> str:
         return _local(path or ("" if found[2] is None else "/"))
     if not authority and scheme in KNOWN_SCHEMES:
         what = "name of a store in memory" if scheme == MEMORY_SCHEME else "bucket or container"
-        raise InvalidOptionError(option="path", value=text, table=text, detail=f"it has no {what}; expected {scheme}://NAME/PATH")
+        raise InvalidOptionError(
+            option="path", value=text, table=text, detail=f"it has no {what}; expected {scheme}://NAME/PATH"
+        )
     return f"{scheme}://{authority}{_normal(path)}"
 
 

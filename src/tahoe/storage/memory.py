@@ -1,8 +1,8 @@
 """Stores in the memory of this process, with fault injection.
 
-All stores of a process whose url has the same name (`memory://name/...`) share their content. A pickled store can be opened only in the
-same process. Faults and counters belong to one store object, so give each writer its own. Commit services in memory are shared by name
-too.
+All stores of a process whose url has the same name (`memory://name/...`) share their content. A pickled store can be
+opened only in the same process. Faults and counters belong to one store object, so give each writer its own. Commit
+services in memory are shared by name too.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Fault:
     """One injected fault.
 
     Attributes:
-        key: a glob (`*`, `?`) for keys; for listings that raise, for the listed folder; for HIDE, for the keys in the listing.
+        key: a glob (`*`, `?`) for keys; for listings that raise, for the listed folder; for HIDE, for the keys in the
+            listing.
         nth: the first matching call that it affects, counted from 1.
         times: the number of consecutive calls that it affects.
         error: the error to raise; None for a StorageUnavailableError.
@@ -107,7 +108,9 @@ class _Counted:
     calls: int = 0
 
     def meets(self, operation: Operation, key: str) -> bool:
-        if operation is not self.fault.operation or not (self.fault.effect is Effect.HIDE or fnmatchcase(key, self.fault.key)):
+        if operation is not self.fault.operation or not (
+            self.fault.effect is Effect.HIDE or fnmatchcase(key, self.fault.key)
+        ):
             return False
         self.calls += 1
         return self.fault.nth <= self.calls < self.fault.nth + self.fault.times
@@ -140,7 +143,9 @@ class MemoryStore:
         calls: the number of calls of each operation, including those with faults.
     """
 
-    def __init__(self, url: str, faults: FaultPlan | None = None, clock_ms: Callable[[], int] = _system_clock_ms) -> None:
+    def __init__(
+        self, url: str, faults: FaultPlan | None = None, clock_ms: Callable[[], int] = _system_clock_ms
+    ) -> None:
         _, name, path = split_url(normalise(url))
         self.url = normalise(url)
         self.faults = faults or FaultPlan()
@@ -159,7 +164,11 @@ class MemoryStore:
         start, after = f"{prefix}/" if prefix else "", byte_order(start_after)
         with self._call(Operation.LIST, prefix) as due:
             found = self._below(start)
-            direct = [f for f in found if "/" not in f.key[len(start) :] and byte_order(f.key) > after and not is_temporary(f.key)]
+            direct = [
+                f
+                for f in found
+                if "/" not in f.key[len(start) :] and byte_order(f.key) > after and not is_temporary(f.key)
+            ]
             return _without_hidden(direct, due)
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:
@@ -240,7 +249,9 @@ class MemoryStore:
         for fault in due:
             if fault.effect is effect:
                 operation = f"{fault.operation.value} {key}"
-                raise fault.error or StorageUnavailableError(table=self.url, operation=operation, detail="an injected fault")
+                raise fault.error or StorageUnavailableError(
+                    table=self.url, operation=operation, detail="an injected fault"
+                )
 
     def _read(self, key: str) -> bytes:
         return self._found(key)[0]
@@ -255,7 +266,11 @@ class MemoryStore:
     def _below(self, start: str) -> list[FileInfo]:
         skipped = len(self._above)
         with self._content.lock:
-            files = [(k[skipped:], content) for k, content in self._content.files.items() if k.startswith(self._above + start)]
+            files = [
+                (k[skipped:], content)
+                for k, content in self._content.files.items()
+                if k.startswith(self._above + start)
+            ]
         return sorted((_info(key, content) for key, content in files), key=lambda f: byte_order(f.key))
 
 
@@ -296,7 +311,9 @@ class MemoryCommitService:
         return of_table[max(of_table)] if of_table else None
 
     def complete(self, entry: CommitEntry) -> None:
-        """Needs no lock: entries are never removed and nothing else in them changes, so concurrent calls do the same."""
+        """Needs no lock: entries are never removed and nothing else in them changes, so concurrent calls do the
+        same.
+        """
         known = self._own.get((entry.table, entry.file))
         if known is not None and known.temporary == entry.temporary:
             self._own[entry.table, entry.file] = replace(known, is_complete=True)

@@ -1,7 +1,8 @@
 """Probes whether a store really creates a file only if it does not exist, because some storages overwrite it instead.
 
-S3-compatible storages without support for `If-None-Match` ignore the header, so every writer that commits a version appears to have won.
-Their responses do not show it. The probe therefore creates the same key twice, under a name that listings leave out.
+S3-compatible storages without support for `If-None-Match` ignore the header, so every writer that commits a version
+appears to have won. Their responses do not show it. The probe therefore creates the same key twice, under a name that
+listings leave out.
 """
 
 from __future__ import annotations
@@ -32,5 +33,8 @@ def check_creates_once(store: Store, folder: str) -> None:
             store.delete(key)
     if is_told_created or found != _FIRST:
         answer = "reported success" if is_told_created else "reported that the file exists"
-        detail = f"the storage {answer} for the second request, and then returned the content {found.decode(errors='replace')!r}"
+        detail = (
+            f"the storage {answer} for the second request, and then returned the content "
+            f"{found.decode(errors='replace')!r}"
+        )
         raise ConditionalCreateIgnoredError(table=store.url, key=key, detail=detail)

@@ -8,14 +8,17 @@ from typing import Any
 
 
 class RangeFile(io.RawIOBase):
-    """A file that turns each read into one request for exactly these bytes, because Parquet readers request exact ranges.
+    """A file that turns each read into one request for exactly these bytes, because Parquet readers request exact
+    ranges.
 
     Args:
         read_range: reads at most a number of bytes from an offset.
         when_closed: called once, when the file is closed.
     """
 
-    def __init__(self, size_bytes: int, read_range: Callable[[int, int], bytes], when_closed: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self, size_bytes: int, read_range: Callable[[int, int], bytes], when_closed: Callable[[], object] | None = None
+    ) -> None:
         self._size_bytes = size_bytes
         self._read_range = read_range
         self._when_closed = when_closed

@@ -1,11 +1,12 @@
-"""Finds the commit service that a user's `storage_options` configure, if any. Works on dictionaries: nothing is opened here.
+"""Finds the commit service that a user's `storage_options` configure, if any. Works on dictionaries: nothing is opened
+here.
 
-Two spellings are accepted. That of delta-rs, as options or environment variables, in any case: `AWS_S3_LOCKING_PROVIDER=dynamodb`,
-`DELTA_DYNAMO_TABLE_NAME`, and `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_REGION_DYNAMODB`, `AWS_ACCESS_KEY_ID_DYNAMODB`,
-`AWS_SECRET_ACCESS_KEY_DYNAMODB`, `AWS_SESSION_TOKEN_DYNAMODB`, which default to those of S3. And that of the reference, as settings of a
-Spark session: `spark.delta.logStore.<scheme>.impl` (or `spark.delta.logStore.class` for all schemes) set to
-`io.delta.storage.S3DynamoDBLogStore`, and `spark.io.delta.storage.S3DynamoDBLogStore.ddb.tableName` and `.ddb.region`, with AWS's default
-credentials.
+Two spellings are accepted. That of delta-rs, as options or environment variables, in any case:
+`AWS_S3_LOCKING_PROVIDER=dynamodb`, `DELTA_DYNAMO_TABLE_NAME`, and `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_REGION_DYNAMODB`,
+`AWS_ACCESS_KEY_ID_DYNAMODB`, `AWS_SECRET_ACCESS_KEY_DYNAMODB`, `AWS_SESSION_TOKEN_DYNAMODB`, which default to those of
+S3. And that of the reference, as settings of a Spark session: `spark.delta.logStore.<scheme>.impl` (or
+`spark.delta.logStore.class` for all schemes) set to `io.delta.storage.S3DynamoDBLogStore`, and
+`spark.io.delta.storage.S3DynamoDBLogStore.ddb.tableName` and `.ddb.region`, with AWS's default credentials.
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ _OF_S3 = {
 }
 # The last two, how delta-rs creates its table and how long it waits, are ignored here.
 _DELTA_RS = frozenset(
-    {_PROVIDER, _TABLE_NAME, *_OWN_OF_DYNAMODB.values(), "delta_dynamo_billing_mode", "delta_dynamo_max_elapsed_request_time"}
+    {
+        _PROVIDER,
+        _TABLE_NAME,
+        *_OWN_OF_DYNAMODB.values(),
+        "delta_dynamo_billing_mode",
+        "delta_dynamo_max_elapsed_request_time",
+    }
 )
 
 REFERENCE_PREFIXES = ("delta.logStore.", "io.delta.storage.S3DynamoDBLogStore.")
@@ -62,7 +69,9 @@ def commit_service(url: str, options: Mapping[str, str], environment: Mapping[st
             raise InvalidOptionError(option=_PROVIDER.upper(), value=provider, table=url, detail=detail)
         return _as_delta_rs(url, known, options, environment)
     reference = {_bare(name): str(value) for name, value in options.items()}
-    stores = {reference.get(f"delta.logStore.{known}.impl", reference.get("delta.logStore.class")) for known in S3_SCHEMES}
+    stores = {
+        reference.get(f"delta.logStore.{known}.impl", reference.get("delta.logStore.class")) for known in S3_SCHEMES
+    }
     if _REFERENCE_CLASS not in stores:  # a setting for any S3 scheme counts: under Spark all of them are s3a
         return None
     return DynamoDBCommitService(
@@ -74,11 +83,15 @@ def commit_service(url: str, options: Mapping[str, str], environment: Mapping[st
 def without_service(options: Mapping[str, str]) -> dict[str, str]:
     """The options without those of commit services."""
     return {
-        name: value for name, value in options.items() if name.lower() not in _DELTA_RS and not _bare(name).startswith(REFERENCE_PREFIXES)
+        name: value
+        for name, value in options.items()
+        if name.lower() not in _DELTA_RS and not _bare(name).startswith(REFERENCE_PREFIXES)
     }
 
 
-def _as_delta_rs(url: str, known: Mapping[str, str], options: Mapping[str, str], environment: Mapping[str, str]) -> DynamoDBCommitService:
+def _as_delta_rs(
+    url: str, known: Mapping[str, str], options: Mapping[str, str], environment: Mapping[str, str]
+) -> DynamoDBCommitService:
     scheme, authority, _ = split_url(url)
     s3 = cloud_config(without_service(options), scheme, authority).storage
 
@@ -86,10 +99,17 @@ def _as_delta_rs(url: str, known: Mapping[str, str], options: Mapping[str, str],
         return known.get(_OWN_OF_DYNAMODB[name]) or next((s3[key] for key in _OF_S3[name] if key in s3), None)
 
     # With its own key pair, DynamoDB does not use the session token of S3.
-    token = known.get(_OWN_OF_DYNAMODB["session_token"]) if known.get(_OWN_OF_DYNAMODB["access_key_id"]) else setting("session_token")
+    token = (
+        known.get(_OWN_OF_DYNAMODB["session_token"])
+        if known.get(_OWN_OF_DYNAMODB["access_key_id"])
+        else setting("session_token")
+    )
     return DynamoDBCommitService(
         table_name=known.get(_TABLE_NAME) or DEFAULT_TABLE_NAME,
-        region=setting("region") or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or DEFAULT_REGION,
+        region=setting("region")
+        or environment.get("AWS_REGION")
+        or environment.get("AWS_DEFAULT_REGION")
+        or DEFAULT_REGION,
         endpoint=setting("endpoint"),
         access_key_id=setting("access_key_id"),
         secret_access_key=setting("secret_access_key"),

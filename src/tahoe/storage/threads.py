@@ -1,8 +1,9 @@
-"""Work in threads of this process: requests, which wait for a storage most of their time, and Arrow's work, which uses all cores.
+"""Work in threads of this process: requests, which wait for a storage most of their time, and Arrow's work, which uses
+all cores.
 
-All pools of threads are made here, but for that of background work. Results come in the order of the items. Only a few items are taken
-before their results are asked for, so that a million of them need no memory. After an error, and if the results are not read to their end,
-no further item begins.
+All pools of threads are made here, but for that of background work. Results come in the order of the items. Only a few
+items are taken before their results are asked for, so that a million of them need no memory. After an error, and if the
+results are not read to their end, no further item begins.
 """
 
 from __future__ import annotations
@@ -58,13 +59,17 @@ def in_threads(
 
 
 def on_all_cores(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The results in order, computed at once: Arrow releases the GIL. In a thread of this module, one after the other."""
+    """The results in order, computed at once: Arrow releases the GIL. In a thread of this module, one after the
+    other.
+    """
     todo = list(items)
     return list(map(work, todo) if getattr(_thread, "is_ours", False) else in_threads(work, todo, CORES, len(todo)))
 
 
 def in_pieces(work: Callable[[Sequence[Item]], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """The results of `work`, which takes some neighbouring items at a time, in order: for many small requests, such as a log's commits."""
+    """The results of `work`, which takes some neighbouring items at a time, in order: for many small requests, such as
+    a log's commits.
+    """
     size = min(max(len(items) // (4 * REQUESTS), 1), _PIECE_ITEMS_MAX)
     return in_threads(work, (items[start : start + size] for start in range(0, len(items), size)))
 

@@ -1,1 +1,3 @@
-"""Delta tables without Spark: the log, its snapshots, scans and commits. The outside world is reached only through `Env`."""
+"""Delta tables without Spark: the log, its snapshots, scans and commits. The outside world is reached only through
+`Env`.
+"""

@@ -3,8 +3,9 @@
     @takes(columns=NAMES, filter=FILTER)
     def to_arrow(self, columns=None, filter=None): ...
 
-A rule is a record: a description of the expected value, and a function that returns the value as the code needs it, or refuses it. A
-parameter's default is always accepted. This module knows no table: whether a column or a version exists is checked later.
+A rule is a record: a description of the expected value, and a function that returns the value as the code needs it, or
+refuses it. A parameter's default is always accepted. This module knows no table: whether a column or a version exists
+is checked later.
 """
 
 from __future__ import annotations
@@ -80,12 +81,20 @@ class Rule:
 
 
 def takes(**rules: Rule) -> Callable[[Method], Method]:
-    """Check and convert arguments of a method, by name, and refuse unknown ones. The object's `url` names the table in errors."""
+    """Check and convert arguments of a method, by name, and refuse unknown ones. The object's `url` names the table in
+    errors.
+    """
 
     def decorate(method: Method) -> Method:
         signature = Signature(method)
-        places = [(at, parameter, rules[parameter.name]) for at, parameter in enumerate(signature.parameters) if parameter.name in rules]
-        assert len(places) == len(rules), f"{method.__qualname__} has no argument of one of these names: {', '.join(rules)}"
+        places = [
+            (at, parameter, rules[parameter.name])
+            for at, parameter in enumerate(signature.parameters)
+            if parameter.name in rules
+        ]
+        assert len(places) == len(rules), (
+            f"{method.__qualname__} has no argument of one of these names: {', '.join(rules)}"
+        )
 
         @wraps(method)
         def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -95,7 +104,9 @@ def takes(**rules: Rule) -> Callable[[Method], Method]:
                 given: Any = by_position if at < len(args) else kwargs
                 key = at if at < len(args) else parameter.name
                 if (given is by_position or key in kwargs) and given[key] is not parameter.default:
-                    later = {other.name: its for place, other, its in places if place > at} if given is by_position else {}
+                    later = (
+                        {other.name: its for place, other, its in places if place > at} if given is by_position else {}
+                    )
                     given[key] = _checked(given[key], parameter.name, rule, later, table=table_told(self))
             return method(self, *by_position, **kwargs)
 
@@ -123,7 +134,9 @@ def _checked(value: Any, name: str, rule: Rule, later: Mapping[str, Rule], *, ta
 
 def or_none(rule: Rule) -> Rule:
     """The rule for a required argument that may be None."""
-    return replace(rule, expected=f"{rule.expected}, or None", clean=lambda value: None if value is None else rule.clean(value))
+    return replace(
+        rule, expected=f"{rule.expected}, or None", clean=lambda value: None if value is None else rule.clean(value)
+    )
 
 
 # --- conversions
@@ -293,7 +306,9 @@ def _filter(value: Any) -> Any:
     if not isinstance(value, list | tuple) or not value:
         raise Unfit
     groups = [value] if all(_is_condition(each) for each in value) else value
-    if not all(isinstance(group, list | tuple) and group and all(_is_condition(each) for each in group) for group in groups):
+    if not all(
+        isinstance(group, list | tuple) and group and all(_is_condition(each) for each in group) for group in groups
+    ):
         raise Unfit
     return [list(group) for group in groups]
 
@@ -321,13 +336,22 @@ CALL = Rule(expected="a function", clean=_callable, remedy=_LEAVE_OUT)
 SHARE = Rule(expected="a number from 0 to 1", clean=_number, remedy=_LEAVE_OUT)
 POSITIONS = Rule(expected="a list of non-negative integers", clean=_list_of(_count), remedy="Pass a list of integers.")
 NAMES = Rule(expected="a list of names", clean=_list_of(_text), remedy='For a single name, pass ["name"].')
-TEXTS = Rule(expected="a dictionary of strings", clean=_texts, remedy='Pass numbers and booleans as strings: {"name": "true"}.')
-OPTIONS = replace(
-    TEXTS, remedy='Pass {"aws_region": "eu-west-1"}. A version of the table is read by table.snapshot(3) or to_arrow(version=3).'
+TEXTS = Rule(
+    expected="a dictionary of strings", clean=_texts, remedy='Pass numbers and booleans as strings: {"name": "true"}.'
 )
-TXN = Rule(expected="an application id (a string) and a version (an integer)", clean=_txn, remedy='Pass ("application", 7).')
+OPTIONS = replace(
+    TEXTS,
+    remedy=(
+        'Pass {"aws_region": "eu-west-1"}. A version of the table is read by table.snapshot(3) or to_arrow(version=3).'
+    ),
+)
+TXN = Rule(
+    expected="an application id (a string) and a version (an integer)", clean=_txn, remedy='Pass ("application", 7).'
+)
 VERSION = Rule(expected="an integer or the name of a tag", clean=_version, remedy="", refused=_no_time)
-TIMESTAMP = Rule(expected="a string or a datetime", clean=_instance_of(str, date, datetime), remedy="", refused=_no_time)
+TIMESTAMP = Rule(
+    expected="a string or a datetime", clean=_instance_of(str, date, datetime), remedy="", refused=_no_time
+)
 FILTER = Rule(
     expected="an SQL condition over the table's columns, a condition of pyarrow.compute, or a list of tuples",
     clean=_filter,
@@ -336,18 +360,27 @@ FILTER = Rule(
 ROWS = Rule(
     expected="a pyarrow.Table, or a DataFrame of pandas, polars or another library that exports Arrow data",
     clean=rows_of,
-    remedy="Use pyarrow.Table.from_pylist(rows) for a list of dictionaries, or pyarrow.table(columns) for a dictionary of lists.",
+    remedy=(
+        "Use pyarrow.Table.from_pylist(rows) for a list of dictionaries, or pyarrow.table(columns) for a dictionary "
+        "of lists."
+    ),
 )
 STREAM = replace(
     ROWS,
-    expected="a pyarrow.Table, a stream of batches, or a DataFrame of pandas, polars or another library that exports Arrow data",
+    expected=(
+        "a pyarrow.Table, a stream of batches, or a DataFrame of pandas, polars or another library that exports Arrow "
+        "data"
+    ),
     clean=stream_of,
 )
 SCHEMA = Rule(expected="a schema", clean=_instance_of(Struct, pa.Schema), remedy="Pass a pyarrow.Schema.")
 PATH = Rule(
     expected="a column, or a field of a struct",
     clean=_path,
-    remedy='Pass "name" for a column, and "struct.field" for a field of a struct; a name with a dot is quoted in backticks.',
+    remedy=(
+        'Pass "name" for a column, and "struct.field" for a field of a struct; a name with a dot is quoted in '
+        "backticks."
+    ),
 )
 VECTORS = Rule(
     expected="report, restore_rows or remove_files",
@@ -367,12 +400,24 @@ KEYS = Rule(
 )
 PATHS = Rule(expected="a list of columns", clean=_list_of(_path), remedy=PATH.remedy)
 _FIELDS = _list_of(_instance_of(NewColumn, pa.Field))
-NEW_COLUMNS = Rule(expected="a list of pyarrow.Field", clean=_FIELDS, remedy='Pass [pyarrow.field("name", pyarrow.string())].')
-_CHANGES = _list_of(_instance_of(ColumnChange))
-COLUMN_CHANGES = Rule(expected="a list of ColumnChange", clean=_CHANGES, remedy="See tahoe.protocol.changes.column_changes.")
-LOCATION = Rule(expected="a path or a url", clean=_location, remedy='Pass a string: "/data/t", "s3://bucket/t".')
-ZONE = Rule(expected="the name of a time zone", clean=_zone, remedy='Pass a name such as "Europe/Paris", or leave it out for UTC.')
-FILE_COLUMN = Rule(
-    expected=f"one of {', '.join(COLUMNS)}", clean=_one_of(COLUMNS), remedy="Use Scan.files or Scan.listing for other columns."
+NEW_COLUMNS = Rule(
+    expected="a list of pyarrow.Field", clean=_FIELDS, remedy='Pass [pyarrow.field("name", pyarrow.string())].'
 )
-OUTSIDE = Rule(expected="a tahoe.storage.Env", clean=_instance_of(Env), remedy="Leave out the argument to use the default.")
+_CHANGES = _list_of(_instance_of(ColumnChange))
+COLUMN_CHANGES = Rule(
+    expected="a list of ColumnChange", clean=_CHANGES, remedy="See tahoe.protocol.changes.column_changes."
+)
+LOCATION = Rule(expected="a path or a url", clean=_location, remedy='Pass a string: "/data/t", "s3://bucket/t".')
+ZONE = Rule(
+    expected="the name of a time zone",
+    clean=_zone,
+    remedy='Pass a name such as "Europe/Paris", or leave it out for UTC.',
+)
+FILE_COLUMN = Rule(
+    expected=f"one of {', '.join(COLUMNS)}",
+    clean=_one_of(COLUMNS),
+    remedy="Use Scan.files or Scan.listing for other columns.",
+)
+OUTSIDE = Rule(
+    expected="a tahoe.storage.Env", clean=_instance_of(Env), remedy="Leave out the argument to use the default."
+)

@@ -1,7 +1,7 @@
 """What public methods share: a wrong call is told with what it probably meant, and no error of Arrow's leaves a call.
 
-Wrong calls have names of other libraries, methods called on a class, arguments that do not fit. Knows only names and signatures. The rules
-for values are in `arguments`.
+Wrong calls have names of other libraries, methods called on a class, arguments that do not fit. Knows only names and
+signatures. The rules for values are in `arguments`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ _NAMED_MAX = 3
 
 
 class OtherNames(ABCMeta):
-    """The class of classes that tell other libraries' names also of the class itself, as in `Table.is_deltatable(path)`.
+    """The class of classes that tell other libraries' names also of the class itself, as in
+    `Table.is_deltatable(path)`.
 
     It is that of abstract classes, so that a user's class may be both.
     """
@@ -69,8 +70,8 @@ class OtherNames(ABCMeta):
 def of_objects(
     example: str, names: Mapping[str, str] = MappingProxyType({}), beside: Mapping[str, type] = MappingProxyType({})
 ) -> Callable[[Class], Class]:
-    """Refuse calls of a class's public methods on the class, such as `Table.create("/data/t", schema)`, and say what to write; and tell
-    errors of Arrow's in calls on its objects as ours.
+    """Refuse calls of a class's public methods on the class, such as `Table.create("/data/t", schema)`, and say what to
+    write; and tell errors of Arrow's in calls on its objects as ours.
 
     So are names that the class does not have, if another library has them, or an object that is reached from here.
 
@@ -90,7 +91,11 @@ def of_objects(
 
         def unknown(asked: Any, name: str) -> AttributeError:
             instead = _instead(owner, name, names, beside)
-            return _no_name(asked, name) if instead is None else UnknownNameError(owner=owner.__name__, name=name, instead=instead)
+            return (
+                _no_name(asked, name)
+                if instead is None
+                else UnknownNameError(owner=owner.__name__, name=name, instead=instead)
+            )
 
         def of_object(self: Any, name: str) -> Any:
             if hasattr(type(self), name):  # a property that failed: its error is the one to tell
@@ -113,7 +118,11 @@ def _instead(owner: type, name: str, names: Mapping[str, str], beside: Mapping[s
     same = next((each for each in dir(owner) if not each.startswith("_") and _squeezed(each) == _squeezed(name)), None)
     if same is not None:
         return f"{same}{_arguments(owner, same)}"
-    reached = (expression for expression, other in beside.items() if name in (*dir(other), *getattr(other, "__dataclass_fields__", ())))
+    reached = (
+        expression
+        for expression, other in beside.items()
+        if name in (*dir(other), *getattr(other, "__dataclass_fields__", ()))
+    )
     expression = next(reached, None)
     return None if expression is None else f"{expression}.{name}{_arguments(beside[expression], name)}"
 
@@ -216,12 +225,18 @@ class Signature:
             raise error.suggesting(self._method_meant(owner, value))
         for name, value in kwargs.items() if not self._is_open else ():
             if name not in self._names:
-                unknown = UnknownArgumentError(table=table_told(owner), method=called, argument=name, arguments=", ".join(self._names))
+                unknown = UnknownArgumentError(
+                    table=table_told(owner), method=called, argument=name, arguments=", ".join(self._names)
+                )
                 known = next((other for other in _SYNONYMS.get(name, ()) if other in self._names), None)
                 hint = f"Did you mean {known}?" if known else self._method_meant(owner, value)
                 is_near = unknown.next_step != unknown.todo  # it suggests an argument that is spelled alike
                 raise unknown.suggesting(hint if hint or is_near else _methods_with(type(owner), name))
-        missing = [p.name for p in self.parameters[len(args) :] if p.name not in kwargs and p.default is p.empty and p.kind not in _OPEN]
+        missing = [
+            p.name
+            for p in self.parameters[len(args) :]
+            if p.name not in kwargs and p.default is p.empty and p.kind not in _OPEN
+        ]
         if missing:
             call = f"{called}({self.needed})"
             raise MissingArgumentError(table=table_told(owner), method=called, missing=", ".join(missing), call=call)
@@ -229,13 +244,19 @@ class Signature:
     def _method_meant(self, owner: Any, value: Any) -> str | None:
         """A hint, if a value is the name of a method, such as "overwrite"."""
         names = [name for name, _ in _methods(type(owner))]
-        return f"Did you mean {value}({', '.join(self._by_position)})?" if isinstance(value, str) and value in names else None
+        return (
+            f"Did you mean {value}({', '.join(self._by_position)})?"
+            if isinstance(value, str) and value in names
+            else None
+        )
 
 
 def _methods_with(owner: type, argument: str) -> str | None:
     """A hint that names methods of a class that have an argument, those with few arguments first."""
     parameters = {name: inspect.signature(method).parameters for name, method in _methods(owner)}
-    found = sorted((name for name in parameters if argument in parameters[name]), key=lambda name: len(parameters[name]))
+    found = sorted(
+        (name for name in parameters if argument in parameters[name]), key=lambda name: len(parameters[name])
+    )
     others = " and others" if len(found) > _NAMED_MAX else ""
     return f"It is an argument of {', '.join(found[:_NAMED_MAX])}{others}." if found else None
 
@@ -246,4 +267,6 @@ def table_told(owner: object) -> str:
 
 
 def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, str | int | float | bool | None) else f"a value of type {type(value).__name__}"
+    return (
+        repr(value) if isinstance(value, str | int | float | bool | None) else f"a value of type {type(value).__name__}"
+    )

@@ -1,6 +1,7 @@
 """The names of deltalake and of delta-spark that we do not have, and what is written in their place.
 
-Knows no class: `calls` looks names up. The tables have nothing that a class of ours has itself, or that `calls` finds on an object of ours.
+Knows no class: `calls` looks names up. The tables have nothing that a class of ours has itself, or that `calls` finds
+on an object of ours.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ DELTA_TABLE: Mapping[str, str] = {
     "is_deltatable": "DeltaTable.isDeltaTable(spark, path), or tahoe.Table(path).exists()",
     "get_add_actions": "delta_files(path) in spark.sql, or tahoe.Table(path).files()",
     "load_as_version": 'spark.read.format("delta").option("versionAsOf", version).load(path)',
-    "load_cdf": 'spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", version).load(path)',
+    "load_cdf": (
+        'spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", version).load(path)'
+    ),
     "metadata": "table.detail()",
     "optimize.compact": "table.optimize().executeCompaction()",
     "optimize.z_order": "table.optimize().executeZOrderBy(*columns)",

@@ -59,20 +59,25 @@ class Table(TableRows, metaclass=OtherNames):
     """A Delta table at a location. Nothing is read before the first call, and every call sees the newest version.
 
     Args:
-        location: a path or url: `/data/t`, `file:///data/t`, `s3://bucket/t`, `abfss://container@account.dfs.core.windows.net/t`, ...
+        location: a path or url: `/data/t`, `file:///data/t`, `s3://bucket/t`,
+            `abfss://container@account.dfs.core.windows.net/t`, ...
         storage_options: credentials and settings for object stores.
-        time_zone: of timestamps without a time zone, in filters, constraints, new values, and partition values of early writers.
+        time_zone: of timestamps without a time zone, in filters, constraints, new values, and partition values of early
+            writers.
         env: the outside world, for tests and other hosts; made from location and options if None.
     """
 
     @property
     def inspect(self) -> Inspector:
-        """What looks into the table. `table.inspect.files()`, `.partitions()`, `.history()`, ... each answer an Arrow table."""
+        """What looks into the table. `table.inspect.files()`, `.partitions()`, `.history()`, ... each answer an Arrow
+        table.
+        """
         return Inspector(self)
 
     @takes(version=VERSION)
     def report(self, version: int | str | None = None) -> TableReport:
-        """A page about a version, with advice: `table.report().save("t.html")`. Of large tables it looks at samples, and says so.
+        """A page about a version, with advice: `table.report().save("t.html")`. Of large tables it looks at samples,
+        and says so.
 
         >>> table.report().save("/data/orders.html")
 
@@ -83,7 +88,8 @@ class Table(TableRows, metaclass=OtherNames):
 
     @takes(feature=TEXT, truncate_history=FLAG)
     def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:
-        """Remove a table feature from the protocol, and its traces from the table, so that clients without the feature can use the table.
+        """Remove a table feature from the protocol, and its traces from the table, so that clients without the feature
+        can use the table.
 
         Files with deletion vectors are rewritten. Column mapping and type widening need Spark to rewrite files:
         `DeltaTable.dropFeatureSupport`.
@@ -98,7 +104,9 @@ class Table(TableRows, metaclass=OtherNames):
             FeatureDropError: the feature is unknown or not supported by the table, or the table still needs it.
             FeatureDropWaitsError: the feature is no longer used, but the history cannot be truncated yet.
         """
-        drop_feature(self, feature, truncate_history=truncate_history, clear=lambda dropped: remove_vectors(self, dropped))
+        drop_feature(
+            self, feature, truncate_history=truncate_history, clear=lambda dropped: remove_vectors(self, dropped)
+        )
 
     # --- maintenance of the files
 
@@ -126,11 +134,13 @@ class Table(TableRows, metaclass=OtherNames):
         user_metadata: str | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> OptimizeReport:
-        """Combine small files into larger ones, and rewrite files with many deleted rows. The rows stay the same, in their order.
+        """Combine small files into larger ones, and rewrite files with many deleted rows. The rows stay the same, in
+        their order.
 
-        With `z_order_by`, and on a clustered table, rows are ordered so that queries skip files and parts of files by each of the columns.
-        A second run changes only what was added since the first. Rows pass through a temporary file, so that memory is bounded.
-        If another writer changes a file that is being rewritten, the files rewritten together with it are left as they are.
+        With `z_order_by`, and on a clustered table, rows are ordered so that queries skip files and parts of files by
+        each of the columns. A second run changes only what was added since the first. Rows pass through a temporary
+        file, so that memory is bounded. If another writer changes a file that is being rewritten, the files rewritten
+        together with it are left as they are.
 
         >>> table.optimize(z_order_by=["shop"], dry_run=True).files_considered
         1
@@ -144,19 +154,27 @@ class Table(TableRows, metaclass=OtherNames):
             max_deleted_share: a file with a larger share of deleted rows is rewritten in any case.
             dry_run: change nothing, and report what would be done.
             user_metadata: for the table's history.
-            progress: called with the number of files that were rewritten, and the number of all that are to be rewritten.
+            progress: called with the number of files that were rewritten, and the number of all that are to be
+                rewritten.
 
         Raises:
-            DeltaAnalysisError: the filter, `z_order_by` or `full` do not fit the table; see `tahoe.table.layout.clustering.order_of`.
-            DeltaConcurrentModificationException: other writers changed all parts of the table that were to be rewritten.
+            DeltaAnalysisError: the filter, `z_order_by` or `full` do not fit the table; see
+                `tahoe.table.layout.clustering.order_of`.
+            DeltaConcurrentModificationException: other writers changed all parts of the table that were to be
+                rewritten.
             UnsupportedOperationError: only Spark can read a file, for example one with shredded variants.
         """
         sizes = CompactionSettings.of_table(
             self.snapshot().properties, table=self.url, max_file_bytes=max_file_bytes, min_file_bytes=min_file_bytes
         )
         settings = replace(sizes, max_deleted_share=max_deleted_share)
-        predicates, order = () if filter is None else (filter,), OrderRequest(zorder_by=self._paths(z_order_by), is_full=full)
-        request = OptimizeRequest(filter=filter, settings=settings, predicates=predicates, user_metadata=user_metadata, order=order)
+        predicates, order = (
+            () if filter is None else (filter,),
+            OrderRequest(zorder_by=self._paths(z_order_by), is_full=full),
+        )
+        request = OptimizeRequest(
+            filter=filter, settings=settings, predicates=predicates, user_metadata=user_metadata, order=order
+        )
         return optimize(self, request, dry_run=dry_run, progress=progress)
 
     def _paths(self, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -166,10 +184,22 @@ class Table(TableRows, metaclass=OtherNames):
             expected = "names of columns such as day, address.city or `a.b`"
             found = f"{error.args[0]!r}"
             raise InvalidArgumentError(
-                argument="z_order_by", table=self.url, found=found, expected=expected, remedy="Quote names with other characters."
+                argument="z_order_by",
+                table=self.url,
+                found=found,
+                expected=expected,
+                remedy="Quote names with other characters.",
             ) from None
 
-    @takes(retention_hours=HOURS, lite=FLAG, dry_run=FLAG, inventory=ROWS, retention_check=FLAG, log_history=FLAG, progress=CALL)
+    @takes(
+        retention_hours=HOURS,
+        lite=FLAG,
+        dry_run=FLAG,
+        inventory=ROWS,
+        retention_check=FLAG,
+        log_history=FLAG,
+        progress=CALL,
+    )
     def vacuum(
         self,
         retention_hours: float | None = None,
@@ -181,18 +211,23 @@ class Table(TableRows, metaclass=OtherNames):
         log_history: bool | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> VacuumReport:
-        """Delete the files that no version within the retention and none with a tag needs, and the folders that this leaves empty.
+        """Delete the files that no version within the retention and none with a tag needs, and the folders that this
+        leaves empty.
 
         >>> table.vacuum(dry_run=True).files
         ()
 
         Args:
-            retention_hours: how long a file is kept after the last version that needs it; `delta.deletedFileRetentionDuration` if None.
-            lite: find the files in the log since the last VACUUM, instead of listing the folder. Files of failed writes stay.
+            retention_hours: how long a file is kept after the last version that needs it;
+                `delta.deletedFileRetentionDuration` if None.
+            lite: find the files in the log since the last VACUUM, instead of listing the folder. Files of failed writes
+                stay.
             dry_run: report what would be deleted, and delete nothing.
-            inventory: what is in the folder, instead of listing it: `path`, `length`, `isDir` and `modificationTime` in milliseconds.
+            inventory: what is in the folder, instead of listing it: `path`, `length`, `isDir` and `modificationTime` in
+                milliseconds.
             retention_check: refuse a retention that is shorter than the table's.
-            log_history: record VACUUM START and VACUUM END in the history; None: not on S3, unless the retention is short.
+            log_history: record VACUUM START and VACUUM END in the history; None: not on S3, unless the retention is
+                short.
             progress: called with the number of files that were dealt with, and the number of all.
 
         Returns:
@@ -203,7 +238,8 @@ class Table(TableRows, metaclass=OtherNames):
             CannotVacuumLiteError: the log has lost commits that removed files.
             InvalidInventoryError: the inventory has other columns.
             VacuumPartitionError: this is a partition of a table.
-            TagLostError: the version of a tag can no longer be read, so it is unknown what it needs. Nothing was deleted.
+            TagLostError: the version of a tag can no longer be read, so it is unknown what it needs. Nothing was
+                deleted.
         """
         request = VacuumRequest(
             retention_hours=retention_hours,
@@ -226,10 +262,12 @@ class Table(TableRows, metaclass=OtherNames):
         dry_run: bool = False,
         progress: Callable[[str], None] | None = None,
     ) -> EraseReport:
-        """Erase rows from every file and every version, and prove it: DELETE, REORG, VACUUM, log cleanup, and a search of every byte.
+        """Erase rows from every file and every version, and prove it: DELETE, REORG, VACUUM, log cleanup, and a search
+        of every byte.
 
-        Only the newest version is left: time travel ends, change feeds and streams cannot go back, and shallow clones of this table lose
-        files. Writers at work are safe; queries and writers that read an earlier version may fail. Run it again after an interruption.
+        Only the newest version is left: time travel ends, change feeds and streams cannot go back, and shallow clones
+        of this table lose files. Writers at work are safe; queries and writers that read an earlier version may fail.
+        Run it again after an interruption.
 
         >>> table.erase("shop = 'B'", dry_run=True).rows
         1
@@ -237,7 +275,8 @@ class Table(TableRows, metaclass=OtherNames):
         Args:
             filter: SQL text; the rows for which it is true are erased.
             search: texts to search for at the end, besides those of the erased rows that no other row has.
-            retention_check: keep files that no commit names and that are younger than the table's retention: a writer may commit them.
+            retention_check: keep files that no commit names and that are younger than the table's retention: a writer
+                may commit them.
             dry_run: change nothing, and report what would be erased.
             progress: called with a sentence before each step.
 
@@ -250,15 +289,17 @@ class Table(TableRows, metaclass=OtherNames):
             AppendOnlyTableError: the table is append-only.
             UnsupportedOperationError: only Spark can rewrite a file, for example one with shredded variants.
         """
-        request = EraseRequest(filter=filter, search=search, retention_check=retention_check, dry_run=dry_run, progress=progress)
+        request = EraseRequest(
+            filter=filter, search=search, retention_check=retention_check, dry_run=dry_run, progress=progress
+        )
         return erase(self, request)
 
     @takes(filter=TEXT, user_metadata=TEXT)
     def compute_statistics(self, filter: str | None = None, *, user_metadata: str | None = None) -> AnalyzeReport:
         """Compute the statistics that are missing, or that deletion vectors have made wide. No data file is written.
 
-        Statistics are missing if a writer left them out, or if the table's properties name other columns since then. Footers are read, and
-        rows where footers are not enough. Other writers are not disturbed.
+        Statistics are missing if a writer left them out, or if the table's properties name other columns since then.
+        Footers are read, and rows where footers are not enough. Other writers are not disturbed.
 
         >>> table.compute_statistics("shop = 'A'").files_examined
         0
@@ -287,9 +328,11 @@ class Table(TableRows, metaclass=OtherNames):
         announce: Callable[[RepairReport], None] | None = None,
         user_metadata: str | None = None,
     ) -> RepairReport:
-        """Repair what `tahoe check` finds, as far as that is safe: remove files that are gone, and delete wrong files of the log.
+        """Repair what `tahoe check` finds, as far as that is safe: remove files that are gone, and delete wrong files
+        of the log.
 
-        A file is removed only if the storage says that it does not exist. Two entries of a file with different deleted rows are left.
+        A file is removed only if the storage says that it does not exist. Two entries of a file with different deleted
+        rows are left.
 
         >>> table.repair(dry_run=True).repairs
         ()
@@ -298,9 +341,11 @@ class Table(TableRows, metaclass=OtherNames):
             dry_run: change nothing, and report what would be done.
             metadata_only: repair only the log, and look at no data file.
             verify_all_files: also read every footer and every deletion vector, and compute wrong statistics again.
-            verify_statistics: the same, and compare all statistics with the rows; files whose footers confirm them are not read.
-            unreadable_vectors: what is done about files whose deletion vector is missing or damaged: `report`; `restore_rows` keeps the
-                file, so that its deleted rows are in the table again; `remove_files` removes the file with all its rows.
+            verify_statistics: the same, and compare all statistics with the rows; files whose footers confirm them are
+                not read.
+            unreadable_vectors: what is done about files whose deletion vector is missing or damaged: `report`;
+                `restore_rows` keeps the file, so that its deleted rows are in the table again; `remove_files` removes
+                the file with all its rows.
             announce: called with the report before anything is changed.
             user_metadata: for the table's history.
 
@@ -308,7 +353,8 @@ class Table(TableRows, metaclass=OtherNames):
             what was repaired, and what was left for which reason.
 
         Raises:
-            RepairUncertainError: the storage does not tell whether a file exists. The error says what was changed before.
+            RepairUncertainError: the storage does not tell whether a file exists. The error says what was changed
+                before.
             AppendOnlyTableError: files are gone, but the table does not allow to remove rows.
         """
         request = RepairRequest(

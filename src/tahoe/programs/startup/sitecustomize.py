@@ -1,8 +1,9 @@
-"""What `tahoe run` adds to the Python of a program and of its child processes: the folder of this file stands first on PYTHONPATH.
+"""What `tahoe run` adds to the Python of a program and of its child processes: the folder of this file stands first on
+PYTHONPATH.
 
-It costs an interpreter nothing and harms none. It imports nothing of tahoe until a program makes a Spark session or imports `delta`, it
-does nothing in a Python that has no tahoe, and the `sitecustomize` that was there before runs as well. Any Python may run this file, an old
-one too. An interpreter on Databricks is left alone.
+It costs an interpreter nothing and harms none. It imports nothing of tahoe until a program makes a Spark session or
+imports `delta`, it does nothing in a Python that has no tahoe, and the `sitecustomize` that was there before runs as
+well. Any Python may run this file, an old one too. An interpreter on Databricks is left alone.
 """
 
 import os
@@ -39,7 +40,9 @@ class Finder(object):
         self.asking.add(name)
         try:
             found = (
-                finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")
+                finder.find_spec(name, path, target)
+                for finder in sys.meta_path
+                if finder is not self and hasattr(finder, "find_spec")
             )
             spec = next((spec for spec in found if spec is not None), None)
         finally:
@@ -120,7 +123,9 @@ def run_next():
     from importlib.machinery import PathFinder
 
     here = os.path.realpath(os.path.dirname(os.path.abspath(__file__)))
-    spec = PathFinder.find_spec("sitecustomize", [place for place in sys.path if os.path.realpath(place or os.curdir) != here])
+    spec = PathFinder.find_spec(
+        "sitecustomize", [place for place in sys.path if os.path.realpath(place or os.curdir) != here]
+    )
     if spec is not None and spec.loader is not None:
         from importlib.util import module_from_spec
 

@@ -1,8 +1,9 @@
-"""The numbers that a table has assigned, carried from version to version: none of them is ever assigned to anything else.
+"""The numbers that a table has assigned, carried from version to version: none of them is ever assigned to anything
+else.
 
-Protocol: "Writer Requirements for Column Mapping", "Identity Columns", "Writer Requirements for Row Tracking". A column id stays in the
-protocol's property. A row id stays in the domain of row tracking, and an identity value in the column's metadata, as long as the table has
-them; then they are kept in a property of their own.
+Protocol: "Writer Requirements for Column Mapping", "Identity Columns", "Writer Requirements for Row Tracking". A column
+id stays in the protocol's property. A row id stays in the domain of row tracking, and an identity value in the column's
+metadata, as long as the table has them; then they are kept in a property of their own.
 """
 
 from __future__ import annotations
@@ -19,20 +20,24 @@ from tahoe.protocol.log.actions import DomainMetadata, Metadata
 from tahoe.protocol.types.schema import Field, Struct
 
 
-def assigned_row_ids(domain: DomainMetadata | None, configuration: Mapping[str, str], *, table: str = "the table") -> int:
+def assigned_row_ids(
+    domain: DomainMetadata | None, configuration: Mapping[str, str], *, table: str = "the table"
+) -> int:
     """The highest row id that a table has ever assigned."""
     return max(high_water_mark(domain), KEPT_MARKS.get(configuration, table=table).row_id)
 
 
 def with_numbers_of(before: Metadata, after: Metadata, *, table: str) -> Metadata:
-    """The metadata of a version with the numbers that the version before it has used, whatever the commit does: the highest column id, and
-    the kept marks, with those of identity columns that are gone or begin anew.
+    """The metadata of a version with the numbers that the version before it has used, whatever the commit does: the
+    highest column id, and the kept marks, with those of identity columns that are gone or begin anew.
     """
     highest = max(highest_id(metadata.configuration, table=table) for metadata in (before, after))
     known, given = (KEPT_MARKS.get(metadata.configuration, table=table) for metadata in (before, after))
     identity = _kept_identity(before.schema, after.schema, [*_pairs(known), *_pairs(given)])
     kept = KeptMarks(row_id=max(known.row_id, given.row_id), identity=identity)
-    configuration = {name: value for name, value in after.configuration.items() if name not in (MAX_COLUMN_ID, KEPT_MARKS.name)}
+    configuration = {
+        name: value for name, value in after.configuration.items() if name not in (MAX_COLUMN_ID, KEPT_MARKS.name)
+    }
     if highest or MAX_COLUMN_ID in after.configuration:
         configuration[MAX_COLUMN_ID] = str(highest)
     if kept != KeptMarks():
@@ -50,8 +55,8 @@ def with_row_ids_kept(metadata: Metadata, domain: DomainMetadata | None, *, tabl
 
 
 def with_identity_marks_of(newest: Metadata, schema: Struct, *, table: str) -> Struct:
-    """The schema of an adopted version with the high-water marks of identity columns raised to those that the newest version has for the
-    same columns, or keeps of them.
+    """The schema of an adopted version with the high-water marks of identity columns raised to those that the newest
+    version has for the same columns, or keeps of them.
     """
     kept, there = KEPT_MARKS.get(newest.configuration, table=table).identity, list(_identity(newest.schema))
     for name, identity in identity_columns(schema, table=table):
@@ -65,7 +70,9 @@ def with_identity_marks_of(newest: Metadata, schema: Struct, *, table: str) -> S
 
 
 def _kept_identity(before: Struct, after: Struct, kept: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
-    """The marks to keep: those that are kept already, and those of the columns before, unless a column has reached them now."""
+    """The marks to keep: those that are kept already, and those of the columns before, unless a column has reached them
+    now.
+    """
     there = list(_identity(after))
     marks: dict[str, list[int]] = {}
     for name, mark in kept:
@@ -79,7 +86,9 @@ def _kept_identity(before: Struct, after: Struct, kept: Iterable[tuple[str, int]
 
 
 def _identity(schema: Struct) -> Iterator[tuple[Field, Identity]]:
-    """The identity columns of a schema; none if another writer has left one incomplete, which no number follows from."""
+    """The identity columns of a schema; none if another writer has left one incomplete, which no number follows
+    from.
+    """
     try:
         found = dict(identity_columns(schema))
     except InvalidIdentityColumnError:

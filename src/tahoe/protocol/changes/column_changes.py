@@ -1,8 +1,9 @@
-"""ALTER TABLE for columns: pure functions from the current table configuration to the next. None of them changes data files.
+"""ALTER TABLE for columns: pure functions from the current table configuration to the next. None of them changes data
+files.
 
-Protocol: "Change Metadata", "Column Mapping", "Type Widening", "Default Columns". Columns are given by case-insensitive paths:
-names of struct fields, and `element`, `key` and `value` of arrays and maps. The caller must check whether expressions of the table
-reference a column, and whether existing rows satisfy NOT NULL.
+Protocol: "Change Metadata", "Column Mapping", "Type Widening", "Default Columns". Columns are given by case-insensitive
+paths: names of struct fields, and `element`, `key` and `value` of arrays and maps. The caller must check whether
+expressions of the table reference a column, and whether existing rows satisfy NOT NULL.
 """
 
 from __future__ import annotations
@@ -38,7 +39,16 @@ from tahoe.protocol.configuration.properties import BLOOM_FILTERS, STATS_COLUMNS
 from tahoe.protocol.statistics.listed_columns import with_listed
 from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION
 from tahoe.protocol.types.names import check_column_name, dotted
-from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, check_unique_names, encode_type, walk_fields
+from tahoe.protocol.types.schema import (
+    Array,
+    DataType,
+    Field,
+    Map,
+    Struct,
+    check_unique_names,
+    encode_type,
+    walk_fields,
+)
 from tahoe.protocol.types.type_widening import with_type_changes
 
 Path: TypeAlias = tuple[str, ...]
@@ -47,7 +57,8 @@ COMMENT = "comment"
 
 _NEEDS_DEFAULT = "existing rows would have to be rewritten with the default value"
 _ENABLE_MAPPING = (
-    "ALTER TABLE ... SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name') first, which upgrades the table and rewrites nothing."
+    "ALTER TABLE ... SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name') first, which upgrades the table and "
+    "rewrites nothing."
 )
 
 
@@ -97,7 +108,8 @@ class ColumnChange:
 
 
 def column_at(current: TableConfiguration, path: Path) -> tuple[Path, Field]:
-    """A column and its path as spelled in the schema; array elements, map keys and map values count as fields of these names.
+    """A column and its path as spelled in the schema; array elements, map keys and map values count as fields of these
+    names.
 
     Raises:
         ColumnNotFoundError: there is no such column; the error lists similar names.
@@ -161,7 +173,9 @@ def _changed_inside(data_type: DataType, spelled: Path, change: Callable[[DataTy
     return _with_child(data_type, spelled[0], _changed_inside(child.type, spelled[1:], change))
 
 
-def _with_fields(current: TableConfiguration, parent: Path, change: Callable[[tuple[Field, ...]], Iterable[Field]]) -> Struct:
+def _with_fields(
+    current: TableConfiguration, parent: Path, change: Callable[[tuple[Field, ...]], Iterable[Field]]
+) -> Struct:
     """The schema with `change` applied to the fields of one of its structs."""
 
     def changed(data_type: DataType) -> DataType:
@@ -191,7 +205,9 @@ def _placed(
 # --- adding
 
 
-def add_columns(current: TableConfiguration, columns: Iterable[NewColumn], new_name: Callable[[], str]) -> TableConfiguration:
+def add_columns(
+    current: TableConfiguration, columns: Iterable[NewColumn], new_name: Callable[[], str]
+) -> TableConfiguration:
     """Add columns, which are null in existing rows.
 
     Args:
@@ -212,17 +228,25 @@ def _added(current: TableConfiguration, column: NewColumn) -> Struct:
     into = _type_at(current, parent)
     if not isinstance(into, Struct):
         detail = f"{dotted(parent)} is {into}, not a struct"
-        raise _refusal(ParentNotStructError, current, column.path, detail, "Name a struct, or its .element, .key or .value.")
+        raise _refusal(
+            ParentNotStructError, current, column.path, detail, "Name a struct, or its .element, .key or .value."
+        )
     _check_new(current, column, into)
     return _with_fields(current, parent, lambda fields: _placed(current, fields, column.field, column.position, parent))
 
 
 def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> None:
     check_column_name(column.field.name, table=current.table)
-    inside = [f"{dotted(column.parent)}.{dotted(p)}".lstrip(".") for p, f in walk_fields(Struct((column.field,))) if not f.nullable]
+    inside = [
+        f"{dotted(column.parent)}.{dotted(p)}".lstrip(".")
+        for p, f in walk_fields(Struct((column.field,)))
+        if not f.nullable
+    ]
     if inside:
         detail = f"{inside[0]} is NOT NULL, but existing rows have no value for it"
-        raise _refusal(NewColumnNotNullError, current, column.path, detail, "Add it without NOT NULL, fill it, then set NOT NULL.")
+        raise _refusal(
+            NewColumnNotNullError, current, column.path, detail, "Add it without NOT NULL, fill it, then set NOT NULL."
+        )
     if CURRENT_DEFAULT in column.field.metadata:
         remedy = "Add it without a default, then set one with ALTER COLUMN ... SET DEFAULT."
         raise _refusal(DefaultOfNewColumnError, current, column.path, _NEEDS_DEFAULT, remedy)
@@ -253,12 +277,16 @@ def rename_column(current: TableConfiguration, path: Path, name: str) -> TableCo
     known = neighbours.find(name) if isinstance(neighbours, Struct) else None
     if known is not None and known.name != field.name:
         raise DuplicateMetadataColumnsError(table=current.table, columns=dotted((*parent, name)))
-    schema = _with_fields(current, parent, lambda fields: (replace(f, name=name) if f.name == field.name else f for f in fields))
+    schema = _with_fields(
+        current, parent, lambda fields: (replace(f, name=name) if f.name == field.name else f for f in fields)
+    )
     renamed = _moved_names(current, spelled, (*parent, name))
     partitions = renamed.metadata.partition_columns
     if not parent:
         partitions = tuple(name if column == field.name else column for column in partitions)
-    return replace(renamed, metadata=renamed.metadata.replace(schema_string=schema.to_json(), partition_columns=partitions))
+    return replace(
+        renamed, metadata=renamed.metadata.replace(schema_string=schema.to_json(), partition_columns=partitions)
+    )
 
 
 def drop_columns(current: TableConfiguration, paths: Iterable[Path], *, if_exists: bool = False) -> TableConfiguration:
@@ -288,10 +316,19 @@ def _dropped(current: TableConfiguration, spelled: Path, field: Field) -> TableC
         raise _refusal(DropPartitionColumnError, current, spelled, detail, remedy)
     neighbours = _type_at(current, parent)
     if not isinstance(neighbours, Struct):
-        raise _refusal(ParentNotStructError, current, spelled, "it is not a field of a struct", f"Drop {dotted(parent)} as a whole.")
+        raise _refusal(
+            ParentNotStructError,
+            current,
+            spelled,
+            "it is not a field of a struct",
+            f"Drop {dotted(parent)} as a whole.",
+        )
     rest = [f for f in neighbours if f.name != field.name]
     if not rest or (not parent and all(f.name in current.metadata.partition_columns for f in rest)):
-        detail, remedy = "no column would be left to store in data files", "Keep at least one column, or drop the table or struct."
+        detail, remedy = (
+            "no column would be left to store in data files",
+            "Keep at least one column, or drop the table or struct.",
+        )
         raise _refusal(DropLastFieldError, current, spelled, detail, remedy)
     schema = _with_fields(current, parent, lambda _: rest)
     left = _moved_names(current, spelled, None)
@@ -312,7 +349,10 @@ def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> Ta
             kept.append(column)
         elif to is not None:
             kept.append((*to, *column[len(path) :]))
-    return replace(current, metadata=current.metadata.replace(configuration=with_listed(current.properties, kept, table=current.table)))
+    return replace(
+        current,
+        metadata=current.metadata.replace(configuration=with_listed(current.properties, kept, table=current.table)),
+    )
 
 
 def _moved_filters(current: TableConfiguration, path: Path, to: Path | None) -> TableConfiguration:
@@ -337,8 +377,8 @@ def change_column(current: TableConfiguration, change: ColumnChange, new_name: C
         new_name: as in `add_columns`.
 
     Raises:
-        ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError: existing values cannot be read as the type.
-        IdentityColumnChangeError, ColumnDefaultsNotEnabledError, ColumnNotFoundError.
+        ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError: existing values cannot
+        be read as the type. IdentityColumnChangeError, ColumnDefaultsNotEnabledError, ColumnNotFoundError.
     """
     spelled, field = column_at(current, change.path)
     parent, holder = spelled[:-1], _type_at(current, spelled[:-1])
@@ -346,16 +386,28 @@ def change_column(current: TableConfiguration, change: ColumnChange, new_name: C
     changed = _described(current, change, spelled, field)
     changed = _retyped(current, change, spelled, field, changed)
     if isinstance(holder, Struct):
-        schema = _with_fields(current, parent, lambda fields: _replaced(current, fields, field, changed, change.position, parent))
+        schema = _with_fields(
+            current, parent, lambda fields: _replaced(current, fields, field, changed, change.position, parent)
+        )
     else:
         schema = _in_collection(current, change, spelled, changed)
     return _with_schema(current, schema, new_name)
 
 
 def _in_collection(current: TableConfiguration, change: ColumnChange, spelled: Path, changed: Field) -> Struct:
-    """Change the type of an array element, map key or map value. The change is recorded in the metadata of the enclosing field."""
-    if change.comment is not None or change.default is not None or change.position is not None or change.nullable is False:
-        detail = "array elements, map keys and map values have no comment, default or position, and their nullability is fixed"
+    """Change the type of an array element, map key or map value. The change is recorded in the metadata of the
+    enclosing field.
+    """
+    if (
+        change.comment is not None
+        or change.default is not None
+        or change.position is not None
+        or change.nullable is False
+    ):
+        detail = (
+            "array elements, map keys and map values have no comment, default or position, and their nullability is "
+            "fixed"
+        )
         raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Change only its type.")
     schema = _changed_inside(current.schema, spelled, lambda _: changed.type)
     holder = next(length for length in range(len(spelled), 0, -1) if _is_field(current, spelled[:length]))
@@ -374,7 +426,12 @@ def _is_field(current: TableConfiguration, spelled: Path) -> bool:
 
 
 def _replaced(
-    current: TableConfiguration, fields: tuple[Field, ...], field: Field, changed: Field, position: Position | None, parent: Path
+    current: TableConfiguration,
+    fields: tuple[Field, ...],
+    field: Field,
+    changed: Field,
+    position: Position | None,
+    parent: Path,
 ) -> tuple[Field, ...]:
     if position is None or (position.after is not None and position.after.lower() == field.name.lower()):
         return tuple(changed if f.name == field.name else f for f in fields)
@@ -383,17 +440,23 @@ def _replaced(
 
 def _check_rules(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field) -> None:
     """Refuse changes that identity columns, generated columns and defaults do not allow."""
-    is_retyped = change.type is not None and (change.type != field.type or change.text_type != field.metadata.get(TEXT_TYPE))
+    is_retyped = change.type is not None and (
+        change.type != field.type or change.text_type != field.metadata.get(TEXT_TYPE)
+    )
     touches_values = is_retyped or change.nullable is not None or change.default is not None
     is_identity = len(spelled) == 1 and spelled[0] in dict(identity_columns(current.schema, table=current.table))
     if is_identity and touches_values:
         detail = "it is an identity column, of which only the comment and the position can change"
-        raise _refusal(IdentityColumnChangeError, current, spelled, detail, "Do not change its type, nullability or default.")
+        raise _refusal(
+            IdentityColumnChangeError, current, spelled, detail, "Do not change its type, nullability or default."
+        )
     if change.default is None:
         return
     if GENERATION_EXPRESSION in field.metadata or len(spelled) > 1:
         is_generated = GENERATION_EXPRESSION in field.metadata
-        detail = "a generated column cannot have a default" if is_generated else "only top-level columns can have defaults"
+        detail = (
+            "a generated column cannot have a default" if is_generated else "only top-level columns can have defaults"
+        )
         raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Remove the default.")
     if change.default and "allowColumnDefaults" not in supported_features(current.protocol):
         raise ColumnDefaultsNotEnabledError(table=current.table, columns=dotted(spelled))

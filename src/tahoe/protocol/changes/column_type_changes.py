@@ -1,7 +1,8 @@
 """Whether a column may change to another type without rewriting its data files.
 
-Protocol: "Type Widening". A void column may get any type, CHAR and VARCHAR may get longer, and other types may be widened where type
-widening is enabled. The types of structs, arrays and maps change only through their fields, elements, keys and values.
+Protocol: "Type Widening". A void column may get any type, CHAR and VARCHAR may get longer, and other types may be
+widened where type widening is enabled. The types of structs, arrays and maps change only through their fields,
+elements, keys and values.
 """
 
 from __future__ import annotations
@@ -10,12 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tahoe.errors import ArrayTypeChangeError, ColumnChangeError, ColumnTypeChangeError, MapTypeChangeError, StructTypeChangeError
+from tahoe.errors import (
+    ArrayTypeChangeError,
+    ColumnChangeError,
+    ColumnTypeChangeError,
+    MapTypeChangeError,
+    StructTypeChangeError,
+)
 from tahoe.protocol.changes.evolution import Widens
 from tahoe.protocol.types.schema import VOID, Array, DataType, Field, Map, Struct
 from tahoe.protocol.types.type_widening import is_widening
 
-# The key in a column's metadata under which Spark stores CHAR(n) or VARCHAR(n); the type of the column itself is string.
+# The key in a column's metadata under which Spark stores CHAR(n) or VARCHAR(n); the type of the column itself is
+# string.
 TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
@@ -51,24 +59,36 @@ def type_refusal(field: Field, to: DataType, text_type: str | None, widens: Wide
     if field.type == VOID or (widens is not None and widens(field.type, to)):
         return None
     if widens is None and is_widening(field.type, to):
-        detail, remedy = "type widening is not enabled", "ALTER TABLE ... SET TBLPROPERTIES (delta.enableTypeWidening = true) first."
+        detail, remedy = (
+            "type widening is not enabled",
+            "ALTER TABLE ... SET TBLPROPERTIES (delta.enableTypeWidening = true) first.",
+        )
     else:
-        detail, remedy = "the existing files could not be read with that type", "Rewrite the table with overwriteSchema."
+        detail, remedy = (
+            "the existing files could not be read with that type",
+            "Rewrite the table with overwriteSchema.",
+        )
     return TypeRefusal(error=ColumnTypeChangeError, detail=f"{change}: {detail}", remedy=remedy)
 
 
 def text_type_refusal(before: str | None, after: str | None) -> TypeRefusal | None:
-    """Why a string column cannot get this length: a length may grow or be removed; a string without one cannot get one."""
+    """Why a string column cannot get this length: a length may grow or be removed; a string without one cannot get
+    one.
+    """
     if before == after or after is None:
         return None
     if before is not None and after.startswith("varchar") and _length(after) >= _length(before):
         return None
     detail = f"it is {before or 'string'} and would become {after}, but existing values may be longer"
-    return TypeRefusal(error=ColumnTypeChangeError, detail=detail, remedy="Give a length that is not shorter, or use string.")
+    return TypeRefusal(
+        error=ColumnTypeChangeError, detail=detail, remedy="Give a length that is not shorter, or use string."
+    )
 
 
 def blank_padded(field: Field, text: str) -> str | None:
-    """A text padded with blanks, as Spark compares it with a CHAR(n) column; None for other columns, and if it is longer."""
+    """A text padded with blanks, as Spark compares it with a CHAR(n) column; None for other columns, and if it is
+    longer.
+    """
     declared, bare = str(field.metadata.get(TEXT_TYPE, "")), text.rstrip(" ")
     length = _length(declared) if declared.startswith("char") else -1
     return bare.ljust(length) if len(bare) <= length else None

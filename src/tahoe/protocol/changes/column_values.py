@@ -1,7 +1,7 @@
 """Generated, default and identity columns: the value of a column for rows that do not provide one.
 
-Protocol: "Generated Columns", "Default Columns", "Identity Columns". Only top-level columns can have such a rule, and it applies only if
-the table's protocol supports the feature. Expressions are text here; the writer evaluates them.
+Protocol: "Generated Columns", "Default Columns", "Identity Columns". Only top-level columns can have such a rule, and
+it applies only if the table's protocol supports the feature. Expressions are text here; the writer evaluates them.
 """
 
 from __future__ import annotations
@@ -57,16 +57,22 @@ class Identity:
 
     @property
     def next(self) -> int:
-        """The first value beyond the high-water mark. Another writer's mark may be between two values, or before `start`."""
+        """The first value beyond the high-water mark. Another writer's mark may be between two values, or before
+        `start`.
+        """
         if self.high_water_mark is None:
             return self.start
         return self.start + max((self.high_water_mark - self.start) // self.step + 1, 0) * self.step
 
     def moved_to(self, value: int) -> Identity:
-        """With the high-water mark raised to a value, or to the next value after it that steps can reach. It never goes back."""
+        """With the high-water mark raised to a value, or to the next value after it that steps can reach. It never goes
+        back.
+        """
         steps = -((self.start - value) // self.step)
         reached = self.start + max(steps, 0) * self.step
-        is_new = self.high_water_mark is None or (reached > self.high_water_mark if self.step > 0 else reached < self.high_water_mark)
+        is_new = self.high_water_mark is None or (
+            reached > self.high_water_mark if self.step > 0 else reached < self.high_water_mark
+        )
         return replace(self, high_water_mark=reached) if is_new else self
 
     def has_passed(self, value: int) -> bool:
@@ -85,7 +91,9 @@ class Identity:
         """
         last = self.next + max(count - 1, 0) * self.step
         if not LONG_MIN <= last <= LONG_MAX:
-            raise IdentityOverflowError(table=table, column=column, step=self.step, high_water_mark=self.high_water_mark)
+            raise IdentityOverflowError(
+                table=table, column=column, step=self.step, high_water_mark=self.high_water_mark
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +118,9 @@ class ColumnValues:
 
 
 def makes_values(column: Field) -> bool:
-    """Whether a column is generated, has a default or is an identity column, even if the protocol does not support it."""
+    """Whether a column is generated, has a default or is an identity column, even if the protocol does not support
+    it.
+    """
     return not column.metadata.keys().isdisjoint((GENERATION_EXPRESSION, CURRENT_DEFAULT, *_DEFINING))
 
 
@@ -118,7 +128,8 @@ def column_values(protocol: Protocol, schema: Struct, *, table: str = "the table
     """The generated, default and identity columns that the table's protocol supports.
 
     Raises:
-        InvalidIdentityColumnError: the metadata of an identity column is incomplete, a value is not an integer, or the step is 0.
+        InvalidIdentityColumnError: the metadata of an identity column is incomplete, a value is not an integer, or the
+            step is 0.
     """
     supported = supported_features(protocol)
     return ColumnValues(
@@ -136,14 +147,17 @@ def identity_columns(schema: Struct, *, table: str = "the table") -> Iterator[tu
     """The identity columns of a schema, even if the protocol does not support them.
 
     Raises:
-        InvalidIdentityColumnError: the metadata of an identity column is incomplete, a value is not an integer, or the step is 0.
+        InvalidIdentityColumnError: the metadata of an identity column is incomplete, a value is not an integer, or the
+            step is 0.
     """
     for column in schema:
         found = [key for key in _DEFINING if key in column.metadata]
         if not found:
             continue
         if len(found) < len(_DEFINING):
-            raise _invalid(table, column, f"it has {', '.join(found)}, but an identity column needs {', '.join(_DEFINING)}")
+            raise _invalid(
+                table, column, f"it has {', '.join(found)}, but an identity column needs {', '.join(_DEFINING)}"
+            )
         step = _integer(column, IDENTITY_STEP, table)
         if step == 0:
             raise _invalid(table, column, "its step is 0")
@@ -159,7 +173,11 @@ def identity_columns(schema: Struct, *, table: str = "the table") -> Iterator[tu
 
 
 def _high_water_mark(column: Field, table: str) -> int | None:
-    return None if column.metadata.get(IDENTITY_HIGH_WATER_MARK) is None else _integer(column, IDENTITY_HIGH_WATER_MARK, table)
+    return (
+        None
+        if column.metadata.get(IDENTITY_HIGH_WATER_MARK) is None
+        else _integer(column, IDENTITY_HIGH_WATER_MARK, table)
+    )
 
 
 def _integer(column: Field, key: str, table: str) -> int:
@@ -207,7 +225,12 @@ def check_assigned(values: ColumnValues, assigned: Set[str], *, table: str) -> N
 def with_high_water_marks(schema: Struct, minted: Mapping[str, int]) -> Struct:
     """The schema with the high-water marks of identity columns raised to the generated values, by column."""
     identity = dict(identity_columns(schema))
-    return Struct(tuple(_with_high_water_mark(f, identity[f.name].moved_to(minted[f.name])) if f.name in minted else f for f in schema))
+    return Struct(
+        tuple(
+            _with_high_water_mark(f, identity[f.name].moved_to(minted[f.name])) if f.name in minted else f
+            for f in schema
+        )
+    )
 
 
 def _with_high_water_mark(column: Field, identity: Identity) -> Field:
@@ -217,8 +240,8 @@ def _with_high_water_mark(column: Field, identity: Identity) -> Field:
 def is_same_column(one: Field, other: Field) -> bool:
     """Whether top-level columns of two versions of a table are the same.
 
-    The name in data files identifies them. It stays when column mapping begins, also for the second time, when columns get other ids. When
-    column mapping ends, it is the name that stays.
+    The name in data files identifies them. It stays when column mapping begins, also for the second time, when columns
+    get other ids. When column mapping ends, it is the name that stays.
     """
     if physical_name(one).lower() == physical_name(other).lower():
         return True
@@ -251,7 +274,8 @@ def as_declared(schema: Struct) -> Struct:
 
 
 def check_new_columns(protocol: Protocol, schema: Struct, partition_columns: Iterable[str], *, table: str) -> None:
-    """Refuse invalid generated, default and identity columns of a new table. The engine checks the expressions themselves.
+    """Refuse invalid generated, default and identity columns of a new table. The engine checks the expressions
+    themselves.
 
     Raises:
         InvalidIdentityColumnError, IdentityColumnTypeError, PartitionedByIdentityError: an identity column is invalid.

@@ -1,9 +1,10 @@
 """Conflict detection: whether a winner, a concurrent commit that was first, conflicts with this transaction.
 
-Paper §3 and the consistency model: a transaction may be committed after a winner if it would have read and written the same had it run
-after the winner. The decision is a pure function of what this transaction read and writes and what the winner wrote; file contents are
-requested only if needed. It finds fewer false conflicts than the reference, which treats as conflicts all added files that partition
-values do not exclude, all concurrent deletion vectors of a file, and all metadata changes.
+Paper §3 and the consistency model: a transaction may be committed after a winner if it would have read and written the
+same had it run after the winner. The decision is a pure function of what this transaction read and writes and what the
+winner wrote; file contents are requested only if needed. It finds fewer false conflicts than the reference, which
+treats as conflicts all added files that partition values do not exclude, all concurrent deletion vectors of a file, and
+all metadata changes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,17 @@ from tahoe.errors import (
     ProtocolChangedException,
 )
 from tahoe.protocol.changes.conflict_rules import Change, Does, Outcome, changes, conflict_of
-from tahoe.protocol.log.actions import Action, Add, CommitInfo, DomainMetadata, FileAction, Metadata, Protocol, Remove, Txn
+from tahoe.protocol.log.actions import (
+    Action,
+    Add,
+    CommitInfo,
+    DomainMetadata,
+    FileAction,
+    Metadata,
+    Protocol,
+    Remove,
+    Txn,
+)
 from tahoe.protocol.statistics import clustering
 from tahoe.protocol.types.moments import moment_of
 
@@ -41,8 +52,8 @@ RowIndexes: TypeAlias = BitMap64
 class Isolation(Enum):
     """The isolation level of a transaction.
 
-    Paper §3: all writers are serialisable. With `delta.isolationLevel` WriteSerializable, blind appends do not conflict. A commit that
-    changes no data conflicts only on the files that it rewrites.
+    Paper §3: all writers are serialisable. With `delta.isolationLevel` WriteSerializable, blind appends do not
+    conflict. A commit that changes no data conflicts only on the files that it rewrites.
     """
 
     SERIALIZABLE = "Serializable"
@@ -57,7 +68,9 @@ class Reads(Interface):
         """Whether a file may contain such a row, according to its partition values and statistics."""
 
     def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool | None:
-        """Whether one of these rows of a file (None: all its live rows) is such a row; None if that cannot be determined."""
+        """Whether one of these rows of a file (None: all its live rows) is such a row; None if that cannot be
+        determined.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +100,16 @@ class Intent:
     Attributes:
         reads: the rows that it read; None for a blind append.
         is_exact: whether it deletes every row that it read.
-        is_alone: whether it depends on every file of the table, or on its own version number, so that no other commit may come first.
+        is_alone: whether it depends on every file of the table, or on its own version number, so that no other commit
+            may come first.
         removed_paths: the canonical paths of the files that it removes.
-        restated_paths: those of the files whose entries it replaces, for the same rows: it copies what it does not change.
+        restated_paths: those of the files whose entries it replaces, for the same rows: it copies what it does not
+            change.
         row_deletions: the rows that it deletes with deletion vectors, by the canonical paths of their files.
         app_ids: the applications whose `txn` versions it depends on.
         domains: the metadata domains that it changes.
-        metadata: the table's metadata before the winner; None if it changes metadata or protocol itself, or creates the table.
+        metadata: the table's metadata before the winner; None if it changes metadata or protocol itself, or creates the
+            table.
         protocol: the same for the table's protocol.
         minted: the identity columns whose high-water marks it raises by generating values.
         added: the files that it adds. They must have statistics of the clustering columns at commit time.
@@ -128,7 +144,8 @@ class Intent:
             Does.REMOVES: removes,
             Does.CHANGES: adds and removes,
             Does.MOVES: bool(self.restated_paths) or (moves and bool(self.added or self.removed_paths)),
-            Does.MARKS: bool(self.row_deletions) or (not moves and any(add.deletion_vector is not None for add in self.added)),
+            Does.MARKS: bool(self.row_deletions)
+            or (not moves and any(add.deletion_vector is not None for add in self.added)),
             Does.RECORDS: self.records_changes,
             Does.READS: not moves and self.reads is not None,
             Does.DESCRIBES: bool(self.domains),
@@ -167,7 +184,11 @@ class Winner:
 
     def __str__(self) -> str:
         fields = self.info.fields
-        operation, timestamp, user = fields.get("operation", "an unknown operation"), fields.get("timestamp"), fields.get("userName")
+        operation, timestamp, user = (
+            fields.get("operation", "an unknown operation"),
+            fields.get("timestamp"),
+            fields.get("userName"),
+        )
         when = f" at {moment_of(timestamp).isoformat(timespec='seconds')}" if isinstance(timestamp, int) else ""
         return f"version {self.version}: {operation}{when}{f' by {user}' if user else ''}"
 
@@ -182,14 +203,19 @@ class Reason(NamedTuple):
 
 
 def find_conflict(
-    mine: Intent, winner: Winner, canonical: Callable[[str], str], deleted: Callable[[FileAction], RowIndexes], *, table: str
+    mine: Intent,
+    winner: Winner,
+    canonical: Callable[[str], str],
+    deleted: Callable[[FileAction], RowIndexes],
+    *,
+    table: str,
 ) -> DeltaConcurrentModificationException | None:
     """Why this transaction cannot be committed after the winner; None if it can.
 
     Args:
         canonical: maps all spellings of a file's path to one.
-        deleted: the rows that a file's deletion vector deletes; requested only for files whose vector the winner changed and of which
-            this transaction deletes or read rows.
+        deleted: the rows that a file's deletion vector deletes; requested only for files whose vector the winner
+            changed and of which this transaction deletes or read rows.
     """
     reasons = chain(
         _table_reasons(mine, winner),
@@ -219,7 +245,9 @@ def _table_reasons(mine: Intent, winner: Winner) -> Iterator[Reason]:
             case DomainMetadata() if action.domain in mine.domains:
                 detail = f"it changed the metadata domain {action.domain}, which this write changes too"
                 yield Reason(ConcurrentTransactionException, detail)
-            case DomainMetadata(domain=clustering.DOMAIN) if columns := clustering.columns_without_statistics(action, mine.added):
+            case DomainMetadata(domain=clustering.DOMAIN) if columns := clustering.columns_without_statistics(
+                action, mine.added
+            ):
                 change = Change("clustering columns", f"clustered the table by {', '.join(columns)}")
                 yield _reason_of(change, change.rule.outcome)
             case _:
@@ -233,18 +261,24 @@ def _reasons_of_changes(mine: Intent, protocol: Protocol | None, metadata: Metad
             yield Reason(ProtocolChangedException, "it changed the table's protocol")
         elif mine.minted:
             columns = ", ".join(mine.minted)
-            detail = f"it changed the table's metadata, and this write generated values for the identity column {columns}"
+            detail = (
+                f"it changed the table's metadata, and this write generated values for the identity column {columns}"
+            )
             yield Reason(MetadataChangedException, detail)
         else:
             yield Reason(MetadataChangedException, "it changed the table's metadata, which this write changes too")
         return
-    found = conflict_of(changes((mine.protocol, mine.metadata), (protocol or mine.protocol, metadata or mine.metadata)), mine.does)
+    found = conflict_of(
+        changes((mine.protocol, mine.metadata), (protocol or mine.protocol, metadata or mine.metadata)), mine.does
+    )
     if found is not None:
         yield _reason_of(*found)
 
 
 def _reasons_of_vacuum(mine: Intent, winner: Winner) -> Iterator[Reason]:
-    """A VACUUM keeps the files that commits name, and deletes others if they are older than its cutoff: perhaps those of this write."""
+    """A VACUUM keeps the files that commits name, and deletes others if they are older than its cutoff: perhaps those
+    of this write.
+    """
     cutoff_ms, written_ms = winner.info.vacuum_cutoff_ms, mine.written_ms
     if cutoff_ms is not None and written_ms is not None and written_ms < cutoff_ms:
         moment = moment_of(cutoff_ms).isoformat(timespec="milliseconds")
@@ -252,7 +286,9 @@ def _reasons_of_vacuum(mine: Intent, winner: Winner) -> Iterator[Reason]:
         yield _reason_of(change, change.rule.outcome, ConcurrentWriteException)
 
 
-def _reason_of(change: Change, outcome: Outcome, error: type[DeltaConcurrentModificationException] | None = None) -> Reason:
+def _reason_of(
+    change: Change, outcome: Outcome, error: type[DeltaConcurrentModificationException] | None = None
+) -> Reason:
     error = error or (ProtocolChangedException if change.is_of_protocol else MetadataChangedException)
     return Reason(error, f"it {change.text}, and {change.rule.why}", change, outcome)
 
@@ -262,9 +298,14 @@ def _file_reasons(
 ) -> Iterator[Reason]:
     for path, (removed, added) in winner.files(canonical).items():
         if mine.is_alone:
-            yield Reason(ConcurrentAppendException, f"it added or removed {path}, but this write depends on every file of the table")
+            yield Reason(
+                ConcurrentAppendException,
+                f"it added or removed {path}, but this write depends on every file of the table",
+            )
         elif path in mine.restated_paths:
-            yield Reason(ConcurrentWriteException, f"it removed or replaced the entry of {path}, which this write replaces too")
+            yield Reason(
+                ConcurrentWriteException, f"it removed or replaced the entry of {path}, which this write replaces too"
+            )
         elif removed is not None and added is not None:
             yield from _about_vector(mine, path, removed, added, deleted)
         elif removed is not None:
@@ -286,7 +327,9 @@ def _sees_adds(mine: Intent, winner: Winner) -> bool:
 
 def _about_removed(mine: Intent, path: str, removed: Remove) -> Iterator[Reason]:
     if path in mine.removed_paths or path in mine.row_deletions:
-        yield Reason(ConcurrentDeleteDeleteException, f"it removed {removed.path}, from which this write removes rows too")
+        yield Reason(
+            ConcurrentDeleteDeleteException, f"it removed {removed.path}, from which this write removes rows too"
+        )
     elif removed.data_change and not mine.is_exact:
         yield from _about_rows(mine, removed, None, ConcurrentDeleteReadException, "removed")
 
@@ -297,7 +340,11 @@ def _about_added(mine: Intent, added: Add) -> Iterator[Reason]:
 
 
 def _about_rows(
-    mine: Intent, file: FileAction, rows: RowIndexes | None, error: type[DeltaConcurrentModificationException], done: str
+    mine: Intent,
+    file: FileAction,
+    rows: RowIndexes | None,
+    error: type[DeltaConcurrentModificationException],
+    done: str,
 ) -> Iterator[Reason]:
     """About rows of a file (None: all its live rows) that the winner has added, removed, deleted or restored."""
     reads = _reads(mine, file)
@@ -307,15 +354,22 @@ def _about_rows(
     what = f"it {done} {file.path}" if rows is None else f"it {done} rows of {file.path}"
     which = "from which" if rows is None else "of which"
     if read is None:
-        yield Reason(error, f"{what}, {which} this write may depend: whether it has read one of them could not be determined ({reads})")
+        yield Reason(
+            error,
+            f"{what}, {which} this write may depend: whether it has read one of them could not be determined ({reads})",
+        )
     elif error is ConcurrentAppendException:
         yield Reason(error, f"{what}, {which} this write would have read some (this write read {reads})")
     else:
         yield Reason(error, f"{what}, {which} this write read some (this write read {reads})")
 
 
-def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted: Callable[[FileAction], RowIndexes]) -> Iterator[Reason]:
-    """A file with a new deletion vector: rows were deleted or restored. Statistics come from the add, because a remove may lack them."""
+def _about_vector(
+    mine: Intent, path: str, removed: Remove, added: Add, deleted: Callable[[FileAction], RowIndexes]
+) -> Iterator[Reason]:
+    """A file with a new deletion vector: rows were deleted or restored. Statistics come from the add, because a remove
+    may lack them.
+    """
     if removed.deletion_vector == added.deletion_vector:
         return  # only its statistics or tags changed
     if path in mine.removed_paths:
@@ -327,7 +381,10 @@ def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted:
     before, after = deleted(removed), deleted(added)
     gone, back = after - before, before - after
     if deletions is not None and (both := deletions & gone):
-        detail = f"it deleted {len(both)} of the {len(deletions)} rows of {removed.path} that this write deletes, including row {both[0]}"
+        detail = (
+            f"it deleted {len(both)} of the {len(deletions)} rows of {removed.path} that this write deletes, "
+            f"including row {both[0]}"
+        )
         yield Reason(ConcurrentDeleteDeleteException, detail)
     if gone and not mine.is_exact:
         yield from _about_rows(mine, added, gone, ConcurrentDeleteReadException, "deleted")

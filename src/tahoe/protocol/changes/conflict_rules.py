@@ -1,8 +1,9 @@
-"""What a concurrent change of protocol or metadata means to a write that was planned before it: `RULES`, one rule for each change.
+"""What a concurrent change of protocol or metadata means to a write that was planned before it: `RULES`, one rule for
+each change.
 
-The rule asks two things: is the planned commit legal in the changed table, and would the write have had the same effect had it run after
-the change? If both hold for any write, it goes on, or the commit is only made anew, with values that depend on the version before it.
-Otherwise the write is run again on the changed table, or refused.
+The rule asks two things: is the planned commit legal in the changed table, and would the write have had the same effect
+had it run after the change? If both hold for any write, it goes on, or the commit is only made anew, with values that
+depend on the version before it. Otherwise the write is run again on the changed table, or refused.
 
 Protocol: "Table Features" and the writer requirements of each feature.
 """
@@ -17,7 +18,13 @@ from tahoe.protocol.changes.column_values import without_high_water_marks
 from tahoe.protocol.changes.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.configuration import properties
 from tahoe.protocol.configuration.column_mapping import ID, PHYSICAL_NAME
-from tahoe.protocol.configuration.features import READER_VERSIONS, WRITER_VERSIONS, feature_named, setting, supported_features
+from tahoe.protocol.configuration.features import (
+    READER_VERSIONS,
+    WRITER_VERSIONS,
+    feature_named,
+    setting,
+    supported_features,
+)
 from tahoe.protocol.configuration.properties import FeatureProperty
 from tahoe.protocol.log.actions import Metadata, Protocol
 from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, parse_schema
@@ -84,30 +91,46 @@ def _on(why: str, *changes: str) -> dict[str, Rule]:
     return dict.fromkeys(changes, Rule(_ON, why))
 
 
-# The keys name a change: `+feature` that a protocol gains, `-feature` that it loses, `property` or `property=value` (of a feature, as it
-# takes effect), and words for parts of the metadata, which `_METADATA_KEYS` and `changes` give.
+# The keys name a change: `+feature` that a protocol gains, `-feature` that it loses, `property` or `property=value` (of
+# a feature, as it takes effect), and words for parts of the metadata, which `_METADATA_KEYS` and `changes` give.
 RULES: Mapping[str, Rule] = {
     # --- features. Where a property or a column makes the feature active, the rule is there.
     **_on(
         "the feature alone makes no rule: its property, or a column that uses it, does",
         *("+appendOnly", "+invariants", "+checkConstraints", "+changeDataFeed", "+generatedColumns", "+columnMapping"),
-        *("+identityColumns", "+deletionVectors", "+timestampNtz", "+variantType", "+variantShredding", "+typeWidening"),
+        *(
+            "+identityColumns",
+            "+deletionVectors",
+            "+timestampNtz",
+            "+variantType",
+            "+variantShredding",
+            "+typeWidening",
+        ),
         *("+allowColumnDefaults", "+inCommitTimestamp", "+icebergCompatV1", "+icebergCompatV2", "+icebergCompatV3"),
     ),
-    **_on("it makes rules for checkpoints, log cleanup or VACUUM only", "+v2Checkpoint", "+vacuumProtocolCheck", "+checkpointProtection"),
+    **_on(
+        "it makes rules for checkpoints, log cleanup or VACUUM only",
+        "+v2Checkpoint",
+        "+vacuumProtocolCheck",
+        "+checkpointProtection",
+    ),
     "+domainMetadata": Rule(_ON, "a write that changes no domain may leave them all alone"),
     "+clustering": Rule(_ON, "new files need statistics of the clustering columns, but need not be clustered"),
     "clustering columns": Rule(_AGAIN, "files of this write have no statistics of these columns", _FILES),
     "+rowTracking": Rule(_ANEW, "its files get row ids behind those of the table"),
     "+materializePartitionColumns": Rule(_AGAIN, "new files must contain the partition columns", _FILES),
-    "delta.enableMaterializePartitionColumnsFeature": Rule(_ON, "the feature makes the rule, whatever the property says"),
+    "delta.enableMaterializePartitionColumnsFeature": Rule(
+        _ON, "the feature makes the rule, whatever the property says"
+    ),
     "+catalogManaged": Rule(_REFUSED, "from now on a catalog decides about commits"),
     "+unknown": Rule(_REFUSED, "tahoe does not know what it asks of writers"),
     "-": Rule(_AGAIN, "the commit may use what the table no longer supports", Does.USES_FILES | Does.DESCRIBES),
     # --- properties of features
     "delta.appendOnly=True": Rule(_REFUSED, "rows of the table can no longer be removed", Does.REMOVES),
     "delta.appendOnly=False": Rule(_ON, "more is allowed than before"),
-    "delta.enableChangeDataFeed=True": Rule(_AGAIN, "an update, or a deletion that rewrites files, must record its changes", Does.CHANGES),
+    "delta.enableChangeDataFeed=True": Rule(
+        _AGAIN, "an update, or a deletion that rewrites files, must record its changes", Does.CHANGES
+    ),
     "delta.enableChangeDataFeed=False": Rule(_AGAIN, "changes must not be recorded any more", Does.RECORDS),
     "delta.enableDeletionVectors=True": Rule(_ON, "a write may use deletion vectors, but need not"),
     "delta.enableDeletionVectors=False": Rule(_AGAIN, "no new deletion vectors are wanted", Does.MARKS),
@@ -120,22 +143,45 @@ RULES: Mapping[str, Rule] = {
     "delta.enableIcebergCompatV3=True": Rule(_REFUSED, "tahoe does not write tables with this compatibility"),
     **_on(
         "less is asked of files than before",
-        *("delta.enableIcebergCompatV1=False", "delta.enableIcebergCompatV2=False", "delta.enableIcebergCompatV3=False"),
+        *(
+            "delta.enableIcebergCompatV1=False",
+            "delta.enableIcebergCompatV2=False",
+            "delta.enableIcebergCompatV3=False",
+        ),
     ),
     "delta.columnMapping.mode=name": Rule(_ON, "the names in its files are the physical names of the columns"),
-    "delta.columnMapping.mode": Rule(_REFUSED, "files of the other mode name their columns in another way", Does.USES_FILES),
-    **_on("wider types and shredded variants may be used, but need not", "delta.enableTypeWidening", "delta.enableVariantShredding"),
-    **_on("it is about checkpoints and log cleanup only", "delta.checkpointPolicy", "delta.requireCheckpointProtectionBeforeVersion"),
+    "delta.columnMapping.mode": Rule(
+        _REFUSED, "files of the other mode name their columns in another way", Does.USES_FILES
+    ),
+    **_on(
+        "wider types and shredded variants may be used, but need not",
+        "delta.enableTypeWidening",
+        "delta.enableVariantShredding",
+    ),
+    **_on(
+        "it is about checkpoints and log cleanup only",
+        "delta.checkpointPolicy",
+        "delta.requireCheckpointProtectionBeforeVersion",
+    ),
     # --- other properties
     "delta.isolationLevel": Rule(_AGAIN, "other writes may come first by the new level", Does.READS),
-    "delta.compatibility.symlinkFormatManifest.enabled": Rule(_AGAIN, "each commit must, or need not, write manifests", Does.USES_FILES),
-    "delta.rowTracking.materializedRowIdColumnName": Rule(_AGAIN, "files keep row ids in another column", _ROWS_WITH_IDS),
-    "delta.rowTracking.materializedRowCommitVersionColumnName": Rule(_AGAIN, "files keep row versions in another column", _ROWS_WITH_IDS),
+    "delta.compatibility.symlinkFormatManifest.enabled": Rule(
+        _AGAIN, "each commit must, or need not, write manifests", Does.USES_FILES
+    ),
+    "delta.rowTracking.materializedRowIdColumnName": Rule(
+        _AGAIN, "files keep row ids in another column", _ROWS_WITH_IDS
+    ),
+    "delta.rowTracking.materializedRowCommitVersionColumnName": Rule(
+        _AGAIN, "files keep row versions in another column", _ROWS_WITH_IDS
+    ),
     "property": Rule(_ON, "a write that is planned after the change does the same"),
     "constraint": Rule(_AGAIN, "new rows must satisfy it", _NEW_ROWS),
     "constraint dropped": Rule(_ON, "more is allowed than before"),
     # --- the schema and the rest of the metadata
-    **dict.fromkeys(("values", "nullability"), Rule(_AGAIN, "new rows must be checked, or get their values, by the new rule", _NEW_ROWS)),
+    **dict.fromkeys(
+        ("values", "nullability"),
+        Rule(_AGAIN, "new rows must be checked, or get their values, by the new rule", _NEW_ROWS),
+    ),
     "nullability dropped": Rule(_ON, "more is allowed than before"),
     "physical names": Rule(_REFUSED, "the files of this write have other names for their columns", Does.USES_FILES),
     "wider types": Rule(_AGAIN, "conditions and values that were computed with the old types may differ", Does.READS),
@@ -177,7 +223,9 @@ class Change:
 
 
 def conflict_of(found: Iterable[Change], write: Does) -> tuple[Change, Outcome] | None:
-    """The change that a write cannot go on behind, and what the write does; one for which it is refused, if there is any."""
+    """The change that a write cannot go on behind, and what the write does; one for which it is refused, if there is
+    any.
+    """
     outcomes = [(change, outcome) for change in found if (outcome := change.outcome_for(write)) in (_AGAIN, _REFUSED)]
     return next((each for each in outcomes if each[1] is _REFUSED), outcomes[0] if outcomes else None)
 
@@ -269,7 +317,11 @@ def _of_field(before: Field, after: Field, path: tuple[str, ...]) -> Iterator[Ch
     at = ".".join(path)
     yield from _of_type(before.type, after.type, path)
     yield from _of_nullability(before.nullable, after.nullable, f"the column {at}")
-    changed = [key for key in sorted({*before.metadata, *after.metadata}) if before.metadata.get(key) != after.metadata.get(key)]
+    changed = [
+        key
+        for key in sorted({*before.metadata, *after.metadata})
+        if before.metadata.get(key) != after.metadata.get(key)
+    ]
     for key in changed:
         if key in (ID, PHYSICAL_NAME):
             if (key in before.metadata) or (key == PHYSICAL_NAME and after.metadata[key] != after.name):

@@ -1,7 +1,7 @@
 """The SQL expressions that every row of a table must satisfy.
 
-Protocol: "CHECK Constraints", "Column Invariants". An expression must be true: both null and false are violations. Expressions are text
-here; the writer evaluates them.
+Protocol: "CHECK Constraints", "Column Invariants". An expression must be true: both null and false are violations.
+Expressions are text here; the writer evaluates them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Constraint:
 def constraints_of(metadata: Metadata, *, table: str) -> tuple[Constraint, ...]:
     """The CHECK constraints and column invariants of a table.
 
-    As in the reference, they are enforced even if the protocol does not list their features: enforcing more is never wrong.
+    As in the reference, they are enforced even if the protocol does not list their features: enforcing more is never
+    wrong.
 
     Raises:
         WriteNotImplementedError: an invariant is inside an array or a map, where an expression cannot reference it.

@@ -1,7 +1,8 @@
 """Schema evolution: how a table's schema changes when data has new columns or wider types.
 
-Protocol: "Consistency Between Table Metadata and Data Files", "Type Widening". New columns are added after the existing ones, at any depth,
-and are nullable. Types are widened if the table allows it, and the column records the change. Nothing is dropped or renamed.
+Protocol: "Consistency Between Table Metadata and Data Files", "Type Widening". New columns are added after the existing
+ones, at any depth, and are nullable. Types are widened if the table allows it, and the column records the change.
+Nothing is dropped or renamed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def _never(_: DataType, __: DataType) -> bool:
 def merge_schemas(
     table: Struct, data: Struct, widens: Widens | None = None, fixed: Set[str] = frozenset(), *, records: bool = True
 ) -> Struct:
-    """The table's schema with the data's new columns added. Names are compared case-insensitively; the table's spelling is kept.
+    """The table's schema with the data's new columns added. Names are compared case-insensitively; the table's spelling
+    is kept.
 
     Args:
         widens: which types are widened to the data's types; none if it is None.
@@ -61,7 +63,9 @@ def _merge_field(known: Field, given: Field | None, widens: Widens | None, recor
 
 
 def merge_types(known: DataType, given: DataType, widens: Widens | None = None, *, records: bool = True) -> DataType:
-    """The known type with the given type's new struct fields. Void becomes the given type, and so does a type that may be widened."""
+    """The known type with the given type's new struct fields. Void becomes the given type, and so does a type that may
+    be widened.
+    """
     inside = partial(merge_types, widens=widens, records=records)
     match known, given:
         case Struct(), Struct():
@@ -77,7 +81,8 @@ def merge_types(known: DataType, given: DataType, widens: Widens | None = None, 
 
 
 def merge_source_columns(data: Struct, paths: Iterable[Sequence[str]]) -> Struct:
-    """The part of the data's schema that is assigned to, at any depth. It restricts schema evolution to the assigned columns and fields.
+    """The part of the data's schema that is assigned to, at any depth. It restricts schema evolution to the assigned
+    columns and fields.
 
     Args:
         paths: the assigned columns and fields. Names are compared case-insensitively.
@@ -99,7 +104,9 @@ Changed: TypeAlias = tuple[tuple[str, ...], DataType, DataType]
 
 
 def mismatches(table: Struct, data: Struct) -> Iterator[Changed]:
-    """The columns whose values cannot be stored without a cast that changes how they are stored: path, table type, data type."""
+    """The columns whose values cannot be stored without a cast that changes how they are stored: path, table type, data
+    type.
+    """
     for path, known, given in retyped_columns(table, data):
         if VOID not in (known, given) and not is_stored_alike(given, known):
             yield path, known, given
@@ -133,8 +140,8 @@ _STORED_ALIKE = (BYTE, SHORT, INTEGER)
 
 
 def is_stored_alike(narrow: DataType, wide: DataType) -> bool:
-    """Whether files of the first type are files of the second, wider type: such a column is widened without the feature, as it was before
-    the feature existed.
+    """Whether files of the first type are files of the second, wider type: such a column is widened without the
+    feature, as it was before the feature existed.
     """
     return narrow in _STORED_ALIKE and wide in _STORED_ALIKE[_STORED_ALIKE.index(narrow) + 1 :]
 
@@ -166,8 +173,8 @@ def _new_inside(known: DataType, given: DataType, path: tuple[str, ...]) -> Iter
 
 
 def check_fields(given: DataType, wanted: DataType, path: tuple[str, ...], *, may_lack: bool, table: str) -> None:
-    """Refuse a value for a column, or for a field of a struct, if its structs do not have the same fields. Missing ones would silently
-    become null, and others would be lost.
+    """Refuse a value for a column, or for a field of a struct, if its structs do not have the same fields. Missing ones
+    would silently become null, and others would be lost.
 
     Args:
         may_lack: whether fields may be missing, because the command evolves the schema.
@@ -178,12 +185,18 @@ def check_fields(given: DataType, wanted: DataType, path: tuple[str, ...], *, ma
     unlike = next(unlike_fields(given, wanted, path, may_lack=may_lack), None)
     if unlike is not None:
         detail = f"column {'.'.join(path)} is {wanted}, but the value for it is {given}: {unlike}"
-        remedy = "Provide a value for each field, or use MERGE with schema evolution: withSchemaEvolution(), or merge_schema=True."
+        remedy = (
+            "Provide a value for each field, or use MERGE with schema evolution: withSchemaEvolution(), or "
+            "merge_schema=True."
+        )
         raise StructMismatchError(table=table, detail=detail, remedy=remedy)
 
 
-def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = (), *, may_lack: bool = False) -> Iterator[str]:
-    """Describe the struct fields, at any depth, that only one of two types has; with `may_lack`, only those of the given type.
+def unlike_fields(
+    given: DataType, wanted: DataType, path: tuple[str, ...] = (), *, may_lack: bool = False
+) -> Iterator[str]:
+    """Describe the struct fields, at any depth, that only one of two types has; with `may_lack`, only those of the
+    given type.
 
     Void fields of the wanted type have no values: they may be missing, and a value for them would be lost.
     """
@@ -195,7 +208,11 @@ def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = (),
                     yield from unlike_fields(source.type, field.type, (*path, field.name), may_lack=may_lack)
                 elif not may_lack and field.type != VOID:
                     yield f"{'.'.join((*path, field.name))} is missing"
-            yield from (f"the table has no {'.'.join((*path, field.name))}" for field in given if wanted.find(field.name) is None)
+            yield from (
+                f"the table has no {'.'.join((*path, field.name))}"
+                for field in given
+                if wanted.find(field.name) is None
+            )
         case Array(), Array():
             yield from unlike_fields(given.element, wanted.element, (*path, "element"), may_lack=may_lack)
         case Map(), Map():

@@ -1,8 +1,9 @@
 """Which rules of the protocol an action or a commit breaks although it can be read, as sentences for `tahoe check`.
 
-Protocol: "Protocol Evolution", "Table Features", "Column Mapping", "Schema Serialization Format", "Delta Log Entries", "In-Commit
-Timestamps", "Domain Metadata", "Clustered Table", "Identity Columns". Rules about files are in `tahoe.table.verify`. What cannot be read at
-all is refused elsewhere, and tested beside these rules in `tests/table/test_every_must.py`.
+Protocol: "Protocol Evolution", "Table Features", "Column Mapping", "Schema Serialization Format", "Delta Log Entries",
+"In-Commit Timestamps", "Domain Metadata", "Clustered Table", "Identity Columns". Rules about files are in
+`tahoe.table.verify`. What cannot be read at all is refused elsewhere, and tested beside these rules in
+`tests/table/test_every_must.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,18 @@ from tahoe.protocol.configuration.features import (
 from tahoe.protocol.configuration.kept_marks import NO_IDS
 from tahoe.protocol.configuration.properties import APPEND_ONLY, ENABLE_IN_COMMIT_TIMESTAMPS, ENABLEMENT, KEPT_MARKS
 from tahoe.protocol.configuration.row_tracking import DOMAIN, MATERIALISED, enabled_row_tracking, high_water_mark
-from tahoe.protocol.log.actions import Action, Add, CheckpointMetadata, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Sidecar, Txn
+from tahoe.protocol.log.actions import (
+    Action,
+    Add,
+    CheckpointMetadata,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Remove,
+    Sidecar,
+    Txn,
+)
 from tahoe.protocol.statistics import clustering
 from tahoe.protocol.statistics.clustering import clustering_columns
 from tahoe.protocol.types.column_metadata import IDENTITY_HIGH_WATER_MARK, IDENTITY_START, IDENTITY_STEP
@@ -93,7 +105,11 @@ class Transition:
     def in_commit_timestamp_ms(self) -> int | None:
         """Its in-commit timestamp; None if in-commit timestamps are not enabled, or it has none."""
         with suppress(InvalidPropertyError):
-            return self.info.in_commit_timestamp_ms if self.info is not None and self.after.has_in_commit_timestamps else None
+            return (
+                self.info.in_commit_timestamp_ms
+                if self.info is not None and self.after.has_in_commit_timestamps
+                else None
+            )
         return None
 
     def has(self, *kinds: type[Action]) -> bool:
@@ -144,7 +160,11 @@ def _listed_features(change: Transition) -> Iterator[str]:
         feature = feature_named(name)
         if feature is None:
             continue
-        if feature.is_reader_feature and name not in readers and protocol.reader_version != feature.legacy_reader_version:
+        if (
+            feature.is_reader_feature
+            and name not in readers
+            and protocol.reader_version != feature.legacy_reader_version
+        ):
             yield f"{name} is a feature that readers must support, but it is only in writerFeatures"
         if missing := [other for other in feature.requires if not supports(protocol, other)]:
             yield f"{name} requires {', '.join(missing)}, which the protocol does not support"
@@ -165,14 +185,18 @@ def _columns(change: Transition) -> Iterator[str]:
     if twice:
         yield f"it is partitioned by {', '.join(twice)} more than once"
     nested = [
-        name for name in metadata.partition_columns if isinstance(getattr(metadata.schema.find(name), "type", None), Struct | Array | Map)
+        name
+        for name in metadata.partition_columns
+        if isinstance(getattr(metadata.schema.find(name), "type", None), Struct | Array | Map)
     ]
     if nested:
         yield f"it is partitioned by {', '.join(nested)}, which has no primitive type"
 
 
 def _mapping(change: Transition) -> Iterator[str]:
-    """Protocol: "Column Mapping": every field has an id and a physical name of its own, and no id is above the highest."""
+    """Protocol: "Column Mapping": every field has an id and a physical name of its own, and no id is above the
+    highest.
+    """
     definition = change.after
     if not change.has(Metadata, Protocol) or definition.mapping_mode == "none":
         return
@@ -192,12 +216,16 @@ def _mapping(change: Transition) -> Iterator[str]:
 
 
 def _used_features(change: Transition) -> Iterator[str]:
-    """A column uses a feature that the protocol does not support, or a property breaks the rule of an active feature."""
+    """A column uses a feature that the protocol does not support, or a property breaks the rule of an active
+    feature.
+    """
     if not change.has(Metadata, Protocol):
         return
     protocol, metadata = change.after.protocol, change.after.metadata
     for feature in FEATURES:
-        is_used = is_activated_by_metadata(feature) and feature.active(metadata.schema, {})  # by a column, whatever the properties
+        is_used = is_activated_by_metadata(feature) and feature.active(
+            metadata.schema, {}
+        )  # by a column, whatever the properties
         if is_used and not supports(protocol, feature.name):
             yield f"a column uses {feature.rule}, but the protocol does not support {feature.name}"
     for feature in active_features(protocol, metadata):
@@ -216,8 +244,8 @@ def _row_tracking(change: Transition) -> Iterator[str]:
 
 
 def _row_id_mark(change: Transition) -> Iterator[str]:
-    """The highest assigned row id goes back, also behind what the table keeps of a dropped domain: ids would be assigned again. A domain
-    may be removed.
+    """The highest assigned row id goes back, also behind what the table keeps of a dropped domain: ids would be
+    assigned again. A domain may be removed.
     """
     high_water_mark(change.domains_before.get(DOMAIN))  # a mark that says nothing is told
     before, domain = change.row_id_mark, change.domains.get(DOMAIN)
@@ -236,8 +264,14 @@ def _row_id_mark(change: Transition) -> Iterator[str]:
 def _reconciled_actions(change: Transition) -> Iterator[str]:
     """Protocol: "A single log entry MUST NOT include more than one action that reconciles with each other"."""
     for what, keys in (
-        ("txn actions for the application", Counter(action.app_id for action in change.actions if isinstance(action, Txn))),
-        ("domainMetadata actions for the domain", Counter(a.domain for a in change.actions if isinstance(a, DomainMetadata))),
+        (
+            "txn actions for the application",
+            Counter(action.app_id for action in change.actions if isinstance(action, Txn)),
+        ),
+        (
+            "domainMetadata actions for the domain",
+            Counter(a.domain for a in change.actions if isinstance(a, DomainMetadata)),
+        ),
     ):
         for key, count in keys.items():
             if count > 1:
@@ -259,7 +293,10 @@ def _vectors(change: Transition) -> Iterator[str]:
     if supports(change.after.protocol, "deletionVectors"):
         return
     if any(isinstance(action, Add) and action.deletion_vector is not None for action in change.actions):
-        yield "it adds a file with a deletion vector, but the protocol does not support deletionVectors: other readers return deleted rows"
+        yield (
+            "it adds a file with a deletion vector, but the protocol does not support deletionVectors: other readers "
+            "return deleted rows"
+        )
 
 
 def _append_only(change: Transition) -> Iterator[str]:
@@ -292,7 +329,11 @@ def _enablement(change: Transition, timestamp_ms: int) -> Iterator[str]:
 
 
 def _first_action(change: Transition) -> Iterator[str]:
-    if change.after.has_in_commit_timestamps and change.info is not None and not isinstance(change.actions[0], CommitInfo):
+    if (
+        change.after.has_in_commit_timestamps
+        and change.info is not None
+        and not isinstance(change.actions[0], CommitInfo)
+    ):
         yield "in-commit timestamps are enabled, but commitInfo is not its first action"
 
 
@@ -308,9 +349,18 @@ def _clustering(change: Transition) -> Iterator[str]:
 
 
 def _identity_marks(change: Transition) -> Iterator[str]:
-    """A high-water mark that goes back: its values would be given to rows again. A table that is replaced may begin anew."""
-    is_replaced = change.info is not None and str(change.info.fields.get("operation")).startswith(("CREATE", "REPLACE", "CLONE"))
-    if change.before is None or is_replaced or not change.has(Metadata) or change.before.metadata.id != change.after.metadata.id:
+    """A high-water mark that goes back: its values would be given to rows again. A table that is replaced may begin
+    anew.
+    """
+    is_replaced = change.info is not None and str(change.info.fields.get("operation")).startswith(
+        ("CREATE", "REPLACE", "CLONE")
+    )
+    if (
+        change.before is None
+        or is_replaced
+        or not change.has(Metadata)
+        or change.before.metadata.id != change.after.metadata.id
+    ):
         return
     known = {field.name: field.metadata for field in change.before.metadata.schema}
     kept = KEPT_MARKS.get(change.before.metadata.configuration).identity
@@ -321,7 +371,10 @@ def _identity_marks(change: Transition) -> Iterator[str]:
             yield f"the high-water mark of the identity column {field.name} goes back from {old} to {new}"
         if field.name not in known and isinstance(step, int):
             for mark in kept.get(physical_name(field).lower(), ()):
-                if isinstance(new, int) and (new - mark) * step < 0 <= (mark - int(field.metadata.get(IDENTITY_START, mark))) * step:
+                if (
+                    isinstance(new, int)
+                    and (new - mark) * step < 0 <= (mark - int(field.metadata.get(IDENTITY_START, mark))) * step
+                ):
                     yield f"the identity column {field.name} begins at {new}, but {mark} was assigned before"
 
 

@@ -1,7 +1,7 @@
 """A table's configuration (protocol and metadata), and the changes to it as pure functions.
 
-Protocol: "Change Metadata", "Protocol Evolution", "Writer Requirements for Column Mapping". A change also raises the protocol to what it
-requires.
+Protocol: "Change Metadata", "Protocol Evolution", "Writer Requirements for Column Mapping". A change also raises the
+protocol to what it requires.
 """
 
 from __future__ import annotations
@@ -46,7 +46,12 @@ from tahoe.protocol.configuration.feature_upgrade import (
     upgrade_for,
 )
 from tahoe.protocol.configuration.features import Feature
-from tahoe.protocol.configuration.properties import BLOOM_FILTERS, PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
+from tahoe.protocol.configuration.properties import (
+    BLOOM_FILTERS,
+    PROTECTED_CHECKPOINTS_BEFORE,
+    find_property,
+    normalise,
+)
 from tahoe.protocol.configuration.row_tracking import with_materialised_columns
 from tahoe.protocol.log.actions import Metadata, Protocol
 from tahoe.protocol.statistics.listed_columns import check_listed, followed
@@ -89,11 +94,14 @@ class TableConfiguration:
             new_id: returns a unique name.
 
         Raises:
-            InvalidPropertyError: an unknown or internal property, an invalid value, or a constraint, which needs a check of the rows.
+            InvalidPropertyError: an unknown or internal property, an invalid value, or a constraint, which needs a
+                check of the rows.
         """
         for name, value in properties.items():
             if name.lower().startswith(CONSTRAINT):
-                raise self._invalid(name, value, "existing rows must be checked: use ADD CONSTRAINT, or add_constraint()")
+                raise self._invalid(
+                    name, value, "existing rows must be checked: use ADD CONSTRAINT, or add_constraint()"
+                )
         given, asked = split_features(normalise(properties, table=self.table))
         description = given.pop(COMMENT) or None if COMMENT in given else self.metadata.description
         configuration = {**self.properties, **given}
@@ -101,7 +109,11 @@ class TableConfiguration:
         configuration = with_materialised_columns(protocol, configuration, new_id, table=self.table)
         changed = self._remapped(protocol, configuration, description)
         check_listed(given, self.schema, self.metadata.partition_columns, table=self.table)
-        return changed.with_filters(BLOOM_FILTERS.get(configuration, table=self.table)) if BLOOM_FILTERS.name in given else changed
+        return (
+            changed.with_filters(BLOOM_FILTERS.get(configuration, table=self.table))
+            if BLOOM_FILTERS.name in given
+            else changed
+        )
 
     def with_filters(self, definitions: Iterable[BloomFilter]) -> TableConfiguration:
         """Replace the definitions of Bloom filters.
@@ -135,28 +147,42 @@ class TableConfiguration:
             description = None if stored == COMMENT else description
         return self._remapped(self.protocol, configuration, description)
 
-    def _remapped(self, protocol: Protocol, configuration: Mapping[str, str], description: str | None) -> TableConfiguration:
+    def _remapped(
+        self, protocol: Protocol, configuration: Mapping[str, str], description: str | None
+    ) -> TableConfiguration:
         """Replace properties and description. With column mapping enabled so, names in files become physical names."""
         before, after = self.column_mapping_mode, mapping_mode(protocol, configuration)
         metadata = self.metadata.replace(configuration=dict(configuration), description=description)
         if before != after:
             if (before, after) != ("none", "name"):
-                raise self._invalid(MODE, configuration.get(MODE, "none"), f"the table's files were written with mode {before}")
+                raise self._invalid(
+                    MODE, configuration.get(MODE, "none"), f"the table's files were written with mode {before}"
+                )
             used = highest_id(configuration, table=self.table)
             schema, highest = assign_mapping(without_mapping(self.schema), after, lambda field: field.name, used)
-            metadata = metadata.replace(schema_string=schema.to_json(), configuration={**configuration, MAX_COLUMN_ID: str(highest)})
+            metadata = metadata.replace(
+                schema_string=schema.to_json(), configuration={**configuration, MAX_COLUMN_ID: str(highest)}
+            )
         return replace(self, protocol=protocol, metadata=metadata)
 
     def _invalid(self, name: str, value: str, detail: str) -> InvalidPropertyError:
         return InvalidPropertyError(property=name, table=self.table, value=value, detail=detail)
 
     def with_identity_at(self, column: str, value: int) -> TableConfiguration:
-        """Raise an identity column's high-water mark to a value, or to the next value after it that steps can reach. It never goes back.
+        """Raise an identity column's high-water mark to a value, or to the next value after it that steps can reach. It
+        never goes back.
 
         Raises:
             NotAnIdentityColumnError: the table has no identity column of that name.
         """
-        found = next(((name, i) for name, i in identity_columns(self.schema, table=self.table) if name.lower() == column.lower()), None)
+        found = next(
+            (
+                (name, i)
+                for name, i in identity_columns(self.schema, table=self.table)
+                if name.lower() == column.lower()
+            ),
+            None,
+        )
         if found is None:
             raise NotAnIdentityColumnError(table=self.table, column=column)
         name, identity = found
@@ -176,7 +202,9 @@ class TableConfiguration:
         """
         if not name:
             remedy = "Give the constraint a name of at least one character."
-            raise InvalidArgumentError(argument="name", table=self.table, found="empty", expected="the name of a constraint", remedy=remedy)
+            raise InvalidArgumentError(
+                argument="name", table=self.table, found="empty", expected="the name of a constraint", remedy=remedy
+            )
         known = self._constraint(name)
         if known is not None:
             raise ConstraintExistsError(table=self.table, constraint=name, expression=self.properties[known])
@@ -209,7 +237,8 @@ class TableConfiguration:
     # --- the protocol
 
     def upgraded(self, schema: Struct, given: Mapping[str, str]) -> Protocol:
-        """The protocol raised to what a new schema and given properties require. The properties that the table has ask for nothing.
+        """The protocol raised to what a new schema and given properties require. The properties that the table has ask
+        for nothing.
 
         Raises:
             InvalidPropertyError: an unknown version or feature.
@@ -230,15 +259,17 @@ class TableConfiguration:
             InvalidPropertyError: an unknown version or feature.
         """
         versions = {MIN_READER_VERSION: reader_version, MIN_WRITER_VERSION: writer_version}
-        asked = {name: str(version) for name, version in versions.items() if version is not None} | properties_for(features)
+        asked = {name: str(version) for name, version in versions.items() if version is not None} | properties_for(
+            features
+        )
         return self.with_properties(asked, new_id)
 
     def without_feature(self, feature: Feature, *, protected_before: int | None = None) -> TableConfiguration:
         """Drop a feature that no column or property uses.
 
         Args:
-            protected_before: the version of the drop. Checkpoints before it are kept, for readers that do not support the feature.
-                Protocol: "Checkpoint Protection".
+            protected_before: the version of the drop. Checkpoints before it are kept, for readers that do not support
+                the feature. Protocol: "Checkpoint Protection".
 
         Raises:
             FeatureInUseError: a property or a column uses it.
@@ -247,7 +278,9 @@ class TableConfiguration:
         used = uses_of(feature, self.schema, configuration)
         if used:
             remedy = "Drop these columns, constraints or properties first: dropping a feature never changes data."
-            raise FeatureInUseError(feature=feature.name, table=self.table, detail=f"it is used by {', '.join(used)}", remedy=remedy)
+            raise FeatureInUseError(
+                feature=feature.name, table=self.table, detail=f"it is used by {', '.join(used)}", remedy=remedy
+            )
         protocol = protocol_without(self.protocol, feature)
         if protected_before is not None:
             protocol = upgrade(protocol, ["checkpointProtection"])
@@ -259,9 +292,9 @@ class TableConfiguration:
     def with_schema(self, schema: Struct, new_name: Callable[[], str]) -> TableConfiguration:
         """Replace the schema by one that can still read the existing files.
 
-        Columns may be added (nullable), moved, made nullable, and widened if `delta.enableTypeWidening` is true. With column mapping they
-        may also be dropped and renamed; columns are then matched by their `delta.columnMapping.id`. Without it, columns keep the case of
-        their names.
+        Columns may be added (nullable), moved, made nullable, and widened if `delta.enableTypeWidening` is true. With
+        column mapping they may also be dropped and renamed; columns are then matched by their `delta.columnMapping.id`.
+        Without it, columns keep the case of their names.
 
         Args:
             new_name: returns a physical name that the table has never used.
@@ -279,13 +312,17 @@ class TableConfiguration:
         changed = self.with_columns(evolved, new_name)
         configuration = followed(changed.properties, self.schema, evolved, table=self.table)
         spelled = tuple(column.name for column in partitions.values() if column is not None)
-        return replace(changed, metadata=changed.metadata.replace(partition_columns=spelled, configuration=configuration))
+        return replace(
+            changed, metadata=changed.metadata.replace(partition_columns=spelled, configuration=configuration)
+        )
 
     def with_columns(self, schema: Struct, new_name: Callable[[], str]) -> TableConfiguration:
         """Set a schema that is known to fit: assign ids to new columns, and raise the protocol."""
         mode, configuration = self.column_mapping_mode, dict(self.properties)
         if mode != "none":
-            schema, highest = assign_mapping(schema, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=self.table))
+            schema, highest = assign_mapping(
+                schema, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=self.table)
+            )
             configuration[MAX_COLUMN_ID] = str(highest)
         metadata = self.metadata.replace(schema_string=schema.to_json(), configuration=configuration)
         return replace(self, protocol=self.upgraded(schema, {}), metadata=metadata)
@@ -297,10 +334,14 @@ class TableConfiguration:
         dropped = [".".join((*path, f.name)) for f in known if f.name not in kept]
         if dropped and self.column_mapping_mode == "none":
             raise self._mismatch(f"column {', '.join(dropped)} would be dropped: {SHOWS_OLD_VALUES}")
-        return Struct(tuple(self._added(f, path) if before is None else self._changed(before, f, path) for f, before in pairs))
+        return Struct(
+            tuple(self._added(f, path) if before is None else self._changed(before, f, path) for f, before in pairs)
+        )
 
     def _same_column(self, known: Struct, given: Field, claimed: Set[int | None]) -> Field | None:
-        """The existing column that matches a given one: by id, else by name, unless another given column has that column's id."""
+        """The existing column that matches a given one: by id, else by name, unless another given column has that
+        column's id.
+        """
         if self.column_mapping_mode == "none":
             return known.find(given.name)
         number = column_id(given)
@@ -311,11 +352,14 @@ class TableConfiguration:
 
     def _added(self, given: Field, path: tuple[str, ...]) -> Field:
         if not given.nullable:
-            raise self._mismatch(f"the new column {'.'.join((*path, given.name))} is NOT NULL, but existing rows have no value for it")
+            raise self._mismatch(
+                f"the new column {'.'.join((*path, given.name))} is NOT NULL, but existing rows have no value for it"
+            )
         if makes_values(given):
             why = "existing rows would not follow its rule"
             raise self._mismatch(
-                f"the new column {'.'.join((*path, given.name))} is a generated or identity column, or has a default: {why}"
+                f"the new column {'.'.join((*path, given.name))} is a generated or identity column, or has a "
+                f"default: {why}"
             )
         return given
 
@@ -358,5 +402,7 @@ class TableConfiguration:
 
     def _mismatch(self, detail: str) -> SchemaMismatchError:
         return SchemaMismatchError(
-            table=self.table, detail=detail, remedy="Use a schema that can read the existing files. Nothing was changed."
+            table=self.table,
+            detail=detail,
+            remedy="Use a schema that can read the existing files. Nothing was changed.",
         )

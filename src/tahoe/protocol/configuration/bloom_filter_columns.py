@@ -1,7 +1,7 @@
 """Which columns can have Bloom filters, and under which names files have them.
 
-Knows nothing of how filters are written. A definition is checked when it is made; later another writer, which does not know of it, may
-change its column.
+Knows nothing of how filters are written. A definition is checked when it is made; later another writer, which does not
+know of it, may change its column.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tahoe.protocol.types.schema import (
     Struct,
 )
 
-# Values that are equal in these types have equal bytes in files. Zero and minus zero are equal, and so are all NaN, but their bytes differ.
+# Values that are equal in these types have equal bytes in files. Zero and minus zero are equal, and so are all NaN, but
+# their bytes differ.
 _TYPES = (BYTE, SHORT, INTEGER, LONG, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 
 
@@ -57,7 +58,8 @@ def filtered_columns(
 ) -> Mapping[str, BloomFilter]:
     """The columns of new files that get filters, by their dotted names in files.
 
-    A definition is passed over if its column is gone or cannot have filters any more: another writer may have changed the table.
+    A definition is passed over if its column is gone or cannot have filters any more: another writer may have changed
+    the table.
     """
     partitions, found = list(partition_columns), {}
     for definition in definitions:
@@ -68,7 +70,9 @@ def filtered_columns(
     return found
 
 
-def _refusal(path: Path, fields: tuple[Field, ...] | None, partition_columns: Iterable[str], schema: Struct, mode: str) -> str | None:
+def _refusal(
+    path: Path, fields: tuple[Field, ...] | None, partition_columns: Iterable[str], schema: Struct, mode: str
+) -> str | None:
     """Why a column cannot have filters; None if it can."""
     if fields is None:
         return f"the table has no such column (it has {', '.join(schema.names)})"
@@ -90,4 +94,6 @@ def has_filters(data_type: DataType) -> bool:
 def _why_not(data_type: DataType) -> str:
     if isinstance(data_type, Struct):
         return "name one of its fields"
-    return "filters need integers, decimals, strings, binaries, dates or timestamps, whose equal values have equal bytes"
+    return (
+        "filters need integers, decimals, strings, binaries, dates or timestamps, whose equal values have equal bytes"
+    )

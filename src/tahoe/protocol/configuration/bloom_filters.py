@@ -1,9 +1,10 @@
-"""Definitions of Bloom filters: for which columns new data files carry Parquet's own, as the table property `tahoe.bloomFilters` says.
+"""Definitions of Bloom filters: for which columns new data files carry Parquet's own, as the table property
+`tahoe.bloomFilters` says.
 
     id (fpp = 0.01, numItems = 1000000), device.serial      the property, as users see it and may set it
 
-A filter tells for a value whether a row group may have it. Any reader of Parquet may use the filters, and none needs to: they belong to
-files, not to the protocol of the table.
+A filter tells for a value whether a row group may have it. Any reader of Parquet may use the filters, and none needs
+to: they belong to files, not to the protocol of the table.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ def bloom_filter(path: Path, options: Iterable[tuple[str, str]]) -> BloomFilter:
         return BloomFilter(path=path, fpp=float(given.get("fpp", FPP)), num_items=None if items is None else int(items))
     except ValueError:
         shown = ", ".join(f"{name} = {value}" for name, value in given.items())
-        raise ValueError(f"fpp is a number between 0 and 1, and numItems an integer of at least 1, but found {shown}") from None
+        raise ValueError(
+            f"fpp is a number between 0 and 1, and numItems an integer of at least 1, but found {shown}"
+        ) from None
 
 
 def parse_bloom_filters(text: str) -> tuple[BloomFilter, ...]:

@@ -1,7 +1,7 @@
 """The change data feed of one commit: which files, and which of their rows, contain the changes.
 
-Protocol: "Add CDC File", "Change Data Files", "Reader Requirements for AddCDCFile". Works on actions only: data files and deletion vectors
-are not read here.
+Protocol: "Add CDC File", "Change Data Files", "Reader Requirements for AddCDCFile". Works on actions only: data files
+and deletion vectors are not read here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from tahoe.protocol.configuration.column_mapping import Mode, mapping_mode, physical_schema, stored_name
-from tahoe.protocol.log.actions import Action, Add, Cdc, CommitInfo, DeletionVectorDescriptor, FileAction, Metadata, Protocol, Remove
+from tahoe.protocol.log.actions import (
+    Action,
+    Add,
+    Cdc,
+    CommitInfo,
+    DeletionVectorDescriptor,
+    FileAction,
+    Metadata,
+    Protocol,
+    Remove,
+)
 from tahoe.protocol.types.schema import LONG, STRING, TIMESTAMP, VOID, Array, DataType, Field, Map, Struct, walk_fields
 from tahoe.protocol.types.type_widening import is_widening
 
@@ -20,17 +30,31 @@ CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version
 
 # Where change data files are, below the table. Protocol: "Change Data Files".
 CHANGE_DATA_FOLDER = "_change_data"
-FIELDS = (Field(name=CHANGE_TYPE, type=STRING), Field(name=COMMIT_VERSION, type=LONG), Field(name=COMMIT_TIMESTAMP, type=TIMESTAMP))
+FIELDS = (
+    Field(name=CHANGE_TYPE, type=STRING),
+    Field(name=COMMIT_VERSION, type=LONG),
+    Field(name=COMMIT_TIMESTAMP, type=TIMESTAMP),
+)
 
 Kind: TypeAlias = Literal["insert", "delete"]
 """The change type of all rows of a file without a `_change_type` column. Updates appear only in change data files."""
 
 
 def taken_names(protocol: Protocol, metadata: Metadata) -> str | None:
-    """Why a table cannot have the feed: its own columns have names of the feed's, also in data files. None if they have not."""
+    """Why a table cannot have the feed: its own columns have names of the feed's, also in data files. None if they have
+    not.
+    """
     own, mode = {field.name for field in FIELDS}, mapping_mode(protocol, metadata.configuration)
-    taken = [column.name for column in metadata.schema if not own.isdisjoint((column.name.lower(), stored_name(column, mode).lower()))]
-    return f"the feed adds columns of its own named {', '.join(taken)}; rename or drop those of the table first" if taken else None
+    taken = [
+        column.name
+        for column in metadata.schema
+        if not own.isdisjoint((column.name.lower(), stored_name(column, mode).lower()))
+    ]
+    return (
+        f"the feed adds columns of its own named {', '.join(taken)}; rename or drop those of the table first"
+        if taken
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +76,8 @@ class Whole:
 class DeletionVectorChange:
     """A data file whose deletion vector changed: the rows in the vector `marked` that are not in the vector `unless`.
 
-    `file` is the action of the version in which these rows were live, so that its statistics apply. Its own vector is ignored.
+    `file` is the action of the version in which these rows were live, so that its statistics apply. Its own vector is
+    ignored.
     """
 
     kind: Kind
@@ -65,7 +90,9 @@ Change: TypeAlias = Recorded | Whole | DeletionVectorChange
 
 
 def changed_files(actions: Sequence[Action]) -> tuple[FileAction | Cdc, ...]:
-    """The files with a commit's changes, in its order: change data files if it has any, else the data files that it adds and removes."""
+    """The files with a commit's changes, in its order: change data files if it has any, else the data files that it
+    adds and removes.
+    """
     recorded = tuple(action for action in actions if isinstance(action, Cdc))
     return recorded or tuple(action for action in actions if isinstance(action, Add | Remove) and action.data_change)
 
@@ -92,11 +119,15 @@ def changes_of(actions: Iterable[Action], canonical: Callable[[str], str]) -> li
 
 
 def _remarked(add: Add, remove: Remove) -> Iterator[DeletionVectorChange]:
-    """The changes between a file's old and new vector. At least one exists: a commit cannot remove and add the same logical file."""
+    """The changes between a file's old and new vector. At least one exists: a commit cannot remove and add the same
+    logical file.
+    """
     before, after = remove.deletion_vector, add.deletion_vector
     if after is not None:
         values = add.partition_values if remove.partition_values is None else remove.partition_values
-        yield DeletionVectorChange("delete", remove.replace(partition_values=values, size_bytes=add.size_bytes), after, before)
+        yield DeletionVectorChange(
+            "delete", remove.replace(partition_values=values, size_bytes=add.size_bytes), after, before
+        )
     if before is not None:
         yield DeletionVectorChange("insert", add, before, after)
 
@@ -111,17 +142,23 @@ def changed_nothing(actions: Iterable[Action]) -> bool:
 
 def _is_idle_merge(info: Mapping[str, Any]) -> bool:
     metrics = info.get("operationMetrics")
-    return info.get("operation") == "MERGE" and isinstance(metrics, Mapping) and all(str(metrics.get(name)) == "0" for name in _COUNTS)
+    return (
+        info.get("operation") == "MERGE"
+        and isinstance(metrics, Mapping)
+        and all(str(metrics.get(name)) == "0" for name in _COUNTS)
+    )
 
 
 # --- whether rows of an earlier version can be read with a later schema
 
 
-def first_incompatibility(read: Metadata, read_mode: Mode | str, earlier: Metadata, mode: Mode | str, fit: Fit) -> str | None:
+def first_incompatibility(
+    read: Metadata, read_mode: Mode | str, earlier: Metadata, mode: Mode | str, fit: Fit
+) -> str | None:
     """Why rows written with earlier metadata cannot be read with the schema of later metadata; None if they can.
 
-    Added columns and dropped NOT NULL constraints are compatible. Renamed columns are not: with column mapping, the name could silently
-    read another column.
+    Added columns and dropped NOT NULL constraints are compatible. Renamed columns are not: with column mapping, the
+    name could silently read another column.
 
     Args:
         read_mode, mode: the column mapping modes of the later and the earlier metadata.
@@ -136,8 +173,11 @@ def first_incompatibility(read: Metadata, read_mode: Mode | str, earlier: Metada
     return None if path is None else f"its column {'.'.join(path)}"
 
 
-def first_moved(read: Struct, read_mode: Mode | str, earlier: Struct, mode: Mode | str, *, lacks: bool = False) -> tuple[str, ...] | None:
-    """A column, at any depth, that was renamed, dropped or replaced later: its physical name differs. None without column mapping.
+def first_moved(
+    read: Struct, read_mode: Mode | str, earlier: Struct, mode: Mode | str, *, lacks: bool = False
+) -> tuple[str, ...] | None:
+    """A column, at any depth, that was renamed, dropped or replaced later: its physical name differs. None without
+    column mapping.
 
     Args:
         lacks: whether a column may be missing later.
@@ -145,7 +185,14 @@ def first_moved(read: Struct, read_mode: Mode | str, earlier: Struct, mode: Mode
     if read_mode == "none":
         return None
     now = stored_paths(read, read_mode)
-    return next((path for path, stored in stored_paths(earlier, mode).items() if now.get(path, stored if lacks else None) != stored), None)
+    return next(
+        (
+            path
+            for path, stored in stored_paths(earlier, mode).items()
+            if now.get(path, stored if lacks else None) != stored
+        ),
+        None,
+    )
 
 
 def stored_paths(schema: Struct, mode: Mode | str) -> dict[tuple[str, ...], tuple[str, ...]]:
@@ -156,7 +203,8 @@ def stored_paths(schema: Struct, mode: Mode | str) -> dict[tuple[str, ...], tupl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Which differences are allowed between the schema with which rows were written and the one with which they are read.
+    """Which differences are allowed between the schema with which rows were written and the one with which they are
+    read.
 
     Attributes:
         widens: a column has a wider type.

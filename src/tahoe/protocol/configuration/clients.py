@@ -1,6 +1,7 @@
 """Which other programs can read and write a table, by its features. Pure.
 
-`tests/table/test_clients.py` asks those programs themselves that can be installed; of the others, `source` says who says so.
+`tests/table/test_clients.py` asks those programs themselves that can be installed; of the others, `source` says who
+says so.
 """
 
 from __future__ import annotations
@@ -99,9 +100,20 @@ CLIENTS = (
     Client(
         name="trino",
         label="Trino's Delta Lake connector",
-        source="its source: SUPPORTED_READER_FEATURES and SUPPORTED_WRITER_FEATURES of DeltaLakeTableFeatures, at the commit 4695f88",
+        source=(
+            "its source: SUPPORTED_READER_FEATURES and SUPPORTED_WRITER_FEATURES of DeltaLakeTableFeatures, at the "
+            "commit 4695f88"
+        ),
         reads_not=_READERS
-        - {"columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck", "variantType"},
+        - {
+            "columnMapping",
+            "deletionVectors",
+            "timestampNtz",
+            "typeWidening",
+            "v2Checkpoint",
+            "vacuumProtocolCheck",
+            "variantType",
+        },
         writes_not=_ALL
         - {
             "appendOnly",
@@ -117,7 +129,9 @@ CLIENTS = (
     Client(
         name="duckdb",
         label="DuckDB 1.5's delta extension: delta_scan and ATTACH of a path, and INSERT, which only appends",
-        source="its source: the extension at the commit 45c4087 takes delta-kernel-rs v0.21.0, whose table_features tell",
+        source=(
+            "its source: the extension at the commit 45c4087 takes delta-kernel-rs v0.21.0, whose table_features tell"
+        ),
         reads_not=frozenset({"catalogManaged", "variantShredding"}),
         writes_not=frozenset(
             {

@@ -1,7 +1,7 @@
 """Column mapping: the logical names, physical names and ids of columns.
 
-Protocol: "Column Mapping". Users see logical names; data files, partition values and statistics use physical names. In mode none the two
-are the same.
+Protocol: "Column Mapping". Users see logical names; data files, partition values and statistics use physical names. In
+mode none the two are the same.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def physical_name(field: Field) -> str:
 
 
 def stored_name(field: Field, mode: Mode | str) -> str:
-    """The name in data files, partition values and statistics of a table in that mode. In mode none, physical names left over in the
-    schema are ignored."""
+    """The name in data files, partition values and statistics of a table in that mode. In mode none, physical names
+    left over in the schema are ignored."""
     return field.name if mode == "none" else physical_name(field)
 
 
@@ -99,7 +99,9 @@ def followed_path(before: Struct, after: Struct, path: tuple[str, ...]) -> tuple
     for field in before.resolve(path) or ():
         number = column_id(field)
         children = here if isinstance(here, Struct) else Struct(())
-        child = children.find(field.name) if number is None else next((f for f in children if column_id(f) == number), None)
+        child = (
+            children.find(field.name) if number is None else next((f for f in children if column_id(f) == number), None)
+        )
         if child is None:
             return None
         names.append(child.name)
@@ -116,12 +118,16 @@ def highest_id(configuration: Mapping[str, str], *, table: str) -> int:
     return properties.MAX_COLUMN_ID.get(configuration, table=table)
 
 
-def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[Field], str], start_id: int) -> tuple[Struct, int]:
+def assign_mapping(
+    schema: Struct, mode: Mode | str, new_name: Callable[[Field], str], start_id: int
+) -> tuple[Struct, int]:
     """Assign ids and physical names to all fields, at any depth, that have none; existing ones are kept.
 
     Args:
-        new_name: returns a physical name that the table has never used; for a table with data files, the column's name in them.
-        start_id: the highest id that the table has ever assigned (`delta.columnMapping.maxColumnId`), 0 for a new table.
+        new_name: returns a physical name that the table has never used; for a table with data files, the column's name
+            in them.
+        start_id: the highest id that the table has ever assigned (`delta.columnMapping.maxColumnId`), 0 for a new
+            table.
 
     Returns:
         the schema, and the highest assigned id. In mode none, the schema unchanged.
@@ -144,8 +150,9 @@ def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[Field],
 
 
 def with_columns_of(schema: Struct, before: Struct) -> Struct:
-    """The schema that replaces another one of its table. A column of the same name and type, at any depth, is the same column: it keeps id
-    and physical name, as with the reference, so that feeds and streams read on. Nullability does not matter, nor the case of names.
+    """The schema that replaces another one of its table. A column of the same name and type, at any depth, is the same
+    column: it keeps id and physical name, as with the reference, so that feeds and streams read on. Nullability does
+    not matter, nor the case of names.
     """
     known = {tuple(name.lower() for name in path): field for path, field in walk_fields(before)}
     paths = (tuple(name.lower() for name in path) for path, _ in walk_fields(schema))

@@ -53,19 +53,31 @@ def droppable_feature(protocol: Protocol, name: str, *, table: str) -> Feature:
         detail, remedy = "it is a table property, not a feature", "Unset it: ALTER TABLE ... UNSET TBLPROPERTIES."
         raise PropertyNoFeatureError(feature=name, table=table, detail=detail, remedy=remedy)
     if feature is None:
-        detail, remedy = f"tahoe {VERSION} does not know it", f"Known features are {', '.join(sorted(FEATURES_BY_NAME))}."
+        detail, remedy = (
+            f"tahoe {VERSION} does not know it",
+            f"Known features are {', '.join(sorted(FEATURES_BY_NAME))}.",
+        )
         raise UnknownFeatureError(feature=name, table=table, detail=detail, remedy=remedy)
     supported = supported_features(protocol)
     if not is_among(supported, feature):
-        detail, remedy = "the table does not support it", f"The table supports {', '.join(sorted(supported)) or 'none'}."
+        detail, remedy = (
+            "the table does not support it",
+            f"The table supports {', '.join(sorted(supported)) or 'none'}.",
+        )
         raise FeatureNotPresentError(feature=feature.name, table=table, detail=detail, remedy=remedy)
-    needs = [other.name for other in map(feature_named, sorted(supported)) if other is not None and feature.name in other.requires]
+    needs = [
+        other.name
+        for other in map(feature_named, sorted(supported))
+        if other is not None and feature.name in other.requires
+    ]
     if needs:
         detail, remedy = f"other features of the table depend on it: {', '.join(needs)}", "Drop them first."
         raise DependentFeatureError(feature=feature.name, table=table, detail=detail, remedy=remedy)
     if feature.name in _NEVER_DROPPED:
         remedy = "Copy the rows to a new table without it."
-        raise FeatureNotDroppableError(feature=feature.name, table=table, detail=_NEVER_DROPPED[feature.name], remedy=remedy)
+        raise FeatureNotDroppableError(
+            feature=feature.name, table=table, detail=_NEVER_DROPPED[feature.name], remedy=remedy
+        )
     return feature
 
 
@@ -78,15 +90,21 @@ def uses_of(feature: Feature, schema: Struct, configuration: Configuration) -> l
 
 
 def protocol_without(protocol: Protocol, feature: Feature) -> Protocol:
-    """The lowest protocol that supports the other features of this one, without feature lists if versions alone imply them."""
+    """The lowest protocol that supports the other features of this one, without feature lists if versions alone imply
+    them.
+    """
     rest = supported_features(protocol) - {feature.name, *feature.preview_names}
-    by_versions = (Protocol(reader_version=r, writer_version=w) for w in range(1, WRITER_VERSION_FEATURES) for r in (1, 2))
+    by_versions = (
+        Protocol(reader_version=r, writer_version=w) for w in range(1, WRITER_VERSION_FEATURES) for r in (1, 2)
+    )
     found = next((candidate for candidate in by_versions if supported_features(candidate) == rest), None)
     if found is not None:
         return found
     known = [other for other in map(feature_named, rest) if other is not None]
     listed = (protocol.reader_features or frozenset()) & rest
-    for_readers = {name for name in rest if (other := feature_named(name)) is not None and other.is_reader_feature} | listed
+    for_readers = {
+        name for name in rest if (other := feature_named(name)) is not None and other.is_reader_feature
+    } | listed
     reader = max([READER_VERSIONS.start, *(reader_version_for(other) for other in known)])
     if any(feature_named(name) is None for name in for_readers):
         reader = READER_VERSION_FEATURES

@@ -38,8 +38,11 @@ _ACTIVE_VALUES = ("supported", "enabled")
 # As in the reference, column defaults do not enable their feature: the user must name it.
 _NEVER_ENABLED_BY_METADATA = frozenset({"allowColumnDefaults"})
 
-# The features that a schema or a property requires. Two that are active wherever they are supported are enabled by a property.
-_NEEDED_BY_METADATA = tuple(f for f in FEATURES if is_activated_by_metadata(f) and f.name not in _NEVER_ENABLED_BY_METADATA) + tuple(
+# The features that a schema or a property requires. Two that are active wherever they are supported are enabled by a
+# property.
+_NEEDED_BY_METADATA = tuple(
+    f for f in FEATURES if is_activated_by_metadata(f) and f.name not in _NEVER_ENABLED_BY_METADATA
+) + tuple(
     replace(FEATURES_BY_NAME[name], active=property_is_true(property_name))
     for name, property_name in (
         ("rowTracking", "delta.enableRowTracking"),
@@ -67,8 +70,8 @@ def protocol_for_new_table(schema: Struct, configuration: Configuration, *, tabl
     """The lowest protocol for a new table: (1, 2), unless the schema or a property requires more.
 
     Args:
-        configuration: the table properties, including those that set the protocol: `delta.feature.<name>`, `delta.minReaderVersion` and
-            `delta.minWriterVersion`.
+        configuration: the table properties, including those that set the protocol: `delta.feature.<name>`,
+            `delta.minReaderVersion` and `delta.minWriterVersion`.
 
     Raises:
         InvalidPropertyError: an unknown version or feature.
@@ -90,14 +93,16 @@ def upgrade_for(
     """The protocol raised to what a schema and properties require; unchanged if it supports them already.
 
     Args:
-        known: a schema and properties that the table has, and that ask for nothing. Other writers may have left properties whose features
-            the protocol does not support: they say nothing.
+        known: a schema and properties that the table has, and that ask for nothing. Other writers may have left
+            properties whose features the protocol does not support: they say nothing.
 
     Raises:
         InvalidPropertyError: an unknown version or feature.
     """
     asked = _asked_for(configuration, protocol, table)
-    raised = _to_versions(protocol, max(asked.reader_version, protocol.reader_version), max(asked.writer_version, protocol.writer_version))
+    raised = _to_versions(
+        protocol, max(asked.reader_version, protocol.reader_version), max(asked.writer_version, protocol.writer_version)
+    )
     properties, named = split_features(configuration)
     implied = needed_features(schema, properties, table=table) - needed_features(*known, table=table)
     return upgrade(raised, implied | needed_features(Struct(), named, table=table))
@@ -110,7 +115,9 @@ def needed_features(schema: Struct, configuration: Configuration, *, table: str 
         InvalidPropertyError: an unknown feature, or a value other than `supported`.
     """
     needed = {f.name for f in _NEEDED_BY_METADATA if f.active(schema, configuration)}
-    return frozenset(needed | {_named_in_property(key, value, table) for key, value in configuration.items() if _is_feature_key(key)})
+    return frozenset(
+        needed | {_named_in_property(key, value, table) for key, value in configuration.items() if _is_feature_key(key)}
+    )
 
 
 def _is_feature_key(key: str) -> bool:
@@ -121,7 +128,9 @@ def _named_in_property(key: str, value: str, table: str) -> str:
     asked = key[len(FEATURE_PREFIX) :].lower()
     name = next((name for name in FEATURES_BY_NAME if name.lower() == asked), None)
     if name is None:
-        raise UnknownFeaturePropertyError(property=key, table=table, tahoe_version=VERSION, known=", ".join(sorted(FEATURES_BY_NAME)))
+        raise UnknownFeaturePropertyError(
+            property=key, table=table, tahoe_version=VERSION, known=", ".join(sorted(FEATURES_BY_NAME))
+        )
     if value.strip().lower() not in _ACTIVE_VALUES:
         raise InvalidPropertyError(property=key, table=table, value=value, detail="the value must be 'supported'")
     return name
@@ -154,7 +163,8 @@ def _version(configuration: Configuration, key: str, known: range, default: int,
 
 
 def upgrade(protocol: Protocol, needed: Iterable[str]) -> Protocol:
-    """The lowest protocol that supports this protocol's features, the needed features, and the features that those depend on.
+    """The lowest protocol that supports this protocol's features, the needed features, and the features that those
+    depend on.
 
     When a table moves to feature lists, the lists include every feature that its previous versions implied.
     """
@@ -197,10 +207,14 @@ def _to_versions(protocol: Protocol, reader: int, writer: int) -> Protocol:
     supported = supported_features(protocol)
     if reader >= READER_VERSION_FEATURES:
         writer = WRITER_VERSION_FEATURES
-    listed_for_readers = frozenset(name for name in supported if (f := feature_named(name)) is not None and f.is_reader_feature)
+    listed_for_readers = frozenset(
+        name for name in supported if (f := feature_named(name)) is not None and f.is_reader_feature
+    )
     return Protocol(
         reader_version=reader,
         writer_version=writer,
         writer_features=supported if writer >= WRITER_VERSION_FEATURES else None,
-        reader_features=(protocol.reader_features or frozenset()) | listed_for_readers if reader >= READER_VERSION_FEATURES else None,
+        reader_features=(protocol.reader_features or frozenset()) | listed_for_readers
+        if reader >= READER_VERSION_FEATURES
+        else None,
     )

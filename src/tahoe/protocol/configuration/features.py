@@ -1,8 +1,8 @@
 """Table features and protocol versions: which features a table supports, and whether tahoe may read or write it.
 
-Protocol: "Table Features", "Writer Version Requirements", "Reader Version Requirements". `FEATURES` lists every feature; adding one means
-adding a record. All decisions are made from the two actions `protocol` and `metaData`. `feature_upgrade` raises a protocol,
-`feature_drop` lowers it.
+Protocol: "Table Features", "Writer Version Requirements", "Reader Version Requirements". `FEATURES` lists every
+feature; adding one means adding a record. All decisions are made from the two actions `protocol` and `metaData`.
+`feature_upgrade` raises a protocol, `feature_drop` lowers it.
 """
 
 from __future__ import annotations
@@ -62,12 +62,14 @@ class Feature:
         rule: the rule, as worded in an error message.
         why: the reason for `writes`.
         is_reader_feature: whether it is a reader-writer feature.
-        legacy_reader_version, legacy_writer_version: the first protocol versions without feature lists that imply the feature.
+        legacy_reader_version, legacy_writer_version: the first protocol versions without feature lists that imply the
+        feature.
         requires: the features that it depends on.
         preview_names: names under which earlier releases listed the feature.
         is_read: whether tahoe can read tables that list it.
         properties: the table properties that are removed when the feature is dropped.
-        conflict: what in a table's protocol and metadata breaks the rule, as worded in an error message; None if nothing does.
+        conflict: what in a table's protocol and metadata breaks the rule, as worded in an error message; None if
+            nothing does.
     """
 
     name: str
@@ -122,7 +124,9 @@ def _protected_checkpoints(_: Struct, configuration: Configuration) -> bool:
 
 
 def _type_widening(schema: Struct, configuration: Configuration) -> bool:
-    return property_is_true("delta.enableTypeWidening")(schema, configuration) or _column_key(TYPE_CHANGES)(schema, configuration)
+    return property_is_true("delta.enableTypeWidening")(schema, configuration) or _column_key(TYPE_CHANGES)(
+        schema, configuration
+    )
 
 
 def _always(_: Struct, __: Configuration) -> bool:
@@ -136,7 +140,10 @@ FEATURES: tuple[Feature, ...] = (
         active=property_is_true("delta.appendOnly"),
         writes=Writes.APPENDS,
         rule="append-only tables",
-        why="Commits must not remove or change rows; commits that only rearrange them (dataChange=false) may remove files.",
+        why=(
+            "Commits must not remove or change rows; commits that only rearrange them (dataChange=false) may remove "
+            "files."
+        ),
     ),
     Feature(
         name="invariants",
@@ -160,7 +167,10 @@ FEATURES: tuple[Feature, ...] = (
         active=property_is_true("delta.enableChangeDataFeed"),
         writes=Writes.ALL,
         rule="the change data feed",
-        why="DML writes cdc files. Appends and overwrites need none: readers take adds as inserts and removes as deletes.",
+        why=(
+            "DML writes cdc files. Appends and overwrites need none: readers take adds as inserts and removes as "
+            "deletes."
+        ),
         conflict=taken_names,
     ),
     Feature(
@@ -187,7 +197,10 @@ FEATURES: tuple[Feature, ...] = (
         active=_column_key(IDENTITY),
         writes=Writes.ALL,
         rule="identity columns",
-        why="New values continue from the high-water mark, which the same commit updates; two commits that update it conflict.",
+        why=(
+            "New values continue from the high-water mark, which the same commit updates; two commits that update it "
+            "conflict."
+        ),
     ),
     Feature(
         name="deletionVectors",
@@ -273,7 +286,10 @@ FEATURES: tuple[Feature, ...] = (
         active=_row_ids_are_assigned,
         writes=Writes.ALL,
         rule="the assignment of row ids and row commit versions",
-        why="If the feature is supported, enabled or not, every new file gets a base row id unless row tracking is suspended.",
+        why=(
+            "If the feature is supported, enabled or not, every new file gets a base row id unless row tracking is "
+            "suspended."
+        ),
         properties=(
             "delta.enableRowTracking",
             "delta.rowTrackingSuspended",
@@ -306,7 +322,10 @@ FEATURES: tuple[Feature, ...] = (
         active=property_is_true("delta.enableIcebergCompatV1"),
         writes=Writes.ALL,
         rule="compatibility with Iceberg, version 1",
-        why="Data files contain the partition columns, timestamps are INT64, and adds carry numRecords. Other violations are refused.",
+        why=(
+            "Data files contain the partition columns, timestamps are INT64, and adds carry numRecords. Other "
+            "violations are refused."
+        ),
         conflict=against_iceberg_v1,
     ),
     Feature(
@@ -315,7 +334,10 @@ FEATURES: tuple[Feature, ...] = (
         active=property_is_true("delta.enableIcebergCompatV2"),
         writes=Writes.NONE,
         rule="compatibility with Iceberg, version 2",
-        why="Data files must contain the partition columns, nested elements need field ids, and some types are not allowed.",
+        why=(
+            "Data files must contain the partition columns, nested elements need field ids, and some types are not "
+            "allowed."
+        ),
     ),
     Feature(
         name="icebergCompatV3",
@@ -323,7 +345,10 @@ FEATURES: tuple[Feature, ...] = (
         active=property_is_true("delta.enableIcebergCompatV3"),
         writes=Writes.NONE,
         rule="compatibility with Iceberg, version 3",
-        why="Data files must contain the partition columns, nested elements need field ids, and row tracking must be on.",
+        why=(
+            "Data files must contain the partition columns, nested elements need field ids, and row tracking must be "
+            "on."
+        ),
     ),
     Feature(
         name="materializePartitionColumns",
@@ -338,7 +363,10 @@ FEATURES: tuple[Feature, ...] = (
         active=_protected_checkpoints,
         writes=Writes.ALL,
         rule="checkpoint protection",
-        why="Metadata cleanup keeps the checkpoints that hide a dropped feature from readers, or deletes all of them at once.",
+        why=(
+            "Metadata cleanup keeps the checkpoints that hide a dropped feature from readers, or deletes all of them "
+            "at once."
+        ),
         properties=("delta.requireCheckpointProtectionBeforeVersion",),
     ),
     Feature(
@@ -362,7 +390,9 @@ def feature_named(name: str) -> Feature | None:
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:
-    """The names of the features that a table supports, listed or implied by its versions. Protocol: "Supported Features"."""
+    """The names of the features that a table supports, listed or implied by its versions. Protocol: "Supported
+    Features".
+    """
     implied = {f.name for f in FEATURES if _is_implied(f, protocol)}
     listed = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
     return frozenset(implied | listed)
@@ -386,11 +416,15 @@ def is_among(supported: frozenset[str], feature: Feature) -> bool:
     return not supported.isdisjoint((feature.name, *feature.preview_names))
 
 
-def setting(property: FeatureProperty[T], protocol: Protocol, configuration: Configuration, *, table: str = "the table") -> T:
-    """The effective value of a feature's property: the stored value if the protocol supports the feature, else the default.
+def setting(
+    property: FeatureProperty[T], protocol: Protocol, configuration: Configuration, *, table: str = "the table"
+) -> T:
+    """The effective value of a feature's property: the stored value if the protocol supports the feature, else the
+    default.
 
-    Other writers may leave such properties on a table without the feature. Acting on them would break the table for readers and writers
-    that follow the protocol. For a reader feature, the value takes effect only if the protocol requires it of readers.
+    Other writers may leave such properties on a table without the feature. Acting on them would break the table for
+    readers and writers that follow the protocol. For a reader feature, the value takes effect only if the protocol
+    requires it of readers.
 
     Raises:
         InvalidPropertyError: the stored text is not a valid value.
@@ -408,7 +442,9 @@ def setting(property: FeatureProperty[T], protocol: Protocol, configuration: Con
 def _is_required_of_readers(protocol: Protocol, feature: Feature) -> bool:
     if not feature.is_reader_feature or protocol.reader_version == feature.legacy_reader_version:
         return True
-    return protocol.reader_version >= READER_VERSION_FEATURES and is_among(protocol.reader_features or frozenset(), feature)
+    return protocol.reader_version >= READER_VERSION_FEATURES and is_among(
+        protocol.reader_features or frozenset(), feature
+    )
 
 
 def check_readable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
@@ -439,7 +475,8 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
 
     Raises:
         DeltaProtocolError: as `check_readable`, because a writer must be able to read the table.
-        UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the writer version, or a writer feature, is unknown.
+        UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the writer version, or a writer feature, is
+        unknown.
         WriteNotImplementedError: an active feature is not implemented yet; the error names it.
         AppendOnlyTableError: the write would remove rows from an append-only table.
     """
@@ -456,10 +493,12 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
 
 
 def check_known(protocol: Protocol, *, table: str) -> None:
-    """Refuse a table whose log may contain what tahoe does not know, and would lose in a checkpoint or delete with old commits.
+    """Refuse a table whose log may contain what tahoe does not know, and would lose in a checkpoint or delete with old
+    commits.
 
     Raises:
-        UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the writer version, or a writer feature, is unknown.
+        UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the writer version, or a writer feature, is
+        unknown.
         InvalidActionError: a list of features is missing, so that it is not known what the table needs.
     """
     if protocol.writer_version not in WRITER_VERSIONS:

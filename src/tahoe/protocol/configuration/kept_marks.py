@@ -1,7 +1,7 @@
 """High-water marks that a table keeps in a property, because the domain or the column that had them is gone.
 
-Protocol: "Identity Columns", "Writer Requirements for Row Tracking". A number that a table has assigned is never assigned to anything else,
-also if an earlier version or a clone brings the column or the feature back.
+Protocol: "Identity Columns", "Writer Requirements for Row Tracking". A number that a table has assigned is never
+assigned to anything else, also if an earlier version or a clone brings the column or the feature back.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class KeptMarks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
     Attributes:
         row_id: the highest row id that was assigned.
-        identity: the last values of identity columns, by their physical names in lower case. They are two if columns of that name had
-            values in both directions: the lowest and the highest.
+        identity: the last values of identity columns, by their physical names in lower case. They are two if columns of
+            that name had values in both directions: the lowest and the highest.
     """
 
     row_id: int = NO_IDS

@@ -1,8 +1,9 @@
 """Table properties: names, defaults and valid values.
 
-Protocol: "Table Properties", and the properties that other sections define; otherwise the reference's names and defaults. Values are
-stored as strings in `metaData.configuration`. `PlainProperty.get` returns the typed value. A `FeatureProperty` takes effect only if the
-protocol supports its feature, so its value is read only through `tahoe.protocol.configuration.features.setting`.
+Protocol: "Table Properties", and the properties that other sections define; otherwise the reference's names and
+defaults. Values are stored as strings in `metaData.configuration`. `PlainProperty.get` returns the typed value. A
+`FeatureProperty` takes effect only if the protocol supports its feature, so its value is read only through
+`tahoe.protocol.configuration.features.setting`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Property(Generic[T]):
         try:
             return self.parse(text.strip())
         except (ValueError, ArithmeticError) as error:
-            raise InvalidPropertyError(property=self.name, table=table, value=text, detail=f"it must be {self.takes}") from error
+            raise InvalidPropertyError(
+                property=self.name, table=table, value=text, detail=f"it must be {self.takes}"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +82,8 @@ class FeatureProperty(Property[T]):
     """A property that belongs to a table feature.
 
     Attributes:
-        feature: the feature's name. If a table's protocol does not support it, the stored value is ignored and the default applies.
+        feature: the feature's name. If a table's protocol does not support it, the stored value is ignored and the
+            default applies.
     """
 
     feature: str
@@ -97,11 +101,14 @@ _UNIT_MICROS: Mapping[str, int] = {
     "millisecond": 1000,
     "microsecond": 1,
 }
-_INTERVAL_PART = re.compile(r"\s*'?(\d+)'?\s*(week|day|hour|minute|second|millisecond|microsecond)s?(?:\s+|$)", re.IGNORECASE)
+_INTERVAL_PART = re.compile(
+    r"\s*'?(\d+)'?\s*(week|day|hour|minute|second|millisecond|microsecond)s?(?:\s+|$)", re.IGNORECASE
+)
 
 
 def parse_interval(text: str) -> timedelta:
-    """A duration: `interval 30 days`, `7 days`, `1 day 12 hours`. Months and years have no fixed length and are refused.
+    """A duration: `interval 30 days`, `7 days`, `1 day 12 hours`. Months and years have no fixed length and are
+    refused.
 
     Raises:
         ValueError: not a valid duration.
@@ -169,11 +176,15 @@ def _switch(name: str, meaning: str, default: bool = False) -> PlainProperty[boo
 
 
 def _feature_switch(name: str, feature: str, meaning: str) -> FeatureProperty[bool]:
-    return FeatureProperty(name=name, feature=feature, default=False, parse=parse_boolean, takes="true or false", meaning=meaning)
+    return FeatureProperty(
+        name=name, feature=feature, default=False, parse=parse_boolean, takes="true or false", meaning=meaning
+    )
 
 
 def _length(name: str, default: timedelta, meaning: str) -> PlainProperty[timedelta]:
-    takes = "an interval in weeks, days, hours or less, such as 'interval 30 days'; months and years have no fixed length"
+    takes = (
+        "an interval in weeks, days, hours or less, such as 'interval 30 days'; months and years have no fixed length"
+    )
     return PlainProperty(name=name, default=default, parse=parse_interval, takes=takes, meaning=meaning)
 
 
@@ -203,9 +214,12 @@ CHECKPOINT_RETENTION = _length(
     "without effect: log cleanup keeps what the versions within `delta.logRetentionDuration` need",
 )
 WRITE_STATS_AS_JSON = _switch("delta.checkpoint.writeStatsAsJson", "checkpoints have statistics as JSON", True)
-# True as in the reference's code. The protocol's text says that the default is false, but typed statistics are legal in any checkpoint.
+# True as in the reference's code. The protocol's text says that the default is false, but typed statistics are legal in
+# any checkpoint.
 WRITE_STATS_AS_STRUCT = _switch(
-    "delta.checkpoint.writeStatsAsStruct", "checkpoints have statistics as typed columns, which are faster to read", True
+    "delta.checkpoint.writeStatsAsStruct",
+    "checkpoints have statistics as typed columns, which are faster to read",
+    True,
 )
 COLUMN_MAPPING_MODE = FeatureProperty(
     name="delta.columnMapping.mode",
@@ -247,7 +261,9 @@ STRING_PREFIX_LENGTH = PlainProperty(
 DELETED_FILE_RETENTION = _length(
     "delta.deletedFileRetentionDuration", timedelta(days=7), "how long VACUUM keeps files that the table no longer has"
 )
-LOG_RETENTION = _length("delta.logRetentionDuration", timedelta(days=30), "how long log files are kept, and with them older versions")
+LOG_RETENTION = _length(
+    "delta.logRetentionDuration", timedelta(days=30), "how long log files are kept, and with them older versions"
+)
 DROP_FEATURE_RETENTION = _length(
     "delta.dropFeatureTruncateHistory.retentionDuration",
     timedelta(hours=24),
@@ -264,13 +280,17 @@ ENABLE_CHANGE_DATA_FEED = _feature_switch(
     "delta.enableChangeDataFeed", "changeDataFeed", "commits record the rows that they change, for the change data feed"
 )
 ENABLE_DELETION_VECTORS = _feature_switch(
-    "delta.enableDeletionVectors", "deletionVectors", "DELETE, UPDATE and MERGE mark rows as deleted, instead of rewriting their files"
+    "delta.enableDeletionVectors",
+    "deletionVectors",
+    "DELETE, UPDATE and MERGE mark rows as deleted, instead of rewriting their files",
 )
 ENABLE_EXPIRED_LOG_CLEANUP = _switch(
     "delta.enableExpiredLogCleanup", "log files past `delta.logRetentionDuration` are deleted after a checkpoint", True
 )
 ENABLE_IN_COMMIT_TIMESTAMPS = _feature_switch(
-    "delta.enableInCommitTimestamps", "inCommitTimestamp", "commits contain their time, so that a copy of the table keeps it"
+    "delta.enableInCommitTimestamps",
+    "inCommitTimestamp",
+    "commits contain their time, so that a copy of the table keeps it",
 )
 # The version and time at which in-commit timestamps were enabled, on tables with earlier commits.
 IN_COMMIT_TIMESTAMPS_FROM_VERSION: PlainProperty[int | None] = PlainProperty(
@@ -291,7 +311,9 @@ IN_COMMIT_TIMESTAMPS_FROM_TIME: PlainProperty[int | None] = PlainProperty(
 )
 ENABLEMENT = (IN_COMMIT_TIMESTAMPS_FROM_VERSION.name, IN_COMMIT_TIMESTAMPS_FROM_TIME.name)
 ENABLE_ROW_TRACKING = _feature_switch("delta.enableRowTracking", "rowTracking", "rows have ids that they keep")
-ROW_TRACKING_SUSPENDED = _feature_switch("delta.rowTrackingSuspended", "rowTracking", "rows get no ids for the time being")
+ROW_TRACKING_SUSPENDED = _feature_switch(
+    "delta.rowTrackingSuspended", "rowTracking", "rows get no ids for the time being"
+)
 ENABLE_TYPE_WIDENING = _feature_switch(
     "delta.enableTypeWidening", "typeWidening", "types of columns can become wider without rewriting files"
 )
@@ -345,7 +367,9 @@ BLOOM_FILTERS: PlainProperty[tuple[BloomFilter, ...]] = PlainProperty(
     meaning="the columns whose files get [Bloom filters](../reference/layout.md#bloom-filters)",
     default=(),
     parse=parse_bloom_filters,
-    takes="a comma-separated list of columns, each with or without options, such as id (fpp = 0.01, numItems = 1000000)",
+    takes=(
+        "a comma-separated list of columns, each with or without options, such as id (fpp = 0.01, numItems = 1000000)"
+    ),
 )
 CLUSTER_ON_WRITE = _switch("tahoe.clusterOnWrite", "large writes to a clustered table lay out their rows", True)
 CONFLICT_RETRIES = PlainProperty(
@@ -367,7 +391,8 @@ SYMLINK_MANIFESTS = _switch(
     "delta.compatibility.symlinkFormatManifest.enabled", "each commit writes [manifests](../reference/manifests.md)"
 )
 RANDOMIZE_FILE_PREFIXES = _switch(
-    "delta.randomizeFilePrefixes", "without effect in tahoe; other writers put data files into folders with random names"
+    "delta.randomizeFilePrefixes",
+    "without effect in tahoe; other writers put data files into folders with random names",
 )
 RANDOM_PREFIX_LENGTH = PlainProperty(
     name="delta.randomPrefixLength",
@@ -388,7 +413,8 @@ PROTECTED_CHECKPOINTS_BEFORE = FeatureProperty(
 
 PROPERTIES: tuple[Property[Any], ...] = (
     *(known for known in tuple(globals().values()) if isinstance(known, Property)),
-    # Properties without effect here, some of which other writers use. They are listed so that names and values are checked.
+    # Properties without effect here, some of which other writers use. They are listed so that names and values are
+    # checked.
     PlainProperty(
         name="delta.minReaderVersion",
         meaning="the reader version of a new table; raises that of an existing one",
@@ -412,7 +438,9 @@ PROPERTIES: tuple[Property[Any], ...] = (
         "variants may be stored as columns; tahoe reads them in Spark and writes them whole",
     ),
     _text(
-        "delta.rowTracking.materializedRowIdColumnName", "the column of data files that has row ids of rows that moved", is_internal=True
+        "delta.rowTracking.materializedRowIdColumnName",
+        "the column of data files that has row ids of rows that moved",
+        is_internal=True,
     ),
     _text(
         "delta.rowTracking.materializedRowCommitVersionColumnName",
@@ -421,17 +449,25 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ),
     _text("delta.universalFormat.enabledFormats", "without effect: tahoe writes no metadata of other formats"),
     _switch("delta.universalFormat.iceberg.atomicConversion.supported", "without effect"),
-    _feature_switch("delta.enableIcebergCompatV1", "icebergCompatV1", "files have what Iceberg's readers need, version 1"),
     _feature_switch(
-        "delta.enableIcebergCompatV2", "icebergCompatV2", "the same, version 2; tahoe reads such tables and does not write them"
+        "delta.enableIcebergCompatV1", "icebergCompatV1", "files have what Iceberg's readers need, version 1"
     ),
     _feature_switch(
-        "delta.enableIcebergCompatV3", "icebergCompatV3", "the same, version 3; tahoe reads such tables and does not write them"
+        "delta.enableIcebergCompatV2",
+        "icebergCompatV2",
+        "the same, version 2; tahoe reads such tables and does not write them",
+    ),
+    _feature_switch(
+        "delta.enableIcebergCompatV3",
+        "icebergCompatV3",
+        "the same, version 3; tahoe reads such tables and does not write them",
     ),
     _switch("delta.castIcebergTimeType", "without effect"),
     _switch("delta.ignoreIcebergBucketPartition", "without effect"),
     _feature_switch(
-        "delta.enableMaterializePartitionColumnsFeature", "materializePartitionColumns", "data files have the partition columns too"
+        "delta.enableMaterializePartitionColumnsFeature",
+        "materializePartitionColumns",
+        "data files have the partition columns too",
     ),
     _switch("delta.writePartitionColumnsToParquet", "without effect"),
 )
@@ -448,8 +484,8 @@ def find_property(name: str) -> Property[Any] | None:
 
 
 def settable(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a table that a user can set on another one: without those that writers maintain, and without unknown ones of
-    Delta, among them CHECK constraints.
+    """The properties of a table that a user can set on another one: without those that writers maintain, and without
+    unknown ones of Delta, among them CHECK constraints.
     """
     return {name: value for name, value in properties.items() if _is_settable(name)}
 
@@ -460,7 +496,8 @@ def _is_settable(name: str) -> bool:
 
 
 def normalise(properties: Mapping[str, str], *, table: str) -> dict[str, str]:
-    """The user's properties as the table stores them: `delta.*` and `tahoe.*` names in their defined spelling, and values checked.
+    """The user's properties as the table stores them: `delta.*` and `tahoe.*` names in their defined spelling, and
+    values checked.
 
     Names without these prefixes are the user's own and are not changed.
 
@@ -473,7 +510,9 @@ def normalise(properties: Mapping[str, str], *, table: str) -> dict[str, str]:
     for key, value in properties.items():
         name = _checked_name(key, value, table)
         if normal.setdefault(name, value) != value:
-            raise InvalidPropertyError(property=name, table=table, value=value, detail=f"it is also set to {normal[name]}")
+            raise InvalidPropertyError(
+                property=name, table=table, value=value, detail=f"it is also set to {normal[name]}"
+            )
     return normal
 
 

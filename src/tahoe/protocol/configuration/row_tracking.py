@@ -1,8 +1,10 @@
-"""Row tracking: the row ids of new files, the row id high-water mark, and the columns that store the ids of rewritten rows.
+"""Row tracking: the row ids of new files, the row id high-water mark, and the columns that store the ids of rewritten
+rows.
 
-Protocol: "Row Tracking", "Writer Requirements for Row Tracking". Row ids are assigned for each commit attempt, from its actions and the
-high-water mark of the previous version. Every `add` action has a base row id and a default row commit version. Rows that were moved from
-other files keep their ids and versions in materialised columns of the data files, which are not in the schema.
+Protocol: "Row Tracking", "Writer Requirements for Row Tracking". Row ids are assigned for each commit attempt, from its
+actions and the high-water mark of the previous version. Every `add` action has a base row id and a default row commit
+version. Rows that were moved from other files keep their ids and versions in materialised columns of the data files,
+which are not in the schema.
 """
 
 from __future__ import annotations
@@ -14,7 +16,16 @@ from dataclasses import dataclass
 from tahoe.errors import InvalidPropertyError
 from tahoe.protocol.configuration import features, properties
 from tahoe.protocol.configuration.kept_marks import NO_IDS
-from tahoe.protocol.log.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, domain_configuration, invalid_domain
+from tahoe.protocol.log.actions import (
+    Action,
+    Add,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    domain_configuration,
+    invalid_domain,
+)
 
 FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
@@ -27,7 +38,8 @@ MATERIALISED = (ROW_ID_COLUMN, ROW_COMMIT_VERSION_COLUMN)
 # The tag of `commitInfo` which says that all rows that the commit copied or updated have kept their ids.
 PRESERVED = "delta.rowTracking.preserved"
 
-# The fields of `_metadata` for readers: the two stable values of a row, and the two values of a file that they default to.
+# The fields of `_metadata` for readers: the two stable values of a row, and the two values of a file that they default
+# to.
 METADATA = "_metadata"
 ROW_ID = "row_id"
 BASE_ROW_ID = "base_row_id"
@@ -41,7 +53,8 @@ class RowTracking:
     """The materialised columns of a table with row tracking, which keep the ids and versions of rewritten rows.
 
     Attributes:
-        row_id_column: a physical column of data files, which may be missing or null there. None if the table has no such column.
+        row_id_column: a physical column of data files, which may be missing or null there. None if the table has no
+            such column.
         row_commit_version_column: likewise.
     """
 
@@ -54,12 +67,15 @@ def enabled_row_tracking(protocol: Protocol, configuration: Mapping[str, str]) -
     if not features.setting(properties.ENABLE_ROW_TRACKING, protocol, configuration):
         return None
     return RowTracking(
-        row_id_column=configuration.get(ROW_ID_COLUMN), row_commit_version_column=configuration.get(ROW_COMMIT_VERSION_COLUMN)
+        row_id_column=configuration.get(ROW_ID_COLUMN),
+        row_commit_version_column=configuration.get(ROW_COMMIT_VERSION_COLUMN),
     )
 
 
 def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether every new file needs a base row id: if the feature is supported, enabled or not, unless it is suspended."""
+    """Whether every new file needs a base row id: if the feature is supported, enabled or not, unless it is
+    suspended.
+    """
     is_suspended = features.setting(properties.ROW_TRACKING_SUSPENDED, protocol, metadata.configuration)
     return features.supports(protocol, FEATURE) and not is_suspended
 
@@ -90,7 +106,8 @@ def with_row_ids(
     """The actions of a version with base row ids for the files that have none, and the new high-water mark.
 
     Args:
-        actions: a domain with a high-water mark among them raises it: then the version has files with ids up to that one.
+        actions: a domain with a high-water mark among them raises it: then the version has files with ids up to that
+            one.
         mark: the high-water mark of the previous version.
         num_records: the physical number of rows of a file.
         assigned: the highest row id that the table is known to have assigned, if its mark does not tell.
@@ -116,7 +133,8 @@ def high_water_mark_domain(highest: int) -> DomainMetadata:
 def with_materialised_columns(
     protocol: Protocol, configuration: Mapping[str, str], new_id: Callable[[], str], *, table: str
 ) -> dict[str, str]:
-    """The properties with the names of the materialised columns, if row tracking is enabled: the existing names, or new unique ones.
+    """The properties with the names of the materialised columns, if row tracking is enabled: the existing names, or new
+    unique ones.
 
     Raises:
         InvalidPropertyError: row tracking is both enabled and suspended.
@@ -125,9 +143,12 @@ def with_materialised_columns(
         return dict(configuration)
     if features.setting(properties.ROW_TRACKING_SUSPENDED, protocol, configuration, table=table):
         name, other = properties.ROW_TRACKING_SUSPENDED.name, properties.ENABLE_ROW_TRACKING.name
-        raise InvalidPropertyError(property=name, table=table, value="true", detail=f"{other} is also true, but only one of them may be")
+        raise InvalidPropertyError(
+            property=name, table=table, value="true", detail=f"{other} is also true, but only one of them may be"
+        )
     return {
         **configuration,
         ROW_ID_COLUMN: configuration.get(ROW_ID_COLUMN) or f"_row-id-col-{new_id()}",
-        ROW_COMMIT_VERSION_COLUMN: configuration.get(ROW_COMMIT_VERSION_COLUMN) or f"_row-commit-version-col-{new_id()}",
+        ROW_COMMIT_VERSION_COLUMN: configuration.get(ROW_COMMIT_VERSION_COLUMN)
+        or f"_row-commit-version-col-{new_id()}",
     }

@@ -1,10 +1,11 @@
 """The actions of the log and their JSON encoding.
 
-Protocol: "Actions". Readers ignore unknown actions and fields, as "Protocol Evolution" requires. A missing required field or a value of
-the wrong type makes the log invalid. Encoding leaves out fields that are None.
+Protocol: "Actions". Readers ignore unknown actions and fields, as "Protocol Evolution" requires. A missing required
+field or a value of the wrong type makes the log invalid. Encoding leaves out fields that are None.
 
-The types of the fields say what the log may hold, and msgspec reads and writes them, many times faster than the standard library. What
-writers are allowed besides, such as a number in a map of strings, is converted on a second, slower path.
+The types of the fields say what the log may hold, and msgspec reads and writes them, many times faster than the
+standard library. What writers are allowed besides, such as a number in a map of strings, is converted on a second,
+slower path.
 """
 
 from __future__ import annotations
@@ -74,7 +75,12 @@ class _FileRecord(_Record, frozen=True, kw_only=True, gc=False, rename=_named(si
 _TIMESTAMP_MS_MAX = 253_402_300_799_999
 
 
-class Protocol(_Record, frozen=True, kw_only=True, rename=_named(reader_version="minReaderVersion", writer_version="minWriterVersion")):
+class Protocol(
+    _Record,
+    frozen=True,
+    kw_only=True,
+    rename=_named(reader_version="minReaderVersion", writer_version="minWriterVersion"),
+):
     """Protocol: "Protocol Evolution". The features are None for versions without feature lists."""
 
     reader_version: Long
@@ -89,7 +95,9 @@ class Format(_Record, frozen=True, kw_only=True):
 
 
 class Metadata(_Record, frozen=True, kw_only=True, dict=True):
-    """Protocol: "Change Metadata". `configuration` holds the table properties. Early writers omitted the schema of an empty table."""
+    """Protocol: "Change Metadata". `configuration` holds the table properties. Early writers omitted the schema of an
+    empty table.
+    """
 
     id: str
     schema_string: str = _written(Struct().to_json())
@@ -106,7 +114,11 @@ class Metadata(_Record, frozen=True, kw_only=True, dict=True):
 
 
 class DeletionVectorDescriptor(
-    _Record, frozen=True, kw_only=True, gc=False, rename=_named(path_or_inline="pathOrInlineDv", size_bytes="sizeInBytes")
+    _Record,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+    rename=_named(path_or_inline="pathOrInlineDv", size_bytes="sizeInBytes"),
 ):
     """Protocol: "Deletion Vector Descriptor Schema"."""
 
@@ -124,7 +136,9 @@ class DeletionVectorDescriptor(
 
 
 class Add(_FileRecord, frozen=True, kw_only=True):
-    """Protocol: "Add File and Remove File". `path` is the URI in the log, relative to the table or absolute; `stats` is JSON text."""
+    """Protocol: "Add File and Remove File". `path` is the URI in the log, relative to the table or absolute; `stats` is
+    JSON text.
+    """
 
     partition_values: Mapping[str, str | None] = _written_map()
     size_bytes: Count
@@ -189,7 +203,9 @@ VACUUM_STARTED = "startVersion"
 
 
 class CommitInfo(msgspec.Struct, frozen=True):
-    """Protocol: "Commit Provenance Information": any JSON, of which tahoe reads a few fields. What is not an object has none."""
+    """Protocol: "Commit Provenance Information": any JSON, of which tahoe reads a few fields. What is not an object has
+    none.
+    """
 
     fields: Mapping[str, Any]
 
@@ -197,7 +213,11 @@ class CommitInfo(msgspec.Struct, frozen=True):
     def in_commit_timestamp_ms(self) -> int | None:
         """The in-commit timestamp; None if it is missing or not a valid time."""
         value = self.fields.get("inCommitTimestamp")
-        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _TIMESTAMP_MS_MAX else None
+        return (
+            value
+            if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _TIMESTAMP_MS_MAX
+            else None
+        )
 
     @property
     def txn_id(self) -> str | None:
@@ -215,9 +235,15 @@ class CommitInfo(msgspec.Struct, frozen=True):
 
     @property
     def vacuum_cutoff_ms(self) -> int | None:
-        """The time before which files were written that the VACUUM beginning here may delete; None if none begins, or it is unknown."""
+        """The time before which files were written that the VACUUM beginning here may delete; None if none begins, or
+        it is unknown.
+        """
         time_ms, parameters = self.fields.get("timestamp"), self.fields.get("operationParameters")
-        if self.fields.get("operation") != VACUUM_START or not isinstance(parameters, dict) or not isinstance(time_ms, int):
+        if (
+            self.fields.get("operation") != VACUUM_START
+            or not isinstance(parameters, dict)
+            or not isinstance(time_ms, int)
+        ):
             return None
         retention = str(parameters.get("specifiedRetentionMillis", parameters.get("defaultRetentionMillis")))
         return time_ms - int(retention) if retention.isascii() and retention.isdigit() else None
@@ -250,7 +276,9 @@ class CheckpointMetadata(_Record, frozen=True, kw_only=True):
     tags: Mapping[str, str | None] | None = None
 
 
-Action: TypeAlias = Protocol | Metadata | Add | Remove | Cdc | Txn | DomainMetadata | CommitInfo | Sidecar | CheckpointMetadata
+Action: TypeAlias = (
+    Protocol | Metadata | Add | Remove | Cdc | Txn | DomainMetadata | CommitInfo | Sidecar | CheckpointMetadata
+)
 FileAction: TypeAlias = Add | Remove
 
 
@@ -302,7 +330,9 @@ KINDS: Mapping[str, type[Any]] = {
     "checkpointMetadata": CheckpointMetadata,
     "domainMetadata": DomainMetadata,
 }
-"""The actions by their names in the log. Of several actions in one line, which no writer puts there, the first here counts."""
+"""The actions by their names in the log. Of several actions in one line, which no writer puts there, the first here
+counts.
+"""
 
 
 def _encodable(value: Any) -> Any:
@@ -318,7 +348,10 @@ def _encodable(value: Any) -> Any:
 
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _LINE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
-    msgspec.defstruct("Line", [*((name, kind | None, None) for name, kind in KINDS.items()), ("commitInfo", dict[str, Any] | None, None)])
+    msgspec.defstruct(
+        "Line",
+        [*((name, kind | None, None) for name, kind in KINDS.items()), ("commitInfo", dict[str, Any] | None, None)],
+    )
 )
 _ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=_encodable)
 

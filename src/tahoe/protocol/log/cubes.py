@@ -1,12 +1,14 @@
-"""Cubes: files of a clustered table that were laid out together, and which of them are laid out again when rows were added.
+"""Cubes: files of a clustered table that were laid out together, and which of them are laid out again when rows were
+added.
 
-The specification names neither. Tags of data files say what the reference reads and writes: the id of the cube, and its columns.
+The specification names neither. Tags of data files say what the reference reads and writes: the id of the cube, and its
+columns.
 
-Laying out everything after each append tells files apart best, and rewrites the table each time. So cubes are merged as in a log-structured
-merge tree: starting with the new files, or with the smallest cube, cubes are added, smallest first, up to one that is much larger than
-the sum of those before. A byte is rewritten about once each time that its cube doubles. What remains are few cubes, and most rows
-are in the largest ones. A query reads a larger share of few files than of many. So a cube has as many files as the table will have when it
-has grown, if that makes them not too small.
+Laying out everything after each append tells files apart best, and rewrites the table each time. So cubes are merged as
+in a log-structured merge tree: starting with the new files, or with the smallest cube, cubes are added, smallest first,
+up to one that is much larger than the sum of those before. A byte is rewritten about once each time that its cube
+doubles. What remains are few cubes, and most rows are in the largest ones. A query reads a larger share of few files
+than of many. So a cube has as many files as the table will have when it has grown, if that makes them not too small.
 """
 
 from __future__ import annotations
@@ -47,13 +49,16 @@ def zorder_tags(cube: str, columns: Sequence[str], target_bytes: int) -> dict[st
     return {**cube_tags(cube, columns), TARGET_SIZE: str(target_bytes)}
 
 
-def files_to_cluster(files: Iterable[Add], columns: Sequence[str], *, full: bool, closed_bytes: int = CLOSED_BYTES) -> list[Add]:
-    """The files that OPTIMIZE of a clustered table lays out together as a new cube; none if nothing was added since the last time.
+def files_to_cluster(
+    files: Iterable[Add], columns: Sequence[str], *, full: bool, closed_bytes: int = CLOSED_BYTES
+) -> list[Add]:
+    """The files that OPTIMIZE of a clustered table lays out together as a new cube; none if nothing was added since the
+    last time.
 
     What was added is files without a cube, and cubes that clustering on write has made.
 
-    Files of other clustering columns, or of another provider, are left alone unless `full`. Files that ZORDER BY has written by other
-    columns, before the table was clustered, count as added.
+    Files of other clustering columns, or of another provider, are left alone unless `full`. Files that ZORDER BY has
+    written by other columns, before the table was clustered, count as added.
     """
     found = list(files)
     cubes = [_cube(file, columns) for file in found]
@@ -81,7 +86,9 @@ def _cube(file: Add, columns: Sequence[str]) -> str | None:
 
 
 def is_ordered(files: Iterable[Add], columns: Sequence[str], target_bytes: int) -> bool:
-    """Whether ZORDER BY has made these files, together, by these columns and for this target size, so that it would change nothing."""
+    """Whether ZORDER BY has made these files, together, by these columns and for this target size, so that it would
+    change nothing.
+    """
     found = [file.tags or {} for file in files]
     cube = (found[0].get(CUBE_ID) if found else None) or ""
     wanted = zorder_tags(cube, columns, target_bytes)

@@ -1,7 +1,7 @@
 """Deletion vectors: their descriptors, locations and binary format.
 
-Protocol: "Deletion Vectors", "Deletion Vector Format", "Deletion Vector File Storage Format". A vector is the set of row indexes of a
-data file that are deleted. Reads no storage: the caller passes in the bytes.
+Protocol: "Deletion Vectors", "Deletion Vector Format", "Deletion Vector File Storage Format". A vector is the set of
+row indexes of a data file that are deleted. Reads no storage: the caller passes in the bytes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ RELATIVE, INLINE, ABSOLUTE = "u", "i", "p"
 
 # The 64-bit portable Roaring format.
 MAGIC_PORTABLE = 1681511377
-# Its predecessor: a count, then for each key from 0 the size and bytes of a 32-bit bitmap. The protocol's example of an inline vector
-# uses it, in big-endian order.
+# Its predecessor: a count, then for each key from 0 the size and bytes of a 32-bit bitmap. The protocol's example of an
+# inline vector uses it, in big-endian order.
 MAGIC_NATIVE = 1681511376
 
 FILE_VERSION = 1
@@ -80,7 +80,9 @@ def z85_decode(text: str) -> bytes:
 # --- the location of a vector
 
 
-def vector_location(descriptor: DeletionVectorDescriptor, table_url: str, *, file: str = "a data file") -> tuple[str, int, int] | None:
+def vector_location(
+    descriptor: DeletionVectorDescriptor, table_url: str, *, file: str = "a data file"
+) -> tuple[str, int, int] | None:
     """The url, offset and length of the bytes for `decode_stored`; None for an inline vector.
 
     Raises:
@@ -110,14 +112,18 @@ def _relative_path(descriptor: DeletionVectorDescriptor, table: str, file: str) 
     except ValueError as error:
         raise _invalid(descriptor, table, file, f"its name cannot be decoded: {error}") from error
     if len(uuid) != 16:
-        raise _invalid(descriptor, table, file, f"its name has {len(text)} characters, but a UUID has {_UUID_CHARACTERS}")
+        raise _invalid(
+            descriptor, table, file, f"its name has {len(text)} characters, but a UUID has {_UUID_CHARACTERS}"
+        )
     if any(segment in ("", ".", "..") for segment in prefix.split("/")) and prefix:
         raise _invalid(descriptor, table, file, f"its prefix {prefix!r} is not a folder below the table")
     return vector_file_path(prefix, uuid)
 
 
 def vector_file_path(prefix: str, uuid: bytes) -> str:
-    """The path of a vector file relative to the table, from the random prefix ("" for none) and the 16 bytes of its UUID."""
+    """The path of a vector file relative to the table, from the random prefix ("" for none) and the 16 bytes of its
+    UUID.
+    """
     text = uuid.hex()
     name = f"deletion_vector_{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}.bin"
     return f"{prefix}/{name}" if prefix else name
@@ -133,11 +139,16 @@ def decode_stored(data: bytes, descriptor: DeletionVectorDescriptor, *, table: s
         DeletionVectorError: size, checksum, format or cardinality does not match the log or the file.
     """
     if len(data) != descriptor.size_bytes + _FRAME_BYTES:
-        detail = f"its file is too short: expected {descriptor.size_bytes + _FRAME_BYTES} bytes from its offset, found {len(data)}"
+        detail = (
+            f"its file is too short: expected {descriptor.size_bytes + _FRAME_BYTES} bytes from its offset, found "
+            f"{len(data)}"
+        )
         raise _invalid(descriptor, table, file, detail)
     size = int.from_bytes(data[:_SIZE_BYTES], "big")
     if size != descriptor.size_bytes:
-        raise _invalid(descriptor, table, file, f"its size is {descriptor.size_bytes} in the log but {size} in its file")
+        raise _invalid(
+            descriptor, table, file, f"its size is {descriptor.size_bytes} in the log but {size} in its file"
+        )
     bitmap_data = data[_SIZE_BYTES:-_CHECKSUM_BYTES]
     expected, found = int.from_bytes(data[-_CHECKSUM_BYTES:], "big"), binascii.crc32(bitmap_data)
     if expected != found:
@@ -157,7 +168,12 @@ def decode_inline(descriptor: DeletionVectorDescriptor, *, table: str, file: str
         raise _invalid(descriptor, table, file, f"it cannot be decoded: {error}") from error
     padding = len(data) - descriptor.size_bytes
     if not 0 <= padding < 4:
-        raise _invalid(descriptor, table, file, f"its size is {descriptor.size_bytes} in its descriptor, but it has {len(data)} bytes")
+        raise _invalid(
+            descriptor,
+            table,
+            file,
+            f"its size is {descriptor.size_bytes} in its descriptor, but it has {len(data)} bytes",
+        )
     return _decode(data[: descriptor.size_bytes], descriptor, table, file)
 
 
@@ -168,7 +184,10 @@ def _decode(data: bytes, descriptor: DeletionVectorDescriptor, table: str, file:
         raise _invalid(descriptor, table, file, str(error)) from error
     if len(bitmap) != descriptor.cardinality:
         raise _invalid(
-            descriptor, table, file, f"its cardinality is {descriptor.cardinality} in the log, but it contains {len(bitmap)} rows"
+            descriptor,
+            table,
+            file,
+            f"its cardinality is {descriptor.cardinality} in the log, but it contains {len(bitmap)} rows",
         )
     return bitmap
 
@@ -224,7 +243,9 @@ def _invalid(descriptor: DeletionVectorDescriptor, table: str, file: str, detail
 
 
 def encode_bitmap(rows: Iterable[int]) -> bytes:
-    """The bytes of a vector without size and checksum: the portable format with run compression, as in the reference."""
+    """The bytes of a vector without size and checksum: the portable format with run compression, as in the
+    reference.
+    """
     bitmap = BitMap64(rows)
     bitmap.run_optimize()
     return MAGIC_PORTABLE.to_bytes(4, "little") + bitmap.serialize()
@@ -234,7 +255,9 @@ def inline_descriptor(rows: Iterable[int]) -> DeletionVectorDescriptor:
     """The descriptor of a vector that is stored in the log."""
     bitmap = BitMap64(rows)
     data = encode_bitmap(bitmap)
-    return DeletionVectorDescriptor(storage_type=INLINE, path_or_inline=z85_encode(data), size_bytes=len(data), cardinality=len(bitmap))
+    return DeletionVectorDescriptor(
+        storage_type=INLINE, path_or_inline=z85_encode(data), size_bytes=len(data), cardinality=len(bitmap)
+    )
 
 
 def encode_vector_file(bitmaps: Sequence[bytes]) -> tuple[bytes, list[int]]:
@@ -243,11 +266,15 @@ def encode_vector_file(bitmaps: Sequence[bytes]) -> tuple[bytes, list[int]]:
     offsets = []
     for bitmap in bitmaps:
         offsets.append(len(data))
-        data += len(bitmap).to_bytes(_SIZE_BYTES, "big") + bitmap + binascii.crc32(bitmap).to_bytes(_CHECKSUM_BYTES, "big")
+        data += (
+            len(bitmap).to_bytes(_SIZE_BYTES, "big") + bitmap + binascii.crc32(bitmap).to_bytes(_CHECKSUM_BYTES, "big")
+        )
     return bytes(data), offsets
 
 
-def stored_descriptor(prefix: str, uuid: bytes, offset: int, bitmap: bytes, cardinality: int) -> DeletionVectorDescriptor:
+def stored_descriptor(
+    prefix: str, uuid: bytes, offset: int, bitmap: bytes, cardinality: int
+) -> DeletionVectorDescriptor:
     """The descriptor of a vector in the table's file `vector_file_path(prefix, uuid)`."""
     return DeletionVectorDescriptor(
         storage_type=RELATIVE,

@@ -13,7 +13,8 @@ from tahoe.errors import InvalidPathError, PathOutsideTableError
 from tahoe.protocol.types.json_text import is_text
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?")
-# RFC 2396: the characters that a path need not escape. Java's URI, which writers use, does not escape non-ASCII characters either.
+# RFC 2396: the characters that a path need not escape. Java's URI, which writers use, does not escape non-ASCII
+# characters either.
 _PATH_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-!.~'()*,;:$&+=@/")
 # Different schemes for the same storage.
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
@@ -27,8 +28,8 @@ def encode_path(relative: str) -> str:
 
 
 def encode_url(url: str) -> str:
-    """The URI of an absolute, unescaped url, for a path in the log: spelled as Hadoop's Path prints it, `file:/x` for `file:///x`, because
-    the reference compares such texts."""
+    """The URI of an absolute, unescaped url, for a path in the log: spelled as Hadoop's Path prints it, `file:/x` for
+    `file:///x`, because the reference compares such texts."""
     found = _SCHEME.match(url)
     if found is None:
         return encode_path(url)
@@ -45,15 +46,18 @@ def _percent(character: str) -> str:
 
 
 def decode_path(uri: str) -> str:
-    """The path that a URI in the log denotes. A percent sign outside an escape is kept, because old writers did not escape it."""
+    """The path that a URI in the log denotes. A percent sign outside an escape is kept, because old writers did not
+    escape it.
+    """
     return unquote(uri, errors="surrogateescape") if "%" in uri else uri
 
 
 def resolve_path(add_path: str, table_url: str) -> str:
     """The absolute, unescaped url of a file in the log.
 
-    A relative path is below the table; `/abs/path` is in the table's own storage; `file:/x` becomes `file:///x`. An absolute path may
-    point anywhere, as shallow clones need: the writers of a log decide what its readers open with their credentials.
+    A relative path is below the table; `/abs/path` is in the table's own storage; `file:/x` becomes `file:///x`. An
+    absolute path may point anywhere, as shallow clones need: the writers of a log decide what its readers open with
+    their credentials.
 
     Raises:
         PathOutsideTableError: a relative path points outside the table's folder.
@@ -69,7 +73,9 @@ def resolve_path(add_path: str, table_url: str) -> str:
 def _resolve(add_path: str, table_url: str) -> str:
     scheme, authority, path = _absolute(add_path, table_url)
     if "\0" in path or not is_text(path):
-        raise InvalidPathError(table=table_url, path=add_path, detail="it contains a null character" if "\0" in path else "it is not UTF-8")
+        raise InvalidPathError(
+            table=table_url, path=add_path, detail="it contains a null character" if "\0" in path else "it is not UTF-8"
+        )
     if scheme is not None:
         return f"{scheme}://{authority}{path}"
     if path == ".." or path.startswith("../"):
@@ -87,7 +93,9 @@ def is_canonical(add_path: str) -> bool:
 
 
 def canonical_key(add_path: str, table_url: str) -> str:
-    """The canonical spelling of a file's path: unescaped and relative to the table, or an absolute url for a file elsewhere."""
+    """The canonical spelling of a file's path: unescaped and relative to the table, or an absolute url for a file
+    elsewhere.
+    """
     if is_canonical(add_path):
         return add_path
     folder, name = _split_name(add_path)
@@ -100,7 +108,9 @@ def _key(add_path: str, table_url: str) -> str:
         return path
     home_scheme, home_authority, home = _split(table_url)
     scheme = _SAME_SCHEME.get(scheme, scheme)
-    if (scheme, authority) == (_SAME_SCHEME.get(home_scheme, home_scheme), home_authority) and path.startswith(home + "/"):
+    if (scheme, authority) == (_SAME_SCHEME.get(home_scheme, home_scheme), home_authority) and path.startswith(
+        home + "/"
+    ):
         return path[len(home) + 1 :]
     return f"{scheme}://{authority}{path}"
 
@@ -110,7 +120,9 @@ _FOLDERS_KEPT = 4096
 
 
 def _split_name(add_path: str) -> tuple[str, str]:
-    """The folder of a path and the name in it; the name is empty unless it can be appended to any spelling of the folder."""
+    """The folder of a path and the name in it; the name is empty unless it can be appended to any spelling of the
+    folder.
+    """
     folder, _, name = add_path.rpartition("/")
     return folder, name if folder and not folder.endswith("/") and is_canonical(name) else ""
 

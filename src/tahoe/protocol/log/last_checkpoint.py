@@ -1,6 +1,7 @@
 """The `_last_checkpoint` file: a hint to the newest checkpoint, with a JSON checksum.
 
-Protocol: "Last Checkpoint File", "JSON checksum". An invalid hint is ignored: it costs a longer listing, never correctness.
+Protocol: "Last Checkpoint File", "JSON checksum". An invalid hint is ignored: it costs a longer listing, never
+correctness.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def encode_last_checkpoint(hint: LastCheckpoint) -> bytes:
         "numOfAddFiles": hint.num_of_add_files,
     }
     present = {name: value for name, value in fields.items() if value is not None}
-    return json.dumps({**present, "checksum": checksum(_parse_numbers_exactly(json.dumps(present)))}, separators=(",", ":")).encode()
+    return json.dumps(
+        {**present, "checksum": checksum(_parse_numbers_exactly(json.dumps(present)))}, separators=(",", ":")
+    ).encode()
 
 
 def _integer(value: Any) -> int | None:

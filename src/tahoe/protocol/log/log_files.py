@@ -1,6 +1,7 @@
 """The names of the files in `_delta_log`, and which files reconstruct a version.
 
-Protocol: "Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File". Works on names only: nothing is read here.
+Protocol: "Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File". Works on names only:
+nothing is read here.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ _PATTERNS: Mapping[Kind, re.Pattern[str]] = {
     Kind.COMMIT: re.compile(r"(?P<version>\d{20})\.json"),
     Kind.COMPACTED: re.compile(r"(?P<version>\d{20})\.(?P<end>\d{20})\.compacted\.json"),
     Kind.CLASSIC_CHECKPOINT: re.compile(r"(?P<version>\d{20})\.checkpoint\.parquet"),
-    Kind.MULTI_PART_CHECKPOINT: re.compile(r"(?P<version>\d{20})\.checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet"),
-    Kind.UUID_CHECKPOINT: re.compile(rf"(?P<version>\d{{20}})\.checkpoint\.(?P<uuid>{_UUID})\.(?P<encoding>json|parquet)"),
+    Kind.MULTI_PART_CHECKPOINT: re.compile(
+        r"(?P<version>\d{20})\.checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet"
+    ),
+    Kind.UUID_CHECKPOINT: re.compile(
+        rf"(?P<version>\d{{20}})\.checkpoint\.(?P<uuid>{_UUID})\.(?P<encoding>json|parquet)"
+    ),
     Kind.CHECKSUM: re.compile(r"(?P<version>\d{20})\.crc"),
 }
 
@@ -179,15 +184,18 @@ def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
     return [checkpoint for _, checkpoint in sorted(complete, key=lambda pair: pair[0])]
 
 
-def expired_files(files: Iterable[LogFile], cutoff: int, *, protected_before: int = 0) -> tuple[Checkpoint | None, list[LogFile]]:
+def expired_files(
+    files: Iterable[LogFile], cutoff: int, *, protected_before: int = 0
+) -> tuple[Checkpoint | None, list[LogFile]]:
     """The files that metadata cleanup may delete, oldest first. All versions from `cutoff` on stay readable.
 
-    Protocol: "Metadata Cleanup", steps 2 and 3. The commit of the retained checkpoint is kept too, for its commit provenance. "Checkpoint
-    Protection": commits come before the checkpoints of their versions.
+    Protocol: "Metadata Cleanup", steps 2 and 3. The commit of the retained checkpoint is kept too, for its commit
+    provenance. "Checkpoint Protection": commits come before the checkpoints of their versions.
 
     Args:
         cutoff: the oldest version that the table's retention keeps readable.
-        protected_before: `delta.requireCheckpointProtectionBeforeVersion`; the files before it may only be deleted all at once.
+        protected_before: `delta.requireCheckpointProtectionBeforeVersion`; the files before it may only be deleted all
+            at once.
 
     Returns:
         the checkpoint that all retained versions depend on, or None if there is none; and the files.
@@ -196,7 +204,9 @@ def expired_files(files: Iterable[LogFile], cutoff: int, *, protected_before: in
     kept = next((c for c in complete_checkpoints(listed) if c.version <= cutoff), None)
     if kept is None or kept.version < protected_before:
         return kept, []
-    expired = [f for f in listed if (f.version <= kept.version if f.kind is Kind.COMPACTED else f.version < kept.version)]
+    expired = [
+        f for f in listed if (f.version <= kept.version if f.kind is Kind.COMPACTED else f.version < kept.version)
+    ]
     return kept, sorted(expired, key=lambda f: (f.version, f.is_checkpoint, f.name))
 
 
@@ -215,7 +225,9 @@ def readable_versions(files: Iterable[LogFile]) -> tuple[int, int] | None:
     return (min(starts) if starts else oldest, latest)
 
 
-def plan_segment(files: Iterable[LogFile], version: int | None, *, table: str, unusable: Set[str] = frozenset()) -> Segment:
+def plan_segment(
+    files: Iterable[LogFile], version: int | None, *, table: str, unusable: Set[str] = frozenset()
+) -> Segment:
     """Choose the files that reconstruct a version (the newest if None).
 
     Args:
@@ -274,7 +286,10 @@ def _gap(
     return MissingVersionError(
         table=table,
         version=target,
-        detail=f"{commit_name(missing)} is missing, and no checkpoint covers it (the log has commits {_ranges(sorted(commits))})",
+        detail=(
+            f"{commit_name(missing)} is missing, and no checkpoint covers it (the log has commits "
+            f"{_ranges(sorted(commits))})"
+        ),
     )
 
 

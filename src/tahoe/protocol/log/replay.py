@@ -1,6 +1,7 @@
 """Action reconciliation, as the reference implementation against which the columnar replay is tested.
 
-Protocol: "Action Reconciliation". Small and slow on purpose; `tahoe.table.log.live_files` does the same for a million files.
+Protocol: "Action Reconciliation". Small and slow on purpose; `tahoe.table.log.live_files` does the same for a million
+files.
 """
 
 from __future__ import annotations
@@ -77,8 +78,9 @@ def apply_domain(domains: dict[str, DomainMetadata], action: DomainMetadata) -> 
 def check_commit(actions: Iterable[Action], canonical: Callable[[str], str], *, table: str, file: str) -> None:
     """Refuse a commit whose meaning would depend on the order of its actions.
 
-    Protocol: "A single log entry MUST NOT include more than one action that reconciles with each other", and at most one add and one
-    remove per path. Of several `txn` actions with the same app id the last one wins, because existing readers do it that way.
+    Protocol: "A single log entry MUST NOT include more than one action that reconciles with each other", and at most
+    one add and one remove per path. Of several `txn` actions with the same app id the last one wins, because existing
+    readers do it that way.
 
     Raises:
         InvalidCommitError: the error gives the file and the duplicate.
@@ -109,18 +111,23 @@ def _by_path(
     if len(found) < len(files):
         counts = Counter(canonical(action.path) for action in files)
         twice = next(action.path for action in reversed(files) if counts[canonical(action.path)] > 1)
-        raise InvalidCommitError(table=table, file=file, detail=f"it has more than one {kind.__name__.lower()} action for {twice}")
+        raise InvalidCommitError(
+            table=table, file=file, detail=f"it has more than one {kind.__name__.lower()} action for {twice}"
+        )
     return found
 
 
-def check_reconciled(actions: Iterable[Action], canonical: Callable[[str], str], *, path_once: bool = False) -> str | None:
+def check_reconciled(
+    actions: Iterable[Action], canonical: Callable[[str], str], *, path_once: bool = False
+) -> str | None:
     """Why the actions are not reconciled, as those of a compacted file or a checkpoint must be; None if they are.
 
-    Identical duplicates are allowed except for file actions: some parts of a checkpoint repeat actions of the whole checkpoint.
+    Identical duplicates are allowed except for file actions: some parts of a checkpoint repeat actions of the whole
+    checkpoint.
 
     Args:
-        path_once: whether a path may be live with one deletion vector only, as the protocol requires. Commits that violate this can be
-            read, and so can a checkpoint of them.
+        path_once: whether a path may be live with one deletion vector only, as the protocol requires. Commits that
+            violate this can be read, and so can a checkpoint of them.
     """
     live: set[str] = set()
     seen: dict[tuple[object, ...], Action] = {}
@@ -130,7 +137,10 @@ def check_reconciled(actions: Iterable[Action], canonical: Callable[[str], str],
             continue
         path = canonical(action.path) if path_once and isinstance(action, Add) else None
         if key in seen or path in live:
-            return f"it has more than one action for {action.path if isinstance(action, Add | Remove) else ' '.join(map(str, key))}"
+            return (
+                "it has more than one action for "
+                f"{action.path if isinstance(action, Add | Remove) else ' '.join(map(str, key))}"
+            )
         seen[key] = action
         if path is not None:
             live.add(path)

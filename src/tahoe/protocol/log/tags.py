@@ -1,7 +1,7 @@
 """Tags: names of versions. Each is a metadata domain of its own, so that writers of different tags do not conflict.
 
-Protocol: "Domain Metadata". The domain `io.tahoe.tag.<name>` has the version, the time at which the tag was made, and its expiry if it
-has one. The protocol does not know tags: other writers keep the domains, but not the versions.
+Protocol: "Domain Metadata". The domain `io.tahoe.tag.<name>` has the version, the time at which the tag was made, and
+its expiry if it has one. The protocol does not know tags: other writers keep the domains, but not the versions.
 """
 
 from __future__ import annotations
@@ -113,10 +113,14 @@ def check_tag_name(name: str, *, table: str) -> None:
         InvalidTagNameError
     """
     if not _NAME.fullmatch(name):
-        detail = "it must have 1 to 128 letters from A to Z, digits, '_', '-' and '.', and must not begin with '-' or '.'"
+        detail = (
+            "it must have 1 to 128 letters from A to Z, digits, '_', '-' and '.', and must not begin with '-' or '.'"
+        )
         raise InvalidTagNameError(table=table, tag=repr(name), detail=detail)
     if not can_be_tag(name):
-        raise InvalidTagNameError(table=table, tag=repr(name), detail="digits, and digits after a v, mean a version or a timestamp")
+        raise InvalidTagNameError(
+            table=table, tag=repr(name), detail="digits, and digits after a v, mean a version or a timestamp"
+        )
 
 
 def version_or_tag(text: str, *, table: str) -> int | str:

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tahoe.protocol.log.actions import Action, Add, DomainMetadata, Metadata, Protocol, Txn, action_to_json, decode_action
+from tahoe.protocol.log.actions import (
+    Action,
+    Add,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Txn,
+    action_to_json,
+    decode_action,
+)
 from tahoe.protocol.types.json_text import load_json
 
 A = TypeVar("A", bound=Action)
@@ -26,7 +35,8 @@ class VersionChecksum:
         in_commit_timestamp_ms: present if in-commit timestamps are enabled.
         txns, domains, files: all live ones; None if the writer left them out.
         num_deleted_records, num_deletion_vectors: None if the writer did not count them.
-        is_whole: whether the file is unchanged since tahoe wrote it. Only then may it replace reading the log, not just verify it.
+        is_whole: whether the file is unchanged since tahoe wrote it. Only then may it replace reading the log, not just
+            verify it.
     """
 
     num_files: int

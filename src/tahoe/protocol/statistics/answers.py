@@ -1,12 +1,14 @@
 """Which questions about a table's rows its log answers, and which statistics are exact enough for it.
 
-Protocol: "Per-file Statistics". A question is a list of aggregates over the rows that satisfy a condition. The law: the answer for a file
-equals what a scan of its rows gives, or there is none. So it needs more than data skipping, which may keep a file too many:
+Protocol: "Per-file Statistics". A question is a list of aggregates over the rows that satisfy a condition. The law: the
+answer for a file equals what a scan of its rows gives, or there is none. So it needs more than data skipping, which may
+keep a file too many:
 
 - A statistic that is missing or contradicts another one is unknown.
 - A count of values is exact without a deletion vector and with tight bounds, or if the null count is 0 or `numRecords`.
-- A minimum or maximum is exact only for integers and dates, without a deletion vector and with tight bounds. Strings may be truncated,
-  timestamps are; some writers round decimals; NaN is in no statistic. Older dates may be of another calendar.
+- A minimum or maximum is exact only for integers and dates, without a deletion vector and with tight bounds. Strings
+  may be truncated, timestamps are; some writers round decimals; NaN is in no statistic. Older dates may be of another
+  calendar.
 - A partition value is exact if the file certainly has a row.
 
 `tahoe.table.reading.answers` gives the answers, for a million files at once.
@@ -31,7 +33,8 @@ from tahoe.protocol.types.schema import VARIANT, VOID, Array, DataType, Decimal,
 # The first day of the Gregorian calendar. Files may have earlier dates in the Julian calendar.
 FIRST_DAY = date(1582, 10, 15)
 
-# Types of partition columns whose order, and whose equality, is the same in every engine: no NaN, no second zero, no collation.
+# Types of partition columns whose order, and whose equality, is the same in every engine: no NaN, no second zero, no
+# collation.
 _PLAIN_TYPES = frozenset({*INTEGER_BITS, "string", "boolean", "date", "timestamp", "timestamp_ntz"})
 
 
@@ -43,8 +46,9 @@ class Aggregate:
     """`function(columns) FILTER (WHERE condition)`.
 
     Attributes:
-        columns: by their logical paths. A count is the number of rows in which none of them is null; COUNT(*) has no columns. The other
-            functions have one. The number of different values is known only of partition columns, and parts of it cannot be combined.
+        columns: by their logical paths. A count is the number of rows in which none of them is null; COUNT(*) has no
+            columns. The other functions have one. The number of different values is known only of partition columns,
+            and parts of it cannot be combined.
     """
 
     function: Literal["count", "min", "max", "count_distinct"]
@@ -93,7 +97,9 @@ class PartitionOf:
 Measure: TypeAlias = "CountOf | BoundOf | PartitionOf"
 
 
-def measure_of(aggregate: Aggregate, schema: Struct, partition_columns: Collection[str], mode: str = "none") -> Measure | None:
+def measure_of(
+    aggregate: Aggregate, schema: Struct, partition_columns: Collection[str], mode: str = "none"
+) -> Measure | None:
     """What gives the value of an aggregate for a file; None if no statistic can.
 
     Args:
@@ -109,11 +115,17 @@ def measure_of(aggregate: Aggregate, schema: Struct, partition_columns: Collecti
         columns = [found for found in fields if found not in of_partitions]
         if not all(_has_null_count(found[-1].type) for found in columns):
             return None
-        return CountOf(tuple(_path(schema, found, mode) for found in columns), tuple(found[0].name for found in of_partitions))
+        return CountOf(
+            tuple(_path(schema, found, mode) for found in columns), tuple(found[0].name for found in of_partitions)
+        )
     (found,) = fields
     if of_partitions:
         return PartitionOf(found[0].name) if is_plain(found[0]) else None
-    return None if aggregate.function == "count_distinct" else _bound_of(aggregate.function, _path(schema, found, mode), found[-1].type)
+    return (
+        None
+        if aggregate.function == "count_distinct"
+        else _bound_of(aggregate.function, _path(schema, found, mode), found[-1].type)
+    )
 
 
 def _path(schema: Struct, fields: tuple[Field, ...], mode: str) -> Path:
@@ -132,7 +144,9 @@ def _bound_of(statistic: BoundName, path: Path, data_type: DataType) -> BoundOf 
 
 
 def exact_bounds(data_type: DataType) -> tuple[Any, Any] | None:
-    """The least and the greatest value of a type that a tight bound has only if a row has it; None if bounds of the type are rounded."""
+    """The least and the greatest value of a type that a tight bound has only if a row has it; None if bounds of the
+    type are rounded.
+    """
     if not isinstance(data_type, Primitive):
         return None
     if data_type.name == "date":
@@ -155,8 +169,8 @@ def is_plain(field: Field) -> bool:
 def exception_to(condition: Predicate, schema: Struct) -> Predicate:
     """A predicate that is true for every row for which a condition is not true.
 
-    A file that data skipping excludes by it satisfies the condition wholly. Columns whose statistics writers round, or whose values engines
-    compare differently, are unknown.
+    A file that data skipping excludes by it satisfies the condition wholly. Columns whose statistics writers round, or
+    whose values engines compare differently, are unknown.
     """
     return untrue(_trusted(condition, schema))
 

@@ -42,7 +42,9 @@ def clustering_columns(domain: DomainMetadata | None, schema: Struct, mode: Mode
 
 
 def _stored(domain: DomainMetadata) -> list[tuple[str, ...]]:
-    """The physical paths. The reference writes a path as the list of its names; in the protocol's example, a column is its name."""
+    """The physical paths. The reference writes a path as the list of its names; in the protocol's example, a column is
+    its name.
+    """
     columns = domain_configuration(domain).get(_COLUMNS) or []
     paths = [[column] if is_text(column) else column for column in columns] if isinstance(columns, list) else None
     if paths is None or not all(isinstance(path, list) and all(map(is_text, path)) for path in paths):
@@ -73,7 +75,8 @@ def check_clustering(
     *,
     table: str,
 ) -> tuple[tuple[str, ...], ...]:
-    """The paths of new clustering columns, spelled as in the schema. Files must have minimum and maximum values for each of them.
+    """The paths of new clustering columns, spelled as in the schema. Files must have minimum and maximum values for
+    each of them.
 
     Raises:
         ClusteredAndPartitionedError, TooManyClusteringColumnsError, ClusteringStatisticsError, ColumnNotFoundError.
@@ -84,7 +87,9 @@ def check_clustering(
     partitions = tuple(partition_columns)
     if wanted and partitions:
         detail = f"it is partitioned by {', '.join(partitions)}"
-        raise ClusteredAndPartitionedError(table=table, columns=listed, detail=detail, remedy="Use either partitioning or clustering.")
+        raise ClusteredAndPartitionedError(
+            table=table, columns=listed, detail=detail, remedy="Use either partitioning or clustering."
+        )
     if len(wanted) > _COLUMNS_MAX:
         detail = f"these are {len(wanted)} columns, but at most {_COLUMNS_MAX} are allowed"
         raise TooManyClusteringColumnsError(
@@ -98,9 +103,13 @@ def check_clustering(
         found.append(tuple(f.name for f in fields))
         if not has_bounds(fields[-1].type):
             detail = f"{'.'.join(path)} is {fields[-1].type}, a type without minimum and maximum statistics"
-            raise ClusteringStatisticsError(table=table, columns=listed, detail=detail, remedy="Choose columns of other types.")
+            raise ClusteringStatisticsError(
+                table=table, columns=listed, detail=detail, remedy="Choose columns of other types."
+            )
     if len(set(found)) < len(found):
-        raise InvalidClusteringError(table=table, columns=listed, detail="a column is listed twice", remedy="List each column once.")
+        raise InvalidClusteringError(
+            table=table, columns=listed, detail="a column is listed twice", remedy="List each column once."
+        )
     kept = {path for path, _ in statistics_columns(schema, (), configuration, table=table)}
     missing = [".".join(path) for path in found if path not in kept]
     if missing:

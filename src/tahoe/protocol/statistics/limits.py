@@ -1,7 +1,8 @@
 """Which statistics tell where the first rows of a table are, for queries with LIMIT.
 
-Protocol: "Per-file Statistics". The law: the files that are read have a correct answer, the one of all files up to the order of equal rows.
-So a bound that limits what is read must hold for rows that are there for certain, whatever writers round:
+Protocol: "Per-file Statistics". The law: the files that are read have a correct answer, the one of all files up to the
+order of equal rows. So a bound that limits what is read must hold for rows that are there for certain, whatever writers
+round:
 
 - Strings of `CUT_LENGTH_MIN` characters or more may be cut: all strings that begin like them are below `text_after`.
 - Timestamps are cut to milliseconds.
@@ -77,7 +78,9 @@ class ColumnKey:
     is_text: bool
 
 
-def key_of(order: Order, schema: Struct, partition_columns: Collection[str], mode: str = "none") -> PartitionKey | ColumnKey | None:
+def key_of(
+    order: Order, schema: Struct, partition_columns: Collection[str], mode: str = "none"
+) -> PartitionKey | ColumnKey | None:
     """What tells where the first rows in an order are; None if nothing does.
 
     Args:

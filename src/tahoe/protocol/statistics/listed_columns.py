@@ -1,7 +1,8 @@
-"""The columns that `delta.dataSkippingStatsColumns` lists, beside the schema: which of them can be there, and what a new schema leaves.
+"""The columns that `delta.dataSkippingStatsColumns` lists, beside the schema: which of them can be there, and what a
+new schema leaves.
 
-A list is checked when it is set. Later another writer may take its columns away, and must not make the table unusable by it: the columns
-that are still there count, see `tahoe.protocol.statistics.stats`.
+A list is checked when it is set. Later another writer may take its columns away, and must not make the table unusable
+by it: the columns that are still there count, see `tahoe.protocol.statistics.stats`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from tahoe.protocol.types.names import dotted
 from tahoe.protocol.types.schema import Struct
 
 
-def check_listed(configuration: Mapping[str, str], schema: Struct, partition_columns: Iterable[str], *, table: str) -> None:
+def check_listed(
+    configuration: Mapping[str, str], schema: Struct, partition_columns: Iterable[str], *, table: str
+) -> None:
     """Refuse a list that the reference refuses at every change of the metadata.
 
     Raises:
@@ -35,14 +38,20 @@ def check_listed(configuration: Mapping[str, str], schema: Struct, partition_col
             raise error
 
 
-def unusable_columns(configuration: Mapping[str, str], schema: Struct, partition_columns: Iterable[str], *, table: str) -> list[str]:
+def unusable_columns(
+    configuration: Mapping[str, str], schema: Struct, partition_columns: Iterable[str], *, table: str
+) -> list[str]:
     """The errors of `check_listed`, as clauses; for a check of a table that another writer has changed."""
     judged = _judged(configuration, schema, partition_columns, table=table)
     return [str(error.parameters["detail"]) for _, error in judged if error is not None]
 
 
-def without_unusable(configuration: Mapping[str, str], schema: Struct, partition_columns: Iterable[str], *, table: str) -> dict[str, str]:
-    """The properties, with a list of the columns that can be listed under a schema; without a list if none of them can."""
+def without_unusable(
+    configuration: Mapping[str, str], schema: Struct, partition_columns: Iterable[str], *, table: str
+) -> dict[str, str]:
+    """The properties, with a list of the columns that can be listed under a schema; without a list if none of them
+    can.
+    """
     judged = _judged(configuration, schema, partition_columns, table=table)
     return with_listed(configuration, [path for path, error in judged if error is None], table=table)
 
@@ -61,7 +70,9 @@ def followed(configuration: Mapping[str, str], before: Struct, after: Struct, *,
 
 
 def with_listed(configuration: Mapping[str, str], left: Iterable[Path], *, table: str) -> dict[str, str]:
-    """The properties with other columns listed. If none is left the property goes, so that the first columns have statistics again."""
+    """The properties with other columns listed. If none is left the property goes, so that the first columns have
+    statistics again.
+    """
     before, after = STATS_COLUMNS.get(configuration, table=table), tuple(left)
     if before is None or before == after:
         return dict(configuration)
@@ -81,10 +92,15 @@ def _judged(
             yield path, None
         else:
             kind, detail = refusal
-            yield path, kind(property=STATS_COLUMNS.name, table=table, value=configuration[STATS_COLUMNS.name], detail=detail)
+            yield (
+                path,
+                kind(property=STATS_COLUMNS.name, table=table, value=configuration[STATS_COLUMNS.name], detail=detail),
+            )
 
 
-def _refusal(path: Path, schema: Struct, partitions: Set[str], before: Sequence[Path]) -> tuple[type[StatisticsColumnError], str] | None:
+def _refusal(
+    path: Path, schema: Struct, partitions: Set[str], before: Sequence[Path]
+) -> tuple[type[StatisticsColumnError], str] | None:
     """Why a column cannot be listed behind others; None if it can."""
     name, fields = dotted(path), schema.resolve(path)
     if fields is None:
@@ -92,7 +108,10 @@ def _refusal(path: Path, schema: Struct, partitions: Set[str], before: Sequence[
     if path[0].lower() in partitions:
         return PartitionStatisticsColumnError, f"{name} is a partition column, which needs no statistics"
     if len(path) == 1 and not isinstance(fields[0].type, Struct) and not has_bounds(fields[0].type):
-        return StatisticsColumnTypeError, f"{name} is of type {fields[0].type}, which has no bounds (only fields of structs may be so)"
+        return (
+            StatisticsColumnTypeError,
+            f"{name} is of type {fields[0].type}, which has no bounds (only fields of structs may be so)",
+        )
     if any(_is_inside(path, other) or _is_inside(other, path) for other in before):
         return DuplicateStatisticsColumnsError, f"{name} is listed more than once, by itself or in a struct"
     return None

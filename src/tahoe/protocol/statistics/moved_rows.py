@@ -1,8 +1,9 @@
 """Where a compaction put the rows of the files that it removed.
 
-A compaction copies the live rows of files in their order, so that a row has a place in the new file: the number of rows that were copied
-before it. Its commit records what it copied in `commitInfo`, as `movedRows`. With that, row deletions that were planned on the old files
-are rebased onto the new ones. `commitInfo` is free JSON and not part of checkpoints (protocol: "Commit Provenance Information").
+A compaction copies the live rows of files in their order, so that a row has a place in the new file: the number of rows
+that were copied before it. Its commit records what it copied in `commitInfo`, as `movedRows`. With that, row deletions
+that were planned on the old files are rebased onto the new ones. `commitInfo` is free JSON and not part of checkpoints
+(protocol: "Commit Provenance Information").
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ MovedRows: TypeAlias = Mapping[str, Sequence[CopiedRows]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRange:
-    """Where copied rows are: in which new file, by its path as in the log, and how many of its rows come before them."""
+    """Where copied rows are: in which new file, by its path as in the log, and how many of its rows come before
+    them.
+    """
 
     target: str
     start: int
@@ -103,9 +106,11 @@ def places_of(moved: MovedRows, canonical: Callable[[str], str]) -> dict[str, li
 
 
 def recorded_places(actions: Iterable[Action], canonical: Callable[[str], str]) -> Places:
-    """Where a commit says that it moved rows; empty if it does not say it, or if it says what does not fit its other actions.
+    """Where a commit says that it moved rows; empty if it does not say it, or if it says what does not fit its other
+    actions.
 
-    Only a commit that changes no rows moves them. Its new files have as many rows as it says, and no row of a source is in two places.
+    Only a commit that changes no rows moves them. Its new files have as many rows as it says, and no row of a source is
+    in two places.
     """
     known = list(actions)
     info = next((a for a in known if isinstance(a, CommitInfo)), CommitInfo({}))

@@ -1,8 +1,8 @@
 """Data skipping: the test on a file's statistics that follows from a predicate.
 
-Protocol: "Per-file Statistics" (and paper §4). The law: a file that contains a matching row is always kept. A test drops a file only if the
-statistics prove that no row matches. `stat_tests` defines and evaluates the tests. Inexact statistics are accounted for here, when the
-test is built, so that evaluators need not know about them:
+Protocol: "Per-file Statistics" (and paper §4). The law: a file that contains a matching row is always kept. A test
+drops a file only if the statistics prove that no row matches. `stat_tests` defines and evaluates the tests. Inexact
+statistics are accounted for here, when the test is built, so that evaluators need not know about them:
 
 - String bounds may be truncated: a maximum may stand for any string that starts with it.
 - Decimals of more than 15 digits may be rounded to a double: delta-rs and others write them so.
@@ -60,7 +60,9 @@ _BINARY_COLLATION = "UTF8_BINARY"
 # --- building
 
 
-def skipping_test(predicate: Predicate, schema: Struct, partition_columns: Iterable[str] = (), mode: str = "none") -> StatTest:
+def skipping_test(
+    predicate: Predicate, schema: Struct, partition_columns: Iterable[str] = (), mode: str = "none"
+) -> StatTest:
     """The test for a predicate.
 
     Args:
@@ -72,7 +74,9 @@ def skipping_test(predicate: Predicate, schema: Struct, partition_columns: Itera
 
 
 def push_down(predicate: Predicate) -> Predicate:
-    """An equivalent predicate in which NOT stands only directly before `=`, `<=>`, IS NULL, IN, LIKE and unknown expressions."""
+    """An equivalent predicate in which NOT stands only directly before `=`, `<=>`, IS NULL, IN, LIKE and unknown
+    expressions.
+    """
     match predicate:
         case p.And(parts):
             return p.And(tuple(push_down(part) for part in parts))
@@ -125,7 +129,9 @@ class _Builder:
             return OnPartition(predicate)
         match predicate:
             case p.And(parts):
-                inner = replace(self, numbers=self.numbers | {path for part in parts for path in _held_to_numbers(part)})
+                inner = replace(
+                    self, numbers=self.numbers | {path for part in parts for path in _held_to_numbers(part)}
+                )
                 return _both(inner.build(part) for part in parts)
             case p.Or(parts):
                 return _either(self.build(part) for part in parts)
@@ -149,7 +155,9 @@ class _Builder:
         return KEEP if column is None else tests[type(predicate)](column, predicate)
 
     def column(self, logical: tuple[str, ...]) -> _Column | None:
-        """A column that may have statistics; None for partition columns, structs, arrays, maps, variants and unknown names."""
+        """A column that may have statistics; None for partition columns, structs, arrays, maps, variants and unknown
+        names.
+        """
         fields, path = self.schema.resolve(logical), physical_path(self.schema, logical, self.mode)
         if fields is None or path is None or logical[0].lower() in self.partitions:
             return None
@@ -214,7 +222,9 @@ class _Column:
 
     @property
     def may_be_rounded(self) -> bool:
-        """Whether bounds may be those of a writer that passes decimals through doubles. Rounding keeps the order of values."""
+        """Whether bounds may be those of a writer that passes decimals through doubles. Rounding keeps the order of
+        values.
+        """
         return isinstance(self.type, Decimal) and self.type.precision > EXACT_DIGITS
 
     @property
@@ -301,7 +311,9 @@ def _rounded(value: int | PyDecimal) -> tuple[PyDecimal, PyDecimal]:
 
 
 def _has_right_zone(value: Any, name: str) -> bool:
-    """Whether a date or timestamp literal fits the type: a timestamp has a time zone; a timestamp_ntz and a date have none."""
+    """Whether a date or timestamp literal fits the type: a timestamp has a time zone; a timestamp_ntz and a date have
+    none.
+    """
     if isinstance(value, datetime):
         return name == ("timestamp_ntz" if value.tzinfo is None else "timestamp")
     return not isinstance(value, date) or name == "date"
@@ -346,7 +358,9 @@ def _membership(column: _Column, condition: p.In) -> StatTest:
     if not all(column.accepts(value) for value in values) or any(is_nan(value) for value in values):
         return column.values
     if len(values) > IN_VALUES_MAX:
-        return _both((column.values, column.at_most(max(values)), column.at_least(min(values)), column.at_one_of(values)))
+        return _both(
+            (column.values, column.at_most(max(values)), column.at_least(min(values)), column.at_one_of(values))
+        )
     return _both((column.values, _either(column.at(value) for value in dict.fromkeys(values))))
 
 
@@ -382,7 +396,11 @@ def _not_equal(column: _Column, condition: p.Comparison) -> StatTest:
 
 def _shows_single_value(column: _Column, value: Any) -> bool:
     """Whether equal bounds prove that all values are equal. Truncated bounds do not, nor do those of types with NaN."""
-    if not column.accepts(value) or column.may_be_rounded or column.name in ("float", "double", "timestamp", "timestamp_ntz"):
+    if (
+        not column.accepts(value)
+        or column.may_be_rounded
+        or column.name in ("float", "double", "timestamp", "timestamp_ntz")
+    ):
         return False
     return not isinstance(value, str) or len(value) < CUT_LENGTH_MIN
 
@@ -428,7 +446,9 @@ def _either(parts: Iterable[StatTest]) -> StatTest:
     return _joined(parts, Either, absorbing=KEEP, neutral=DROP)
 
 
-def _joined(parts: Iterable[StatTest], kind: type[Both] | type[Either], *, absorbing: Always, neutral: Always) -> StatTest:
+def _joined(
+    parts: Iterable[StatTest], kind: type[Both] | type[Either], *, absorbing: Always, neutral: Always
+) -> StatTest:
     flat: dict[StatTest, None] = {}
     for part in parts:
         if part == absorbing:

@@ -1,7 +1,7 @@
 """Tests on a file's statistics: can the file contain a row for which a predicate is true?
 
-Protocol: "Per-file Statistics" (and paper §4). `skipping` builds the test for a predicate. The kinds of test are few, so that a test is
-evaluated here for one file and in the table ring for a million files at once:
+Protocol: "Per-file Statistics" (and paper §4). `skipping` builds the test for a predicate. The kinds of test are few,
+so that a test is evaluated here for one file and in the table ring for a million files at once:
 
 - `Bound`: compares the file's minimum or maximum of a column with a value.
 - `OneOf`: the minimum or maximum is one of these values.
@@ -31,7 +31,9 @@ Order: TypeAlias = Literal["<", "<=", ">", ">="]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """`statistic operator value`, such as `min <= 5`. The value has the column's type; a number may have another width."""
+    """`statistic operator value`, such as `min <= 5`. The value has the column's type; a number may have another
+    width.
+    """
 
     statistic: BoundName
     path: Path
@@ -48,7 +50,9 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Overlaps:
-    """The range from minimum to maximum overlaps one of these ranges: those from `least[n]` to `greatest[n]`, both in ascending order."""
+    """The range from minimum to maximum overlaps one of these ranges: those from `least[n]` to `greatest[n]`, both in
+    ascending order.
+    """
 
     path: Path
     least: tuple[Any, ...]
@@ -79,7 +83,9 @@ class IsVaried:
 
 @dataclass(frozen=True, slots=True)
 class OnPartition:
-    """A predicate with logical names. Keeps the file if it is true, not false or null, for the typed partition values."""
+    """A predicate with logical names. Keeps the file if it is true, not false or null, for the typed partition
+    values.
+    """
 
     predicate: Predicate
 
@@ -157,7 +163,9 @@ def _leaf(test: Leaf, statistics: Statistics) -> bool:
             return bound is None or bound in values
         case Overlaps(path, least, greatest):
             low, high = statistics.min_values.get(path), statistics.max_values.get(path)
-            return low is None or high is None or p.is_nan(low) or p.is_nan(high) or _overlaps(low, high, least, greatest)
+            return (
+                low is None or high is None or p.is_nan(low) or p.is_nan(high) or _overlaps(low, high, least, greatest)
+            )
         case Bound(name, path, operator, value):
             bound = _bound(statistics, name, path)
             return bound is None or _compares(operator, bound, value)

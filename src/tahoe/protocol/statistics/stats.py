@@ -1,7 +1,8 @@
 """The statistics of a data file, and their JSON encoding.
 
-Protocol: "Per-file Statistics". Columns are identified by their physical paths. Works on one file; `tahoe.table.arrow.statistics` parses
-the statistics of a million files, and `tahoe.protocol.statistics.skipping` uses them for data skipping.
+Protocol: "Per-file Statistics". Columns are identified by their physical paths. Works on one file;
+`tahoe.table.arrow.statistics` parses the statistics of a million files, and `tahoe.protocol.statistics.skipping` uses
+them for data skipping.
 """
 
 from __future__ import annotations
@@ -27,7 +28,17 @@ from tahoe.protocol.types.partitions import (
     to_micros,
 )
 from tahoe.protocol.types.predicate import order
-from tahoe.protocol.types.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VOID, DataType, Decimal, Field, Primitive, Struct
+from tahoe.protocol.types.schema import (
+    DATE,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    DataType,
+    Decimal,
+    Field,
+    Primitive,
+    Struct,
+)
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -57,8 +68,10 @@ class Statistics:
 
     Attributes:
         num_records: the physical number of rows in the data file, including rows deleted by a deletion vector.
-        tight_bounds: whether the bounds are values of rows that still exist. Wide bounds include all rows but may be wider.
-        min_values, max_values: by physical path. Strings may be truncated, and timestamps are truncated to milliseconds.
+        tight_bounds: whether the bounds are values of rows that still exist. Wide bounds include all rows but may be
+            wider.
+        min_values, max_values: by physical path. Strings may be truncated, and timestamps are truncated to
+        milliseconds.
         null_count: by physical path. With wide bounds it is exact only if it is 0 or `num_records`.
     """
 
@@ -78,8 +91,9 @@ def has_bounds(data_type: DataType) -> bool:
 
 
 def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
-    """The statistics in a JSON text as readers use them, without those that cannot be true: more nulls than rows, a minimum above its
-    maximum, a bound that its type does not have. None if they are missing or invalid, because no reader needs them for correctness.
+    """The statistics in a JSON text as readers use them, without those that cannot be true: more nulls than rows, a
+    minimum above its maximum, a bound that its type does not have. None if they are missing or invalid, because no
+    reader needs them for correctness.
 
     Args:
         schema: with physical names; values that do not match their column's type are ignored.
@@ -91,7 +105,9 @@ def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
 def _possible(claimed: Statistics, schema: Struct) -> Statistics:
     low, high = claimed.min_values, claimed.max_values
     types = {path: column.type for path, column in schema.leaves()}
-    low, high = ({path: value for path, value in bounds.items() if _is_of_type(value, types[path])} for bounds in (low, high))
+    low, high = (
+        {path: value for path, value in bounds.items() if _is_of_type(value, types[path])} for bounds in (low, high)
+    )
     wrong = {path for path in low.keys() & high.keys() if are_contradictory(low[path], high[path])}
     records = claimed.num_records
     return replace(
@@ -123,7 +139,9 @@ def claimed_statistics(text: str | None, schema: Struct) -> Statistics | None:
         tight_bounds=tight_bounds is not False,
         min_values=dict(_bounds(body.get("minValues"), columns)),
         max_values=dict(_bounds(body.get("maxValues"), columns)),
-        null_count={path: count for path, _ in columns if _is_count(count := stored_value(body.get("nullCount"), path))},
+        null_count={
+            path: count for path, _ in columns if _is_count(count := stored_value(body.get("nullCount"), path))
+        },
     )
 
 
@@ -175,7 +193,8 @@ def _is_of_type(bound: Any, data_type: DataType) -> bool:
 
 
 def parse_bound(value: Any, data_type: DataType) -> Any:
-    """A minimum or maximum from its JSON value, with fractional numbers as Decimals; None if it is not a value of the type.
+    """A minimum or maximum from its JSON value, with fractional numbers as Decimals; None if it is not a value of the
+    type.
 
     NaN is ignored too, because it does not bound the other values.
     """
@@ -226,7 +245,8 @@ def _parse_text_bound(value: str, name: str) -> Any:
 
 
 def encode_statistics(statistics: Statistics, schema: Struct, *, prefix_length: int = STRING_PREFIX_LENGTH) -> str:
-    """The text of `add.stats`, as the reference writes it: truncated strings, timestamps in milliseconds, no NaN or infinities.
+    """The text of `add.stats`, as the reference writes it: truncated strings, timestamps in milliseconds, no NaN or
+    infinities.
 
     Args:
         schema: with physical names; determines the order and the types.
@@ -235,7 +255,9 @@ def encode_statistics(statistics: Statistics, schema: Struct, *, prefix_length: 
     minima, maxima, counts = [], [], []
     for path, column in schema.leaves():
         if has_bounds(column.type):
-            minima.append((path, _bound_json(statistics.min_values.get(path), column.type, prefix_length, is_max=False)))
+            minima.append(
+                (path, _bound_json(statistics.min_values.get(path), column.type, prefix_length, is_max=False))
+            )
             maxima.append((path, _bound_json(statistics.max_values.get(path), column.type, prefix_length, is_max=True)))
         count = statistics.null_count.get(path)
         counts.append((path, None if count is None else str(count)))
@@ -257,7 +279,8 @@ def _nested(values: Iterable[tuple[Path, str | None]]) -> str:
         if text is not None:
             groups.setdefault(path[0], []).append((path[1:], text))
     parts = [
-        f"{json.dumps(name, ensure_ascii=False)}:{inner[0][1] if inner[0][0] == () else _nested(inner)}" for name, inner in groups.items()
+        f"{json.dumps(name, ensure_ascii=False)}:{inner[0][1] if inner[0][0] == () else _nested(inner)}"
+        for name, inner in groups.items()
     ]
     return "{" + ",".join(parts) + "}" if parts else ""
 
@@ -320,8 +343,9 @@ def statistics_columns(
 ) -> tuple[tuple[Path, Field], ...]:
     """The columns for which a new file gets statistics, in the schema's order.
 
-    These are the columns in `delta.dataSkippingStatsColumns` if it is set and one of them exists (a struct includes all its fields), else
-    the first `delta.dataSkippingNumIndexedCols` leaf columns, without partition columns. An empty list has no columns.
+    These are the columns in `delta.dataSkippingStatsColumns` if it is set and one of them exists (a struct includes all
+    its fields), else the first `delta.dataSkippingNumIndexedCols` leaf columns, without partition columns. An empty
+    list has no columns.
 
     Args:
         schema: with logical names, which the properties use.
@@ -355,7 +379,8 @@ def num_records_of(text: str | None) -> int | None:
 def wide_bounds(text: str | None, num_records: int) -> str:
     """The statistics of a file that gets a deletion vector, with its physical number of rows and `tightBounds` false.
 
-    Protocol: "Per-file Statistics". All other values are copied verbatim. Statistics without a number of rows are discarded.
+    Protocol: "Per-file Statistics". All other values are copied verbatim. Statistics without a number of rows are
+    discarded.
     """
     parts = dict(_members(text)) if text and num_records_of(text) is not None else {}
     parts |= {"numRecords": str(num_records), "tightBounds": "false"}

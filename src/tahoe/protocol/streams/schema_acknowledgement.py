@@ -1,4 +1,5 @@
-"""Changes of a tracked schema that a user must acknowledge before the stream goes on: renamed and dropped columns, and wider types. Pure.
+"""Changes of a tracked schema that a user must acknowledge before the stream goes on: renamed and dropped columns, and
+wider types. Pure.
 
 The names of options and settings, and the hash of a query's checkpoint in them, are the reference's.
 """
@@ -49,7 +50,11 @@ class SchemaChanges:
     @property
     def options(self) -> list[str]:
         """The reader's options that acknowledge the change."""
-        return [name for name, is_asked in ((RENAME, self.renamed), (DROP, self.dropped), (TYPE_CHANGE, self.widened)) if is_asked]
+        return [
+            name
+            for name, is_asked in ((RENAME, self.renamed), (DROP, self.dropped), (TYPE_CHANGE, self.widened))
+            if is_asked
+        ]
 
     @property
     def settings(self) -> list[str]:
@@ -71,9 +76,13 @@ class SchemaChanges:
 
 
 def changes_between(before: Struct, after: Struct, rules: SchemaRules) -> SchemaChanges | None:
-    """The changes that are to be acknowledged; None if there are none. Columns are the same if their physical names are."""
+    """The changes that are to be acknowledged; None if there are none. Columns are the same if their physical names
+    are.
+    """
     was, now = ({stored: path for path, stored in stored_paths(schema, "name").items()} for schema in (before, after))
-    renamed = tuple((path, now[stored]) for stored, path in was.items() if stored in now and now[stored][-1] != path[-1])
+    renamed = tuple(
+        (path, now[stored]) for stored, path in was.items() if stored in now and now[stored][-1] != path[-1]
+    )
     dropped = tuple(path for stored, path in was.items() if stored not in now)
     asks = rules.widens and not rules.ignores_types
     widened = tuple(widenings(physical_schema(before, "name"), physical_schema(after, "name"))) if asks else ()
@@ -83,7 +92,11 @@ def changes_between(before: Struct, after: Struct, rules: SchemaRules) -> Schema
 
 
 def is_acknowledged(
-    changes: SchemaChanges, version: int, checkpoint: str, options: Mapping[str, str], setting: Callable[[str], str | None]
+    changes: SchemaChanges,
+    version: int,
+    checkpoint: str,
+    options: Mapping[str, str],
+    setting: Callable[[str], str | None],
 ) -> bool:
     """Whether the user has acknowledged changes.
 
@@ -110,7 +123,9 @@ def is_acknowledged(
 
 
 def checkpoint_suffix(source_path: str) -> str:
-    """What a setting for a single stream ends with: a hash, as Java computes it, of the folder of the source in the checkpoint."""
+    """What a setting for a single stream ends with: a hash, as Java computes it, of the folder of the source in the
+    checkpoint.
+    """
     number = 0
     encoded = source_path.encode("utf-16-be")
     for position in range(0, len(encoded), 2):

@@ -1,7 +1,7 @@
 """Offsets of a streaming source: how far a query has read a table. Pure.
 
-The specification does not define them. Their JSON is the reference's to the byte, because Spark compares offsets as texts, and a query may
-go from one implementation to the other with its checkpoint.
+The specification does not define them. Their JSON is the reference's to the byte, because Spark compares offsets as
+texts, and a query may go from one implementation to the other with its checkpoint.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ AFTER_SCHEMA_CHANGE = -19
 # In offsets of the first format the base is written so.
 _BASE_IN_JSON = -1
 
-# The reference reserves the second format and refuses it. Ours are in it while the rows of a version are read in the order of event time,
-# which the reference does not have.
+# The reference reserves the second format and refuses it. Ours are in it while the rows of a version are read in the
+# order of event time, which the reference does not have.
 _PLAIN, _WITH_EVENT_TIME, _WITH_SCHEMA_CHANGE = 1, 2, 3
 _COLUMN, _BEFORE = "eventTimeColumn", "eventTimeMicros"
 _NAMES = {"reservoirId": str, "reservoirVersion": int, "index": int, "isStartingVersion": bool}
@@ -46,8 +46,8 @@ class StreamOffset:
 
     Attributes:
         table_id: the id in the table's metadata.
-        index: of the last file that was read of the version. Files of a commit are numbered in its order, files of an initial snapshot by
-            modification time and path.
+        index: of the last file that was read of the version. Files of a commit are numbered in its order, files of an
+            initial snapshot by modification time and path.
         is_initial: whether the position is in the initial snapshot of the version, and not in its commit.
         event_time: how far an initial snapshot is read that is read in the order of event time; its index is `BASE`.
     """
@@ -98,7 +98,9 @@ def parse_offset(text: str, table_id: str, *, table: str) -> StreamOffset:
     if number not in (_PLAIN, _WITH_EVENT_TIME, _WITH_SCHEMA_CHANGE):
         raise StreamOffsetVersionError(table=table, version=number, newest=_WITH_SCHEMA_CHANGE)
     found = {name: fields.get(name) for name in _NAMES}
-    if any(not (_is_int(found[name]) if kind is int else isinstance(found[name], kind)) for name, kind in _NAMES.items()):
+    if any(
+        not (_is_int(found[name]) if kind is int else isinstance(found[name], kind)) for name, kind in _NAMES.items()
+    ):
         raise StreamOffsetFormatError(table=table, offset=text)
     if found["reservoirId"] != table_id:
         raise OtherTableInStreamError(table=table, oldTableId=found["reservoirId"], newTableId=table_id)

@@ -1,7 +1,7 @@
 """Whether a stream can go on when the schema of its table changes. Pure: values in, decisions out.
 
-A stream reads all rows with one schema. The specification does not say what a reader does when the schema changes meanwhile. These are the
-reference's rules for streams that do not track their schema.
+A stream reads all rows with one schema. The specification does not say what a reader does when the schema changes
+meanwhile. These are the reference's rules for streams that do not track their schema.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ class SchemaRules:
     """What a user lets a stream do.
 
     Attributes:
-        reads_moved_columns: read on although columns were renamed or dropped under column mapping, or column mapping was disabled.
+        reads_moved_columns: read on although columns were renamed or dropped under column mapping, or column mapping
+            was disabled.
         reads_other_partitions: read on although the partition columns changed.
         reads_nulls: read on although a column that the stream reads as NOT NULL may contain nulls.
         skips_start: do not compare the schema at the stream's start with the newest.
-        widens: on a table that supports type widening, rows of a narrower type are read as the wider type, whichever was first.
+        widens: on a table that supports type widening, rows of a narrower type are read as the wider type, whichever
+            was first.
         asks_before_widening: wider types need a tracked schema, as renamed columns do.
         ignores_types: a tracked schema may change its types in any way.
     """
@@ -56,7 +58,13 @@ class Obstacle:
 
 
 def obstacle(
-    read: Metadata, written: Metadata, rules: SchemaRules, *, is_older: bool, widens: bool = True, is_start: bool = False
+    read: Metadata,
+    written: Metadata,
+    rules: SchemaRules,
+    *,
+    is_older: bool,
+    widens: bool = True,
+    is_start: bool = False,
 ) -> Obstacle | None:
     """Whether rows that were written with a version's metadata can be read with the stream's.
 
@@ -113,7 +121,9 @@ def _unreadable(read: Metadata, written: Metadata, rules: SchemaRules, *, is_old
     lacks = is_older and rules.reads_moved_columns and declared_mode(read.configuration) != "none"
     if not lacks and not rules.reads_other_partitions and (changed := _repartitioned(before, after)) is not None:
         return changed
-    fit = Fit(widens=widens and _widens(rules), lacks=lacks, nulls=rules.reads_nulls)  # also of a later RESTORE of a narrower type
+    fit = Fit(
+        widens=widens and _widens(rules), lacks=lacks, nulls=rules.reads_nulls
+    )  # also of a later RESTORE of a narrower type
     path = first_unlike(written.schema, read.schema, (), fit)
     return None if path is None else _told(path, written.schema, read.schema)
 
@@ -141,7 +151,11 @@ def _at(schema: Struct, path: tuple[str, ...]) -> Field | None:
 def first_retyped(before: Struct, after: Struct, rules: SchemaRules) -> str | None:
     """A column whose later type or nullability does not fit earlier rows. Columns may be renamed or dropped."""
     stored_before, stored_after = physical_schema(before, "name"), physical_schema(after, "name")
-    path = None if rules.ignores_types else first_unlike(stored_before, stored_after, (), Fit(widens=rules.widens, lacks=True))
+    path = (
+        None
+        if rules.ignores_types
+        else first_unlike(stored_before, stored_after, (), Fit(widens=rules.widens, lacks=True))
+    )
     return None if path is None else _told(path, stored_before, stored_after)
 
 

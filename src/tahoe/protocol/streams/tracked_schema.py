@@ -1,6 +1,7 @@
 """The schema of a stream as the stream's tracking log keeps it: one entry, as a file. Pure.
 
-The specification does not define this log. Its files are the reference's to the byte: a query may go from one implementation to the other.
+The specification does not define this log. Its files are the reference's to the byte: a query may go from one
+implementation to the other.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from tahoe.protocol.types.schema import Field, Struct, parse_schema
 
 _FORMAT = "v1"
 
-# Keys that only writers use: they change without a change of what readers see. Old writers have left keys of Spark's own in schemas.
+# Keys that only writers use: they change without a change of what readers see. Old writers have left keys of Spark's
+# own in schemas.
 _OF_WRITERS = (GENERATION_EXPRESSION, IDENTITY, "__")
 
 
@@ -68,7 +70,9 @@ class TrackedSchema:
     def to_bytes(self) -> bytes:
         """The content of the entry's file."""
         values = ((key, getattr(self, attribute)) for key, attribute, _ in _FIELDS)
-        found = {key: dict(value) if isinstance(value, Mapping) else value for key, value in values if value is not None}
+        found = {
+            key: dict(value) if isinstance(value, Mapping) else value for key, value in values if value is not None
+        }
         return f"{_FORMAT}\n{json.dumps(found, separators=(',', ':'), ensure_ascii=False)}".encode()
 
 
@@ -152,7 +156,9 @@ def _for_readers(metadata: Metadata) -> tuple[Any, ...]:
 
 
 def _without_keys_of_writers(column: Field) -> Field:
-    return replace(column, metadata={key: value for key, value in column.metadata.items() if not key.startswith(_OF_WRITERS)})
+    return replace(
+        column, metadata={key: value for key, value in column.metadata.items() if not key.startswith(_OF_WRITERS)}
+    )
 
 
 def merged(entry: TrackedSchema, changes: list[tuple[int, list[Action]]]) -> TrackedSchema:
@@ -168,7 +174,8 @@ def merged(entry: TrackedSchema, changes: list[tuple[int, list[Action]]]) -> Tra
         if metadata is not None:
             text = entry.protocol_json
             entry = replace(
-                entry_of(version, metadata, Protocol(reader_version=1, writer_version=2), entry.source_path), protocol_json=text
+                entry_of(version, metadata, Protocol(reader_version=1, writer_version=2), entry.source_path),
+                protocol_json=text,
             )
         if protocol is not None:
             entry = replace(entry, protocol_json=encode_action(protocol).decode())

@@ -1,8 +1,8 @@
 """Decides which data types may be stored in which column: one rule for all writers, with and without Spark, as in
 the reference's INSERT, UPDATE and MERGE.
 
-A type may be stored if Spark casts it under the session's policy (`spark.sql.storeAssignmentPolicy`). Pure: this module compares types and
-does not use Spark. Columns and fields are matched by name, case-insensitively, at every depth.
+A type may be stored if Spark casts it under the session's policy (`spark.sql.storeAssignmentPolicy`). Pure: this module
+compares types and does not use Spark. Columns and fields are matched by name, case-insensitively, at every depth.
 """
 
 from __future__ import annotations
@@ -59,13 +59,26 @@ Policy: TypeAlias = Literal["ANSI", "STRICT", "LEGACY"]
 - LEGACY: a value that does not fit is stored as null or truncated, as Spark did before it had ANSI mode.
 """
 
-# Each type can represent, at least approximately, all values of the types before it, so a cast to a later type never fails.
+# Each type can represent, at least approximately, all values of the types before it, so a cast to a later type never
+# fails.
 _WIDENING: tuple[DataType, ...] = (BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE)
 _INTEGERS = _WIDENING[:4]
 _TIMES = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
 
 _Kind: TypeAlias = Literal[
-    "string", "integer", "fraction", "boolean", "binary", "date", "timestamp", "timestamp_ntz", "variant", "array", "map", "struct", "void"
+    "string",
+    "integer",
+    "fraction",
+    "boolean",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+    "variant",
+    "array",
+    "map",
+    "struct",
+    "void",
 ]
 
 _NUMBERS: frozenset[_Kind] = frozenset({"integer", "fraction"})
@@ -118,7 +131,8 @@ def check_assignable(given: Struct, wanted: Struct, *, table: str, policy: Polic
     """Refuse data whose types do not fit a table's columns.
 
     Raises:
-        SchemaMismatchError: names every column that does not fit, with both types, and a remedy. Its class is that of the first of them.
+        SchemaMismatchError: names every column that does not fit, with both types, and a remedy. Its class is that of
+            the first of them.
     """
     found = list(mismatches(given, wanted, policy))
     if found:
@@ -151,7 +165,9 @@ def mismatches(given: Struct, wanted: Struct, policy: Policy, prefix: tuple[str,
             )
 
 
-def _inside(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, ...], *, is_item: bool = False) -> Iterator[Mismatch]:
+def _inside(
+    given: DataType, wanted: DataType, policy: Policy, path: tuple[str, ...], *, is_item: bool = False
+) -> Iterator[Mismatch]:
     """`is_item`: of an array or a map."""
     match given, wanted:
         case Struct(), Struct():
@@ -173,20 +189,30 @@ _FUNCTIONS: Mapping[tuple[_Kind, _Kind], str] = {
 
 
 def _mismatch(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, ...], *, is_item: bool) -> Mismatch:
-    """As Spark tells why it does not cast: with a function, or with a setting, that would. A function does not take an array or a map."""
+    """As Spark tells why it does not cast: with a function, or with a setting, that would. A function does not take an
+    array or a map.
+    """
     detail = f"column {'.'.join(path)} is {wanted}, but {given} in the data"
     if policy == "STRICT" and storable(given, wanted, "ANSI"):
         return Mismatch(
             error=NoSafeCastError,
-            detail=f"{detail}; spark.sql.storeAssignmentPolicy=STRICT does not allow this cast, because a value may not fit",
+            detail=(
+                f"{detail}; spark.sql.storeAssignmentPolicy=STRICT does not allow this cast, because a value may not "
+                f"fit"
+            ),
             remedy="Cast the column in the data, or set spark.sql.storeAssignmentPolicy=ANSI.",
         )
-    remedy = "Cast the column in the data, or give the table the data's schema with mode overwrite and option overwriteSchema=true."
+    remedy = (
+        "Cast the column in the data, or give the table the data's schema with mode overwrite and option "
+        "overwriteSchema=true."
+    )
     function = None if is_item else _FUNCTIONS.get((_kind(given), _kind(wanted)))
     if policy == "STRICT":
         return Mismatch(error=NoSafeCastError, detail=detail, remedy=remedy)
     if function is not None:
-        return Mismatch(error=NoCastButFunctionError, detail=detail, remedy=f"Convert the column in the data with {function}.")
+        return Mismatch(
+            error=NoCastButFunctionError, detail=detail, remedy=f"Convert the column in the data with {function}."
+        )
     if storable(given, wanted, "LEGACY"):
         remedy = "Cast the column in the data; spark.sql.storeAssignmentPolicy=LEGACY would cast it as Spark 2 did."
         return Mismatch(error=NoCastButSettingError, detail=detail, remedy=remedy)
@@ -194,7 +220,8 @@ def _mismatch(given: DataType, wanted: DataType, policy: Policy, path: tuple[str
 
 
 def error_of_cast(given: DataType, wanted: DataType, value: str, *, are_assigned: bool) -> type[UnfitValueError]:
-    """The error for a value that a cast which `storable` allows refuses: with the condition, and of the class, that Spark has for it.
+    """The error for a value that a cast which `storable` allows refuses: with the condition, and of the class, that
+    Spark has for it.
 
     Args:
         value: its text.
@@ -296,8 +323,14 @@ def always_fits(given: DataType, wanted: DataType) -> bool:
 
 
 def conforms(given: Field, wanted: Field) -> bool:
-    """Whether values can be stored unchanged: same types, same names in order and spelling, and no nulls where none are allowed."""
-    return given.name == wanted.name and (wanted.nullable or not given.nullable) and conforms_inside(given.type, wanted.type)
+    """Whether values can be stored unchanged: same types, same names in order and spelling, and no nulls where none are
+    allowed.
+    """
+    return (
+        given.name == wanted.name
+        and (wanted.nullable or not given.nullable)
+        and conforms_inside(given.type, wanted.type)
+    )
 
 
 def conforms_inside(given: DataType, wanted: DataType) -> bool:

@@ -1,7 +1,7 @@
 """Expressions over a row: columns, values and calls of functions, each with its type.
 
-They are built from SQL text (`tahoe.sql.expressions`), with every cast that Spark would add, and computed over Arrow columns
-(`tahoe.table.arrow.computation`). Values are Python's, as in `tahoe.protocol.types.predicate`.
+They are built from SQL text (`tahoe.sql.expressions`), with every cast that Spark would add, and computed over Arrow
+columns (`tahoe.table.arrow.computation`). Values are Python's, as in `tahoe.protocol.types.predicate`.
 """
 
 from __future__ import annotations

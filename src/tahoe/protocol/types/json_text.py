@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
-# Each nested struct takes three levels of JSON, so a hundred of them can be nested. Walking a value may take a stack frame per level, and
-# Python allows a thousand.
+# Each nested struct takes three levels of JSON, so a hundred of them can be nested. Walking a value may take a stack
+# frame per level, and Python allows a thousand.
 DEPTH_MAX = 300
 
 

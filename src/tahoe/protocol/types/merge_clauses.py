@@ -21,12 +21,17 @@ class Outline:
 
 
 def check_clauses(
-    matched: Sequence[object | None], not_matched: Sequence[object | None], not_matched_by_source: Sequence[object | None], *, table: str
+    matched: Sequence[object | None],
+    not_matched: Sequence[object | None],
+    not_matched_by_source: Sequence[object | None],
+    *,
+    table: str,
 ) -> None:
     """Refuse a MERGE without clauses, or with a clause that can never apply.
 
     Args:
-        matched, not_matched, not_matched_by_source: the conditions of the clauses, in their order; None for a clause without one.
+        matched, not_matched, not_matched_by_source: the conditions of the clauses, in their order; None for a clause
+        without one.
 
     Raises:
         InvalidMergeError

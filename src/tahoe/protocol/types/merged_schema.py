@@ -1,7 +1,8 @@
-"""The schema of files that were written independently of each other: all their columns, in the types that can hold all values.
+"""The schema of files that were written independently of each other: all their columns, in the types that can hold all
+values.
 
-Protocol: "Consistency Between Table Metadata and Data Files". In contrast to `evolution`, neither schema is that of a table, and a
-difference of types that is not allowed is an error.
+Protocol: "Consistency Between Table Metadata and Data Files". In contrast to `evolution`, neither schema is that of a
+table, and a difference of types that is not allowed is an error.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ def _merged_type(known: DataType, given: DataType, path: tuple[str, ...]) -> Dat
 
 
 def with_partition_columns(data: Struct, partition: Struct) -> Struct:
-    """The schema of files in partition folders. Like Spark, a partition column takes the place of a data column of its name."""
-    kept = [next((column for column in partition if column.name.lower() == field.name.lower()), field) for field in data]
+    """The schema of files in partition folders. Like Spark, a partition column takes the place of a data column of its
+    name.
+    """
+    kept = [
+        next((column for column in partition if column.name.lower() == field.name.lower()), field) for field in data
+    ]
     return Struct((*kept, *(column for column in partition if data.find(column.name) is None)))

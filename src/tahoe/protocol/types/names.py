@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from tahoe.errors import InvalidArgumentError
 
-# Control characters, line ends, marks of text direction, and surrogates: characters that could steer a terminal or hide other text.
+# Control characters, line ends, marks of text direction, and surrogates: characters that could steer a terminal or hide
+# other text.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _COLUMN_PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,\s][^`.,]*?))\s*(\.|,|$)")
@@ -48,7 +49,9 @@ def check_column_name(name: str, *, table: str) -> None:
     """
     if not name:
         remedy = "Give the column a name of at least one character."
-        raise InvalidArgumentError(argument="name", table=table, found="empty", expected="the name of a column", remedy=remedy)
+        raise InvalidArgumentError(
+            argument="name", table=table, found="empty", expected="the name of a column", remedy=remedy
+        )
 
 
 def dotted(path: Sequence[str]) -> str:

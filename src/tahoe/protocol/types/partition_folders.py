@@ -1,7 +1,7 @@
 """Partition values in the names of folders, as Hive and Spark write them: `day=2026-01-01/city=K%C3%B6ln`.
 
-Protocol: "Partition Value Serialization". A Delta table keeps partition values in its log. Folder names count only where a table is made
-from files that were there before.
+Protocol: "Partition Value Serialization". A Delta table keeps partition values in its log. Folder names count only
+where a table is made from files that were there before.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ Partition: TypeAlias = tuple[tuple[str, str | None], ...]
 
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 
-# Spark's cast takes these words as booleans, and years and months as their first days. Partition values in a log are spelled out.
-_BOOLEANS = {**dict.fromkeys(("t", "true", "y", "yes", "1"), "true"), **dict.fromkeys(("f", "false", "n", "no", "0"), "false")}
+# Spark's cast takes these words as booleans, and years and months as their first days. Partition values in a log are
+# spelled out.
+_BOOLEANS = {
+    **dict.fromkeys(("t", "true", "y", "yes", "1"), "true"),
+    **dict.fromkeys(("f", "false", "n", "no", "0"), "false"),
+}
 _YEAR, _MONTH = re.compile(r"[+-]?\d{4,7}"), re.compile(r"[+-]?\d{4,7}-\d{1,2}")
 _DATED = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
 
@@ -44,7 +48,8 @@ def is_hidden(key: str) -> bool:
 def partition_of(folder: str) -> Partition:
     """The partition columns in the path of a folder, relative to the table.
 
-    As in Spark, the innermost folders that are no `name=value` are passed over, and so is everything outside the partition folders.
+    As in Spark, the innermost folders that are no `name=value` are passed over, and so is everything outside the
+    partition folders.
     """
     found: list[tuple[str, str | None]] = []
     for name in reversed(folder.split("/")):
@@ -113,7 +118,9 @@ class PartitionReader:
         found = {}
         for column, (name, text) in zip(self.columns, partition, strict=True):
             if name.lower() != column.name.lower():
-                raise UnexpectedPartitionColumnError(table=self.table, path=path, expectedCol=column.name, parsedCol=name)
+                raise UnexpectedPartitionColumnError(
+                    table=self.table, path=path, expectedCol=column.name, parsedCol=name
+                )
             found[column.name] = self._stored(column, text, path)
             if found[column.name] is None and not column.nullable:
                 raise self._unfit(column, text, path)
@@ -124,7 +131,9 @@ class PartitionReader:
         key = (column.type, text)
         if key not in self._known:
             try:
-                value = parse_partition_value(_spelled_out(text, column.type), column.type, zone=self.zone, table=self.table)
+                value = parse_partition_value(
+                    _spelled_out(text, column.type), column.type, zone=self.zone, table=self.table
+                )
                 self._known[key] = format_partition_value(value, column.type, table=self.table)
             except InvalidPartitionValueError as error:
                 if not self.nulls_unfit:

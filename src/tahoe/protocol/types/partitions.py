@@ -1,9 +1,9 @@
 """Partition values: as text, as typed values, and as names of folders.
 
 Protocol: "Partition Value Serialization".
-Typed values are int, float, bool, str, bytes, `Decimal`, `date`, and `datetime` (aware in UTC for timestamp, naive for timestamp_ntz).
-Dates and timestamps outside Python's calendar (years before 1 and after 9999, which Spark can write) are the ints that Arrow and Parquet
-store: days, or microseconds, since 1970-01-01.
+Typed values are int, float, bool, str, bytes, `Decimal`, `date`, and `datetime` (aware in UTC for timestamp, naive for
+timestamp_ntz). Dates and timestamps outside Python's calendar (years before 1 and after 9999, which Spark can write)
+are the ints that Arrow and Parquet store: days, or microseconds, since 1970-01-01.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _EARLY_CYCLE, _LATE_CYCLE = 400, 9200
 # What Spark leaves out around a value in a text: blanks and control characters of ASCII.
 BLANKS = "".join(map(chr, [*range(33), 127]))
 
-# As in Spark's casts, a month or a day that is left out is the first one, and a date may have anything after a blank or a T.
+# As in Spark's casts, a month or a day that is left out is the first one, and a date may have anything after a blank or
+# a T.
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _CLOCK = r"[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?\s*([A-Za-z+-].*)?)?"
 _TIMESTAMP = re.compile(rf"([+-]?\d{{4,6}})(?:-(\d{{1,2}})(?:-(\d{{1,2}})(?:{_CLOCK})?)?)?", re.ASCII)
@@ -46,7 +47,9 @@ _ESCAPED_BYTES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2})+")
 # --- values
 
 
-def parse_partition_value(text: str | None, data_type: DataType, *, zone: tzinfo = UTC, table: str = "the table") -> Any:
+def parse_partition_value(
+    text: str | None, data_type: DataType, *, zone: tzinfo = UTC, table: str = "the table"
+) -> Any:
     """The typed value of one entry of `partitionValues`; None for null and, for every type, the empty string.
 
     Args:
@@ -133,7 +136,9 @@ def _refuse(text: str) -> Any:
 
 
 def _number_text(text: str) -> str:
-    """The text of a number, without spaces around it. Python also takes digits of other scripts, and underscores between digits."""
+    """The text of a number, without spaces around it. Python also takes digits of other scripts, and underscores
+    between digits.
+    """
     return text.strip(BLANKS) if text.isascii() and "_" not in text else _refuse(text)
 
 
@@ -249,7 +254,9 @@ def _local_micros(text: str) -> tuple[int, str | None]:
     if hour > 23 or minute > 59 or second > 59:
         raise ValueError(text)
     micros = int((found[7] or "")[:6].ljust(6, "0"))
-    return ((_days_since_epoch(year, month, day) * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + micros, found[8]
+    return (
+        (_days_since_epoch(year, month, day) * 24 + hour) * 60 + minute
+    ) * 60_000_000 + second * 1_000_000 + micros, found[8]
 
 
 def _days_since_epoch(year: int, month: int, day: int) -> int:
@@ -365,7 +372,8 @@ _FOLDER_BYTES_MAX = 255
 
 
 def partition_folder(columns: Iterable[str], values: Mapping[str, str | None]) -> str:
-    """The folder of a partition, relative to the table and not URI-encoded: `a=1/b=x%3Ay`; "" without partition columns.
+    """The folder of a partition, relative to the table and not URI-encoded: `a=1/b=x%3Ay`; "" without partition
+    columns.
 
     Args:
         columns: in the table's order.
@@ -377,9 +385,9 @@ def partition_folder(columns: Iterable[str], values: Mapping[str, str | None]) -
 def ascii_folder(columns: Iterable[str], values: Mapping[str, str | None]) -> str:
     """The folder of a partition for new files: `partition_folder` with escapes for the bytes of other characters, too.
 
-    A URI may have such a character as it is or escaped. Readers that compare URIs as texts would take the two spellings for two files.
-    Names that no file system has are changed too, since only the log tells the values of a file: zero characters are escaped, and what is
-    too long is cut.
+    A URI may have such a character as it is or escaped. Readers that compare URIs as texts would take the two spellings
+    for two files. Names that no file system has are changed too, since only the log tells the values of a file: zero
+    characters are escaped, and what is too long is cut.
     """
     return "/".join(_ascii_name(name) for name in partition_folder(columns, values).split("/"))
 
@@ -392,8 +400,12 @@ def _ascii_name(name: str) -> str:
 
 
 def timestamp_in_folder(text: str) -> str:
-    """A timestamp of `partitionValues` as Hive spells it in the names of folders, in UTC. Without a time zone it is spelled so already."""
-    return _timestamp_text(to_micros(parse_timestamp(text, UTC)), " ", always_fraction=False) if has_zone(text) else text
+    """A timestamp of `partitionValues` as Hive spells it in the names of folders, in UTC. Without a time zone it is
+    spelled so already.
+    """
+    return (
+        _timestamp_text(to_micros(parse_timestamp(text, UTC)), " ", always_fraction=False) if has_zone(text) else text
+    )
 
 
 def _escape_folder(name: str) -> str:

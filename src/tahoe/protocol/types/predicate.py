@@ -1,9 +1,10 @@
 """Predicates over a table's columns, with SQL's three-valued logic.
 
-They are built from SQL text (`tahoe.sql.predicates`) or Spark's filters, and used for data skipping, row filters and replaceWhere.
-Literals are Python values of the column's type: int, float, bool, str, bytes, `decimal.Decimal`, `datetime.date`,
-`datetime.datetime` (aware in UTC for timestamp, naive for timestamp_ntz), and the ints of `tahoe.protocol.types.partitions` for dates and
-timestamps outside of Python's calendar. As in Spark, NaN is larger than any other number and equal to itself.
+They are built from SQL text (`tahoe.sql.predicates`) or Spark's filters, and used for data skipping, row filters and
+replaceWhere. Literals are Python values of the column's type: int, float, bool, str, bytes, `decimal.Decimal`,
+`datetime.date`, `datetime.datetime` (aware in UTC for timestamp, naive for timestamp_ntz), and the ints of
+`tahoe.protocol.types.partitions` for dates and timestamps outside of Python's calendar. As in Spark, NaN is larger than
+any other number and equal to itself.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An expression that cannot be evaluated here: it may be true, false or null for any row. `text` is for messages."""
+    """An expression that cannot be evaluated here: it may be true, false or null for any row. `text` is for
+    messages.
+    """
 
     text: str
 
@@ -97,7 +100,8 @@ class Computed:
     """A condition that is computed for each row: it can be evaluated, but statistics tell nothing about it.
 
     Attributes:
-        rule: a `tahoe.protocol.types.expressions.Expression`, or a condition of another library, which the outer rings evaluate.
+        rule: a `tahoe.protocol.types.expressions.Expression`, or a condition of another library, which the outer rings
+            evaluate.
         columns: those that the rule references.
         text: for messages.
     """
@@ -217,7 +221,9 @@ def untrue(predicate: Predicate) -> Predicate:
 
 
 def _two_valued(predicate: Predicate, *, wanted: bool) -> Predicate:
-    """A predicate that is true for exactly the rows for which this one is null or `wanted`, and false for all others."""
+    """A predicate that is true for exactly the rows for which this one is null or `wanted`, and false for all
+    others.
+    """
     match predicate:
         case Not(part):
             return _two_valued(part, wanted=not wanted)
@@ -250,7 +256,9 @@ def _null_or(column: Column, predicate: Predicate, wanted: bool) -> Predicate:
 
 
 def evaluate(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
-    """The predicate's value for a row given as nested mappings; None is SQL's NULL. `Unknown` and `Computed` evaluate to None."""
+    """The predicate's value for a row given as nested mappings; None is SQL's NULL. `Unknown` and `Computed` evaluate
+    to None.
+    """
     match predicate:
         case Constant(value):
             return value
@@ -314,7 +322,9 @@ _TESTS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 def order(left: Any, right: Any) -> int:
-    """-1, 0 or 1. NaN equals NaN and is greater than every number; strings are ordered by their UTF-8 bytes, as in Spark."""
+    """-1, 0 or 1. NaN equals NaN and is greater than every number; strings are ordered by their UTF-8 bytes, as in
+    Spark.
+    """
     if isinstance(left, float) or isinstance(right, float):
         left_nan, right_nan = is_nan(left), is_nan(right)
         if left_nan or right_nan:

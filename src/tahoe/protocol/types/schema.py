@@ -87,7 +87,9 @@ class Map:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A column, or a field of a struct. `metadata` contains JSON values under the keys of the protocol's "Column Metadata"."""
+    """A column, or a field of a struct. `metadata` contains JSON values under the keys of the protocol's "Column
+    Metadata".
+    """
 
     name: str
     type: DataType
@@ -121,7 +123,9 @@ class Struct:
         return tuple(f.name for f in self.fields)
 
     def find(self, name: str) -> Field | None:
-        """The field of that name: an exact match, or else a case-insensitive one, because names are unique case-insensitively."""
+        """The field of that name: an exact match, or else a case-insensitive one, because names are unique
+        case-insensitively.
+        """
         if not self._by_name:  # made by the first search, because a caller may look for every column
             self._by_name.update(_by_folded_name(self.fields))
         candidates = self._by_name.get(name.lower(), ())
@@ -175,7 +179,8 @@ def parse_schema(text: str, *, table: str = "the table") -> Struct:
     """Parse a `schemaString`.
 
     Raises:
-        UnsupportedDataTypeError: a column has a type that Delta does not support, such as an interval; the error names the column.
+        UnsupportedDataTypeError: a column has a type that Delta does not support, such as an interval; the error names
+            the column.
         InvalidActionError: the text is not a schema.
     """
     decoded = _decode_text(text, table)
@@ -232,7 +237,9 @@ def _decode_fields(values: Any, path: tuple[str, ...], table: str) -> tuple[Fiel
 def _decode_field(value: Any, path: tuple[str, ...], table: str) -> Field:
     name, metadata = _member(value, "name", path), value.get("metadata") or {}
     if not is_text(name) or not isinstance(metadata, dict):
-        raise ValueError(f"a field of {'.'.join(path[1:]) or 'it'} has a name that is not a string, or metadata that is not a map")
+        raise ValueError(
+            f"a field of {'.'.join(path[1:]) or 'it'} has a name that is not a string, or metadata that is not a map"
+        )
     return Field(
         name=name,
         type=_decode(_member(value, "type", (*path, name)), (*path, name), table),
@@ -263,7 +270,11 @@ def encode_type(data_type: DataType) -> Any:
         case Struct(fields):
             return {"type": "struct", "fields": [_encode_field(f) for f in fields]}
         case Array():
-            return {"type": "array", "elementType": encode_type(data_type.element), "containsNull": data_type.contains_null}
+            return {
+                "type": "array",
+                "elementType": encode_type(data_type.element),
+                "containsNull": data_type.contains_null,
+            }
         case Map():
             return {
                 "type": "map",
@@ -276,10 +287,17 @@ def encode_type(data_type: DataType) -> Any:
 
 
 def _encode_field(child: Field) -> dict[str, Any]:
-    return {"name": child.name, "type": encode_type(child.type), "nullable": child.nullable, "metadata": dict(child.metadata)}
+    return {
+        "name": child.name,
+        "type": encode_type(child.type),
+        "nullable": child.nullable,
+        "metadata": dict(child.metadata),
+    }
 
 
-def check_unique_names(schema: Struct, *, table: str, error: type[DuplicateColumnsError] = DuplicateMetadataColumnsError) -> None:
+def check_unique_names(
+    schema: Struct, *, table: str, error: type[DuplicateColumnsError] = DuplicateMetadataColumnsError
+) -> None:
     """Protocol: "All column names must be unique regardless of casing", at every level.
 
     Args:

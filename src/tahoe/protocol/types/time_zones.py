@@ -1,6 +1,7 @@
 """Time zones by the names that Spark accepts: Java's names, which include more than the IANA time zone database.
 
-Protocol: "Partition Value Serialization" (timestamps without a time zone). Uses Python's time zone database, and no session.
+Protocol: "Partition Value Serialization" (timestamps without a time zone). Uses Python's time zone database, and no
+session.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tahoe.errors import InvalidOptionError
 
-# Java's ZoneId.SHORT_IDS. The first three have no daylight saving time, although zones of those names in the IANA database may.
+# Java's ZoneId.SHORT_IDS. The first three have no daylight saving time, although zones of those names in the IANA
+# database may.
 SHORT_IDS: Mapping[str, str] = {
     "EST": "-05:00",
     "HST": "-10:00",
@@ -44,7 +46,8 @@ SHORT_IDS: Mapping[str, str] = {
     "VST": "Asia/Ho_Chi_Minh",
 }
 
-# Java accepts +h, +hh, +hhmm, +hhmmss, +hh:mm and +hh:mm:ss; with colons, Spark also accepts single-digit hours and minutes.
+# Java accepts +h, +hh, +hhmm, +hhmmss, +hh:mm and +hh:mm:ss; with colons, Spark also accepts single-digit hours and
+# minutes.
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(?:(\d\d)(\d\d)(\d\d)?|(\d{1,2})(?::(\d{1,2})(?::(\d\d))?)?)")
 
 # Java's largest offset.

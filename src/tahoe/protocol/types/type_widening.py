@@ -1,6 +1,7 @@
 """Which types a column may be widened to, and the type changes that a schema records.
 
-Protocol: "Type Widening". Readers convert the values of older files to the column's current type; `tahoe.table` and Spark do that.
+Protocol: "Type Widening". Readers convert the values of older files to the column's current type; `tahoe.table` and
+Spark do that.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def widest(known: DataType, other: DataType) -> DataType:
     match known, other:
         case Struct(), Struct():
             fields = ((field, other.find(field.name)) for field in known)
-            return Struct(tuple(f if there is None else replace(f, type=widest(f.type, there.type)) for f, there in fields))
+            return Struct(
+                tuple(f if there is None else replace(f, type=widest(f.type, there.type)) for f, there in fields)
+            )
         case Array(), Array():
             return replace(known, element=widest(known.element, other.element))
         case Map(), Map():
@@ -68,7 +71,9 @@ def widest(known: DataType, other: DataType) -> DataType:
             return other if known != VOID and is_widening(known, other) else known
 
 
-def widenings(before: DataType, after: DataType, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
+def widenings(
+    before: DataType, after: DataType, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
     """The columns and fields of both types, by name, that became wider: path, type before, type after."""
     match before, after:
         case Struct(), Struct():
@@ -100,7 +105,8 @@ def _is_wider_decimal(from_type: DataType, to_type: Decimal) -> bool:
 
 
 def check_type_changes(schema: Struct, *, table: str) -> None:
-    """Refuse a schema that records a type change which the protocol does not allow: its files could be read incorrectly.
+    """Refuse a schema that records a type change which the protocol does not allow: its files could be read
+    incorrectly.
 
     Raises:
         UnsupportedTypeChangeError: the error gives the column and both types.
@@ -139,7 +145,9 @@ def _check_change(path: tuple[str, ...], change: Mapping[str, Any], table: str) 
 
 
 def with_type_changes(field: Field, before: DataType) -> Field:
-    """The column with its change from another type recorded in its metadata. Nested struct fields record their own changes."""
+    """The column with its change from another type recorded in its metadata. Nested struct fields record their own
+    changes.
+    """
     changes = list(_type_changes(before, field.type, ()))
     if not changes:
         return field

@@ -1,6 +1,7 @@
 """Replaces Spark's commands on Delta tables while Spark optimises them.
 
-Commands that write to a Delta table run here instead, commands that would damage one are refused, and all other commands are left to Spark.
+Commands that write to a Delta table run here instead, commands that would damage one are refused, and all other
+commands are left to Spark.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         source.check_source(gateway, plan)
     guard.check_allowed(gateway, name, plan)
     if name.startswith("Drop"):
-        finish_background()  # post-commit hooks of earlier commits must not write into the folder while Spark deletes it
+        # post-commit hooks of earlier commits must not write into the folder while Spark deletes it
+        finish_background()
     return None
 
 
@@ -97,7 +99,9 @@ def _command(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
 
 
 def run_command(gateway: Gateway, plan: JavaObject) -> JavaObject:
-    """Run a command that `instead_of` has replaced. Returns its result rows; DML commands return the number of affected rows."""
+    """Run a command that `instead_of` has replaced. Returns its result rows; DML commands return the number of affected
+    rows.
+    """
     name = kind_of(plan)
     if name in resolved_plans.STATEMENTS:
         return resolved_plans.run_row_change(gateway, name, plan)
@@ -124,7 +128,9 @@ def _write(gateway: Gateway, command: WriteCommand) -> None:
         recache(gateway, meant.url)
         return
     new = new_table(command.staged)
-    make_table_of(gateway, new, command.rows, {**new.options, **_write_options(command)}, replaces=command.staged.replaces)
+    make_table_of(
+        gateway, new, command.rows, {**new.options, **_write_options(command)}, replaces=command.staged.replaces
+    )
     command.staged.set_made()
 
 
@@ -184,7 +190,9 @@ def insert(gateway: Gateway, table: str, selection: str | None, data: JavaObject
     """
     if selection is not None:
         remedy = "Insert into the table, or into a view over it without readChangeFeed."
-        raise UnsupportedOperationError(operation="INSERT", table=table, detail="the view reads its change feed", remedy=remedy)
+        raise UnsupportedOperationError(
+            operation="INSERT", table=table, detail="the view reads its change feed", remedy=remedy
+        )
     write.insert(gateway.spark, Insert(url=table, rows=gateway.dataframe(data), overwrite=overwrite, by_position=True))
     recache(gateway, table)
 
@@ -203,7 +211,8 @@ def new_table(staged: StagedTable) -> NewTable:
     """The table that a statement defines.
 
     Raises:
-        UnsupportedDataTypeError, UnsupportedOperationError, OperationNotAllowedError: a Delta table cannot have such a column, or such
+        UnsupportedDataTypeError, UnsupportedOperationError, OperationNotAllowedError: a Delta table cannot have such a
+        column, or such
             partitioning.
     """
     location = staged.properties.get("location") if staged.path is None else staged.path
@@ -213,7 +222,9 @@ def new_table(staged: StagedTable) -> NewTable:
         location=location,
         schema=declared_schema(staged.columns, staged.value_sources, table=table),
         partition_by=_partition_columns(staged.partitioning, table),
-        cluster_by=tuple(path for transform in staged.partitioning if transform.name == _CLUSTER_BY for path in transform.columns),
+        cluster_by=tuple(
+            path for transform in staged.partitioning if transform.name == _CLUSTER_BY for path in transform.columns
+        ),
         properties={**_own_properties(staged.properties), **declared_constraints(staged.constraints, table=table)},
         comment=staged.properties.get("comment"),
         options={n: v for n, v in _options(staged.properties).items() if n.lower() != "path"},
@@ -236,7 +247,9 @@ def _own_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 _CLUSTER_BY = "cluster_by"
 _BUCKETS = ("bucket", "sorted_bucket")
-_INSTEAD_OF_BUCKETS = "Leave out bucketBy and sortBy (in SQL: INTO BUCKETS), and use clusterBy (in SQL: CLUSTER BY) instead."
+_INSTEAD_OF_BUCKETS = (
+    "Leave out bucketBy and sortBy (in SQL: INTO BUCKETS), and use clusterBy (in SQL: CLUSTER BY) instead."
+)
 
 
 def _partition_columns(partitioning: Sequence[Transform], table: str) -> tuple[str, ...]:

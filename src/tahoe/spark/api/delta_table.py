@@ -51,7 +51,9 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def _session_only(value: Any) -> Any:
-    if type(value).__name__ != SparkSession.__name__ and not isinstance(value, SparkSession):  # Spark Connect's session is another class
+    if type(value).__name__ != SparkSession.__name__ and not isinstance(
+        value, SparkSession
+    ):  # Spark Connect's session is another class
         raise Unfit
     return value
 
@@ -62,9 +64,13 @@ def _opened(value: Any) -> Any:
     return value
 
 
-SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Pass the session that was passed to tahoe.enable.")
+SESSION = Rule(
+    expected="a Spark session", clean=_session_only, remedy="Pass the session that was passed to tahoe.enable."
+)
 OPENED = Rule(  # whoever knows deltalake writes DeltaTable(path)
-    expected="a tahoe.Table", clean=_opened, remedy="Write DeltaTable.forPath(spark, path), or tahoe.Table(path) without Spark."
+    expected="a tahoe.Table",
+    clean=_opened,
+    remedy="Write DeltaTable.forPath(spark, path), or tahoe.Table(path) without Spark.",
 )
 
 # The columns of what `reorg` returns.
@@ -72,7 +78,9 @@ _PURGED = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded
 
 
 def _or_remote(method: M) -> M:
-    """A method of the class, or that of the class for clients, if the session is a client of a server that has tahoe."""
+    """A method of the class, or that of the class for clients, if the session is a client of a server that has
+    tahoe.
+    """
 
     signature = Signature(method)
 
@@ -93,27 +101,40 @@ def _or_remote(method: M) -> M:
     return called  # type: ignore[return-value]
 
 
-@of_objects('DeltaTable.forPath(spark, "/data/t")', names=DELTA_TABLE, beside={"table.toDF()": DataFrame, "tahoe.Table(path)": Table})
+@of_objects(
+    'DeltaTable.forPath(spark, "/data/t")',
+    names=DELTA_TABLE,
+    beside={"table.toDF()": DataFrame, "tahoe.Table(path)": Table},
+)
 class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
     """A Delta table in a Spark session. Every call sees the newest version.
 
     Created by `forPath`, `forName`, and the builder's `execute`.
     """
 
-    def __init__(self, spark: SparkSession, table: Table | None = None, *, name: str | None = None, alias: str | None = None) -> None:
-        self._handle = TableHandle(spark=spark, table=_taken(OPENED, table, "table", "DeltaTable"), name=name, alias=alias)
+    def __init__(
+        self, spark: SparkSession, table: Table | None = None, *, name: str | None = None, alias: str | None = None
+    ) -> None:
+        self._handle = TableHandle(
+            spark=spark, table=_taken(OPENED, table, "table", "DeltaTable"), name=name, alias=alias
+        )
 
     def __repr__(self) -> str:
         alias = self._handle.alias
-        return f"DeltaTable({self._handle.name or self._handle.table.url!r}{'' if alias is None else f', alias={alias!r}'})"
+        shown = "" if alias is None else f", alias={alias!r}"
+        return f"DeltaTable({self._handle.name or self._handle.table.url!r}{shown})"
 
     def _repr_html_(self) -> str | None:
-        """In a notebook: name, location, version, rows, files, size, columns and the last commits, from the log alone."""
+        """In a notebook: name, location, version, rows, files, size, columns and the last commits, from the log
+        alone.
+        """
         return self._handle.table._repr_html_(self._handle.name)
 
     @classmethod
     @_or_remote
-    def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})) -> DeltaTable:
+    def forPath(
+        cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})
+    ) -> DeltaTable:
         """Return the table in a folder.
 
         >>> DeltaTable.forPath(spark, "/data/orders").toDF().count()
@@ -128,7 +149,9 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         """
         _check_session(sparkSession)
         place = _taken(LOCATION, path, "path")
-        return cls(sparkSession, _existing(sparkSession, open_table(sparkSession, place, _storage_settings(hadoopConf, place))))
+        return cls(
+            sparkSession, _existing(sparkSession, open_table(sparkSession, place, _storage_settings(hadoopConf, place)))
+        )
 
     @classmethod
     @_or_remote
@@ -149,15 +172,18 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
 
     @classmethod
     @_or_remote
-    def convertToDelta(cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None) -> DeltaTable:
-        """Make a folder of Parquet files, such as ``parquet.`/data/t` ``, or a table of the catalog a Delta table, in place.
+    def convertToDelta(
+        cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None
+    ) -> DeltaTable:
+        """Make a folder of Parquet files, such as ``parquet.`/data/t` ``, or a table of the catalog a Delta table, in
+        place.
 
         >>> DeltaTable.convertToDelta(spark, "parquet.`/data/parquet`").toDF().count()
         3
 
         Args:
-            partitionSchema: the partition columns in the order of the folders, as DDL ("day DATE, hour INT") or as a schema. The catalog
-                knows those of its tables.
+            partitionSchema: the partition columns in the order of the folders, as DDL ("day DATE, hour INT") or as a
+                schema. The catalog knows those of its tables.
 
         Raises:
             DeltaAnalysisError, DeltaError: see `tahoe.Table.convert`. Nothing was changed.
@@ -166,7 +192,11 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         name = _taken(TEXT, identifier, "identifier")
         parts = raising_for_user(lambda: name_parts(Gateway(sparkSession), name))
         location = run_convert(sparkSession, parts, partitionSchema)
-        return cls(sparkSession, _existing(sparkSession, open_table(sparkSession, location)), name=None if "/" in parts[-1] else name)
+        return cls(
+            sparkSession,
+            _existing(sparkSession, open_table(sparkSession, location)),
+            name=None if "/" in parts[-1] else name,
+        )
 
     @classmethod
     @_or_remote
@@ -195,8 +225,8 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
         """Return a builder that creates a table, and leaves an existing table unchanged.
 
-        >>> DeltaTable.createIfNotExists(spark).location("/data/orders").addColumn("id", "LONG").execute().toDF().count()
-        3
+        >>> DeltaTable.createIfNotExists(spark).location("/data/orders").addColumn("id",
+        "LONG").execute().toDF().count() 3
         """
         return DeltaTableBuilder(_session(sparkSession), "createIfNotExists")
 
@@ -229,7 +259,11 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         1
         """
         handle = self._handle
-        frame = handle.spark.read.format("delta").load(handle.table.url) if handle.name is None else handle.spark.table(handle.name)
+        frame = (
+            handle.spark.read.format("delta").load(handle.table.url)
+            if handle.name is None
+            else handle.spark.table(handle.name)
+        )
         handle.frames.append(frame)
         return frame if handle.alias is None else frame.alias(handle.alias)
 
@@ -251,7 +285,8 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         1
 
         Returns:
-            one row: `num_affected_rows`, the number of deleted rows; -1 if whole files without a row count in the log were removed.
+            one row: `num_affected_rows`, the number of deleted rows; -1 if whole files without a row count in the log
+            were removed.
 
         Raises:
             AnalysisException: before any work, if the condition is invalid or the table does not allow the deletion.
@@ -267,13 +302,15 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         1
 
         Args:
-            set: values by the names of columns or struct fields; strings are SQL. Values are computed from the old values of the row.
+            set: values by the names of columns or struct fields; strings are SQL. Values are computed from the old
+                values of the row.
 
         Returns:
             one row: `num_affected_rows`, the number of updated rows.
 
         Raises:
-            AnalysisException: before any work, if the condition or a value is invalid or the table does not allow the update.
+            AnalysisException: before any work, if the condition or a value is invalid or the table does not allow the
+                update.
             DeltaConcurrentModificationException: a concurrent commit conflicts.
         """
         target = self._handle.target()
@@ -289,7 +326,8 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         1
 
         Args:
-            condition: which rows of the source match which rows of the table. Columns are qualified with the aliases of the two.
+            condition: which rows of the source match which rows of the table. Columns are qualified with the aliases of
+                the two.
         """
         if source is None:
             raise ValueError("'source' in merge cannot be None")
@@ -298,7 +336,9 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")
         target = self._handle.target()
-        return DeltaMergeBuilder(Merge(target=target, source=source, condition=own_columns(target, condition_column(condition), source)))
+        return DeltaMergeBuilder(
+            Merge(target=target, source=source, condition=own_columns(target, condition_column(condition), source))
+        )
 
     def reorg(self, where: str | Column | None = None, *, purge: bool = True, deletedShare: float = 0.0) -> DataFrame:
         """Rewrite files without the rows that deletion vectors mark. The table's rows do not change.
@@ -309,7 +349,8 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         Args:
             where: a condition on partition columns; only files of matching partitions are rewritten.
             purge: must be true; no other kind of reorganisation exists.
-            deletedShare: only files in which deletion vectors mark more than this share of the rows are rewritten, from 0 to 1.
+            deletedShare: only files in which deletion vectors mark more than this share of the rows are rewritten, from
+                0 to 1.
 
         Returns:
             one row: `numFilesRemoved`, `numFilesAdded`, `numBytesRemoved`, `numBytesAdded`.
@@ -327,7 +368,8 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         return answered(self._handle.spark, _PURGED, counts)
 
     def syncIdentity(self, columnName: str) -> None:
-        """Advance the high-water mark of an identity column to the farthest value in the table, as `ALTER COLUMN ... SYNC IDENTITY` does.
+        """Advance the high-water mark of an identity column to the farthest value in the table, as `ALTER COLUMN ...
+        SYNC IDENTITY` does.
 
         >>> DeltaTable.forPath(spark, "/data/numbered").syncIdentity("id")
 
@@ -335,24 +377,28 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
             NotAnIdentityColumnError: the column is not an identity column.
         """
         run_for_user(
-            self._handle.spark, lambda: sync_identity(self._handle.target(), TEXT(columnName, "columnName", table=self._handle.table.url))
+            self._handle.spark,
+            lambda: sync_identity(self._handle.target(), TEXT(columnName, "columnName", table=self._handle.table.url)),
         )
 
-    def vacuum(self, retentionHours: float | None = None, *, lite: bool | None = None, dry_run: bool = False) -> DataFrame:
+    def vacuum(
+        self, retentionHours: float | None = None, *, lite: bool | None = None, dry_run: bool = False
+    ) -> DataFrame:
         """Delete the files that no version within the retention needs, and the folders that this leaves empty.
 
         >>> table.vacuum(dry_run=True).count()
         0
 
         Args:
-            retentionHours: None for the table property `delta.deletedFileRetentionDuration`; so is a shorter time other than 0, unless
-                `spark.databricks.delta.vacuum.retentionWindowIgnore.enabled` is false.
-            lite: find the files in the log instead of listing the folder; None for `spark.databricks.delta.vacuum.lite.enabled`.
+            retentionHours: None for the table property `delta.deletedFileRetentionDuration`; so is a shorter time other
+                than 0, unless `spark.databricks.delta.vacuum.retentionWindowIgnore.enabled` is false.
+            lite: find the files in the log instead of listing the folder; None for
+                `spark.databricks.delta.vacuum.lite.enabled`.
             dry_run: delete nothing.
 
         Returns:
-            the column `path`: what was deleted, or with `dry_run` would be. The reference returns an empty DataFrame. What tags hold
-            back is told by a warning of the logger `tahoe`.
+            the column `path`: what was deleted, or with `dry_run` would be. The reference returns an empty DataFrame.
+            What tags hold back is told by a warning of the logger `tahoe`.
 
         Raises:
             VacuumRetentionTooShortError: the time is shorter than the table's, and
@@ -388,7 +434,9 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         >>> table.detail().first().numFiles
         1
         """
-        return described(self._handle.spark, [detail_row(self._handle.table.snapshot(), self._handle.full_name())], DETAIL)
+        return described(
+            self._handle.spark, [detail_row(self._handle.table.snapshot(), self._handle.full_name())], DETAIL
+        )
 
 
 def _session(given: SparkSession | None) -> SparkSession:
@@ -399,7 +447,9 @@ def _session(given: SparkSession | None) -> SparkSession:
 
 
 def _check_session(given: object) -> None:
-    """Check that there is a session, as the reference asserts, and that it is an enabled `SparkSession`; others would fail inside Spark."""
+    """Check that there is a session, as the reference asserts, and that it is an enabled `SparkSession`; others would
+    fail inside Spark.
+    """
     assert given is not None, "there is no active Spark session"
     session = _taken(SESSION, given, "sparkSession")
     if not is_connect(session):
@@ -416,7 +466,12 @@ def _storage_settings(given: object, place: str) -> Any:
     for name, value in settings.items():
         if not name.startswith(("fs.", "dfs.")):
             raise for_user(
-                InvalidOptionError(option=name, value=value, table=place, detail="only options that start with fs. or dfs. are accepted")
+                InvalidOptionError(
+                    option=name,
+                    value=value,
+                    table=place,
+                    detail="only options that start with fs. or dfs. are accepted",
+                )
             )
     return settings
 
@@ -434,7 +489,9 @@ def _existing(spark: SparkSession, table: Table) -> Table:
 
 
 class DeltaTableBuilder(TableBuilder):
-    """A builder of a new table: its name or location, columns, partitioning, comment and properties. `execute` creates the table."""
+    """A builder of a new table: its name or location, columns, partitioning, comment and properties. `execute` creates
+    the table.
+    """
 
     def execute(self) -> DeltaTable:
         """Create the table.

@@ -23,15 +23,20 @@ def condition_column(given: Any) -> Column:
     if type(given) is str:
         return F.expr(given)
     if not isinstance(given, Column):
-        raise TypeError(f"'condition' must be a Spark SQL Column or a string (expression in SQL syntax), found to be of type {type(given)}")
+        raise TypeError(
+            f"'condition' must be a Spark SQL Column or a string (expression in SQL syntax), found to be of type "
+            f"{type(given)}"
+        )
     return given
 
 
 def own_columns(target: DmlTarget, column: Column, source: DataFrame | None = None) -> Column:
-    """Replace the columns of the table's DataFrames in a user's condition or value by names, so that they resolve in the command.
+    """Replace the columns of the table's DataFrames in a user's condition or value by names, so that they resolve in
+    the command.
 
     Args:
-        source: the source of a MERGE. A column that the source has too, because it was derived from the table, is not replaced.
+        source: the source of a MERGE. A column that the source has too, because it was derived from the table, is not
+            replaced.
     """
     if not target.frames:
         return column
@@ -62,10 +67,18 @@ def assignments_of(target: DmlTarget, given: Any, name: str, source: DataFrame |
         raise TypeError(f"{name} must be a dict, found to be {type(given)}")
     for column, value in given.items():
         if type(column) is not str:
-            raise TypeError(f"Keys of dict in {name} must contain only strings with column names, found '{column}' of type '{type(column)}")
+            raise TypeError(
+                f"Keys of dict in {name} must contain only strings with column names, found '{column}' of type "
+                f"'{type(column)}"
+            )
         if type(value) is not str and not isinstance(value, Column):
             wanted = "Spark SQL Columns or strings (expressions in SQL syntax) as values"
-            raise TypeError(f"Values of dict in {name} must contain only {wanted}, found '{value}' of type '{type(value)}'")
+            raise TypeError(
+                f"Values of dict in {name} must contain only {wanted}, found '{value}' of type '{type(value)}'"
+            )
     gateway = Gateway(target.spark)
-    values = {column: F.expr(value) if type(value) is str else own_columns(target, value, source) for column, value in given.items()}
+    values = {
+        column: F.expr(value) if type(value) is str else own_columns(target, value, source)
+        for column, value in given.items()
+    }
     return tuple(assignment(gateway, column, value) for column, value in values.items())

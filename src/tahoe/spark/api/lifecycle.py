@@ -1,4 +1,6 @@
-"""The methods of `DeltaTable` that are about a whole table: RESTORE, CLONE, the protocol, and manifests for other engines."""
+"""The methods of `DeltaTable` that are about a whole table: RESTORE, CLONE, the protocol, and manifests for other
+engines.
+"""
 
 # ruff: noqa: N802, N803, TRY004  the reference's names and errors
 
@@ -26,9 +28,11 @@ class DeltaTableLifecycle:
     _handle: TableHandle
 
     def restoreToVersion(self, version: int | str) -> DataFrame:
-        """Make a new version that equals an earlier one: its files, deleted rows, schema, properties and clustering columns.
+        """Make a new version that equals an earlier one: its files, deleted rows, schema, properties and clustering
+        columns.
 
-        Row ids, identity values and column ids that were assigned since then are not assigned again. The protocol is not lowered.
+        Row ids, identity values and column ids that were assigned since then are not assigned again. The protocol is
+        not lowered.
 
         >>> table.restoreToVersion(0).first().num_removed_files
         1
@@ -37,8 +41,9 @@ class DeltaTableLifecycle:
             version: a version, or the name of a tag.
 
         Returns:
-            one row: `table_size_after_restore`, `num_of_files_after_restore`, `num_removed_files`, `num_restored_files`,
-            `removed_files_size`, `restored_files_size`. No row if it is the newest version: then nothing is done.
+            one row: `table_size_after_restore`, `num_of_files_after_restore`, `num_removed_files`,
+            `num_restored_files`, `removed_files_size`, `restored_files_size`. No row if it is the newest version: then
+            nothing is done.
 
         Raises:
             ValueError: the version is neither an int nor the name of a tag.
@@ -46,7 +51,8 @@ class DeltaTableLifecycle:
             RestoreRetentionError: it is older than `delta.deletedFileRetentionDuration`, and
                 `spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration` is not false.
             RestoreBesideVacuumError: a VACUUM is at work that may delete files of the version.
-            RestoreFilesMissingError: files of the version are gone, and `spark.sql.files.ignoreMissingFiles` is not true.
+            RestoreFilesMissingError: files of the version are gone, and `spark.sql.files.ignoreMissingFiles` is not
+                true.
         """
         _verify_version(version)
         return run_restore(self._handle.spark, self._handle.table, version, None)
@@ -80,17 +86,20 @@ class DeltaTableLifecycle:
         Raises:
             ValueError: the mode is not a str.
             ManifestModeError: another mode.
-            ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows. Nothing was written.
+            ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows.
+            Nothing was written.
         """
         verify(mode, str, "mode", "a string")
         run_for_user(self._handle.spark, lambda: self._handle.table.generate(mode))
 
-    def clone(self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None) -> Self:
+    def clone(
+        self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
+    ) -> Self:
         """Create an independent table with the rows of this one. Changes of one do not affect the other.
 
-        A deep clone has copies of all files. One that was interrupted can be repeated and copies the rest. With `replace`, a second one
-        copies only what has changed since, and removes what is gone. A shallow clone reads this table's files, until a VACUUM of this
-        table deletes them.
+        A deep clone has copies of all files. One that was interrupted can be repeated and copies the rest. With
+        `replace`, a second one copies only what has changed since, and removes what is gone. A shallow clone reads this
+        table's files, until a VACUUM of this table deletes them.
 
         >>> table.clone("/data/copy", isShallow=True).toDF().count()
         3
@@ -107,13 +116,19 @@ class DeltaTableLifecycle:
         Raises:
             ValueError: an argument has the wrong type.
             TableExistsError: the target is a table, and `replace` is false.
-            PathIsNotEmptyError, CloneNestedError: the target's folder has other files, is inside another table, or has one inside.
+            PathIsNotEmptyError, CloneNestedError: the target's folder has other files, is inside another table, or has
+            one inside.
             CloneFilesMissingError: files of the version are gone.
         """
         return self._cloned(target, isShallow, replace, properties)
 
     def cloneAtVersion(
-        self, version: int | str, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
+        self,
+        version: int | str,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
     ) -> Self:
         """Clone a version of the table, or that of a tag, as `clone` does.
 
@@ -129,7 +144,12 @@ class DeltaTableLifecycle:
         return self._cloned(target, isShallow, replace, properties, version=version)
 
     def cloneAtTimestamp(
-        self, timestamp: str, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
     ) -> Self:
         """Clone the newest version that was committed at a time or before it, as `clone` does.
 
@@ -172,20 +192,25 @@ class DeltaTableLifecycle:
         self._handle.define(lambda changes: changes.upgrade_protocol(features=[featureName]))
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Drop a feature from the table, with all its traces, so that readers and writers without the feature can use the table. Earlier
-        versions keep the feature, unless the history is truncated.
+        """Drop a feature from the table, with all its traces, so that readers and writers without the feature can use
+        the table. Earlier versions keep the feature, unless the history is truncated.
 
         >>> table.dropFeatureSupport("v2Checkpoint")
 
         Raises:
             ValueError: an argument has the wrong type.
-            FeatureDropError: the feature does not exist, the table does not have it, or something in the table needs it.
-            FeatureDropWaitsError: with `truncateHistory`: the feature is no longer used, but the history cannot be truncated yet.
+            FeatureDropError: the feature does not exist, the table does not have it, or something in the table needs
+                it.
+            FeatureDropWaitsError: with `truncateHistory`: the feature is no longer used, but the history cannot be
+                truncated yet.
         """
         verify(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
             verify(truncateHistory, bool, "truncateHistory", "a boolean")
-        run_for_user(self._handle.spark, lambda: drop_feature(self._handle.target(), featureName, truncate_history=bool(truncateHistory)))
+        run_for_user(
+            self._handle.spark,
+            lambda: drop_feature(self._handle.target(), featureName, truncate_history=bool(truncateHistory)),
+        )
 
     def _moment(self, timestamp: str) -> datetime:
         handle = self._handle
@@ -214,7 +239,9 @@ class DeltaTableLifecycle:
         )
         run_clone(self._handle.spark, command)
         kind: Any = type(self)
-        found: Self = kind.forPath(self._handle.spark, target) if is_path(target) else kind.forName(self._handle.spark, target)
+        found: Self = (
+            kind.forPath(self._handle.spark, target) if is_path(target) else kind.forName(self._handle.spark, target)
+        )
         return found
 
 

@@ -21,10 +21,11 @@ from tahoe.table.calls import of_objects
 
 @of_objects("table.merge(source, condition)")
 class DeltaMergeBuilder:
-    """A builder of a MERGE, from `DeltaTable.merge`. Each method returns a new builder with one more clause; `execute` runs the MERGE.
+    """A builder of a MERGE, from `DeltaTable.merge`. Each method returns a new builder with one more clause; `execute`
+    runs the MERGE.
 
-    In each group of clauses (matched, not matched, not matched by source), the first clause whose condition holds applies. Only the last
-    clause of a group may omit its condition.
+    In each group of clauses (matched, not matched, not matched by source), the first clause whose condition holds
+    applies. Only the last clause of a group may omit its condition.
     """
 
     def __init__(self, command: Merge) -> None:
@@ -59,9 +60,12 @@ class DeltaMergeBuilder:
         """Insert a row for each row of the source that no row of the target matches.
 
         Args:
-            values: by the names of the target's columns, computed from the source's columns. Other columns get their default, or null.
+            values: by the names of the target's columns, computed from the source's columns. Other columns get their
+                default, or null.
         """
-        return self._not_matched(self._clause("insert", condition, self._values(values, "'values' in whenNotMatchedInsert")))
+        return self._not_matched(
+            self._clause("insert", condition, self._values(values, "'values' in whenNotMatchedInsert"))
+        )
 
     def whenNotMatchedInsertAll(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
         """Insert unmatched rows of the source, with the source's columns of the same names."""
@@ -73,7 +77,9 @@ class DeltaMergeBuilder:
         set: Mapping[str, str | Column] | None = None,
     ) -> DeltaMergeBuilder:
         """Update rows of the target that no row of the source matches. Values may use columns of the target."""
-        return self._left_alone(self._clause("update", condition, self._values(set, "'set' in whenNotMatchedBySourceUpdate")))
+        return self._left_alone(
+            self._clause("update", condition, self._values(set, "'set' in whenNotMatchedBySourceUpdate"))
+        )
 
     def whenNotMatchedBySourceDelete(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
         """Delete rows of the target that no row of the source matches."""
@@ -90,7 +96,8 @@ class DeltaMergeBuilder:
             one row: `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`.
 
         Raises:
-            AnalysisException: before any work, if a condition or a value is invalid or the table does not allow the MERGE.
+            AnalysisException: before any work, if a condition or a value is invalid or the table does not allow the
+                MERGE.
             MultipleSourceRowsError: several rows of the source would change one row of the target.
             DeltaConcurrentModificationException: a concurrent commit conflicts.
         """
@@ -105,7 +112,9 @@ class DeltaMergeBuilder:
         return DeltaMergeBuilder(replace(self._command, not_matched=(*self._command.not_matched, clause)))
 
     def _left_alone(self, clause: Clause) -> DeltaMergeBuilder:
-        return DeltaMergeBuilder(replace(self._command, not_matched_by_source=(*self._command.not_matched_by_source, clause)))
+        return DeltaMergeBuilder(
+            replace(self._command, not_matched_by_source=(*self._command.not_matched_by_source, clause))
+        )
 
     def _clause(self, kind: Kind, condition: Any, assignments: tuple[Assignment, ...] | None = None) -> Clause:
         return Clause(kind=kind, condition=self._condition(condition), assignments=assignments)
@@ -114,4 +123,6 @@ class DeltaMergeBuilder:
         return assignments_of(self._command.target, given, name, self._command.source)
 
     def _condition(self, given: Any) -> Column | None:
-        return None if given is None else own_columns(self._command.target, condition_column(given), self._command.source)
+        return (
+            None if given is None else own_columns(self._command.target, condition_column(given), self._command.source)
+        )

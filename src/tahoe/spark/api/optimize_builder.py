@@ -31,10 +31,13 @@ class DeltaOptimizeBuilder:
         self._conditions: list[Column] = []
 
     def __repr__(self) -> str:
-        return f"DeltaOptimizeBuilder({', '.join([repr(self._target.table.url), *('WHERE …' for _ in self._conditions)])})"
+        return (
+            f"DeltaOptimizeBuilder({', '.join([repr(self._target.table.url), *('WHERE …' for _ in self._conditions)])})"
+        )
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
-        """Rewrite only files that may contain rows for which a condition is true. All conditions of several calls must be true.
+        """Rewrite only files that may contain rows for which a condition is true. All conditions of several calls must
+        be true.
 
         Args:
             partitionFilter: SQL text; unlike in the reference, it may name any column.
@@ -52,14 +55,17 @@ class DeltaOptimizeBuilder:
 
         Raises:
             InvalidOptionError: a setting is invalid, or a condition has a subquery.
-            DeltaConcurrentModificationException: other writers changed all parts of the table that were to be rewritten.
+            DeltaConcurrentModificationException: other writers changed all parts of the table that were to be
+                rewritten.
         """
         return compacted(self._target, self._conditions)
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
-        """Order the rows of each partition by some columns, so that queries skip files, and parts of files, by each of them.
+        """Order the rows of each partition by some columns, so that queries skip files, and parts of files, by each of
+        them.
 
-        Rows that a previous call has ordered stay as they are, unless rows were added since. Without columns, files are compacted.
+        Rows that a previous call has ordered stay as they are, unless rows were added since. Without columns, files are
+        compacted.
 
         Args:
             cols: columns, or fields of structs as `column.field`; names with a dot are quoted with backticks.

@@ -20,7 +20,13 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from tahoe.native_settings import NATIVE_VARIABLE
-from tahoe.reference_settings import defaults, overrides, submit_arguments_without_reference, submitted_settings, without_reference
+from tahoe.reference_settings import (
+    defaults,
+    overrides,
+    submit_arguments_without_reference,
+    submitted_settings,
+    without_reference,
+)
 from tahoe.spark.api.connect.session import is_connect
 from tahoe.spark.api.session import NO_MAVEN, enable, is_without_maven, settings_of_native, warn_if_not_native
 from tahoe.spark.jvm.gateway import Gateway
@@ -113,7 +119,9 @@ def _enable(session: Any, owner: object) -> None:
 
 
 def _is_elsewhere(session: Any) -> bool:
-    """Whether a session has Delta tables already: those of Databricks, or of a Connect server in this process, whose driver is enabled."""
+    """Whether a session has Delta tables already: those of Databricks, or of a Connect server in this process, whose
+    driver is enabled.
+    """
     return is_connect(session) and ("databricks" in str(session.client.host) or "SPARK_LOCAL_REMOTE" in os.environ)
 
 

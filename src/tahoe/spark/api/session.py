@@ -1,4 +1,5 @@
-"""Enables a Spark session: afterwards Spark finds the source `delta` in the session and in every session created from it.
+"""Enables a Spark session: afterwards Spark finds the source `delta` in the session and in every session created from
+it.
 
 The only function of PySpark that is replaced is the conversion of Java exceptions (`tahoe.spark.jvm.failures`).
 """
@@ -38,12 +39,16 @@ SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
 SESSION_CATALOG_CLASS = "delta.SessionCatalog"
 
 NO_PARSER = (
-    "The parser of this Spark session cannot be replaced. Run statements that only Delta has, such as DESCRIBE HISTORY, with "
-    "tahoe.sql(spark, text) instead of spark.sql(text)."
+    "The parser of this Spark session cannot be replaced. Run statements that only Delta has, such as DESCRIBE "
+    "HISTORY, with tahoe.sql(spark, text) instead of spark.sql(text)."
 )
 
-# If a Spark distribution's analyser lacks one of these fields, these statements are refused. Reads and appends need none of the rules.
-NO_RULES = "The analyser of this Spark session has no {field} to which rules can be added, so Spark refuses {statements} on Delta tables."
+# If a Spark distribution's analyser lacks one of these fields, these statements are refused. Reads and appends need
+# none of the rules.
+NO_RULES = (
+    "The analyser of this Spark session has no {field} to which rules can be added, so Spark refuses {statements} on "
+    "Delta tables."
+)
 STATEMENTS_OF_RULES = {
     "hintResolutionRules": "ALTER TABLE ... ADD CONSTRAINT ... CHECK",
     "extendedResolutionRules": "MERGE, INSERT ... REPLACE USING and REPLACE ON, and session variables in UPDATE",
@@ -54,8 +59,9 @@ STATEMENTS_OF_RULES = {
 def enable(spark: SparkSession) -> SparkSession:
     """Enable Delta tables in a session, and in sessions created from it: `spark = tahoe.enable(spark)`.
 
-    A second call changes nothing. After `spark.stop()`, enable the new session again. In a Spark Connect session whose server has tahoe,
-    the server does everything. With another server `format("delta")` works through Python; a warning says what is slower and missing.
+    A second call changes nothing. After `spark.stop()`, enable the new session again. In a Spark Connect session whose
+    server has tahoe, the server does everything. With another server `format("delta")` works through Python; a warning
+    says what is slower and missing.
 
     Returns:
         the same session.
@@ -95,7 +101,9 @@ def enable(spark: SparkSession) -> SparkSession:
 
 
 def _install_quiet(gateway: Gateway) -> None:
-    """Keep the stack traces of refused rows and statements out of Spark's log, if Spark logs with Log4j; the user gets an error message."""
+    """Keep the stack traces of refused rows and statements out of Spark's log, if Spark logs with Log4j; the user gets
+    an error message.
+    """
     with suppress(*JVM_ERRORS):
         gateway.java_class("delta.Quiet").install(REFUSED)
 
@@ -107,7 +115,9 @@ def _install_rules(gateway: Gateway) -> None:
 
 
 def _install_parser(gateway: Gateway) -> None:
-    """Install the parser for Delta's statements, in this session and in sessions created from it. It delegates to the session's parser."""
+    """Install the parser for Delta's statements, in this session and in sessions created from it. It delegates to the
+    session's parser.
+    """
     parser = gateway.java_class("delta.Parser")
     if parser.installed(gateway.session):
         return
@@ -135,8 +145,8 @@ def _install_catalogs(gateway: Gateway) -> None:
         settings[SESSION_CATALOG] = SESSION_CATALOG_CLASS
     else:
         warnings.warn(
-            f"{SESSION_CATALOG} is {found}, which tahoe does not replace: Delta tables can be read by name, but writes and time travel "
-            "need delta.`path`.",
+            f"{SESSION_CATALOG} is {found}, which tahoe does not replace: Delta tables can be read by name, but "
+            "writes and time travel need delta.`path`.",
             stacklevel=3,
         )
     shared = gateway.session.sharedState().conf()
@@ -146,13 +156,14 @@ def _install_catalogs(gateway: Gateway) -> None:
 
 
 NOT_NATIVE = (
-    "Comet is not active in this session, so plans run in Spark's own engine. Either the session was started before without Comet, or "
-    "Comet's library does not run on this platform: Spark's log tells more."
+    "Comet is not active in this session, so plans run in Spark's own engine. Either the session was started before "
+    "without Comet, or Comet's library does not run on this platform: Spark's log tells more."
 )
 
 NO_MAVEN = (
-    "Spark does not start with Comet's JAR from Maven, and starts without, so plans run in Spark's own engine. If this machine has no way "
-    f"to Maven, put the JAR into Spark's folder of JARs, or its path into the environment variable {JAR_VARIABLE}."
+    "Spark does not start with Comet's JAR from Maven, and starts without, so plans run in Spark's own engine. If "
+    "this machine has no way to Maven, put the JAR into Spark's folder of JARs, or its path into the environment "
+    f"variable {JAR_VARIABLE}."
 )
 
 
@@ -161,13 +172,14 @@ def configure(
 ) -> SparkSession.Builder:
     """Make a builder return enabled sessions: `spark = tahoe.configure(SparkSession.builder).getOrCreate()`.
 
-    Settings of the builder that bring the reference into a session are left out: its JARs, its extension and its catalog. The arguments
-    are those of the reference's `configure_spark_with_delta_pip`.
+    Settings of the builder that bring the reference into a session are left out: its JARs, its extension and its
+    catalog. The arguments are those of the reference's `configure_spark_with_delta_pip`.
 
     Args:
         extra_packages: Maven coordinates for `spark.jars.packages`; Delta itself needs none.
-        native: run plans natively, with Apache DataFusion Comet: its JAR comes from Spark's folder of JARs if it is there, else from Maven;
-            or the path of the JAR. What is missing is told by a warning, and the session works without.
+        native: run plans natively, with Apache DataFusion Comet: its JAR comes from Spark's folder of JARs if it is
+            there, else from Maven; or the path of the JAR. What is missing is told by a warning, and the session works
+            without.
 
     Returns:
         the same builder.
@@ -212,7 +224,8 @@ def _jar(native: bool | str) -> str | None:
 
 
 def settings_of_native(settings: Mapping[str, Any], native: bool | str = True) -> dict[str, str]:
-    """The settings to add, so that a new session with `settings` runs plans natively; none if it cannot, which a warning tells.
+    """The settings to add, so that a new session with `settings` runs plans natively; none if it cannot, which a
+    warning tells.
 
     Args:
         native: see `configure`.

@@ -39,7 +39,9 @@ def _answering(method: M) -> M:
 
 
 class Source:
-    """The implementation of `delta.Python`. It holds the JVM but no session: each question names its session, or the active one is used."""
+    """The implementation of `delta.Python`. It holds the JVM but no session: each question names its session, or the
+    active one is used.
+    """
 
     def __init__(self, jvm: JavaObject) -> None:
         self.jvm = jvm
@@ -66,11 +68,21 @@ class Source:
         options: JavaObject,
     ) -> JavaObject:
         gateway, analysed = Gateway.of(session), planning.Analysed(table, metadata, partitions, name, within)
-        return planning.plan_scan(gateway, analysed, version, data, output, filters, limit, gateway.texts(options) if limit else {})
+        return planning.plan_scan(
+            gateway, analysed, version, data, output, filters, limit, gateway.texts(options) if limit else {}
+        )
 
     @_answering
     def answer(
-        self, session: JavaObject, table: str, metadata: str, partitions: str, name: str, version: int, options: JavaObject, *query: str
+        self,
+        session: JavaObject,
+        table: str,
+        metadata: str,
+        partitions: str,
+        name: str,
+        version: int,
+        options: JavaObject,
+        *query: str,
     ) -> JavaObject:
         gateway = Gateway.of(session)
         analysed = planning.Analysed(table, metadata, partitions, name, None)
@@ -84,7 +96,9 @@ class Source:
     def ordinalsWithout(  # noqa: N802  Java's name
         self, table: str, metadata: str, version: int, selection: str, column: str, keys: bytes
     ) -> bytes:
-        return joins.ordinals_without(Gateway.active(), scan.Asked(table, metadata, version, selection, ()), column, keys)
+        return joins.ordinals_without(
+            Gateway.active(), scan.Asked(table, metadata, version, selection, ()), column, keys
+        )
 
     @_answering
     def changes(self, session: JavaObject, table: str, versions: str, name: str, *query: str) -> JavaObject:
@@ -94,7 +108,9 @@ class Source:
     def files(
         self, table: str, metadata: str, version: int, pinned: bool, selection: str | None, columns: str, filters: str
     ) -> bytes | str:
-        asked = scan.Asked(table, metadata, version if pinned else None, selection, tuple(columns.split("\0")) if columns else ())
+        asked = scan.Asked(
+            table, metadata, version if pinned else None, selection, tuple(columns.split("\0")) if columns else ()
+        )
         return scan.files_message(Gateway.active(), asked, filters)
 
     @_answering
@@ -140,7 +156,9 @@ class Source:
             return commands.run_command(gateway, plan)
 
     @_answering
-    def save(self, session: JavaObject, mode: str, options: JavaObject, given: JavaObject, data: JavaObject) -> JavaObject:
+    def save(
+        self, session: JavaObject, mode: str, options: JavaObject, given: JavaObject, data: JavaObject
+    ) -> JavaObject:
         with writing_command(gateway := Gateway.of(session)):
             return commands.save(gateway, mode, gateway.texts(options), given, data)
 
@@ -158,7 +176,13 @@ class Source:
 
     @_answering
     def streamSource(  # noqa: N802  Java's name
-        self, session: JavaObject, options: JavaObject, given: JavaObject, checkpoint: str, analysed: str | None, query: str
+        self,
+        session: JavaObject,
+        options: JavaObject,
+        given: JavaObject,
+        checkpoint: str,
+        analysed: str | None,
+        query: str,
     ) -> JavaObject:
         gateway = Gateway.of(session)
         return source.opened(gateway, gateway.texts(options), given, source.Query(checkpoint, analysed, query))
@@ -198,7 +222,14 @@ class Source:
 
     @_answering
     def streamWrite(  # noqa: N802  Java's name
-        self, session: JavaObject, options: JavaObject, partitions: str, mode: str, query: str, batch: int, rows: JavaObject
+        self,
+        session: JavaObject,
+        options: JavaObject,
+        partitions: str,
+        mode: str,
+        query: str,
+        batch: int,
+        rows: JavaObject,
     ) -> None:
         with writing_command(gateway := Gateway.of(session)):
             sink.write_microbatch(gateway, gateway.texts(options), partitions, mode, query, batch, rows)

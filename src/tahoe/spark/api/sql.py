@@ -1,7 +1,7 @@
 """`tahoe.sql`: runs SQL, including Delta's own statements, in sessions whose parser does not know these statements.
 
-In an enabled session with a JVM, `spark.sql` runs all of them. `tahoe.sql` is for Spark Connect sessions, and for Spark distributions
-whose parser cannot be replaced.
+In an enabled session with a JVM, `spark.sql` runs all of them. `tahoe.sql` is for Spark Connect sessions, and for Spark
+distributions whose parser cannot be replaced.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def has_parser(gateway: Gateway) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A statement with its parameters, in a Spark Connect session. The server computes the values of its expressions."""
+    """A statement with its parameters, in a Spark Connect session. The server computes the values of its
+    expressions.
+    """
 
     spark: SparkSession
     text: str
@@ -86,7 +88,9 @@ class _Asked:
             return self.args
         places = [token.start for token in tokens_of(self.text) if token.is_symbol("?")]
         end = expression.start + len(expression.text)
-        return [value for place, value in zip(places, self.args, strict=False) if expression.start <= place < end] or None
+        return [
+            value for place, value in zip(places, self.args, strict=False) if expression.start <= place < end
+        ] or None
 
     def count(self, expression: Expression) -> int:
         """The value of an integer expression that is not negative.
@@ -129,7 +133,9 @@ def _over_connect(spark: SparkSession, text: str, args: Args) -> DataFrame:
     match statement:
         case statements.DescribeHistory():
             limit = None if statement.limit is None else asked.count(statement.limit)
-            return described(spark, [history_row(commit) for commit in asked.table(statement.table).history(limit)], HISTORY)
+            return described(
+                spark, [history_row(commit) for commit in asked.table(statement.table).history(limit)], HISTORY
+            )
         case statements.DescribeDetail():
             table = asked.table(statement.table)
             return described(spark, [detail_row(table.snapshot(), ".".join(statement.table.parts) or None)], DETAIL)

@@ -1,8 +1,8 @@
 """Parses and runs Delta's own statements, which Spark's parser does not know.
 
-A parsed statement becomes a `delta.Statement`: a command of Spark's that holds the text and, as Spark expressions, the values and the
-condition. Spark resolves the expressions with the plan and runs the command once. Running it parses the text again. No state is kept in
-between, so a statement that is only explained leaves nothing behind.
+A parsed statement becomes a `delta.Statement`: a command of Spark's that holds the text and, as Spark expressions, the
+values and the condition. Spark resolves the expressions with the plan and runs the command once. Running it parses the
+text again. No state is kept in between, so a statement that is only explained leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,15 @@ from tahoe.spark.ddl.clone_sources import foreign_source
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import java_column
-from tahoe.spark.jvm.statements.statement_plans import bound, explained, is_alias, output_of, parse_error, rows_of, substituted
+from tahoe.spark.jvm.statements.statement_plans import (
+    bound,
+    explained,
+    is_alias,
+    output_of,
+    parse_error,
+    rows_of,
+    substituted,
+)
 from tahoe.spark.jvm.statements.time_travel import moment_of_micros, session_moment
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.values import Value, values
@@ -67,7 +75,9 @@ NOTHING = StructType()
 # --- parsing
 
 
-def plan_statement(gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObject | None) -> JavaObject | None:
+def plan_statement(
+    gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObject | None
+) -> JavaObject | None:
     """Parse a Delta statement into a plan.
 
     Args:
@@ -75,7 +85,8 @@ def plan_statement(gateway: Gateway, beneath: JavaObject, text: str, parameters:
         parameters: the query's parameters, a `ParameterContext`.
 
     Returns:
-        None for any other SQL. For text that starts like a Delta statement and only `beneath` can parse: the plan of `beneath`.
+        None for any other SQL. For text that starts like a Delta statement and only `beneath` can parse: the plan of
+        `beneath`.
 
     Raises:
         StatementSyntaxError: the text starts like a Delta statement, and neither parser can parse it.
@@ -100,11 +111,16 @@ def _refuse_in_script(text: str) -> None:
     found = statement_in_script(text)
     if found is not None:
         words = found.text.split()
-        expected = f"EXECUTE IMMEDIATE with the statement as a string: a script (BEGIN ... END) cannot contain {' '.join(words[:2])}"
+        expected = (
+            f"EXECUTE IMMEDIATE with the statement as a string: a script (BEGIN ... END) cannot contain "
+            f"{' '.join(words[:2])}"
+        )
         raise for_user(StatementSyntaxError.at(text, found.start, words[0], expected))
 
 
-def _node(gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, parameters: JavaObject | None) -> JavaObject:
+def _node(
+    gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, parameters: JavaObject | None
+) -> JavaObject:
     standing = list(statements.values_of(parsed.statement))
     condition = statements.condition_of_statement(parsed.statement)
     given = [_expression(beneath, text, e) for e in (standing if condition is None else [*standing, condition])]
@@ -121,7 +137,9 @@ def _node(gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, para
 
 
 def _expression(beneath: JavaObject, text: str, expression: Expression) -> JavaObject:
-    """Parse an expression with Spark. The preceding text is replaced by blanks, so that Spark's errors have positions in the statement."""
+    """Parse an expression with Spark. The preceding text is replaced by blanks, so that Spark's errors have positions
+    in the statement.
+    """
     blanks = re.sub(r"[^\n]", " ", text[: expression.start])
     try:
         parsed = beneath.parseExpression(blanks + expression.text)
@@ -138,7 +156,9 @@ def _expression(beneath: JavaObject, text: str, expression: Expression) -> JavaO
 
 
 def _place(error: JavaObject, expression: Expression) -> tuple[int, str]:
-    """The position at which Spark cannot parse an expression, as precisely as Spark reports it, and the text at that position."""
+    """The position at which Spark cannot parse an expression, as precisely as Spark reports it, and the text at that
+    position.
+    """
     near = str(error.getMessageParameters().get("error") or "").strip("'")
     inside = expression.text.find(near) if near and near != "end of input" else -1
     return (expression.start + inside, near) if inside >= 0 else (expression.start + len(expression.text), "")
@@ -165,7 +185,11 @@ class Given:
             return DeltaTable.forPath(self.gateway.spark, name.path)
         written = self.name(name)
         path = None if name.expression is not None else path_in(written)
-        return DeltaTable.forName(self.gateway.spark, written) if path is None else DeltaTable.forPath(self.gateway.spark, path)
+        return (
+            DeltaTable.forName(self.gateway.spark, written)
+            if path is None
+            else DeltaTable.forPath(self.gateway.spark, path)
+        )
 
     def name(self, name: Name) -> str:
         """A name or path as it can be parsed again."""
@@ -189,7 +213,9 @@ class Given:
         """
         found = self.values[expression]
         if not isinstance(found.type, StringType) or found.value is None:
-            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it must be a string, not null")
+            raise InvalidOptionError(
+                option=what, value=expression.text, table="the statement", detail="it must be a string, not null"
+            )
         return str(found.value)
 
     def count(self, expression: Expression, what: str) -> int:
@@ -200,7 +226,9 @@ class Given:
         """
         found = self.values[expression]
         if not isinstance(found.type, IntegralType) or found.value is None or found.value < 0:
-            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it must be a non-negative integer")
+            raise InvalidOptionError(
+                option=what, value=expression.text, table="the statement", detail="it must be a non-negative integer"
+            )
         return int(found.value)
 
     def number(self, expression: Expression, what: str) -> float:
@@ -211,15 +239,19 @@ class Given:
         """
         found = self.values[expression]
         if not isinstance(found.type, NumericType) or found.value is None:
-            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it must be a number, not null")
+            raise InvalidOptionError(
+                option=what, value=expression.text, table="the statement", detail="it must be a number, not null"
+            )
         return float(found.value)
 
     def as_of(self, asked: AsOf, table: str) -> tuple[int | str | None, datetime | None]:
-        """The version (or its tag) or the timestamp of a time travel; a timestamp without a zone is in the session's time zone.
+        """The version (or its tag) or the timestamp of a time travel; a timestamp without a zone is in the session's
+        time zone.
 
         Raises:
             InvalidOptionError: the version is neither a non-negative integer nor a string.
-            InvalidTimeTravelError: the timestamp is null or not a timestamp, or the string is neither a version nor a tag.
+            InvalidTimeTravelError: the timestamp is null or not a timestamp, or the string is neither a version nor a
+                tag.
         """
         if asked.version is not None:
             if isinstance(self.values[asked.version].type, StringType):
@@ -260,7 +292,9 @@ def explain(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaOb
     return explanation(statement, given)
 
 
-def _resolved(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> tuple[Statement, Given]:
+def _resolved(
+    gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None
+) -> tuple[Statement, Given]:
     parsed = parse(text)
     assert parsed is not None  # it was parsed before
     found = values(gateway, gateway.items(resolved.iterator()))
@@ -305,13 +339,17 @@ def _drop_filters(statement: statements.DropBloomFilters, given: Given) -> None:
 
 def _optimize(statement: statements.Optimize, given: Given) -> DataFrame:
     conditions = [] if given.condition is None else [given.condition]
-    return compacted(given.table(statement.table)._handle.target(), conditions, zorder_by=statement.zorder_by, full=statement.full)
+    return compacted(
+        given.table(statement.table)._handle.target(), conditions, zorder_by=statement.zorder_by, full=statement.full
+    )
 
 
 def _optimize_explained(statement: statements.Optimize, given: Given) -> str:
     conditions = () if given.condition is None else (given.condition,)
     target = given.table(statement.table)._handle.target()
-    return explain_optimize(Optimize(target=target, conditions=conditions, zorder_by=statement.zorder_by, full=statement.full))
+    return explain_optimize(
+        Optimize(target=target, conditions=conditions, zorder_by=statement.zorder_by, full=statement.full)
+    )
 
 
 def _compute_statistics(statement: statements.ComputeStatistics, given: Given) -> None:
@@ -321,7 +359,9 @@ def _compute_statistics(statement: statements.ComputeStatistics, given: Given) -
 
 def _fsck(statement: statements.Fsck, given: Given) -> DataFrame:
     target = given.table(statement.table)._handle.target()
-    request = RepairRequest(dry_run=statement.dry_run, metadata_only=statement.metadata_only, verify_all_files=statement.verify_all_files)
+    request = RepairRequest(
+        dry_run=statement.dry_run, metadata_only=statement.metadata_only, verify_all_files=statement.verify_all_files
+    )
     return run_repair(target, request)
 
 
@@ -341,7 +381,9 @@ def _vacuum(statement: statements.Vacuum, given: Given) -> DataFrame:
     """The table's path, or with DRY RUN the paths that would be deleted."""
     if statement.mode == "LITE" and (statement.inventory or statement.inventory_query):
         detail = "VACUUM LITE works from the log; leave out LITE or USING INVENTORY"
-        raise for_user(InvalidOptionError(option="USING INVENTORY", value="given", table="the statement", detail=detail))
+        raise for_user(
+            InvalidOptionError(option="USING INVENTORY", value="given", table="the statement", detail=detail)
+        )
     found = _vacuumed_table(statement.table, given)
     report = run_vacuum(
         given.gateway.spark,
@@ -374,7 +416,9 @@ def _inventory(statement: statements.Vacuum, given: Given) -> DataFrame | None:
         return None
     if name.path is not None:
         return spark.read.format("delta").load(name.path)
-    return spark.table(given.text(name.expression, "IDENTIFIER") if name.expression is not None else ".".join(map(quoted, name.parts)))
+    return spark.table(
+        given.text(name.expression, "IDENTIFIER") if name.expression is not None else ".".join(map(quoted, name.parts))
+    )
 
 
 def _restore(statement: statements.Restore, given: Given) -> DataFrame:
@@ -402,7 +446,9 @@ def _clone(statement: statements.Clone, given: Given) -> DataFrame:
 
 def _cloned_table(name: Name, given: Given) -> tuple[Table | ForeignSource, str | None]:
     """The source of a clone, and its name if it has one."""
-    foreign = None if name.path is not None else raising_for_user(lambda: foreign_source(given.gateway, given.parts(name)))
+    foreign = (
+        None if name.path is not None else raising_for_user(lambda: foreign_source(given.gateway, given.parts(name)))
+    )
     if foreign is not None:
         return foreign, foreign.name
     try:
@@ -416,7 +462,9 @@ def _create_tag(statement: statements.CreateTag, given: Given) -> None:
     table = given.table(statement.table)._handle.table
     version, timestamp = given.as_of(statement.as_of, table.url)
     expires = None if statement.expires is None else given.moment(statement.expires, table.url)
-    request = TagRequest(name=statement.tag, version=version, timestamp=timestamp, expires=expires, replace=statement.replaces)
+    request = TagRequest(
+        name=statement.tag, version=version, timestamp=timestamp, expires=expires, replace=statement.replaces
+    )
     run_create_tag(given.gateway.spark, table, request)
 
 
@@ -446,7 +494,9 @@ def _later(statement: statements.ReorgUpgradeUniform, given: Given) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """The name of a statement, the columns of its result, and the functions that run it and tell EXPLAIN what it would do."""
+    """The name of a statement, the columns of its result, and the functions that run it and tell EXPLAIN what it would
+    do.
+    """
 
     name: str
     columns: StructType

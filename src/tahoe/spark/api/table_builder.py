@@ -34,7 +34,9 @@ Creation: TypeAlias = Literal["create", "createIfNotExists", "replace", "createO
 
 
 class TableBuilder:
-    """The table's name or location, columns, partitioning, comment and properties. `DeltaTableBuilder.execute` creates the table."""
+    """The table's name or location, columns, partitioning, comment and properties. `DeltaTableBuilder.execute` creates
+    the table.
+    """
 
     def __init__(self, spark: SparkSession, creation: Creation) -> None:
         self._spark = spark
@@ -132,7 +134,9 @@ class TableBuilder:
         return self
 
     def _make(self) -> tuple[Table, str | None]:
-        """Create or replace the table; `createIfNotExists` keeps an existing one. Returns the table, and its name in the catalog if any."""
+        """Create or replace the table; `createIfNotExists` keeps an existing one. Returns the table, and its name in
+        the catalog if any.
+        """
         gateway = Gateway(self._spark)
         new = self._described(gateway)
         place = place_of(gateway, new)

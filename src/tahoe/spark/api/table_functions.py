@@ -1,8 +1,9 @@
-"""Table-valued functions: table_changes('name', start [, end]), table_changes_by_path('path', start [, end]), delta_files('name' [, at]).
+"""Table-valued functions: table_changes('name', start [, end]), table_changes_by_path('path', start [, end]),
+delta_files('name' [, at]).
 
-Start, end and at are versions, or times as strings, dates or timestamps; at may also be a tag. Arguments may be named, as in
-table_changes(table_str => 't', start => 1). The rows of changes are those of the option readChangeFeed. There is a function for each
-inspection of a table: delta_files, delta_history, ...
+Start, end and at are versions, or times as strings, dates or timestamps; at may also be a tag. Arguments may be named,
+as in table_changes(table_str => 't', start => 1). The rows of changes are those of the option readChangeFeed. There is
+a function for each inspection of a table: delta_files, delta_history, ...
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from tahoe.spark.ddl.catalog import location_of, name_within, path_in
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import kind_of
-from tahoe.spark.jvm.statements.time_travel import MomentOf, TimeTravelTarget, path_ending, session_moment, target_of_path
+from tahoe.spark.jvm.statements.time_travel import (
+    MomentOf,
+    TimeTravelTarget,
+    path_ending,
+    session_moment,
+    target_of_path,
+)
 from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.jvm.values import Value, depends_on_rows, values
 from tahoe.spark.reading.change_feed import ENABLED_OPTIONS, END_TIMESTAMP, END_VERSION, START_TIMESTAMP, START_VERSION
@@ -60,8 +67,8 @@ def rows_of(gateway: Gateway, function: str, within: Sequence[str], arguments: J
     return _changes(gateway, function, name, times, is_path=is_path)
 
 
-# The parameters of a function by whether it is an inspection, how many of them it needs, and what they are. The names are those of
-# Databricks' table_changes.
+# The parameters of a function by whether it is an inspection, how many of them it needs, and what they are. The names
+# are those of Databricks' table_changes.
 _PARAMETERS = {
     False: (("table_str", "start", "end"), 2, "2 or 3: a table, a start, and an optional end"),
     True: (("table_str", "at"), 1, "1 or 2: a table, and a version, a time or a tag"),
@@ -99,13 +106,21 @@ def _changes(gateway: Gateway, function: str, table: str, boundaries: Sequence[V
 
 
 def _inspected(gateway: Gateway, function: str, table: str, at: Sequence[Value]) -> DataFrame:
-    """What an inspection tells of a table, in the version that was the newest when the query was analysed, or in another one."""
+    """What an inspection tells of a table, in the version that was the newest when the query was analysed, or in
+    another one.
+    """
     moment_of, spark = session_moment(gateway), gateway.spark
     path = table if _PATH.match(table) else path_in(table)
-    target = TimeTravelTarget(location=location_of(spark, table)) if path is None else target_of_path(moment_of, table_finder(spark), path)
+    target = (
+        TimeTravelTarget(location=location_of(spark, table))
+        if path is None
+        else target_of_path(moment_of, table_finder(spark), path)
+    )
     for value in at:
         if target.is_pinned:
-            raise InvalidTimeTravelError(table=target.location, detail=f"{path_ending(path or table)} and {value.value} cannot be combined")
+            raise InvalidTimeTravelError(
+                table=target.location, detail=f"{path_ending(path or table)} and {value.value} cannot be combined"
+            )
         target = _at(function, target.location, value, moment_of)
     return local_rows(spark, INSPECTED[function].of(target.snapshot(open_table(spark, target.location))))
 
@@ -114,11 +129,15 @@ def _at(function: str, location: str, at: Value, moment_of: MomentOf) -> TimeTra
     """The target of a version, a time or a tag."""
     if isinstance(at.type, IntegralType) and at.value is not None:
         return TimeTravelTarget(location=location, version=at.value)
-    if isinstance(at.type, StringType) and at.value is not None and at.value.isdecimal():  # a string that VERSION AS OF takes for a version
+    if (
+        isinstance(at.type, StringType) and at.value is not None and at.value.isdecimal()
+    ):  # a string that VERSION AS OF takes for a version
         return TimeTravelTarget(location=location, version=int(at.value))
     if not isinstance(at.type, StringType) or at.value is None:
         raise _invalid(
-            f"version of {function}", str(at.value), "it must be a version, the name of a tag, a time as a string, or a timestamp"
+            f"version of {function}",
+            str(at.value),
+            "it must be a version, the name of a tag, a time as a string, or a timestamp",
         )
     try:
         return TimeTravelTarget(location=location, timestamp=moment_of(at.value, location))
@@ -143,7 +162,11 @@ def _option(function: str, table: str, value: Value, boundary: str, version: str
         return version
     if isinstance(value.type, StringType):
         return timestamp
-    raise _invalid(f"{boundary} of {function}", str(value.value), "it must be a version, or a time as a string, a date or a timestamp")
+    raise _invalid(
+        f"{boundary} of {function}",
+        str(value.value),
+        "it must be a version, or a time as a string, a date or a timestamp",
+    )
 
 
 def _invalid(argument: str, value: str, detail: str) -> InvalidOptionError:

@@ -1,4 +1,6 @@
-"""What the methods of `DeltaTable` do with their table: how conditions refer to it, and how commands run on it and answer."""
+"""What the methods of `DeltaTable` do with their table: how conditions refer to it, and how commands run on it and
+answer.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,14 @@ class TableHandle:
         """The table as the target of a DML command."""
         parts = self._qualifier()
         alias = parts[-1] if parts else None
-        return DmlTarget(spark=self.spark, table=self.table, alias=alias, qualifier=tuple(parts[:-1]), frames=tuple(self.frames))
+        return DmlTarget(
+            spark=self.spark, table=self.table, alias=alias, qualifier=tuple(parts[:-1]), frames=tuple(self.frames)
+        )
 
     def _qualifier(self) -> Sequence[str]:
-        """What qualifies the table's columns. That of a path is as in SQL; columns of DataFrames need one beside the source of a MERGE."""
+        """What qualifies the table's columns. That of a path is as in SQL; columns of DataFrames need one beside the
+        source of a MERGE.
+        """
         if self.alias is not None:
             return [self.alias]
         if self.name is not None:

@@ -57,7 +57,9 @@ def _of_streams(name: str, meaning: str, default: str = "") -> Option:
 
 
 def _of_changes(name: str, meaning: str, same_as: str = "") -> Option:
-    """What a stream of rows does at a commit that deletes or changes rows; a stream of a change data feed reads such commits."""
+    """What a stream of rows does at a commit that deletes or changes rows; a stream of a change data feed reads such
+    commits.
+    """
     return Option(name=name, places=(OptionContext.READ_STREAM,), meaning=meaning, default="false", same_as=same_as)
 
 
@@ -67,20 +69,33 @@ def _of_parquet(name: str, meaning: str, setting: str) -> Option:
 
 
 def _acknowledging(name: str, change: str) -> Option:
-    return _of_streams(name, f"accepts, in a stream that tracks its schema, {change}: `always`, or the version of one change")
+    return _of_streams(
+        name, f"accepts, in a stream that tracks its schema, {change}: `always`, or the version of one change"
+    )
 
 
 def _of_one_write(name: str, meaning: str, default: str = "") -> Option:
-    return Option(name=name, places=(OptionContext.WRITE,), meaning=meaning, default=default, refused=(OptionContext.WRITE_STREAM,))
+    return Option(
+        name=name,
+        places=(OptionContext.WRITE,),
+        meaning=meaning,
+        default=default,
+        refused=(OptionContext.WRITE_STREAM,),
+    )
 
 
 _FEED_MEANING = "read the change data feed instead of rows"
 _LOCATION_MEANING = (
-    "where the stream keeps the log of its schemas: its checkpoint, or a folder below it; not with `failOnDataLoss` = `false`"
+    "where the stream keeps the log of its schemas: its checkpoint, or a folder below it; not with `failOnDataLoss` = "
+    "`false`"
 )
 
 OPTIONS: tuple[Option, ...] = (
-    Option(name="path", places=(*_READERS, *_WRITERS), meaning="the folder of the table; `load(path)` and `save(path)` set it"),
+    Option(
+        name="path",
+        places=(*_READERS, *_WRITERS),
+        meaning="the folder of the table; `load(path)` and `save(path)` set it",
+    ),
     _time_travel("versionAsOf", "the version to read, or the name of a tag"),
     _time_travel("timestampAsOf", "read the version that was the newest at this time"),
     Option(name="readChangeFeed", places=_READERS, meaning=_FEED_MEANING, default="false"),
@@ -88,11 +103,23 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="startingVersion",
         places=_READERS,
-        meaning="the first version of a change data feed; of a stream, which then leaves out the rows from before. A stream also takes "
-        "`latest`, the version after the newest. The checkpoint of a stream that has made progress takes precedence",
+        meaning=(
+            "the first version of a change data feed; of a stream, which then leaves out the rows from before. "
+            "A stream also takes `latest`, the version after the newest. The checkpoint of a stream that has "
+            "made progress takes precedence"
+        ),
     ),
-    Option(name="startingTimestamp", places=_READERS, meaning="the same as a time: begin with the first commit at or after it"),
-    Option(name="endingVersion", places=(OptionContext.READ,), meaning="the last version of a change data feed", default="the newest"),
+    Option(
+        name="startingTimestamp",
+        places=_READERS,
+        meaning="the same as a time: begin with the first commit at or after it",
+    ),
+    Option(
+        name="endingVersion",
+        places=(OptionContext.READ,),
+        meaning="the last version of a change data feed",
+        default="the newest",
+    ),
     Option(name="endingTimestamp", places=(OptionContext.READ,), meaning="the same as a time"),
     _of_streams("maxFilesPerTrigger", "how many files a batch reads at most", "1000 if neither limit is given"),
     _of_streams("maxBytesPerTrigger", "a size such as `1g`: the file that reaches it is the last of its batch"),
@@ -100,7 +127,8 @@ OPTIONS: tuple[Option, ...] = (
     _of_streams("failOnDataLoss", "`false`: go on if the log no longer has the next commit", "true"),
     _of_streams(
         "withEventTimeOrder",
-        "read the rows that the table has when the query begins [in the order of event time](../reference/streams.md#order-of-event-time)",
+        "read the rows that the table has when the query begins [in the order of event "
+        "time](../reference/streams.md#order-of-event-time)",
         "the setting of this name",
     ),
     _of_changes("ignoreDeletes", "pass over commits that only remove whole files"),
@@ -109,18 +137,28 @@ OPTIONS: tuple[Option, ...] = (
     _of_changes("ignoreFileDeletion", "an older name of the same", same_as="ignoreChanges"),
     _of_streams("schemaTrackingLocation", _LOCATION_MEANING),
     Option(name="schemaLocation", places=_STREAMS, meaning=_LOCATION_MEANING, same_as="schemaTrackingLocation"),
-    _of_streams("streamingSourceTrackingId", "a name that distinguishes streams of the same table in one query that tracks schemas"),
+    _of_streams(
+        "streamingSourceTrackingId",
+        "a name that distinguishes streams of the same table in one query that tracks schemas",
+    ),
     _acknowledging("allowSourceColumnRename", "renamed columns"),
     _acknowledging("allowSourceColumnDrop", "dropped columns"),
     _acknowledging("allowSourceColumnTypeChange", "wider types"),
     _of_parquet("ignoreMissingFiles", "pass over data files that do not exist", "files.ignoreMissingFiles"),
     _of_parquet("ignoreCorruptFiles", "pass over data files that cannot be read", "files.ignoreCorruptFiles"),
-    _of_parquet("datetimeRebaseMode", "how dates and times before 1900 are read, as in Spark", "parquet.datetimeRebaseModeInRead"),
+    _of_parquet(
+        "datetimeRebaseMode",
+        "how dates and times before 1900 are read, as in Spark",
+        "parquet.datetimeRebaseModeInRead",
+    ),
     _of_parquet("int96RebaseMode", "the same for timestamps of 12 bytes (INT96)", "parquet.int96RebaseModeInRead"),
     Option(
         name="mergeSchema",
         places=_WRITERS,
-        meaning="add the columns that the table lacks, at every depth, and widen types where `delta.enableTypeWidening` is true",
+        meaning=(
+            "add the columns that the table lacks, at every depth, and widen types where `delta.enableTypeWidening` "
+            "is true"
+        ),
         default="`spark.databricks.delta.schema.autoMerge.enabled`",
     ),
     Option(
@@ -130,8 +168,14 @@ OPTIONS: tuple[Option, ...] = (
         default="false",
     ),
     _of_one_write("replaceWhere", "overwrite only the rows that match this condition; the new rows must match it"),
-    _of_one_write("replaceUsing", "columns, separated by commas: overwrite the rows that have the same values in them as a new row"),
-    _of_one_write("replaceOn", "a condition over new rows and rows of the table: overwrite those for which it holds with a new row"),
+    _of_one_write(
+        "replaceUsing",
+        "columns, separated by commas: overwrite the rows that have the same values in them as a new row",
+    ),
+    _of_one_write(
+        "replaceOn",
+        "a condition over new rows and rows of the table: overwrite those for which it holds with a new row",
+    ),
     _of_one_write("targetAlias", "the name of the table in `replaceOn`"),
     _of_one_write(
         "partitionOverwriteMode",
@@ -139,10 +183,19 @@ OPTIONS: tuple[Option, ...] = (
         "`spark.sql.sources.partitionOverwriteMode`",
     ),
     _of_one_write("txnAppId", "the id of an application that numbers its writes; requires `txnVersion`"),
-    _of_one_write("txnVersion", "the number of the write. If the table has it or a later one for the id, nothing is written"),
-    _of_one_write("dataChange", "`false`: the write only arranges rows anew, so that streams and change data feeds pass over it", "true"),
+    _of_one_write(
+        "txnVersion", "the number of the write. If the table has it or a later one for the id, nothing is written"
+    ),
+    _of_one_write(
+        "dataChange",
+        "`false`: the write only arranges rows anew, so that streams and change data feeds pass over it",
+        "true",
+    ),
     Option(
-        name="userMetadata", places=_WRITERS, meaning="a text for the history", default="`spark.databricks.delta.commitInfo.userMetadata`"
+        name="userMetadata",
+        places=_WRITERS,
+        meaning="a text for the history",
+        default="`spark.databricks.delta.commitInfo.userMetadata`",
     ),
     Option(
         name="optimizeWrite",
@@ -157,7 +210,10 @@ OPTIONS: tuple[Option, ...] = (
         default="the setting, else the property",
     ),
     Option(
-        name="maxRecordsPerFile", places=_WRITERS, meaning="how many rows a file has at most", default="`spark.sql.files.maxRecordsPerFile`"
+        name="maxRecordsPerFile",
+        places=_WRITERS,
+        meaning="how many rows a file has at most",
+        default="`spark.sql.files.maxRecordsPerFile`",
     ),
     Option(
         name="compression",
@@ -174,16 +230,19 @@ OPTIONS: tuple[Option, ...] = (
 )
 
 _NAMES: Mapping[OptionContext, tuple[str, ...]] = {
-    place: tuple(option.name for option in OPTIONS if place in option.places + option.refused) for place in OptionContext
+    place: tuple(option.name for option in OPTIONS if place in option.places + option.refused)
+    for place in OptionContext
 }
 
-# Options for the storage, for Parquet and for the table's properties, Spark's own, and what catalogs store with a table.
+# Options for the storage, for Parquet and for the table's properties, Spark's own, and what catalogs store with a
+# table.
 _PREFIXES = ("fs.", "dfs.", "parquet.", "delta.", "spark.", "option.", "asyncprogress", "__")
 _SPARKS = frozenset({"serialization.format", "provider", "mode"})
 
 
 def warn_of_unknown(given: Iterable[str], place: OptionContext, *, table: str) -> None:
-    """Warn about each option that has no effect in a place, once per text: Spark asks for a reader and a writer several times.
+    """Warn about each option that has no effect in a place, once per text: Spark asks for a reader and a writer several
+    times.
 
     Args:
         given: names, in any case.
@@ -199,7 +258,8 @@ _BETWEEN = ("tahoe", "pyspark", "py4j", "contextlib", "functools")
 def _level_of_caller() -> int:
     """The `stacklevel` with which a warning of the calling function points to the user's line.
 
-    Spark asks for options while it serves a call of PySpark's. Questions are answered in the thread of that call, if it is one of Python's.
+    Spark asks for options while it serves a call of PySpark's. Questions are answered in the thread of that call, if it
+    is one of Python's.
     """
     frame: FrameType | None = sys._getframe(1)
     level = 1

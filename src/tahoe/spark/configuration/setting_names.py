@@ -1,7 +1,9 @@
-"""The settings of a session that tahoe reads: names, types, defaults and meanings, and the only reader of their values. Pure.
+"""The settings of a session that tahoe reads: names, types, defaults and meanings, and the only reader of their values.
+Pure.
 
-Those of `spark.databricks.delta.*` are the reference's, with its defaults. The modules that read a setting take it from here, so that this
-is the list of all of them. Of Spark's own settings, tahoe reads those of the Parquet reader and writer and a few others.
+Those of `spark.databricks.delta.*` are the reference's, with its defaults. The modules that read a setting take it from
+here, so that this is the list of all of them. Of Spark's own settings, tahoe reads those of the Parquet reader and
+writer and a few others.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ class Setting(Generic[Value]):
         try:
             return self.kind.parse(text.strip())
         except ValueError:
-            raise InvalidOptionError(option=self.name, value=text, table=table, detail=f"it must be {self.kind.takes}") from None
+            raise InvalidOptionError(
+                option=self.name, value=text, table=table, detail=f"it must be {self.kind.takes}"
+            ) from None
 
 
 def _count_from(least: int) -> Kind[int]:
@@ -140,7 +144,8 @@ def is_setting(name: str) -> bool:
 ANSWERS_FROM_LOG = _flag(
     "optimizeMetadataQuery.enabled",
     "true",
-    "[answer aggregates from the log](../explanation/files-left-out.md#answers-from-the-log); if false, joins and LIMIT read all files too",
+    "[answer aggregates from the log](../explanation/files-left-out.md#answers-from-the-log); if false, joins and "
+    "LIMIT read all files too",
 )
 LIMIT_PUSHDOWN = _flag(
     "stats.limitPushdown.enabled",
@@ -148,7 +153,9 @@ LIMIT_PUSHDOWN = _flag(
     "[read few files for LIMIT](../explanation/files-left-out.md#limit-reads-few-files)",
 )
 PRUNE_JOINS = _flag(
-    _OWN + "pruneJoins", "true", "[leave out files by the keys of a join](../explanation/files-left-out.md#joins-leave-files-out)"
+    _OWN + "pruneJoins",
+    "true",
+    "[leave out files by the keys of a join](../explanation/files-left-out.md#joins-leave-files-out)",
 )
 FEED_CLIPS = _flag(
     "changeDataFeed.timestampOutOfRange.enabled",
@@ -159,15 +166,15 @@ FEED_SCHEMA_MODE = _setting(
     "changeDataFeed.defaultSchemaModeForColumnMappingTable",
     _SCHEMA_MODE,
     "endVersion",
-    "the columns of a change data feed of a table with column mapping: those of the feed's last version (`endVersion`), or of the newest "
-    "(`latest`, `legacy`)",
+    "the columns of a change data feed of a table with column mapping: those of the feed's last version "
+    "(`endVersion`), or of the newest (`latest`, `legacy`)",
 )
 
 CHECK_FORMAT = _flag(
     "formatCheck.enabled",
     "true",
-    "refuse to [read a table's folder as Parquet](../reference/reading.md#a-tables-files-as-parquet); a setting of Databricks that the "
-    "reference does not have: it reads the rows of all files",
+    "refuse to [read a table's folder as Parquet](../reference/reading.md#a-tables-files-as-parquet); a setting of "
+    "Databricks that the reference does not have: it reads the rows of all files",
 )
 
 # --- writes
@@ -179,8 +186,12 @@ AUTO_MERGE = _flag("schema.autoMerge.enabled", "false", "writes and MERGE add th
 USER_METADATA = _optional("commitInfo.userMetadata", _TEXT, "a text for the history of each commit of the session")
 TXN_APP_ID = _optional("write.txnAppId", _TEXT, "the option `txnAppId` of each write, also of DELETE, UPDATE and MERGE")
 TXN_VERSION = _optional("write.txnVersion", _TEXT, "the option `txnVersion` of each write")
-RESET_TXN_VERSION = _flag("write.txnVersion.autoReset.enabled", "false", "`write.txnVersion` is for one write, and is unset by it")
-CHECK_REPLACE_WHERE = _flag("replaceWhere.constraintCheck.enabled", "true", "rows that do not match `replaceWhere` are refused")
+RESET_TXN_VERSION = _flag(
+    "write.txnVersion.autoReset.enabled", "false", "`write.txnVersion` is for one write, and is unset by it"
+)
+CHECK_REPLACE_WHERE = _flag(
+    "replaceWhere.constraintCheck.enabled", "true", "rows that do not match `replaceWhere` are refused"
+)
 MERGE_REPARTITIONS = _flag(
     "merge.repartitionBeforeWrite.enabled",
     "true",
@@ -194,17 +205,26 @@ CASTS_BY_ANSI = _flag(
 CONFLICT_RETRIES = _optional(
     _OWN + "conflictRetries",
     _count_from(0),
-    "how often a command is [run again after a conflict](../consistency.md#compactions); without it, `tahoe.conflictRetries` of the table",
+    "how often a command is [run again after a conflict](../consistency.md#compactions); without it, "
+    "`tahoe.conflictRetries` of the table",
 )
 
 # --- layout
 
 COMPACT = _optional(
-    "autoCompact.enabled", _COMPACTS, "auto compaction after writes: `true`, `false` or `auto`; without it, the property says"
+    "autoCompact.enabled",
+    _COMPACTS,
+    "auto compaction after writes: `true`, `false` or `auto`; without it, the property says",
 )
-COMPACT_MIN_FILES = _setting("autoCompact.minNumFiles", _count_from(0), "50", "how many small files a partition has before it is compacted")
-COMPACT_MAX_SIZE = _setting("autoCompact.maxFileSize", _SIZE, "128m", "the size of the files that auto compaction makes")
-COMPACT_MIN_SIZE = _optional("autoCompact.minFileSize", _SIZE, "smaller files count as small", default="half of `maxFileSize`")
+COMPACT_MIN_FILES = _setting(
+    "autoCompact.minNumFiles", _count_from(0), "50", "how many small files a partition has before it is compacted"
+)
+COMPACT_MAX_SIZE = _setting(
+    "autoCompact.maxFileSize", _SIZE, "128m", "the size of the files that auto compaction makes"
+)
+COMPACT_MIN_SIZE = _optional(
+    "autoCompact.minFileSize", _SIZE, "smaller files count as small", default="half of `maxFileSize`"
+)
 COMPACT_MODIFIED = _flag(
     "autoCompact.modifiedPartitionsOnly.enabled", "true", "only partitions to which the write added files are compacted"
 )
@@ -214,22 +234,37 @@ COMPACT_PARTITIONS = _setting(
     "128",
     "how many partitions are compacted at most; those with the most small files come first",
 )
-COMPACT_NOT_APPENDS = _flag("autoCompact.nonBlindAppend.enabled", "false", "appends that read nothing of the table do not compact")
+COMPACT_NOT_APPENDS = _flag(
+    "autoCompact.nonBlindAppend.enabled", "false", "appends that read nothing of the table do not compact"
+)
 OPTIMIZE_WRITE = _optional("optimizeWrite.enabled", _FLAG, "optimised writes; without it, the property says")
 OPTIMIZE_WRITE_SIZE = _setting(
-    "optimizeWrite.binSize", _MEGABYTES, "512", "megabytes of shuffled rows that become one file, or a size such as `1g`"
+    "optimizeWrite.binSize",
+    _MEGABYTES,
+    "512",
+    "megabytes of shuffled rows that become one file, or a size such as `1g`",
 )
-OPTIMIZE_WRITE_BLOCKS = _setting("optimizeWrite.numShuffleBlocks", _count_from(1), "50000000", "how many blocks a shuffle has at most")
+OPTIMIZE_WRITE_BLOCKS = _setting(
+    "optimizeWrite.numShuffleBlocks", _count_from(1), "50000000", "how many blocks a shuffle has at most"
+)
 OPTIMIZE_WRITE_PARTITIONS = _setting(
     "optimizeWrite.maxShufflePartitions", _count_from(1), "2000", "how many partitions a shuffle has at most"
 )
-CLUSTER_ON_WRITE = _optional(_OWN + "clusterOnWrite", _FLAG, "writes to clustered tables lay out their rows; without it, the property says")
+CLUSTER_ON_WRITE = _optional(
+    _OWN + "clusterOnWrite", _FLAG, "writes to clustered tables lay out their rows; without it, the property says"
+)
 CLUSTER_MIN_SIZE = _setting(_OWN + "clusterOnWrite.minSize", _SIZE, "64m", "smaller writes do not lay out their rows")
 OPTIMIZE_MAX_SIZE = _optional(
-    "optimize.maxFileSize", _SIZE, "the size of the files that OPTIMIZE makes", default="the property `delta.targetFileSize`, else 1g"
+    "optimize.maxFileSize",
+    _SIZE,
+    "the size of the files that OPTIMIZE makes",
+    default="the property `delta.targetFileSize`, else 1g",
 )
 OPTIMIZE_MIN_SIZE = _optional(
-    "optimize.minFileSize", _SIZE, "OPTIMIZE combines smaller files", default="the property `delta.targetFileSize`, else 1g"
+    "optimize.minFileSize",
+    _SIZE,
+    "OPTIMIZE combines smaller files",
+    default="the property `delta.targetFileSize`, else 1g",
 )
 OPTIMIZE_DELETED = _setting(
     "optimize.maxDeletedRowsRatio",
@@ -237,7 +272,9 @@ OPTIMIZE_DELETED = _setting(
     "0.05",
     "OPTIMIZE rewrites files with a larger share of rows that deletion vectors mark",
 )
-OPTIMIZE_BATCH = _optional("optimize.batchSize", _SIZE, "OPTIMIZE commits whenever it has rewritten files of this size; without it once")
+OPTIMIZE_BATCH = _optional(
+    "optimize.batchSize", _SIZE, "OPTIMIZE commits whenever it has rewritten files of this size; without it once"
+)
 CUBE_CLOSED = _setting(
     "optimize.clustering.mergeStrategy.minCubeSize.threshold",
     _SIZE,
@@ -248,12 +285,18 @@ ZORDER_CHECKS = _flag(CHECK_SETTING, "true", "ZORDER BY refuses columns without 
 
 # --- VACUUM, RESTORE, CONVERT TO DELTA
 
-CHECK_RETENTION = _flag("retentionDurationCheck.enabled", "true", "VACUUM refuses a retention that is shorter than the table's")
+CHECK_RETENTION = _flag(
+    "retentionDurationCheck.enabled", "true", "VACUUM refuses a retention that is shorter than the table's"
+)
 IGNORE_RETENTION = _flag(
-    "vacuum.retentionWindowIgnore.enabled", "true", "VACUUM ignores a retention that is shorter than the table's, except 0"
+    "vacuum.retentionWindowIgnore.enabled",
+    "true",
+    "VACUUM ignores a retention that is shorter than the table's, except 0",
 )
 VACUUM_LITE = _flag("vacuum.lite.enabled", "false", "VACUUM without FULL and LITE is LITE")
-VACUUM_LOGGING = _optional("vacuum.logging.enabled", _FLAG, "the history records VACUUM", default="by storage: not on S3")
+VACUUM_LOGGING = _optional(
+    "vacuum.logging.enabled", _FLAG, "the history records VACUUM", default="by storage: not on S3"
+)
 CHECK_EXPIRED = _flag(
     "vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration",
     "true",
@@ -263,7 +306,9 @@ COLLECT_STATISTICS = _flag("stats.collect", "true", "CONVERT TO DELTA records st
 CONVERT_USES_SINK_LOG = _flag(
     "convert.useMetadataLog", "true", "CONVERT TO DELTA takes the files that the log of a stream in the folder lists"
 )
-CONVERT_USES_PARTITIONS = _flag("convert.useCatalogPartitions", "true", "CONVERT TO DELTA takes partitions from the catalog")
+CONVERT_USES_PARTITIONS = _flag(
+    "convert.useCatalogPartitions", "true", "CONVERT TO DELTA takes partitions from the catalog"
+)
 CONVERT_USES_SCHEMA = _flag("convert.useCatalogSchema", "true", "CONVERT TO DELTA takes columns from the catalog")
 CONVERT_CHECKS_METADATA = _flag(
     "convert.metadataCheck.enabled",
@@ -290,7 +335,9 @@ TRACKING_MERGES = _flag(
     "several changes of the schema in a row cost one restart",
 )
 TRACKING_CHECKS_PATH = _flag(
-    "streaming.schemaTracking.metadataPathCheck.enabled", "true", "a log of schemas that belongs to another query is refused"
+    "streaming.schemaTracking.metadataPathCheck.enabled",
+    "true",
+    "a log of schemas that belongs to another query is refused",
 )
 TRACKING_OUTSIDE = _flag(
     "streaming.allowSchemaLocationOutsideCheckpointLocation",
@@ -299,23 +346,36 @@ TRACKING_OUTSIDE = _flag(
 )
 # `tahoe.protocol.streams.schema_acknowledgement` asks for these by their names, with and without the suffix.
 _ACCEPTS = (
-    "accepts {} in all streams that track their schema, if it is `always`; with the suffix `.ckpt_<hash>` in one query, also a version"
+    "accepts {} in all streams that track their schema, if it is `always`; with the suffix `.ckpt_<hash>` in one "
+    "query, also a version"
 )
 ACCEPTS_RENAMED = _optional("streaming.allowSourceColumnRename", _TEXT, _ACCEPTS.format("renamed columns"))
 ACCEPTS_DROPPED = _optional("streaming.allowSourceColumnDrop", _TEXT, _ACCEPTS.format("dropped columns"))
-ACCEPTS_MOVED = _optional("streaming.allowSourceColumnRenameAndDrop", _TEXT, _ACCEPTS.format("renamed and dropped columns"))
+ACCEPTS_MOVED = _optional(
+    "streaming.allowSourceColumnRenameAndDrop", _TEXT, _ACCEPTS.format("renamed and dropped columns")
+)
 ACCEPTS_RETYPED = _optional("streaming.allowSourceColumnTypeChange", _TEXT, _ACCEPTS.format("wider types"))
 _RISK = "a stream goes on at {}, at your own risk"
 READS_MOVED = _flag(READS_MOVED_COLUMNS, "false", _RISK.format("renamed and dropped columns"))
-READS_OTHER_PARTITIONS = _flag("streaming.unsafeReadOnPartitionColumnChanges.enabled", "false", _RISK.format("other partition columns"))
-READS_NULLS = _flag("streaming.unsafeReadOnNullabilityChange.enabled", "false", _RISK.format("columns that may now be null"))
+READS_OTHER_PARTITIONS = _flag(
+    "streaming.unsafeReadOnPartitionColumnChanges.enabled", "false", _RISK.format("other partition columns")
+)
+READS_NULLS = _flag(
+    "streaming.unsafeReadOnNullabilityChange.enabled", "false", _RISK.format("columns that may now be null")
+)
 SKIPS_START = _flag(
     "streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled",
     "false",
     "a stream does not compare its schema with that of the version at which it starts, at your own risk",
 )
-WIDENS = _flag("typeWidening.allowTypeChangeStreamingDeltaSource", "true", "after a wider type, a stream goes on with a new DataFrame")
-TRACKS_WIDENING = _flag("typeWidening.enableStreamingSchemaTracking", "false", "a wider type needs a tracked schema too")
+WIDENS = _flag(
+    "typeWidening.allowTypeChangeStreamingDeltaSource",
+    "true",
+    "after a wider type, a stream goes on with a new DataFrame",
+)
+TRACKS_WIDENING = _flag(
+    "typeWidening.enableStreamingSchemaTracking", "false", "a wider type needs a tracked schema too"
+)
 IGNORES_TYPES = _flag(
     "typeWidening.bypassStreamingTypeChangeCheck",
     "false",
@@ -324,7 +384,9 @@ IGNORES_TYPES = _flag(
 
 # --- the session
 
-SERVER_VERSION = _optional(_OWN + "version", _TEXT, "the version of tahoe in a Spark Connect server, which sets it; clients read it")
+SERVER_VERSION = _optional(
+    _OWN + "version", _TEXT, "the version of tahoe in a Spark Connect server, which sets it; clients read it"
+)
 
 SETTINGS: tuple[Setting[Any], ...] = tuple(known for known in tuple(globals().values()) if isinstance(known, Setting))
 
@@ -334,4 +396,6 @@ ANSI = _flag("spark.sql.ansi.enabled", "true", "casts refuse what does not fit")
 IGNORES_MISSING = _flag("spark.sql.files.ignoreMissingFiles", "false", "a scan leaves out files that are not there")
 IGNORES_CORRUPT = _flag("spark.sql.files.ignoreCorruptFiles", "false", "a scan leaves out files that cannot be read")
 READS_FIELD_IDS = _flag(FIELD_IDS, "false", "a scan finds columns by their field ids")
-PRUNES_BY_JOINS = _flag("spark.sql.optimizer.dynamicPartitionPruning.enabled", "true", "Spark plans a query for the keys of a join")
+PRUNES_BY_JOINS = _flag(
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled", "true", "Spark plans a query for the keys of a join"
+)

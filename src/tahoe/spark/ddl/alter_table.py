@@ -1,7 +1,7 @@
 """ALTER TABLE: applies Spark's `TableChange`s to a table, in one transaction.
 
-All forms of ALTER TABLE arrive as `TableChange`s, whose names Spark has resolved. `tahoe.protocol.changes.column_changes` decides what they
-mean.
+All forms of ALTER TABLE arrive as `TableChange`s, whose names Spark has resolved.
+`tahoe.protocol.changes.column_changes` decides what they mean.
 """
 
 from __future__ import annotations
@@ -81,7 +81,10 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) 
     (found,) = rows.select(condition.alias("condition")).schema
     if found.dataType.typeName() != "boolean":
         raise ConstraintNotBooleanError(
-            table=snapshot.url, constraint=constraint.name, expression=constraint.expression, type=found.dataType.simpleString()
+            table=snapshot.url,
+            constraint=constraint.name,
+            expression=constraint.expression,
+            type=found.dataType.simpleString(),
         )
     names = columns_named(constraint.expression)
     shown = [F.col(quoted(name)) for name in rows.columns if name.lower() in names] or [F.lit(None).alias("row")]
@@ -155,7 +158,9 @@ def _apply_single(open_: TransactionBuilder, change: TableChange) -> None:
         case DropConstraint(name, if_exists):
             open_.drop_constraint(name, if_exists=if_exists)
         case OtherChange(kind):
-            raise _unsupported(open_, f"ALTER TABLE ({kind})", "Delta has no such change", "Remove it from the statement.")
+            raise _unsupported(
+                open_, f"ALTER TABLE ({kind})", "Delta has no such change", "Remove it from the statement."
+            )
         case _:  # already applied together with its kind
             pass
 
@@ -204,7 +209,8 @@ def _set_location(gateway: Gateway, target: JavaObject, change: TableChange) -> 
     """Apply SET LOCATION to the catalog's entry; the log has no location. Returns False for any other change.
 
     Raises:
-        UnsupportedOperationError: the change sets another provider, the table has no name, or there is not a Delta table at the location.
+        UnsupportedOperationError: the change sets another provider, the table has no name, or there is not a Delta
+            table at the location.
     """
     if not isinstance(change, SetProperty) or change.name not in (_LOCATION, _PROVIDER):
         return False
@@ -212,7 +218,9 @@ def _set_location(gateway: Gateway, target: JavaObject, change: TableChange) -> 
     name, value = str(target.name()), change.value
     if change.name == _PROVIDER:
         detail = f"a Delta table cannot become a table of the format {value}"
-        raise UnsupportedOperationError(operation="SET PROVIDER", table=name, detail=detail, remedy="Write its rows to a new table.")
+        raise UnsupportedOperationError(
+            operation="SET PROVIDER", table=name, detail=detail, remedy="Write its rows to a new table."
+        )
     catalog = session_catalog(gateway)
     if not catalog.tableExists(entry.identifier()):
         raise UnsupportedOperationError(

@@ -16,7 +16,13 @@ from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
 from tahoe.protocol.types.names import quoted
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
-from tahoe.spark.jvm.statements.catalog_entries import SESSION_CATALOG, is_delta, is_delta_provider, session_catalog, table_identifier
+from tahoe.spark.jvm.statements.catalog_entries import (
+    SESSION_CATALOG,
+    is_delta,
+    is_delta_provider,
+    session_catalog,
+    table_identifier,
+)
 from tahoe.spark.jvm.statements.time_travel import session_moment, target_of_catalog, target_of_path
 from tahoe.spark.jvm.table_cache import metadata_identity, open_table, remember, table_finder
 from tahoe.spark.jvm.types import visible_schema
@@ -26,10 +32,12 @@ ANALYZED_VERSION = "tahoe.analyzedVersion"
 
 
 def entry(gateway: Gateway, location: str, at: str) -> JavaObject:
-    """Build the `delta.Entry` of a path or of an entry of the session's catalog, from the log at the requested or newest version.
+    """Build the `delta.Entry` of a path or of an entry of the session's catalog, from the log at the requested or
+    newest version.
 
     Raises:
-        TableNotFoundError, NotADeltaTableError: there is not a Delta table. If this returned nothing instead, Spark would look for files.
+        TableNotFoundError, NotADeltaTableError: there is not a Delta table. If this returned nothing instead, Spark
+        would look for files.
     """
     target = target_of_catalog(session_moment(gateway), table_finder(gateway.spark), location, at)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location)))
@@ -85,7 +93,9 @@ def name_not_found(gateway: Gateway, name: str) -> TableNameNotFoundError:
     inside = in_session_catalog(gateway, parts)
     names, having = inside or parts, SESSION_CATALOG if inside is None else "it"
     database = names[-2] if len(names) == 2 else catalog.getCurrentDatabase()
-    with suppress(*JVM_ERRORS):  # there may be no such database, or it does not list its tables: that must not hide the error
+    with suppress(
+        *JVM_ERRORS
+    ):  # there may be no such database, or it does not list its tables: that must not hide the error
         known = [str(found.table()) for found in gateway.items(catalog.listTables(database).iterator())]
         near = difflib.get_close_matches(names[-1].lower(), known, n=_SHOWN_NAMES_MAX, cutoff=0.6)
     return TableNameNotFoundError(table=name, near=f"; {having} has {', '.join(near)}" if near else "")
@@ -93,7 +103,10 @@ def name_not_found(gateway: Gateway, name: str) -> TableNameNotFoundError:
 
 def name_parts(gateway: Gateway, name: str) -> list[str]:
     """The parts of a name, as the session's parser reads it."""
-    return [str(part) for part in gateway.items(gateway.session.sessionState().sqlParser().parseMultipartIdentifier(name).iterator())]
+    return [
+        str(part)
+        for part in gateway.items(gateway.session.sessionState().sqlParser().parseMultipartIdentifier(name).iterator())
+    ]
 
 
 def name_within(gateway: Gateway, name: str, within: Sequence[str]) -> str:

@@ -1,4 +1,6 @@
-"""Sources of CLONE that are not Delta tables: parquet.`/path`, iceberg.`/path`, and tables of these formats in the session's catalog."""
+"""Sources of CLONE that are not Delta tables: parquet.`/path`, iceberg.`/path`, and tables of these formats in the
+session's catalog.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def _of_path(gateway: Gateway, provider: str, path: str) -> ForeignSource | None
     if provider == _PARQUET:
         table = open_table(gateway.spark, path)
         request = request_of_session(gateway, table)
-        return _parquet(gateway, table, name, replace(request, partition_schema=_partition_columns(gateway, table, request)))
+        return _parquet(
+            gateway, table, name, replace(request, partition_schema=_partition_columns(gateway, table, request))
+        )
     return IcebergSource.at(open_table(gateway.spark, path), name) if provider == _ICEBERG else None
 
 

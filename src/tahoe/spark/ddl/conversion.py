@@ -1,7 +1,7 @@
 """CONVERT TO DELTA in a Spark session: what the name stands for, the session's settings, and the entry of the catalog.
 
-The folder becomes a Delta table first, by one commit. Then the catalog's entry does. If the program ends in between, the statement can be
-repeated: it finds the table and changes the entry.
+The folder becomes a Delta table first, by one commit. Then the catalog's entry does. If the program ends in between,
+the statement can be repeated: it finds the table and changes the entry.
 """
 
 from __future__ import annotations
@@ -79,14 +79,16 @@ def convert_to_delta(spark: SparkSession, command: ConvertCommand) -> str:
         TableNameNotFoundError: the catalog does not have the name.
         NoProviderToConvertError, NotParquetTableError: the name is a path without a format, or of another format.
         OperationNotAllowedError: the name is of a view.
-        PartitionSchemaOfCatalogError, NoCatalogPartitionError, CatalogPropertiesMismatchError: the catalog says something else.
-        and the errors of `tahoe.table.adoption.convert.convert`
+        PartitionSchemaOfCatalogError, NoCatalogPartitionError, CatalogPropertiesMismatchError: the catalog says
+        something else. and the errors of `tahoe.table.adoption.convert.convert`
     """
     gateway, parts = Gateway(spark), list(command.parts)
     entry, name = catalog_table(gateway, parts), ".".join(parts)
     if session_catalog(gateway).isTempView(gateway.seq(parts)) or (entry is not None and is_view(entry)):
         detail = f"{name} is a view"
-        raise OperationNotAllowedError(operation=CONVERT_TO_DELTA, table=name, detail=detail, remedy="Convert the table that it reads.")
+        raise OperationNotAllowedError(
+            operation=CONVERT_TO_DELTA, table=name, detail=detail, remedy="Convert the table that it reads."
+        )
     if entry is None:
         return _convert_path(gateway, command, parts)
     provider, location = provider_of(entry), url_of_uri(gateway, entry.location())
@@ -118,7 +120,11 @@ def _convert_path(gateway: Gateway, command: ConvertCommand, parts: list[str]) -
     _check_provider(provider, path)
     partition = command.partition_schema
     columns = Struct(()) if partition is None else delta_schema(partition, table=table.url)
-    _convert(gateway, table, replace(request_of_session(gateway, table, statistics=command.statistics), partition_schema=columns))
+    _convert(
+        gateway,
+        table,
+        replace(request_of_session(gateway, table, statistics=command.statistics), partition_schema=columns),
+    )
     return table.url
 
 
@@ -170,7 +176,9 @@ def _check_partition_schema(command: ConvertCommand, partition: Struct, name: st
         return
     given = delta_schema(command.partition_schema, table=name)
     if [(f.name.lower(), f.type) for f in given] != [(f.name.lower(), f.type) for f in partition]:
-        raise PartitionSchemaOfCatalogError(table=name, catalogPartitionSchema=_told(partition), userPartitionSchema=_told(given))
+        raise PartitionSchemaOfCatalogError(
+            table=name, catalogPartitionSchema=_told(partition), userPartitionSchema=_told(given)
+        )
 
 
 def _told(columns: Struct) -> str:
@@ -183,8 +191,14 @@ def _partitions(gateway: Gateway, entry: JavaObject, columns: Struct, location: 
         return [CatalogPartition(url=location, partition=())]
     found = []
     for values, place in partitions_of(gateway, entry):
-        partition: Partition = tuple((name, None if values[name] in ("", HIVE_NULL) else values[name]) for name in columns.names)
-        url = f"{location}/{partition_folder(columns.names, dict(partition))}" if place is None else qualified(gateway, place)
+        partition: Partition = tuple(
+            (name, None if values[name] in ("", HIVE_NULL) else values[name]) for name in columns.names
+        )
+        url = (
+            f"{location}/{partition_folder(columns.names, dict(partition))}"
+            if place is None
+            else qualified(gateway, place)
+        )
         found.append(CatalogPartition(url=url, partition=partition))
     if not found:
         raise NoCatalogPartitionError(table=entry.identifier().unquotedString())
@@ -224,7 +238,9 @@ def request_of_session(gateway: Gateway, table: Table, *, statistics: bool = Tru
     )
 
 
-def examined_in(spark: SparkSession, question: FooterQuestion, keys: Sequence[str]) -> Iterable[Examined | BaseException]:
+def examined_in(
+    spark: SparkSession, question: FooterQuestion, keys: Sequence[str]
+) -> Iterable[Examined | BaseException]:
     """Examine files where it is fastest: in threads of the driver, or many files on a cluster in Python workers."""
     if len(keys) <= DRIVER_FILES_MAX or is_local(spark) or isinstance(question.store, HadoopStore):
         return examined_in_threads(question, keys)

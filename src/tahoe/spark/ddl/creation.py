@@ -1,7 +1,8 @@
 """Creates tables by name or by path: for SQL, `saveAsTable`, and the builder of `DeltaTable`.
 
-The first step creates the table in its folder, in one commit, together with any rows. The second step adds its name to the session's
-catalog. Schema, partitioning and properties are only in the log, so that the catalog entry cannot contradict them.
+The first step creates the table in its folder, in one commit, together with any rows. The second step adds its name to
+the session's catalog. Schema, partitioning and properties are only in the log, so that the catalog entry cannot
+contradict them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,14 @@ from tahoe.spark.ddl.catalog import in_session_catalog, name_parts, path_of
 from tahoe.spark.dml.write import create_as_select
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
 from tahoe.spark.jvm.hadoop_store import qualified, url_of_uri
-from tahoe.spark.jvm.statements.catalog_entries import PROVIDER, SESSION_CATALOG, is_delta, new_entry, session_catalog, table_identifier
+from tahoe.spark.jvm.statements.catalog_entries import (
+    PROVIDER,
+    SESSION_CATALOG,
+    is_delta,
+    new_entry,
+    session_catalog,
+    table_identifier,
+)
 from tahoe.spark.jvm.statements.table_changes import AddConstraint
 from tahoe.spark.jvm.statements.time_travel import check_names_no_version
 from tahoe.spark.jvm.table_cache import open_table, table_finder
@@ -80,14 +88,15 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
     """Run CREATE TABLE, REPLACE TABLE or CREATE OR REPLACE TABLE, without rows.
 
     Args:
-        replaces: replace an existing table and keep its history. If False, an existing table in the folder gets the name, provided that it
-            agrees with the statement.
+        replaces: replace an existing table and keep its history. If False, an existing table in the folder gets the
+            name, provided that it agrees with the statement.
 
     Raises:
-        TableExistsError: `replaces` is False, and there is a table at the path and the statement gives no name, or another session has
-            created the table since this statement began.
+        TableExistsError: `replaces` is False, and there is a table at the path and the statement gives no name, or
+            another session has created the table since this statement began.
         TableNotFoundError: the statement declares no columns, and the folder has no table that has them.
-        DeltaAnalysisError: the columns, partitioning or properties are invalid, or differ from those of the existing table.
+        DeltaAnalysisError: the columns, partitioning or properties are invalid, or differ from those of the existing
+            table.
     """
     place = place_of(gateway, new)
     table = open_table(gateway.spark, place.url)
@@ -109,9 +118,11 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
     enter(gateway, new, place)
 
 
-def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Mapping[str, str], *, replaces: bool) -> None:
-    """Create a table with its rows in one commit: CREATE TABLE AS SELECT, its REPLACE forms, and `saveAsTable` of a new table or with
-    mode overwrite.
+def make_table_of(
+    gateway: Gateway, new: NewTable, rows: DataFrame, options: Mapping[str, str], *, replaces: bool
+) -> None:
+    """Create a table with its rows in one commit: CREATE TABLE AS SELECT, its REPLACE forms, and `saveAsTable` of a new
+    table or with mode overwrite.
 
     Args:
         options: of the writer.
@@ -136,7 +147,9 @@ def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Map
     enter(gateway, new, place)
 
 
-def declared_schema(columns: StructType, sources: Mapping[str, Mapping[str, Any]] | None = None, *, table: str) -> Struct:
+def declared_schema(
+    columns: StructType, sources: Mapping[str, Mapping[str, Any]] | None = None, *, table: str
+) -> Struct:
     """The columns that a statement declares.
 
     Args:
@@ -147,7 +160,9 @@ def declared_schema(columns: StructType, sources: Mapping[str, Mapping[str, Any]
         UnsupportedDataTypeError: a type that Delta cannot hold.
     """
     found = sources or {}
-    return Struct(tuple(replace(f, metadata={**f.metadata, **found.get(f.name, {})}) for f in delta_schema(columns, table=table)))
+    return Struct(
+        tuple(replace(f, metadata={**f.metadata, **found.get(f.name, {})}) for f in delta_schema(columns, table=table))
+    )
 
 
 def declared_constraints(constraints: Iterable[AddConstraint], *, table: str) -> dict[str, str]:
@@ -156,7 +171,9 @@ def declared_constraints(constraints: Iterable[AddConstraint], *, table: str) ->
     Raises:
         UnsupportedOperationError: one of them is not a CHECK constraint.
     """
-    return {CONSTRAINT + constraint.name: condition_of_constraint(constraint, table=table) for constraint in constraints}
+    return {
+        CONSTRAINT + constraint.name: condition_of_constraint(constraint, table=table) for constraint in constraints
+    }
 
 
 def condition_of_constraint(constraint: AddConstraint, *, table: str) -> str:
@@ -174,8 +191,8 @@ def condition_of_constraint(constraint: AddConstraint, *, table: str) -> str:
 
 
 def named_or_path(gateway: Gateway, name: str) -> tuple[JavaObject | None, str | None]:
-    """Resolve a user's name of a table to a `TableIdentifier` of the session's catalog, or to the location in delta.`path`; the other
-    value is None.
+    """Resolve a user's name of a table to a `TableIdentifier` of the session's catalog, or to the location in
+    delta.`path`; the other value is None.
 
     Raises:
         UnsupportedOperationError: the name is in another catalog.
@@ -188,7 +205,9 @@ def named_or_path(gateway: Gateway, name: str) -> tuple[JavaObject | None, str |
     if names is None:
         detail = f"tahoe enters the names of Delta tables only into {SESSION_CATALOG}"
         remedy = f"Give a name of three parts that begins with {SESSION_CATALOG}, or delta.`/path`."
-        raise UnsupportedOperationError(operation="Making a table in another catalog", table=name, detail=detail, remedy=remedy)
+        raise UnsupportedOperationError(
+            operation="Making a table in another catalog", table=name, detail=detail, remedy=remedy
+        )
     given = table_identifier(gateway, names[-1], names[-2] if len(names) > 1 else None)
     return session_catalog(gateway).qualifyIdentifier(given), None
 
@@ -213,7 +232,9 @@ def make_table_like(gateway: Gateway, source: NewTable, new: NewTable, *, if_not
         raise TableExistsError(table=new.location if new.name is None else new.name.unquotedString())
     properties = {**source.properties, **new.properties}
     try:
-        make_table(gateway, replace(source, name=new.name, location=new.location, properties=properties), replaces=False)
+        make_table(
+            gateway, replace(source, name=new.name, location=new.location, properties=properties), replaces=False
+        )
     except TableExistsError:
         if not if_not_exists:
             raise
@@ -222,7 +243,8 @@ def make_table_like(gateway: Gateway, source: NewTable, new: NewTable, *, if_not
 def described_by(snapshot: Snapshot) -> NewTable:
     """The definition of a new table that is like a snapshot."""
     schema = map_fields(
-        without_mapping(snapshot.schema), lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k != TYPE_CHANGES})
+        without_mapping(snapshot.schema),
+        lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k != TYPE_CHANGES}),
     )
     return NewTable(
         schema=schema,
@@ -234,14 +256,20 @@ def described_by(snapshot: Snapshot) -> NewTable:
 
 
 def made_with(snapshot: Snapshot) -> dict[str, str]:
-    """The properties that a statement needs to create a table like a snapshot, with the same protocol. Properties that writers maintain
-    are left out.
+    """The properties that a statement needs to create a table like a snapshot, with the same protocol. Properties that
+    writers maintain are left out.
     """
     own = {n: v for n, v in snapshot.properties.items() if (known := find_property(n)) is None or not known.is_internal}
     protocol = snapshot.protocol
     if protocol.writer_version < WRITER_VERSION_FEATURES:
-        return {**own, MIN_READER_VERSION: str(protocol.reader_version), MIN_WRITER_VERSION: str(protocol.writer_version)}
-    implied = needed_features(snapshot.schema, own) | ({CLUSTERING, "domainMetadata"} if snapshot.clustering_columns else set())
+        return {
+            **own,
+            MIN_READER_VERSION: str(protocol.reader_version),
+            MIN_WRITER_VERSION: str(protocol.writer_version),
+        }
+    implied = needed_features(snapshot.schema, own) | (
+        {CLUSTERING, "domainMetadata"} if snapshot.clustering_columns else set()
+    )
     return {**own, **properties_for(supported_features(protocol) - implied)}
 
 
@@ -258,7 +286,8 @@ class TableLocation:
 
 
 def place_of(gateway: Gateway, new: NewTable) -> TableLocation:
-    """Where a table is or will be: its location in the catalog, else the statement's location, else the catalog's default.
+    """Where a table is or will be: its location in the catalog, else the statement's location, else the catalog's
+    default.
 
     Raises:
         InvalidTimeTravelError: the location names a version of a table, as in `path@v3`.
@@ -283,7 +312,9 @@ def _replaceable(gateway: Gateway, known: JavaObject, given: str | None) -> str:
     name = known.identifier().unquotedString()
     if not is_delta(known):  # a view has no location
         detail = f"{name} exists and is not a Delta table"
-        raise UnsupportedOperationError(operation="REPLACE TABLE", table=name, detail=detail, remedy="Drop it first, or use another name.")
+        raise UnsupportedOperationError(
+            operation="REPLACE TABLE", table=name, detail=detail, remedy="Drop it first, or use another name."
+        )
     url = url_of_uri(gateway, known.location())
     if given is not None and given != url:
         raise InvalidOptionError(option="LOCATION", value=given, table=name, detail=f"the table is at {url}")
@@ -291,7 +322,8 @@ def _replaceable(gateway: Gateway, known: JavaObject, given: str | None) -> str:
 
 
 def _check_may_have_the_name(gateway: Gateway, table: Table, new: NewTable, place: TableLocation) -> None:
-    """Refuse to give an existing table in the folder the name of a statement, unless the table is what the statement defines.
+    """Refuse to give an existing table in the folder the name of a statement, unless the table is what the statement
+    defines.
 
     Raises:
         TableExistsError: the statement gives no name, or another session has added the name since the statement began.
@@ -303,8 +335,8 @@ def _check_may_have_the_name(gateway: Gateway, table: Table, new: NewTable, plac
 
 
 def _check_same(table: Table, new: NewTable) -> None:
-    """Refuse a statement that contradicts an existing table. A statement that declares columns must also agree on partitioning and
-    clustering.
+    """Refuse a statement that contradicts an existing table. A statement that declares columns must also agree on
+    partitioning and clustering.
     """
     snapshot, says_columns = table.snapshot(), bool(new.schema.fields)
     if says_columns and [(f.name, f.type) for f in new.schema] != [(f.name, f.type) for f in snapshot.schema]:
@@ -327,7 +359,9 @@ def _listed(columns: Iterable[str]) -> str:
 
 
 def _is_other(table: Table, detail: str) -> SchemaMismatchError:
-    return SchemaMismatchError(table=table.url, detail=detail, remedy="Leave this definition out: the table exists already.")
+    return SchemaMismatchError(
+        table=table.url, detail=detail, remedy="Leave this definition out: the table exists already."
+    )
 
 
 def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> WriteRequest:
@@ -366,7 +400,9 @@ def enter(gateway: Gateway, new: NewTable, place: TableLocation) -> None:
     if place.is_known:
         catalog.refreshTable(new.name)
         return
-    entry = new_entry(gateway, new.name, place.url, PROVIDER, is_external=place.is_external, options=new.options, comment=new.comment)
+    entry = new_entry(
+        gateway, new.name, place.url, PROVIDER, is_external=place.is_external, options=new.options, comment=new.comment
+    )
     try:
         catalog.createTable(entry, False, False)
     except AnalysisException as error:

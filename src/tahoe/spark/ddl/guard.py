@@ -1,7 +1,9 @@
-"""Refuses Spark's own statements that would damage a Delta table, only seem to change it, or read it wrongly, before they run.
+"""Refuses Spark's own statements that would damage a Delta table, only seem to change it, or read it wrongly, before
+they run.
 
-To Spark, a table's folder is a folder of Parquet files, and the catalog's entry is the table. Statements that write files there, or that
-change only the entry, bypass the log, and a query of the files also reads rows that were deleted or replaced.
+To Spark, a table's folder is a folder of Parquet files, and the catalog's entry is the table. Statements that write
+files there, or that change only the entry, bypass the log, and a query of the files also reads rows that were deleted
+or replaced.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ _FILES = "Spark would write its own files into the table's folder"
 _LOAD = _Refusal("LOAD DATA", _FILES, "Read the files with spark.read and append them.")
 _REPAIR = _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log lists all partitions, so no repair is needed.")
 _ADD_PARTITION = _Refusal("ADD PARTITION", _ENTRY_ONLY, "Insert rows: their partition is added with them.")
-_DROP_PARTITION = _Refusal("DROP PARTITION", _ENTRY_ONLY, "Delete the rows, or overwrite the partition with replaceWhere.")
+_DROP_PARTITION = _Refusal(
+    "DROP PARTITION", _ENTRY_ONLY, "Delete the rows, or overwrite the partition with replaceWhere."
+)
 _RENAME_PARTITION = _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Change the partition columns of the rows with UPDATE.")
 _SERDE = _Refusal("SET SERDE", _ENTRY_ONLY, "Leave it out: Delta tables have no SerDe.")
 
@@ -39,8 +43,8 @@ _STATEMENT = "Run the statement with spark.sql, on the table's name or on delta.
 
 # By the simple class names of Spark's plans. Commands that are not listed do no harm: DROP TABLE, DESCRIBE, ...
 _REFUSALS: Mapping[str, _Refusal] = {
-    # Legacy (V1) commands, which address a table by its name in the session catalog. For most of these statements our catalogs make Spark
-    # plan other commands, so that only a program that builds these plans itself is refused here.
+    # Legacy (V1) commands, which address a table by its name in the session catalog. For most of these statements our
+    # catalogs make Spark plan other commands, so that only a program that builds these plans itself is refused here.
     "LoadDataCommand": _LOAD,
     "RepairTableCommand": _REPAIR,
     "AlterTableAddPartitionCommand": _ADD_PARTITION,
@@ -54,13 +58,16 @@ _REFUSALS: Mapping[str, _Refusal] = {
     "AlterTableClusterByCommand": _Refusal("CLUSTER BY", _ENTRY_ONLY, _STATEMENT),
     "TruncateTableCommand": _Refusal("TRUNCATE TABLE", "Spark would delete the table's files and its log", _STATEMENT),
     "AlterTableSerDePropertiesCommand": _SERDE,
-    "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Leave it out: the log contains statistics of each file."),
+    "AnalyzePartitionCommand": _Refusal(
+        "ANALYZE TABLE", _ENTRY_ONLY, "Leave it out: the log contains statistics of each file."
+    ),
     "SaveAsV1TableCommand": _Refusal(
         "saveAsTable with another format",
         "Spark would delete the table's files and its log",
         'Add format("delta"), or drop the table first.',
     ),
-    # Plans on the tables that our catalogs return. Spark would refuse most of them too, but its messages are about its own interfaces.
+    # Plans on the tables that our catalogs return. Spark would refuse most of them too, but its messages are about its
+    # own interfaces.
     "LoadData": _LOAD,
     "RepairTable": _REPAIR,
     "AddPartitions": _ADD_PARTITION,
@@ -122,7 +129,9 @@ def check_read(settings: Mapping[str, str], path: str, table: str) -> None:
         raise IncompatibleFormatError(path=path, table=table, setting=setting_names.CHECK_FORMAT.name)
 
 
-def check_command(command: GuardedCommand, *, is_table: Callable[[str], bool], table_around: Callable[[str], str | None]) -> None:
+def check_command(
+    command: GuardedCommand, *, is_table: Callable[[str], bool], table_around: Callable[[str], str | None]
+) -> None:
     """Refuse a command that would damage a Delta table, as `check_allowed`.
 
     Args:
@@ -131,8 +140,13 @@ def check_command(command: GuardedCommand, *, is_table: Callable[[str], bool], t
     """
     refusal = _REFUSALS.get(command.kind)
     if refusal is not None:
-        if command.is_delta and command.mode in (None, "Overwrite"):  # Spark drops the table before it looks at the folder
-            raise UnsupportedOperationError(operation=refusal.operation, table=command.table, detail=refusal.detail, remedy=refusal.remedy)
+        if command.is_delta and command.mode in (
+            None,
+            "Overwrite",
+        ):  # Spark drops the table before it looks at the folder
+            raise UnsupportedOperationError(
+                operation=refusal.operation, table=command.table, detail=refusal.detail, remedy=refusal.remedy
+            )
     elif command.is_delta:
         _check_location(command, is_table)
     elif command.folder is not None:
@@ -151,4 +165,6 @@ def _check_folder(kind: str, folder: str, table: str | None) -> None:
     """Refuse a folder that is, or is inside, the folder of a Delta table."""
     if table is not None:
         detail = "the folder belongs to a Delta table, whose log would not contain the files that Spark writes"
-        raise UnsupportedOperationError(operation=f"{_INTO_FOLDERS[kind]} to {folder}", table=table, detail=detail, remedy=_TO_FOLDERS)
+        raise UnsupportedOperationError(
+            operation=f"{_INTO_FOLDERS[kind]} to {folder}", table=table, detail=detail, remedy=_TO_FOLDERS
+        )

@@ -25,13 +25,16 @@ _CLUSTERING_COLUMNS = "clusteringColumns"
 
 
 def properties(gateway: Gateway, target: JavaObject) -> JavaObject:
-    """The properties of a table for Spark's statements, with the protocol's, and the reserved ones, such as the location.
+    """The properties of a table for Spark's statements, with the protocol's, and the reserved ones, such as the
+    location.
 
     Args:
         target: a `delta.DefinedTable`.
     """
     snapshot = open_table(gateway.spark, target.url()).snapshot()
-    return gateway.text_map({**table_properties(snapshot), **reserved_properties(table_entry(gateway, target), snapshot)})
+    return gateway.text_map(
+        {**table_properties(snapshot), **reserved_properties(table_entry(gateway, target), snapshot)}
+    )
 
 
 def table_properties(snapshot: Snapshot) -> dict[str, str]:
@@ -82,7 +85,9 @@ def statement_that_creates(entry: TableEntry, snapshot: Snapshot, types: Sequenc
         parts.append(f"COMMENT {literal(snapshot.metadata.description)}")
     kept = sorted(made_with(snapshot).items())
     if kept:
-        parts.append("TBLPROPERTIES (\n  " + ",\n  ".join(f"{literal(key)} = {literal(value)}" for key, value in kept) + ")")
+        parts.append(
+            "TBLPROPERTIES (\n  " + ",\n  ".join(f"{literal(key)} = {literal(value)}" for key, value in kept) + ")"
+        )
     return "\n".join(parts) + "\n"
 
 

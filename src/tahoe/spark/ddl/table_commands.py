@@ -1,9 +1,10 @@
-"""Runs Spark's own statements on Delta tables that write no rows: properties, comments, TRUNCATE, constraints, SHOW CREATE TABLE, ANALYZE.
+"""Runs Spark's own statements on Delta tables that write no rows: properties, comments, TRUNCATE, constraints, SHOW
+CREATE TABLE, ANALYZE.
 
 ANALYZE stores its statistics in Spark's catalog, together with the version for which they hold.
 
-Our catalogs answer such statements with a `delta.DefinedTable`, for which Spark plans one class of command per statement. Spark's legacy
-(V1) commands arrive only if a program builds them itself, and are refused (`guard`).
+Our catalogs answer such statements with a `delta.DefinedTable`, for which Spark plans one class of command per
+statement. Spark's legacy (V1) commands arrive only if a program builds them itself, and are refused (`guard`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from tahoe.table.transactions import alter
 
 
 def altered(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
-    """The `delta.DefinedTable` that a plan is about; None for other statements and for tables that are not Delta tables.
+    """The `delta.DefinedTable` that a plan is about; None for other statements and for tables that are not Delta
+    tables.
 
     Args:
         name: the simple name of the plan's class.
@@ -99,7 +101,9 @@ def _name_of(gateway: Gateway, target: JavaObject) -> JavaObject:
 
 
 def _analyze(gateway: Gateway, table: Table, plan: JavaObject) -> None:
-    """Let Spark compute the statistics, then set the size to that of the version's live files; Spark counts all files in the folder."""
+    """Let Spark compute the statistics, then set the size to that of the version's live files; Spark counts all files
+    in the folder.
+    """
     snapshot = table.snapshot()
     plan.run(gateway.session)
     catalog = session_catalog(gateway)
@@ -123,7 +127,9 @@ def _show_partitions(gateway: Gateway, target: JavaObject, table: Table, plan: J
     names = list(gateway.items(spec.get().names().iterator())) if spec.isDefined() else []
     given = gateway.array(gateway.java_class("java.lang.String"), names)
     # There may be a million rows: they cross the gateway in one message.
-    return target.partitions(given, spec.get().ident() if spec.isDefined() else None, message_of(partitions_of(snapshot.scan())))
+    return target.partitions(
+        given, spec.get().ident() if spec.isDefined() else None, message_of(partitions_of(snapshot.scan()))
+    )
 
 
 def _show_create(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> JavaObject:
@@ -144,5 +150,7 @@ _STATEMENTS: Mapping[str, Callable[[Gateway, JavaObject, Table, JavaObject], Jav
     "TruncateTable": _truncate,
 }
 
-_CHANGES = frozenset({"TruncatePartition", "SetTableProperties", "UnsetTableProperties", "CommentOnTable", "TruncateTable"})
+_CHANGES = frozenset(
+    {"TruncatePartition", "SetTableProperties", "UnsetTableProperties", "CommentOnTable", "TruncateTable"}
+)
 """The statements that change the table, but for changes of columns, which `alter_table.alter` checks."""

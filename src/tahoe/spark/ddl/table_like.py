@@ -15,10 +15,12 @@ from tahoe.spark.jvm.table_cache import open_table
 
 
 def is_ours(gateway: Gateway, plan: JavaObject) -> bool:
-    """Whether CREATE TABLE LIKE creates a Delta table: USING names Delta, or there is no USING and the source is a Delta table.
+    """Whether CREATE TABLE LIKE creates a Delta table: USING names Delta, or there is no USING and the source is a
+    Delta table.
 
     Raises:
-        UnsupportedOperationError: USING names another format, and the source is a Delta table, whose columns Spark would not find.
+        UnsupportedOperationError: USING names another format, and the source is a Delta table, whose columns Spark
+            would not find.
     """
     statement = table_like(gateway, plan)
     if is_delta_provider(statement.provider):

@@ -1,7 +1,7 @@
 """DELETE and UPDATE of the rows for which a condition is true.
 
-The condition is evaluated once, on the columns that it names, in the files that skipping leaves. With deletion vectors, only changed rows
-are written. Paper §4.2; protocol "Deletion Vectors", "Change Data Files".
+The condition is evaluated once, on the columns that it names, in the files that skipping leaves. With deletion vectors,
+only changed rows are written. Paper §4.2; protocol "Deletion Vectors", "Change Data Files".
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from tahoe.protocol.configuration.change_feed import CHANGE_TYPE
 from tahoe.protocol.log.actions import Add
 from tahoe.protocol.types.predicate import TRUE
 from tahoe.spark.dml.rerun import with_retries
-from tahoe.spark.dml.row_changes import IS_FOUND, ROW_POSITION, DmlTarget, RowChange, Touched, given_by_update, stored_columns
+from tahoe.spark.dml.row_changes import (
+    IS_FOUND,
+    ROW_POSITION,
+    DmlTarget,
+    RowChange,
+    Touched,
+    given_by_update,
+    stored_columns,
+)
 from tahoe.spark.dml.set_clauses import Assignment, first_parts, new_values, resolved
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.plans import expressed, projected
@@ -36,13 +44,14 @@ DELETE, UPDATE = "DELETE", "UPDATE"
 
 _OLD = "__tahoe_old"
 
-# Updated rows are materialised between finding and writing them, so that they are found only once, if the files that may contain them
-# have at most this many bytes per core, and the table at most this many columns: to keep a row of many columns takes Spark longer than to
-# find it again.
+# Updated rows are materialised between finding and writing them, so that they are found only once, if the files that
+# may contain them have at most this many bytes per core, and the table at most this many columns: to keep a row of many
+# columns takes Spark longer than to find it again.
 _KEPT_BYTES_PER_CORE = 2 << 30
 _KEPT_COLUMNS_MAX = 256
 
-# Materialised rows are coalesced to about this many rows per task. Otherwise each task that has read some would write a small file.
+# Materialised rows are coalesced to about this many rows per task. Otherwise each task that has read some would write a
+# small file.
 _ROWS_PER_TASK = 1 << 20
 
 
@@ -73,7 +82,8 @@ def delete(command: Delete) -> int:
         how many rows were deleted; -1 if whole files without a row count in the log were removed.
 
     Raises:
-        AnalysisException, DeltaAnalysisError: before any work, if the condition is invalid or the table does not allow the DELETE.
+        AnalysisException, DeltaAnalysisError: before any work, if the condition is invalid or the table does not allow
+        the DELETE.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     return with_retries(command.target, lambda target: _delete(replace(command, target=target)))
@@ -113,7 +123,9 @@ def _delete_rows(change: RowChange, search: Search) -> int:
         if change.has_feed and not all(t.is_whole for t in touched):
             deleted = change.flagged(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
             change.write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
-    metrics = _file_metrics(change) | _times(began, found) | {"numDeletedRows": positions.count, "numCopiedRows": copied}
+    metrics = (
+        _file_metrics(change) | _times(began, found) | {"numDeletedRows": positions.count, "numCopiedRows": copied}
+    )
     version = change.commit(DELETE, _parameters([search.text]), metrics, search.reads, is_exact=search.is_exact)
     return 0 if version is None else positions.count
 
@@ -128,7 +140,8 @@ def update(command: Update) -> int:
         how many rows were updated, including rows whose values did not change.
 
     Raises:
-        AnalysisException, DeltaAnalysisError: before any work, if the condition or a value is invalid or the table does not allow it.
+        AnalysisException, DeltaAnalysisError: before any work, if the condition or a value is invalid or the table does
+        not allow it.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     return with_retries(command.target, lambda target: _update(replace(command, target=target)))
@@ -149,7 +162,9 @@ def _update(command: Update) -> int:
         found = time.monotonic()
         touched = change.touch(positions)
         copied = 0 if updated is None else _write_updated(change, updated, positions, touched)
-        metrics = _file_metrics(change) | _times(began, found) | {"numUpdatedRows": positions.count, "numCopiedRows": copied}
+        metrics = (
+            _file_metrics(change) | _times(began, found) | {"numUpdatedRows": positions.count, "numCopiedRows": copied}
+        )
         reads = EVERYTHING if reads_more else search.reads
         predicates = [] if command.condition is None else [search.text]
         version = change.commit(UPDATE, _parameters(predicates), metrics, reads, is_exact=not reads_more)
@@ -188,11 +203,15 @@ def _found(change: RowChange, search: Search, planned: DataFrame, values: Values
 
 def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
     """The updated rows as the table will store them."""
-    return change.stored(rows, given=given_by_update(change, values), beside=[ROW_POSITION, *([_OLD] if change.has_feed else [])])
+    return change.stored(
+        rows, given=given_by_update(change, values), beside=[ROW_POSITION, *([_OLD] if change.has_feed else [])]
+    )
 
 
 def _write_updated(change: RowChange, updated: Completed, positions: Positions, touched: list[Touched]) -> int:
-    """Write the updated rows and, without deletion vectors, copy the other rows of their files. Returns how many rows were copied."""
+    """Write the updated rows and, without deletion vectors, copy the other rows of their files. Returns how many rows
+    were copied.
+    """
     if change.has_feed:
         before = updated.frame.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
         after = expressed(updated.frame, [*stored_columns(change.schema), f"'update_postimage' AS {CHANGE_TYPE}"])
@@ -200,7 +219,9 @@ def _write_updated(change: RowChange, updated: Completed, positions: Positions, 
     written = change.write(replace(updated, frame=updated.frame.drop(ROW_POSITION, _OLD)))
     if written.num_records != positions.count:
         detail = f"{positions.count} rows should have been updated, but {written.num_records} were written"
-        raise WriteFailedError(table=change.snapshot.url, detail=f"{detail}: a second read of the table's files returned other rows.")
+        raise WriteFailedError(
+            table=change.snapshot.url, detail=f"{detail}: a second read of the table's files returned other rows."
+        )
     return 0 if change.deletes_by_vector else change.write_others(positions, [t for t in touched if not t.is_whole])
 
 

@@ -13,7 +13,9 @@ _DESCRIPTION = "spark.job.description"
 
 
 class JobSteps:
-    """The steps of one command. The user's own description of the thread's jobs stays in front, and alone at the end."""
+    """The steps of one command. The user's own description of the thread's jobs stays in front, and alone at the
+    end.
+    """
 
     def __init__(self, spark: SparkSession, command: str) -> None:
         self._context, self._command = spark.sparkContext, command
@@ -25,6 +27,7 @@ class JobSteps:
         self._context.setLocalProperty(_DESCRIPTION, f"{users}tahoe {self._command}: {step}")
 
     def end(self) -> None:
-        # If the JVM or its context is gone, the command's own error is what the user needs. A stopped context lacks attributes.
+        # If the JVM or its context is gone, the command's own error is what the user needs. A stopped context lacks
+        # attributes.
         with suppress(*JVM_ERRORS, AttributeError):
             self._context.setLocalProperty(_DESCRIPTION, self._users)  # type: ignore[arg-type]  # None removes it

@@ -1,7 +1,8 @@
 """Join-key pruning of MERGE: uses the keys of the source to skip files and rows of the target that cannot match.
 
-A few keys are listed. For many keys, their minimum and maximum skip files, and a bitmap of their hashes (a Bloom filter with two bits per
-hash) skips rows. With n bits per key, a row without a match passes the bitmap with probability (2 / n)². The join drops such rows.
+A few keys are listed. For many keys, their minimum and maximum skip files, and a bitmap of their hashes (a Bloom filter
+with two bits per hash) skips rows. With n bits per key, a row without a match passes the bitmap with probability (2 /
+n)². The join drops such rows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,19 @@ from tahoe._cached import cached_property
 from tahoe.errors import DeltaError
 from tahoe.protocol.types.predicate import And, In, Predicate
 from tahoe.protocol.types.predicate import Column as ColumnPath
-from tahoe.protocol.types.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, parse_type
+from tahoe.protocol.types.schema import (
+    BYTE,
+    DATE,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    Decimal,
+    parse_type,
+)
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import Equality, Operand, estimated_bytes
 from tahoe.spark.writing.store_assignment import typed_literal
@@ -29,13 +42,15 @@ from tahoe.spark.writing.store_assignment import typed_literal
 # At most this many keys are listed one by one: each costs a call into the JVM.
 LISTED_MAX = 300
 
-# Types whose equal values have equal hashes. Floating point numbers have two zeros; a collation makes different strings equal.
+# Types whose equal values have equal hashes. Floating point numbers have two zeros; a collation makes different strings
+# equal.
 _HASHED = frozenset({BYTE, SHORT, INTEGER, LONG, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ})
 
 # Types whose values Python compares as Spark does, in the type of the column as well as in the type of the key.
 _TOLD = frozenset({BYTE, SHORT, INTEGER, LONG, STRING})
 
-# If Spark estimates the keys at no more than this, they are fetched with their hashes, and their count and bounds need no further job.
+# If Spark estimates the keys at no more than this, they are fetched with their hashes, and their count and bounds need
+# no further job.
 _FETCHED_BYTES_MAX = 64 << 20
 
 # With more keys the bitmap does not fit a CPU cache, and few rows would be skipped.
@@ -51,11 +66,13 @@ _HASH, _BITMAP = "__tahoe_hash", "__tahoe_bitmap"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An equality in the join condition, between an expression of the target and one of the source, which have the same type.
+    """An equality in the join condition, between an expression of the target and one of the source, which have the same
+    type.
 
     Attributes:
         is_null_safe: null equals null.
-        path: the target's column, if the key has the column's own values; None if an expression converts them, for example to text.
+        path: the target's column, if the key has the column's own values; None if an expression converts them, for
+            example to text.
     """
 
     target: Column
@@ -77,7 +94,9 @@ def _key(equality: Equality) -> Key | None:
     if (target.side, source.side) != ("left", "right") or not (target.never_fails and source.never_fails):
         return None
     data_type = _hashed_type(target)
-    return None if data_type is None else Key(target.column, source.column, data_type, equality.is_null_safe, target.path)
+    return (
+        None if data_type is None else Key(target.column, source.column, data_type, equality.is_null_safe, target.path)
+    )
 
 
 def _hashed_type(operand: Operand) -> DataType | None:
@@ -124,7 +143,11 @@ class Keys:
     @cached_property
     def _summary(self) -> pa.Table:
         """The count and the bounds of keys that are not fetched, in one row."""
-        bounds = [column for name in self._names for column in (F.min(name).alias(f"min {name}"), F.max(name).alias(f"max {name}"))]
+        bounds = [
+            column
+            for name in self._names
+            for column in (F.min(name).alias(f"min {name}"), F.max(name).alias(f"max {name}"))
+        ]
         return self._source.agg(F.count(F.lit(1)).alias("rows"), *bounds).toArrow()
 
     def _bounds(self, name: str) -> tuple[Any, Any]:
@@ -137,10 +160,16 @@ class Keys:
     @cached_property
     def rows(self) -> int:
         """How many rows the source has."""
-        return self._first.num_rows if self._fetched is not None or self._are_listed else int(self._summary["rows"][0].as_py())
+        return (
+            self._first.num_rows
+            if self._fetched is not None or self._are_listed
+            else int(self._summary["rows"][0].as_py())
+        )
 
     def predicate(self) -> Predicate:
-        """A predicate that holds for all rows of the target that may match. It tests the columns of a composite key separately."""
+        """A predicate that holds for all rows of the target that may match. It tests the columns of a composite key
+        separately.
+        """
         found = (self._source.toArrow() if self._keys else pa.table({})) if self._fetched is None else self._fetched
         parts = [self._members(key, found[name]) for key, name in zip(self._keys, self._names, strict=True)]
         return And(tuple(part for part in parts if part is not None))
@@ -185,14 +214,20 @@ class Keys:
         for slots in (hashes >> np.uint64(64 - log), hashes & np.uint64((1 << log) - 1)):
             bits[slots.astype(np.int64)] = 1
         words = np.packbits(bits, bitorder="little").view("<i8")
-        bitmap = local_rows(target.sparkSession, pa.table({_BITMAP: pa.ListArray.from_arrays([0, len(words)], pa.array(words))}))
-        probed = target.withColumn(_HASH, F.xxhash64(*[key.target for key in self._keys])).crossJoin(F.broadcast(bitmap))
+        bitmap = local_rows(
+            target.sparkSession, pa.table({_BITMAP: pa.ListArray.from_arrays([0, len(words)], pa.array(words))})
+        )
+        probed = target.withColumn(_HASH, F.xxhash64(*[key.target for key in self._keys])).crossJoin(
+            F.broadcast(bitmap)
+        )
         upper, lower = f"shiftrightunsigned({_HASH}, {64 - log})", f"({_HASH} & {(1 << log) - 1})"
         return probed.where(f"{_has_bit(upper)} and {_has_bit(lower)}").drop(_HASH, _BITMAP)
 
 
 def _log_of_bits(keys: int, rows: float) -> int:
-    """The size of the bitmap, as a power of two. Its target: at most about as many rows without a match pass as there are keys."""
+    """The size of the bitmap, as a power of two. Its target: at most about as many rows without a match pass as there
+    are keys.
+    """
     bits = max(1, keys * _BITS_PER_KEY, 2 * math.sqrt(keys * rows))
     return min(max(math.ceil(math.log2(bits)), _LOGS_OF_BITS.start), _LOGS_OF_BITS.stop - 1)
 

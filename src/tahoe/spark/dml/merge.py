@@ -1,8 +1,8 @@
 """MERGE: updates, deletes and inserts rows of a table according to the rows of a source.
 
-The target is read once. Join-key pruning (`join_keys`) skips files and then rows, in generated code; only the remaining rows are joined.
-The joined rows are materialised and used twice: to find the positions of the rows to delete, and to write the new rows. On a table with
-deletion vectors, rows that no clause changes are not rewritten.
+The target is read once. Join-key pruning (`join_keys`) skips files and then rows, in generated code; only the remaining
+rows are joined. The joined rows are materialised and used twice: to find the positions of the rows to delete, and to
+write the new rows. On a table with deletion vectors, rows that no clause changes are not rewritten.
 
 Paper §4.2; protocol "Deletion Vectors", "Change Data Files".
 """
@@ -50,7 +50,8 @@ def merge(command: Merge) -> Merged:
     """Update, delete and insert rows, in one version.
 
     Raises:
-        AnalysisException, DeltaAnalysisError: before any work, if a condition or a value is invalid or the table does not allow the MERGE.
+        AnalysisException, DeltaAnalysisError: before any work, if a condition or a value is invalid or the table does
+        not allow the MERGE.
         MultipleSourceRowsError: several rows of the source would change one row of the target.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
@@ -60,7 +61,9 @@ def merge(command: Merge) -> Merged:
 
 def _merge(command: Merge) -> Merged:
     only_inserts = all(clause.kind == "insert" for clause in command.clauses)
-    with RowChange(command.target, command=MERGE, removes_data=not only_inserts, evolve=partial(evolved_schema, command)) as change:
+    with RowChange(
+        command.target, command=MERGE, removes_data=not only_inserts, evolve=partial(evolved_schema, command)
+    ) as change:
         if change.options.merges_by_partition and change.snapshot.partition_columns:
             change.options = change.options.redistributing(True)
         analysed = AnalysedMerge(command, change)
@@ -101,7 +104,9 @@ def _change(analysed: AnalysedMerge) -> Merged:
     repeated = positions.matches - positions.count
     if repeated:
         _check_repeated(analysed, matches)
-        placed = matches.where(F.col(ROW_POSITION).isNotNull()).dropDuplicates([ROW_POSITION])  # duplicates delete the same row
+        placed = matches.where(F.col(ROW_POSITION).isNotNull()).dropDuplicates(
+            [ROW_POSITION]
+        )  # duplicates delete the same row
         matches = matches.where(F.col(ROW_POSITION).isNull()).unionAll(placed)
     found = time.monotonic()
     touched = change.touch(positions)
@@ -117,7 +122,10 @@ def _counts(table: pa.Table) -> dict[int, int]:
 
 
 def _merged(command: Merge, counts: Mapping[int, int], repeated: int) -> Merged:
-    of_kind = {kind: sum(counts.get(n, 0) for n, clause in enumerate(command.clauses) if clause.kind == kind) for kind in _CHANGE_TYPES}
+    of_kind = {
+        kind: sum(counts.get(n, 0) for n, clause in enumerate(command.clauses) if clause.kind == kind)
+        for kind in _CHANGE_TYPES
+    }
     return Merged(updated=of_kind["update"], deleted=of_kind["delete"] - repeated, inserted=of_kind["insert"])
 
 
@@ -173,7 +181,12 @@ def _write(
             change.write(everything)
     if feeds:
         columns = stored_columns(change.plan.schema)
-        new = _all([replace(part, frame=part.frame.withColumn(CHANGE_TYPE, F.lit(_CHANGE_TYPES[kind][1]))) for kind, part in written])
+        new = _all(
+            [
+                replace(part, frame=part.frame.withColumn(CHANGE_TYPE, F.lit(_CHANGE_TYPES[kind][1])))
+                for kind, part in written
+            ]
+        )
         old = [
             expressed(analysed.old_rows(rows), [*columns, f"'{_CHANGE_TYPES[clause.kind][0]}' AS {CHANGE_TYPE}"])
             for clause, rows in happened
@@ -192,7 +205,9 @@ def _all(parts: Sequence[Completed]) -> Completed | None:
     """The union of the rows of several clauses; None if there are no parts."""
     if not parts:
         return None
-    return Completed(frame=union([part.frame for part in parts]), minted=tuple({name for part in parts for name in part.minted}))
+    return Completed(
+        frame=union([part.frame for part in parts]), minted=tuple({name for part in parts for name in part.minted})
+    )
 
 
 def _predicate(analysed: AnalysedMerge, frames: Sequence[DataFrame]) -> Predicate:
@@ -216,7 +231,10 @@ def _commit(
     reads: Reads = RowsRead(change.snapshot, predicate, analysed.condition, narrower, analysed.row_condition())
     if analysed.reads_target:
         reads = EVERYTHING
-    return change.commit(MERGE, analysed.parameters, _metrics(analysed, merged, counts, repeated, times), reads) is not None
+    return (
+        change.commit(MERGE, analysed.parameters, _metrics(analysed, merged, counts, repeated, times), reads)
+        is not None
+    )
 
 
 def _metrics(

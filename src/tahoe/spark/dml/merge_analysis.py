@@ -66,7 +66,9 @@ class AnalysedMerge:
     def __init__(self, command: Merge, change: RowChange) -> None:
         self.change, self.url, self._gateway = change, change.snapshot.url, Gateway(change.spark)
         self.target = change.rows()
-        self.command = replace(command, not_matched_by_source=tuple(map(self._at_one_moment, command.not_matched_by_source)))
+        self.command = replace(
+            command, not_matched_by_source=tuple(map(self._at_one_moment, command.not_matched_by_source))
+        )
         given = _stable(change, command.source)
         self._source_schema = source_schema(command.source, table=self.url, like=change.plan.schema)
         self._given, self._current = attributes(self._gateway, given), attributes(self._gateway, self.target)
@@ -84,7 +86,9 @@ class AnalysedMerge:
             "predicate": json.dumps([condition.text]),
             "matchedPredicates": json.dumps(self._clause_parameters(joined, command.matched)),
             "notMatchedPredicates": json.dumps(inserts),
-            "notMatchedBySourcePredicates": json.dumps(self._clause_parameters(self.target, command.not_matched_by_source)),
+            "notMatchedBySourcePredicates": json.dumps(
+                self._clause_parameters(self.target, command.not_matched_by_source)
+            ),
         }
         keys = keys_of(equalities(self._gateway, self._on, self.target, self.source))
         self.keys = Keys(keys, self.source, change.snapshot.live.size_bytes)
@@ -99,7 +103,11 @@ class AnalysedMerge:
     def _at_one_moment(self, clause: Clause) -> Clause:
         """A clause on rows of the target whose condition has the same result each time: several queries evaluate it."""
         fixed = None if clause.condition is None else at_one_moment(self._gateway, self.target.where(clause.condition))
-        return clause if fixed is None else replace(clause, condition=self._gateway.column(condition_of_frame(fixed, "Filter")))
+        return (
+            clause
+            if fixed is None
+            else replace(clause, condition=self._gateway.column(condition_of_frame(fixed, "Filter")))
+        )
 
     def read_in(self, frames: Sequence[DataFrame]) -> None:
         """Set `reads_target` if one of the queries also reads the target in a subquery of a condition or value."""
@@ -113,12 +121,16 @@ class AnalysedMerge:
         """Check the conditions of clauses. Returns the clauses as history parameters."""
         parameters = []
         for clause in clauses:
-            checked = clause.condition is not None and checked_condition(self._gateway, rows.where(clause.condition), "Filter", self.url)
+            checked = clause.condition is not None and checked_condition(
+                self._gateway, rows.where(clause.condition), "Filter", self.url
+            )
             parameters.append({**({"predicate": checked.text} if checked else {}), "actionType": clause.kind})
         return parameters
 
     def _used_columns(self, joined: DataFrame) -> list[Attribute]:
-        """The columns of both sides that new rows are computed from; with a change data feed, also all columns of the target."""
+        """The columns of both sides that new rows are computed from; with a change data feed, also all columns of the
+        target.
+        """
         writing = [clause for clause in (*self.command.matched, *self.command.not_matched) if clause.kind != "delete"]
         frames = [self._assigned(clause, joined) for clause in writing]
         for clause, frame in zip(writing, frames, strict=True):
@@ -155,7 +167,9 @@ class AnalysedMerge:
             return None
         conditions = [F.lit(True) if clause.condition is None else clause.condition for clause in clauses]
         some = self.target.where(reduce(lambda left, right: left | right, conditions))
-        return some.join(self.source, self.command.condition, "left_anti").select(self._action(clauses).alias(ACTION), "*")
+        return some.join(self.source, self.command.condition, "left_anti").select(
+            self._action(clauses).alias(ACTION), "*"
+        )
 
     def unmatched(self) -> DataFrame:
         """The rows of the source that no target row matches and that a clause inserts."""
@@ -164,13 +178,15 @@ class AnalysedMerge:
         return alone.withColumnRenamed(INSERT, ACTION)
 
     def row_condition(self) -> Condition | None:
-        """Whether the command depends on a row of the target: a row of the source matches it, or a clause may apply to it that needs none.
-        None if it depends on every row."""
+        """Whether the command depends on a row of the target: a row of the source matches it, or a clause may apply to
+        it that needs none. None if it depends on every row."""
         clauses, snapshot = self.command.not_matched_by_source, self.change.snapshot
         alone = [self.target.where(clause.condition) for clause in clauses if clause.condition is not None]
         if len(alone) < len(clauses):
             return None
-        matched = RowCondition(snapshot, lambda: condition_of_matches(self._gateway, self.target, self.source, self._on))
+        matched = RowCondition(
+            snapshot, lambda: condition_of_matches(self._gateway, self.target, self.source, self._on)
+        )
         filters = (partial(condition_of_filter, self._gateway, rows, None) for rows in alone)
         return AnyCondition([matched, *(RowCondition(snapshot, each) for each in filters)])
 
@@ -184,7 +200,10 @@ class AnalysedMerge:
         """
         updated = [(clause, rows) for clause, rows in parts if clause.kind == "update"]
         inserted = [(clause, rows) for clause, rows in parts if clause.kind == "insert"]
-        found = [self.change.stored(self._assigned(c, rows), given=given_by_update(self.change, self._values(c))) for c, rows in updated]
+        found = [
+            self.change.stored(self._assigned(c, rows), given=given_by_update(self.change, self._values(c)))
+            for c, rows in updated
+        ]
         if len(inserted) > 1 and self.change.values.identity:  # two passes would generate the same identity values
             added = [self._inserted_together(inserted)]
         else:
@@ -205,7 +224,9 @@ class AnalysedMerge:
 
     def old_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of the target before the command, in the schema after the command."""
-        return self.change.as_they_are(projected(rows, new_values({}, self.change.plan.schema, self.change.schema, self._current_value)))
+        return self.change.as_they_are(
+            projected(rows, new_values({}, self.change.plan.schema, self.change.schema, self._current_value))
+        )
 
     def _assigned(self, clause: Clause, rows: DataFrame) -> DataFrame:
         """Apply the assignments of a clause to rows.
@@ -237,7 +258,9 @@ class AnalysedMerge:
             if clause.kind == "update":
                 check_assigned(self.change.values, first_parts(found), table=self.url)
             if inside is not None:
-                detail = f"INSERT assigns {'.'.join(inside)}, but a new row needs a value for the whole column {inside[0]}"
+                detail = (
+                    f"INSERT assigns {'.'.join(inside)}, but a new row needs a value for the whole column {inside[0]}"
+                )
                 raise InvalidMergeError(table=self.url, detail=detail)
             return found
         given = {a.name.lower(): a for a in self._given}
@@ -262,7 +285,11 @@ class AnalysedMerge:
 
     def _completed(self, name: str, value: Value) -> Value:
         """A column of the source. Struct fields that the source does not have keep the target's value."""
-        given, wanted, own = self._source_schema.find(name), self.change.plan.schema.find(name), self.change.schema.find(name)
+        given, wanted, own = (
+            self._source_schema.find(name),
+            self.change.plan.schema.find(name),
+            self.change.schema.find(name),
+        )
         assert given is not None
         assert wanted is not None
         if own is None or not lacks_fields(given.type, wanted.type):
@@ -271,7 +298,9 @@ class AnalysedMerge:
 
 
 def _stable(change: RowChange, source: DataFrame) -> DataFrame:
-    """The source as a DataFrame that returns the same rows each time: materialised, unless it is large, deterministic and unchanging."""
+    """The source as a DataFrame that returns the same rows each time: materialised, unless it is large, deterministic
+    and unchanging.
+    """
     fresh = planned_again(Gateway(change.spark), source)
     plan = analysed(fresh)
     if estimated_bytes(fresh) > _KEPT_SOURCE_BYTES_MAX and plan.deterministic() and never_changes(plan):

@@ -41,7 +41,8 @@ class Clause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """MERGE INTO target USING source ON condition. In each of the three groups, the first clause whose condition holds applies.
+    """MERGE INTO target USING source ON condition. In each of the three groups, the first clause whose condition holds
+    applies.
 
     Attributes:
         evolves: WITH SCHEMA EVOLUTION: columns of the source that clauses assign are added to the table.
@@ -85,7 +86,9 @@ def check_command(command: Merge) -> None:
 
 
 def evolved_schema(command: Merge, snapshot: Snapshot, evolves: bool) -> Struct:
-    """The schema to evolve to: with schema evolution, the source's columns and struct fields that a clause assigns; else the table's."""
+    """The schema to evolve to: with schema evolution, the source's columns and struct fields that a clause assigns;
+    else the table's.
+    """
     if not (evolves or command.evolves):
         return snapshot.schema
     table, clauses = command.target.table.url, (*command.matched, *command.not_matched)
@@ -101,7 +104,11 @@ def evolved_schema(command: Merge, snapshot: Snapshot, evolves: bool) -> Struct:
     return merge_source_columns(source, [path for path in meant if path])
 
 
-def assigned_column(written: tuple[str, ...], own: Struct, source: Struct, name: Sequence[str]) -> tuple[str, ...] | None:
-    """Resolve a path in an assignment to a column of the table, or else to a column of the source; None if neither has it."""
+def assigned_column(
+    written: tuple[str, ...], own: Struct, source: Struct, name: Sequence[str]
+) -> tuple[str, ...] | None:
+    """Resolve a path in an assignment to a column of the table, or else to a column of the source; None if neither has
+    it.
+    """
     paths = list(paths_in(written, name))
     return next((path for schema in (own, source) for path in paths if schema.find(path[0])), None)

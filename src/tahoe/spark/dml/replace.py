@@ -1,5 +1,5 @@
-"""Overwrites of some rows: rows for which a condition on any column holds (replaceWhere), or that match a row of the data (replaceUsing,
-replaceOn). It is a DELETE and an append in one version.
+"""Overwrites of some rows: rows for which a condition on any column holds (replaceWhere), or that match a row of the
+data (replaceUsing, replaceOn). It is a DELETE and an append in one version.
 
 A condition on partition columns alone replaces whole files; `tahoe.table.writing.planning` plans it.
 """
@@ -33,8 +33,9 @@ _TABLE = "__tahoe_table"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matching:
-    """Which rows of the table a row of the data replaces: rows with the same values in some columns (`using`), or rows for which a
-    condition (`on`) holds. The condition may use columns of both sides; a name that both have is the data's.
+    """Which rows of the table a row of the data replaces: rows with the same values in some columns (`using`), or rows
+    for which a condition (`on`) holds. The condition may use columns of both sides; a name that both have is the
+    data's.
 
     Attributes:
         text: the columns or the condition as SQL, for the history.
@@ -61,9 +62,14 @@ class Matching:
 
 
 def replace_rows(
-    plan: WritePlan, options: WriteOptions, frame: DataFrame, matching: Matching | None = None, given: DataFrame | None = None
+    plan: WritePlan,
+    options: WriteOptions,
+    frame: DataFrame,
+    matching: Matching | None = None,
+    given: DataFrame | None = None,
 ) -> int | None:
-    """Delete the rows for which the plan's `replaceWhere` holds, or that rows of the data match, and append the rows of a DataFrame.
+    """Delete the rows for which the plan's `replaceWhere` holds, or that rows of the data match, and append the rows of
+    a DataFrame.
 
     Args:
         given: the same rows with the user's column names, for a condition on both sides.
@@ -82,7 +88,9 @@ def replace_rows(
             condition = F.expr(plan.request.replace_where or "")
         else:
             names, schema = frame.columns, frame.schema
-            materialised = change.materialise(frame if given is None else given)  # computing the data twice might give different rows
+            materialised = change.materialise(
+                frame if given is None else given
+            )  # computing the data twice might give different rows
             frame = retyped(materialised.toDF(*names), schema)
             condition = _condition(matching, plan, materialised, frame)
         search = Search(change, condition)
@@ -112,7 +120,9 @@ def _condition(matching: Matching, plan: WritePlan, given: DataFrame, named: Dat
 
 
 def _exists(rows: DataFrame, condition: Column) -> Column:
-    """Whether a condition holds for one of the rows. It may use columns of both sides; an ambiguous name is a column of `rows`."""
+    """Whether a condition holds for one of the rows. It may use columns of both sides; an ambiguous name is a column of
+    `rows`.
+    """
     gateway = Gateway(rows.sparkSession)
     return gateway.column_of(gateway.java_class("delta.Target").exists(dataset(rows), java_column(condition)))
 
@@ -129,7 +139,8 @@ def _replace(change: RowChange, search: Search, new: Completed, replaced: Mappin
         marked = change.flagged(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
         gone = change.as_they_are(expressed(marked, stored_columns(change.schema)))
         before, after = (
-            expressed(rows, [*columns, f"'{kind}' AS {CHANGE_TYPE}"]) for rows, kind in ((gone, "delete"), (materialised, "insert"))
+            expressed(rows, [*columns, f"'{kind}' AS {CHANGE_TYPE}"])
+            for rows, kind in ((gone, "delete"), (materialised, "insert"))
         )
         change.write_changes(before.unionAll(after))
     else:

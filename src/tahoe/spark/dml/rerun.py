@@ -1,8 +1,9 @@
 """Runs a command again if another writer has made a conflicting commit meanwhile.
 
-The command then reads the newest version, as if it had been executed later. It is not run again if its columns have changed, because it
-was analysed for those; if the outcome of its commit is unknown; or if its source or a subquery reads the table too: these may be cached
-rows of the old version. A write that only loses the race to make its table goes into the table that the other writer has made.
+The command then reads the newest version, as if it had been executed later. It is not run again if its columns have
+changed, because it was analysed for those; if the outcome of its commit is unknown; or if its source or a subquery
+reads the table too: these may be cached rows of the old version. A write that only loses the race to make its table
+goes into the table that the other writer has made.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def with_retries(target: DmlTarget, command: Callable[[DmlTarget], Result]) -> R
 
 
 def retry_after_create_race(write: Callable[[], Result]) -> Result:
-    """Run a write; and once more if it was about to make its table, and another writer was faster. It then writes into that table.
+    """Run a write; and once more if it was about to make its table, and another writer was faster. It then writes into
+    that table.
 
     Raises:
         DeltaError: see `write`. The table that the other writer has made may not fit.

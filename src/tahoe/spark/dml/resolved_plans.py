@@ -1,7 +1,8 @@
 """Converts DELETE, UPDATE and MERGE from SQL and `mergeInto` to the records that `delete_update` and `merge` run.
 
-Spark has resolved names, types, subqueries and parameters of the statement. Its expressions are used directly, not as text. They refer to
-the target's columns by expression id, and the rows that a command reads get the same ids (`delta.Target`).
+Spark has resolved names, types, subqueries and parameters of the statement. Its expressions are used directly, not as
+text. They refer to the target's columns by expression id, and the rows that a command reads get the same ids
+(`delta.Target`).
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def run_row_change(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
     """Run a statement that `instead_of` has replaced. Returns a Scala `Seq` with one row, which has the counts.
 
     Raises:
-        AnalysisException, DeltaAnalysisError: before any work, if a value is invalid or the table does not allow the statement.
+        AnalysisException, DeltaAnalysisError: before any work, if a value is invalid or the table does not allow the
+        statement.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     read = dml_command(gateway, name, plan)
@@ -99,7 +101,9 @@ def run_row_change(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
 def answered(spark: SparkSession, names: Sequence[str], counts: Sequence[int]) -> DataFrame:
     """The result of a `DeltaTable` method: a DataFrame with one row of counts."""
     gateway = Gateway(spark)
-    return gateway.dataframe(gateway.java_class("delta.Command").answered(gateway.session, gateway.list(names), gateway.list(counts)))
+    return gateway.dataframe(
+        gateway.java_class("delta.Command").answered(gateway.session, gateway.list(names), gateway.list(counts))
+    )
 
 
 # --- DELETE, UPDATE, MERGE
@@ -150,7 +154,9 @@ def _clauses(actions: Sequence[MergeAction], table: str) -> tuple[Clause, ...]:
 def _clause(action: MergeAction, table: str) -> Clause:
     kind = _KINDS[action.kind]
     by_name = kind == "delete" or action.is_star
-    return Clause(kind=kind, condition=action.condition, assignments=None if by_name else _assigned(action.assignments, table))
+    return Clause(
+        kind=kind, condition=action.condition, assignments=None if by_name else _assigned(action.assignments, table)
+    )
 
 
 def _assigned(assignments: Sequence[ResolvedAssignment], table: str) -> tuple[Assignment, ...]:

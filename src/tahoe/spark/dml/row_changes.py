@@ -1,7 +1,8 @@
 """Changes rows of one version of a table: what DELETE, UPDATE and MERGE share.
 
-A command finds the positions of the rows that it deletes or replaces, writes new rows, and commits both in one version. If
-`delta.enableDeletionVectors` is set, deletion vectors mark the deleted rows. Otherwise the files are rewritten without them.
+A command finds the positions of the rows that it deletes or replaces, writes new rows, and commits both in one version.
+If `delta.enableDeletionVectors` is set, deletion vectors mark the deleted rows. Otherwise the files are rewritten
+without them.
 
 Protocol: "Writer Requirements for Deletion Vectors", "Change Data Files", "Writer Requirements for Row Tracking".
 """
@@ -98,7 +99,8 @@ class Touched:
 
 
 class RowChange:
-    """A DML command at work on the newest version of its table. If the command fails, the files that it has written are deleted.
+    """A DML command at work on the newest version of its table. If the command fails, the files that it has written are
+    deleted.
 
     Attributes:
         snapshot: the version that the command reads.
@@ -126,7 +128,8 @@ class RowChange:
             command: its name; the operation of the plan if None.
             removes_data: whether the command may delete rows; append-only tables refuse it.
             data_change: whether the command changes the table's rows; False if it only rearranges them.
-            evolve: `evolve(snapshot, auto_merge)`: the schema to evolve to. `auto_merge`: the session's automatic schema evolution is on.
+            evolve: `evolve(snapshot, auto_merge)`: the schema to evolve to. `auto_merge`: the session's automatic
+                schema evolution is on.
             plan, options: of a write that is already planned, on an existing table.
         """
         self.target, self.spark = target, target.spark
@@ -140,9 +143,13 @@ class RowChange:
         check_writable(snapshot.protocol, snapshot.metadata, table=target.table.url, removes_data=removes_data)
         wanted = evolve(snapshot, self.options.merge_schema)
         self.evolves = wanted is not snapshot.schema
-        request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, casts=Casts.IMPLICIT, data_change=data_change)
+        request = WriteRequest(
+            mode="append", schema=wanted, merge_schema=self.evolves, casts=Casts.IMPLICIT, data_change=data_change
+        )
         self.plan: WritePlan = plan_existing(target.table, request, snapshot) if plan is None else plan
-        self.deletes_by_vector = setting(ENABLE_DELETION_VECTORS, snapshot.protocol, snapshot.properties, table=target.table.url)
+        self.deletes_by_vector = setting(
+            ENABLE_DELETION_VECTORS, snapshot.protocol, snapshot.properties, table=target.table.url
+        )
         self.has_feed = setting(ENABLE_CHANGE_DATA_FEED, snapshot.protocol, snapshot.properties, table=target.table.url)
         # a write that is already planned inserts rows; other commands update rows of the table
         policy = self.options.updates if plan is None else self.options.assigns
@@ -158,7 +165,9 @@ class RowChange:
         self._steps.begin("find rows")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._steps.end()
         self._release_rows()
         if error is not None:
@@ -200,7 +209,11 @@ class RowChange:
         frame = rows.select("*", position(stored).alias(ROW_POSITION), *self._tracked(stored), *self._metadata(stored))
         if self.target.seen is not None:
             frame = self._as_seen(frame)
-        return frame if self.target.alias is None else Gateway(self.spark).aliased(frame, self.target.alias, self.target.qualifier)
+        return (
+            frame
+            if self.target.alias is None
+            else Gateway(self.spark).aliased(frame, self.target.alias, self.target.qualifier)
+        )
 
     def _as_seen(self, frame: DataFrame) -> DataFrame:
         """The rows with the columns that a resolved statement's expressions refer to."""
@@ -213,7 +226,9 @@ class RowChange:
 
     def _metadata(self, stored: Column) -> list[Column]:
         """The `_metadata` fields that a resolved statement reads."""
-        fields = [] if self.target.seen is None else list(Gateway(self.spark).items(self.target.seen.metadata().iterator()))
+        fields = (
+            [] if self.target.seen is None else list(Gateway(self.spark).items(self.target.seen.metadata().iterator()))
+        )
         return [F.struct(*[stored.getField(name) for name in fields]).alias(METADATA)] if fields else []
 
     def _tracked(self, stored: Column) -> list[Column]:
@@ -227,13 +242,21 @@ class RowChange:
         return () if self.snapshot.row_tracking is None else (KEPT_ROW_ID, KEPT_ROW_VERSION)
 
     def kept_by_update(self) -> list[Column]:
-        """Row tracking columns of an updated row: it keeps its row id, and its row commit version becomes the new version."""
-        return [] if self.snapshot.row_tracking is None else [F.col(KEPT_ROW_ID), F.lit(None).cast("long").alias(KEPT_ROW_VERSION)]
+        """Row tracking columns of an updated row: it keeps its row id, and its row commit version becomes the new
+        version.
+        """
+        return (
+            []
+            if self.snapshot.row_tracking is None
+            else [F.col(KEPT_ROW_ID), F.lit(None).cast("long").alias(KEPT_ROW_VERSION)]
+        )
 
     def new_row(self) -> list[Column]:
         """Row tracking columns of a new row: nulls."""
         nothing = F.lit(None).cast("long")
-        return [] if self.snapshot.row_tracking is None else [nothing.alias(KEPT_ROW_ID), nothing.alias(KEPT_ROW_VERSION)]
+        return (
+            [] if self.snapshot.row_tracking is None else [nothing.alias(KEPT_ROW_ID), nothing.alias(KEPT_ROW_VERSION)]
+        )
 
     # --- changing
 
@@ -241,7 +264,9 @@ class RowChange:
         """Delete the rows at some positions. Returns their files."""
         numbers = sorted(positions.by_file)
         files = Scan(self.snapshot, None, pa.array(numbers, pa.uint64())).adds()
-        deletions = [RowDeletion(file=file, rows=positions.by_file[number]) for number, file in zip(numbers, files, strict=True)]
+        deletions = [
+            RowDeletion(file=file, rows=positions.by_file[number]) for number, file in zip(numbers, files, strict=True)
+        ]
         deleted = [_deleted(each) for each in deletions]
         known = counted(self.snapshot.log, deletions, deleted, self.snapshot.version)
         found = [
@@ -254,14 +279,18 @@ class RowChange:
 
     def remove(self, files: Sequence[Add]) -> None:
         """Remove whole files."""
-        self._touched += [Touched(number=_WHOLE, deletion=RowDeletion(file=file, rows=BitMap64()), is_whole=True) for file in files]
+        self._touched += [
+            Touched(number=_WHOLE, deletion=RowDeletion(file=file, rows=BitMap64()), is_whole=True) for file in files
+        ]
         self._draft.remove(files)
 
     def check(self, rows: DataFrame, *, are_new: bool = False) -> None:
         """Refuse rows whose columns do not fit the table; see `check_rows`."""
         check_rows(self.plan, rows, self.refusals.policy, are_new=are_new, may_lack=self.evolves)
 
-    def stored(self, rows: DataFrame, *, given: Mapping[str, Column | None] | None = None, beside: Sequence[str] = ()) -> Completed:
+    def stored(
+        self, rows: DataFrame, *, given: Mapping[str, Column | None] | None = None, beside: Sequence[str] = ()
+    ) -> Completed:
         """The rows as the table will store them. Each row is checked when it is written.
 
         Args:
@@ -277,8 +306,8 @@ class RowChange:
         return translating_failures(self.plan, self.refusals)
 
     def materialise(self, rows: DataFrame, *, now: bool = False) -> DataFrame:
-        """Materialise rows for the duration of the command. If an executor that holds some of the rows is lost, the command fails, because
-        computing them again might give different rows.
+        """Materialise rows for the duration of the command. If an executor that holds some of the rows is lost, the
+        command fails, because computing them again might give different rows.
 
         Args:
             now: compute the rows immediately; otherwise on first use.
@@ -294,7 +323,9 @@ class RowChange:
         self._materialised.clear()
 
     def write(self, completed: Completed, *, step: str = "write rows") -> Written:
-        """Write rows as new files of the table. Updated and copied rows have the row tracking columns; new rows may omit them."""
+        """Write rows as new files of the table. Updated and copied rows have the row tracking columns; new rows may
+        omit them.
+        """
         self._steps.begin(step)
         tracking, hidden, renamed = self.snapshot.row_tracking, list[Field](), completed.frame
         if tracking is not None and KEPT_ROW_ID in renamed.columns:
@@ -327,7 +358,9 @@ class RowChange:
         return self.write(Completed(frame=stored), step="copy rows").num_records
 
     def as_they_are(self, rows: DataFrame) -> DataFrame:
-        """Existing rows with the columns and types of the table after the command. Column rules and constraints are not applied to them."""
+        """Existing rows with the columns and types of the table after the command. Column rules and constraints are not
+        applied to them.
+        """
         columns = Struct(tuple(replace(field, nullable=True, metadata={}) for field in without_void(self.plan.schema)))
         return assign(rows, columns, self.refusals, keep=[name for name in self.kept_names if name in rows.columns])
 
@@ -338,19 +371,26 @@ class RowChange:
         written = write_changes(self.plan, self.options, columns, self.refusals)
         self._draft.on_discard(written.discard)
         self._draft.change_files += [
-            Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes) for file in written.files
+            Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes)
+            for file in written.files
         ]
 
     # --- the end
 
     def commit(
-        self, operation: str, parameters: Mapping[str, Any], metrics: Mapping[str, int], reads: Reads | None, *, is_exact: bool = False
+        self,
+        operation: str,
+        parameters: Mapping[str, Any],
+        metrics: Mapping[str, int],
+        reads: Reads | None,
+        *,
+        is_exact: bool = False,
     ) -> int | None:
         """Commit everything in one version. An empty change commits nothing.
 
         Returns:
-            the version; the version that was read if the change is empty; None if another writer has meanwhile committed the same command
-            (the same `txn`), so that this one has changed nothing.
+            the version; the version that was read if the change is empty; None if another writer has meanwhile
+            committed the same command (the same `txn`), so that this one has changed nothing.
 
         Args:
             reads: the rows that were read.
@@ -392,7 +432,9 @@ class RowChange:
         return self._draft.change_files
 
     def vector_metrics(self, prefix: str) -> dict[str, int]:
-        """How many deletion vectors are added and removed, as the reference counts: a replaced vector counts as both."""
+        """How many deletion vectors are added and removed, as the reference counts: a replaced vector counts as
+        both.
+        """
         return _vector_metrics(self._touched if self.deletes_by_vector else (), prefix)
 
 
@@ -412,7 +454,9 @@ def _vector_metrics(touched: Sequence[Touched], prefix: str) -> dict[str, int]:
 
 
 def stored_columns(schema: Struct) -> list[str]:
-    """The columns of a schema as data files have them, as SQL with names: without void columns, and without void fields of structs."""
+    """The columns of a schema as data files have them, as SQL with names: without void columns, and without void fields
+    of structs.
+    """
     return [_stored(quoted(field.name), field) for field in schema if field.type != VOID]
 
 
@@ -424,7 +468,11 @@ def _stored(value: str, field: Field) -> str:
 
 
 def given_by_update(change: RowChange, assigned: Iterable[tuple[str, ...]]) -> dict[str, Column | None]:
-    """The columns, in lower case, that updated rows supply: all but generated columns without an assignment, which are computed anew."""
+    """The columns, in lower case, that updated rows supply: all but generated columns without an assignment, which are
+    computed anew.
+    """
     named = {path[0].lower() for path in assigned}
-    brought = (name for name in change.plan.schema.names if name not in change.values.generated or name.lower() in named)
+    brought = (
+        name for name in change.plan.schema.names if name not in change.values.generated or name.lower() in named
+    )
     return dict.fromkeys(map(str.lower, brought))

@@ -1,7 +1,8 @@
 """The condition of a statement on single files that another writer has changed, for the conflict check.
 
-Spark's expressions evaluate it in the driver: a query takes longer than a fast writer needs for its next commit. What only a query can
-evaluate (a correlated subquery, a function in Python, the condition of a MERGE) is one, over rows that Python has read.
+Spark's expressions evaluate it in the driver: a query takes longer than a fast writer needs for its next commit. What
+only a query can evaluate (a correlated subquery, a function in Python, the condition of a MERGE) is one, over rows that
+Python has read.
 """
 
 from __future__ import annotations
@@ -30,13 +31,20 @@ _logger = logging.getLogger("tahoe")
 QUERIES_MAX = 32
 
 COUNTS_AS_TRUE: Mapping[str, str] = {
-    "source": "a subquery reads a source that may have other rows by now, or cached rows: only Delta tables have versions",
+    "source": (
+        "a subquery reads a source that may have other rows by now, or cached rows: only Delta tables have versions"
+    ),
     "order": "a subquery picks rows whose order Spark does not fix, by LIMIT, a window or a sample",
-    "metadata": "it uses `_metadata`, which tells where a row is: the files of the statement's version have numbers, these have none",
+    "metadata": (
+        "it uses `_metadata`, which tells where a row is: the files of the statement's version have numbers, these "
+        "have none"
+    ),
     "error": "it raises an error for a row of the file: if the statement is run again, it raises this error",
     "queries": f"each file needs a query, and there are more than {QUERIES_MAX}",
 }
-"""Why a condition is not evaluated on the rows of a file, and counts as true for them. What concerns files is in `RowsRead`."""
+"""Why a condition is not evaluated on the rows of a file, and counts as true for them. What concerns files is in
+`RowsRead`.
+"""
 
 
 class RowCondition:
@@ -58,8 +66,16 @@ class RowCondition:
         try:
             return self._matching(file)
         except JVM_ERRORS as error:
-            reason = next((text for name, text in COUNTS_AS_TRUE.items() if _message(error) == name), COUNTS_AS_TRUE["error"])
-            _logger.debug("%s: a condition counts as true for the rows of %s: %s (%s)", self._snapshot.url, file.path, reason, error)
+            reason = next(
+                (text for name, text in COUNTS_AS_TRUE.items() if _message(error) == name), COUNTS_AS_TRUE["error"]
+            )
+            _logger.debug(
+                "%s: a condition counts as true for the rows of %s: %s (%s)",
+                self._snapshot.url,
+                file.path,
+                reason,
+                error,
+            )
             return None
 
     @cached_property
@@ -73,7 +89,12 @@ class RowCondition:
 
     def _matching(self, file: FileAction) -> RowIndexes | None:
         if self._may_query and self._evaluator.queries() >= QUERIES_MAX:
-            _logger.debug("%s: a condition counts as true for the rows of %s: %s", self._snapshot.url, file.path, COUNTS_AS_TRUE["queries"])
+            _logger.debug(
+                "%s: a condition counts as true for the rows of %s: %s",
+                self._snapshot.url,
+                file.path,
+                COUNTS_AS_TRUE["queries"],
+            )
             return None
         found = BitMap64()
         for start, rows in PhysicalRows().pieces(self._snapshot, file, self._fields):

@@ -1,7 +1,7 @@
 """Assignments of UPDATE and MERGE: new values of columns and struct fields.
 
-A column without an assignment keeps its value. A single field of a struct can be assigned. If the struct is null, it becomes a struct with
-this field, as in the reference.
+A column without an assignment keeps its value. A single field of a struct can be assigned. If the struct is null, it
+becomes a struct with this field, as in the reference.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ def paths_in(path: tuple[str, ...], name: Sequence[str]) -> Iterator[tuple[str, 
             yield path[len(before) :]
 
 
-def _path(given: Assignment, schema: Struct, name: Sequence[str], table: str, error: type[ColumnNotFoundError]) -> tuple[str, ...]:
+def _path(
+    given: Assignment, schema: Struct, name: Sequence[str], table: str, error: type[ColumnNotFoundError]
+) -> tuple[str, ...]:
     for path in paths_in(given.path, name):
         fields = schema.resolve(path)
         if fields:
@@ -111,13 +113,17 @@ def column_not_found(
     column: str, schema: Struct, table: str, error: type[ColumnNotFoundError] = ColumnNotFoundError
 ) -> ColumnNotFoundError:
     """The error for a missing column; it lists the table's most similar names first."""
-    near = difflib.get_close_matches(column.lower(), [name.lower() for name in schema.names], n=_SHOWN_NAMES_MAX, cutoff=0.5)
+    near = difflib.get_close_matches(
+        column.lower(), [name.lower() for name in schema.names], n=_SHOWN_NAMES_MAX, cutoff=0.5
+    )
     names = [field.name for name in near if (field := schema.find(name)) is not None]
     rest = [name for name in schema.names if name not in names][: _SHOWN_NAMES_MAX - len(names)]
     return error(table=table, column=column, columns=", ".join([*names, *rest]))
 
 
-def new_values(values: Mapping[tuple[str, ...], Value], schema: Struct, own: Struct, current: Callable[[str], Value]) -> list[Named]:
+def new_values(
+    values: Mapping[tuple[str, ...], Value], schema: Struct, own: Struct, current: Callable[[str], Value]
+) -> list[Named]:
     """One value per column of a schema: the assigned value, or else the current one.
 
     Args:
@@ -135,7 +141,9 @@ def new_values(values: Mapping[tuple[str, ...], Value], schema: Struct, own: Str
     return found
 
 
-def _new_value(values: Mapping[tuple[str, ...], Value], path: tuple[str, ...], field: Field, own: Field | None, current: Column) -> Column:
+def _new_value(
+    values: Mapping[tuple[str, ...], Value], path: tuple[str, ...], field: Field, own: Field | None, current: Column
+) -> Column:
     if path in values:
         return column_of(values[path])
     if not isinstance(field.type, Struct) or not any(other[: len(path)] == path for other in values):
@@ -151,12 +159,16 @@ def _new_value(values: Mapping[tuple[str, ...], Value], path: tuple[str, ...], f
 
 def lacks_fields(given: DataType, wanted: DataType) -> bool:
     """Whether the fields of a struct differ from those of its column."""
-    return isinstance(given, Struct) and isinstance(wanted, Struct) and next(unlike_fields(given, wanted), None) is not None
+    return (
+        isinstance(given, Struct)
+        and isinstance(wanted, Struct)
+        and next(unlike_fields(given, wanted), None) is not None
+    )
 
 
 def completed(value: Column, given: DataType, wanted: DataType, current: Column) -> Column:
-    """A value in which the struct fields that its type lacks have the row's current values. A null struct stays null, unless the row has a
-    value for one of these fields.
+    """A value in which the struct fields that its type lacks have the row's current values. A null struct stays null,
+    unless the row has a value for one of these fields.
     """
     if not lacks_fields(given, wanted):
         return value

@@ -1,4 +1,6 @@
-"""Finds the rows for which a condition holds: the condition as a predicate, the files that may contain such rows, and their positions."""
+"""Finds the rows for which a condition holds: the condition as a predicate, the files that may contain such rows, and
+their positions.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ class Search:
 
     @cached_property
     def predicate(self) -> Predicate:
-        """A predicate implied by the condition, after Spark has optimised it. No row for which the predicate is false is found."""
+        """A predicate implied by the condition, after Spark has optimised it. No row for which the predicate is false
+        is found.
+        """
         if self.is_ruled_out:
             return self.whole
         return self._predicate_of(self._query)
@@ -101,7 +105,9 @@ class Search:
 
     @cached_property
     def whole(self) -> Predicate:
-        """The complete condition as a predicate. A planned query may have only a part of it: Spark moves Python functions elsewhere."""
+        """The complete condition as a predicate. A planned query may have only a part of it: Spark moves Python
+        functions elsewhere.
+        """
         predicate = predicate_of(str(self._gateway.java_class("delta.Literals").told(self._condition)))
         return rename(predicate, self._as_in_schema)
 
@@ -117,16 +123,22 @@ class Search:
 
     @property
     def closest(self) -> Predicate:
-        """The narrowest predicate that is true for each row that is found. Spark simplifies some conditions when it optimises a query."""
+        """The narrowest predicate that is true for each row that is found. Spark simplifies some conditions when it
+        optimises a query.
+        """
         return And((self.whole, self.predicate)) if has_unknown(self.whole) else self.whole
 
     def whole_files(self) -> list[Add]:
         """The files for whose partition values the condition is true. Requires `is_about_partitions`."""
         snapshot, predicate = self.change.snapshot, self.whole
-        return [add for add in snapshot.scan(predicate).adds() if evaluate(predicate, partition_row(snapshot, add)) is True]
+        return [
+            add for add in snapshot.scan(predicate).adds() if evaluate(predicate, partition_row(snapshot, add)) is True
+        ]
 
     def positions(self, materialised: DataFrame | None = None) -> Positions:
-        """Find the positions of the rows, or take them from rows that are materialised already. If skipping leaves no file, no job runs."""
+        """Find the positions of the rows, or take them from rows that are materialised already. If skipping leaves no
+        file, no job runs.
+        """
         if materialised is not None:
             return gathered(gathered_from(materialised, ROW_POSITION, are_few=are_few(self.change.snapshot)))
         if self.is_ruled_out or not self.change.snapshot.scan(self.predicate).kept_files:
@@ -135,8 +147,9 @@ class Search:
         return gathered(self._query.toArrow())
 
     def again(self, within: Sequence[int]) -> DataFrame:
-        """Rows of some files, among them all rows that were found. If the condition surely has the same result each time, it is applied
-        again, which skips parts of files. A subquery, the current time or a user-defined function may have another result.
+        """Rows of some files, among them all rows that were found. If the condition surely has the same result each
+        time, it is applied again, which skips parts of files. A subquery, the current time or a user-defined function
+        may have another result.
         """
         rows = self.change.rows(within)
         may_differ = self.has_subquery or self._depends_on_moment or has_unknown(self.whole)
@@ -149,7 +162,11 @@ class Search:
             return EVERYTHING
         predicate, snapshot = self.predicate, self.change.snapshot
         is_exact = not has_unknown(predicate) and not has_unknown(self.whole)
-        condition = None if is_exact else RowCondition(snapshot, lambda: condition_of_filter(self._gateway, self.rows, self._executed))
+        condition = (
+            None
+            if is_exact
+            else RowCondition(snapshot, lambda: condition_of_filter(self._gateway, self.rows, self._executed))
+        )
         return RowsRead(snapshot, predicate, self.text, condition=condition)
 
     @property
@@ -164,13 +181,17 @@ class Search:
 
 
 def at_one_moment(gateway: Gateway, frame: DataFrame) -> DataFrame | None:
-    """The query with values for the current time, user and catalog, which Spark puts into each query anew; None if it depends on none."""
+    """The query with values for the current time, user and catalog, which Spark puts into each query anew; None if it
+    depends on none.
+    """
     fixed = gateway.java_class("delta.Moment").of(dataset(frame))
     return None if fixed is None else frame_of(fixed, frame.sparkSession)
 
 
 def predicate_read(gateway: Gateway, query: DataFrame, url: str) -> Predicate:
-    """A predicate that covers all rows of a table that a query reads, once Spark has optimised it; false if the query reads no row."""
+    """A predicate that covers all rows of a table that a query reads, once Spark has optimised it; false if the query
+    reads no row.
+    """
     files, found = gateway.java_class("delta.Files"), set()
     for leaf in leaves(gateway, optimised(query)):
         known = files.of(leaf)

@@ -1,7 +1,7 @@
 """Writes from Spark: append, overwrite and CREATE TABLE AS SELECT, each in one commit.
 
-Protocol: "Add File and Remove File". `plan_write` plans what a write does to the table; Spark writes the rows. If the write fails, the
-files that it has written are deleted.
+Protocol: "Add File and Remove File". `plan_write` plans what a write does to the table; Spark writes the rows. If the
+write fails, the files that it has written are deleted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,13 @@ from tahoe.table.writing.write_request import STREAMING_UPDATE, WRITE, Mode, Wri
 # Spark sets this option for `saveAsTable` with mode overwrite.
 _SAVE_AS_TABLE_OVERWRITE = "__v1_save_as_table_overwrite"
 
-_MODES: Mapping[str, Mode] = {"append": "append", "overwrite": "overwrite", "errorifexists": "error", "error": "error", "ignore": "ignore"}
+_MODES: Mapping[str, Mode] = {
+    "append": "append",
+    "overwrite": "overwrite",
+    "errorifexists": "error",
+    "error": "error",
+    "ignore": "ignore",
+}
 
 
 def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: DataFrame) -> int | None:
@@ -67,7 +73,9 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     """
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path is None:
-        raise InvalidOptionError(option="path", value="missing", table="df.write", detail="writing a Delta table requires a path")
+        raise InvalidOptionError(
+            option="path", value="missing", table="df.write", detail="writing a Delta table requires a path"
+        )
     check_names_no_version(table_finder(spark, options), path)
     return retry_after_create_race(lambda: _save(spark, path, _MODES[mode.lower()], options, dataframe))
 
@@ -103,8 +111,8 @@ class Batch:
 def write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
     """Write a batch of a stream as one commit, unless the table has recorded it already.
 
-    Its rows are evaluated once, unless another commit is in conflict: clustering on write would sample them, and so run the query's
-    stateful operators again.
+    Its rows are evaluated once, unless another commit is in conflict: clustering on write would sample them, and so run
+    the query's stateful operators again.
 
     Returns, Raises:
         as `save`.
@@ -115,14 +123,18 @@ def write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
 def _write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
     table = open_table(spark, path, batch.options)
     parsed = replace(
-        write_options(spark, batch.options, table, OptionContext.WRITE_STREAM), txn=(batch.query, batch.number), dynamic_partitions=False
+        write_options(spark, batch.options, table, OptionContext.WRITE_STREAM),
+        txn=(batch.query, batch.number),
+        dynamic_partitions=False,
     )
     parsed = replace(parsed.unclustered(), partition_by=batch.partition_by or parsed.partition_by)
     overwrite = batch.mode == "Complete"
     like = _columns_of(table, parsed, batch.rows, overwrite=overwrite)
     if like is not None:  # a stream's casts are implicit, and Spark casts such types to texts only
         like = Struct(tuple(f for f in like if f.type == STRING or isinstance(f.type, Struct | Array | Map)))
-    asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, batch.rows, STREAMING_UPDATE, like=like)
+    asked = _request(
+        spark, table, "overwrite" if overwrite else "append", parsed, batch.rows, STREAMING_UPDATE, like=like
+    )
     parameters = {"outputMode": batch.mode, "queryId": batch.query, "epochId": str(batch.number)}
     request = replace(asked, casts=Casts.IMPLICIT, parameters=parameters, reads_target=reads_table(batch.plan, table))
     return _plan_and_write(table, request, parsed, batch.rows)
@@ -173,7 +185,9 @@ def insert(spark: SparkSession, command: Insert) -> int | None:
     elif command.is_statement:
         _check_names_required(dataframe.columns, table)
         if any(isinstance(field.dataType, (ArrayType, MapType, StructType)) for field in dataframe.schema):
-            dataframe = retyped(dataframe, named_inside(dataframe.schema, spark_schema(table.snapshot().schema), table=table.url))
+            dataframe = retyped(
+                dataframe, named_inside(dataframe.schema, spark_schema(table.snapshot().schema), table=table.url)
+            )
     like = _columns_of(table, parsed, dataframe, overwrite=command.overwrite)
     asked = _request(spark, table, "overwrite" if command.overwrite else "append", parsed, dataframe, like=like)
     request = asked if matching is None else replace(asked, matching=matching.text)
@@ -194,7 +208,8 @@ def _plan_and_write(
 
     Args:
         frame: the rows, with the table's column names.
-        matching, given: of an overwrite of matching rows: how rows match, and the rows with the names that the user gave them.
+        matching, given: of an overwrite of matching rows: how rows match, and the rows with the names that the user
+        gave them.
     """
     target = DmlTarget(spark=frame.sparkSession, table=table)
     return with_retries(target, lambda _: _write(plan_write(table, request), options, frame, matching, given))
@@ -214,10 +229,11 @@ def create_as_select(
     comment: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> int | None:
-    """Create a table with its rows in one commit, for CREATE TABLE AS SELECT, its REPLACE forms and `saveAsTable` of a new table.
+    """Create a table with its rows in one commit, for CREATE TABLE AS SELECT, its REPLACE forms and `saveAsTable` of a
+    new table.
 
-    Spark also sends `saveAsTable` with mode overwrite as a replacement. If the table exists, this replaces only its rows; its columns and
-    partitioning stay unless overwriteSchema is set.
+    Spark also sends `saveAsTable` with mode overwrite as a replacement. If the table exists, this replaces only its
+    rows; its columns and partitioning stay unless overwriteSchema is set.
 
     Args:
         replaces: replace an existing table and keep its history; if False, an existing table is an error.
@@ -240,14 +256,19 @@ def create_as_select(
         return _write(plan_write(table, replace(asked, casts=Casts.NONE)), parsed, dataframe, Matching.of(parsed))
     if asked.matching is not None and table.exists():
         detail = "the statement replaces the whole table, so there are no rows to match"
-        raise InvalidOptionError(option="replaceUsing or replaceOn", value=asked.matching, table=table.url, detail=detail)
-    request = replace(asked, comment=comment, is_managed=is_managed, replace_where=None, matching=None, dynamic_partitions=False)
+        raise InvalidOptionError(
+            option="replaceUsing or replaceOn", value=asked.matching, table=table.url, detail=detail
+        )
+    request = replace(
+        asked, comment=comment, is_managed=is_managed, replace_where=None, matching=None, dynamic_partitions=False
+    )
     return _write(plan_replacement(table, request) if replaces else plan_write(table, request), parsed, dataframe)
 
 
 def _named_by_position(frame: DataFrame, table: Table, options: WriteOptions) -> DataFrame:
-    """The data with the names of the table's columns and struct fields, by position. Additional columns keep their names if the write may
-    evolve the schema. The table's last columns may be missing if each of them is a generated, default or identity column.
+    """The data with the names of the table's columns and struct fields, by position. Additional columns keep their
+    names if the write may evolve the schema. The table's last columns may be missing if each of them is a generated,
+    default or identity column.
     """
     snapshot, given, may_grow = table.snapshot(), frame.columns, options.merge_schema or options.overwrite_schema
     names = snapshot.schema.names
@@ -256,8 +277,13 @@ def _named_by_position(frame: DataFrame, table: Table, options: WriteOptions) ->
     if is_short or (len(given) > len(names) and not may_grow):
         raise (ColumnCountMismatchError if is_short else SchemaMismatchError)(
             table=table.url,
-            detail=f"the data has {len(given)} columns ({', '.join(given)}), but the table has {len(names)} ({', '.join(names)})",
-            remedy="Give a value for each column, or name the columns: INSERT INTO t (a, b) ..., INSERT INTO t BY NAME ...",
+            detail=(
+                f"the data has {len(given)} columns ({', '.join(given)}), but the table has {len(names)} "
+                f"({', '.join(names)})"
+            ),
+            remedy=(
+                "Give a value for each column, or name the columns: INSERT INTO t (a, b) ..., INSERT INTO t BY NAME ..."
+            ),
         )
     widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if may_grow else None
     columns = spark_schema(snapshot.schema)
@@ -281,18 +307,29 @@ def _check_names_required(names: Sequence[str], table: Table) -> None:
 
 
 def _check_places(columns: Sequence[str], given: Sequence[str], named: Sequence[str], table: str) -> None:
-    """Refuse an insert by position in which a replaceUsing column is at different positions in the data and in the table."""
+    """Refuse an insert by position in which a replaceUsing column is at different positions in the data and in the
+    table.
+    """
     for column in columns:
         places = [
-            [name.lower() for name in names].index(column.lower()) for names in (given, named) if column.lower() in map(str.lower, names)
+            [name.lower() for name in names].index(column.lower())
+            for names in (given, named)
+            if column.lower() in map(str.lower, names)
         ]
         if len(set(places)) > 1:
-            detail = f"column {column} has another position in the data than in the table, and this insert matches columns by position"
+            detail = (
+                f"column {column} has another position in the data than in the table, and this insert matches columns "
+                f"by position"
+            )
             raise InvalidOptionError(option="replaceUsing", value=", ".join(columns), table=table, detail=detail)
 
 
 def _write(
-    plan: WritePlan | None, options: WriteOptions, frame: DataFrame, matching: Matching | None = None, given: DataFrame | None = None
+    plan: WritePlan | None,
+    options: WriteOptions,
+    frame: DataFrame,
+    matching: Matching | None = None,
+    given: DataFrame | None = None,
 ) -> int | None:
     """Write the rows of a plan and commit them. Returns the version; None if there is nothing to do.
 
@@ -316,7 +353,9 @@ def _write_files(plan: WritePlan, options: WriteOptions, frame: DataFrame) -> in
 
 
 def _columns_of(table: Table, options: WriteOptions, frame: DataFrame, *, overwrite: bool) -> Struct | None:
-    """The table's columns, to which data of foreign types is cast; None if there is no such data, or the write defines the schema."""
+    """The table's columns, to which data of foreign types is cast; None if there is no such data, or the write defines
+    the schema.
+    """
     is_new = not holds_foreign(frame.schema) or (overwrite and options.overwrite_schema) or not table.exists()
     return None if is_new else table.snapshot().schema
 

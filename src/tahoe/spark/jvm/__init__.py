@@ -1,1 +1,3 @@
-"""Access to Spark's JVM: the session, cached tables, catalog classes and errors. Knows nothing about reading or writing rows."""
+"""Access to Spark's JVM: the session, cached tables, catalog classes and errors. Knows nothing about reading or writing
+rows.
+"""

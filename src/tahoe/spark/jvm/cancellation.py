@@ -1,12 +1,12 @@
 """Cancellation of commands: by cancelling Spark's jobs, by interrupting a thread, or with Ctrl-C.
 
-A cancelled command commits nothing. Spark cancels the running jobs; jobs that the command starts later are cancelled too
-(`delta.Running`), and the command checks for cancellation just before it puts a commit. From the put on nothing stops the command: its
-result tells whether the commit exists.
+A cancelled command commits nothing. Spark cancels the running jobs; jobs that the command starts later are cancelled
+too (`delta.Running`), and the command checks for cancellation just before it puts a commit. From the put on nothing
+stops the command: its result tells whether the commit exists.
 
-Ctrl-C reaches Python's main thread, which usually waits for the JVM. Leaving a call into the JVM would break the connection, and the
-command would continue unnoticed. So while tahoe works in that thread, the command's jobs are cancelled from another thread, the call
-returns, and KeyboardInterrupt is raised.
+Ctrl-C reaches Python's main thread, which usually waits for the JVM. Leaving a call into the JVM would break the
+connection, and the command would continue unnoticed. So while tahoe works in that thread, the command's jobs are
+cancelled from another thread, the call returns, and KeyboardInterrupt is raised.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def cancellable(gateway: Gateway) -> Iterator[None]:
 
 
 def check_cancelled() -> None:
-    """Raise if this thread's command was cancelled. Call it before work that Spark would start before cancelling its jobs.
+    """Raise if this thread's command was cancelled. Call it before work that Spark would start before cancelling its
+    jobs.
 
     Raises:
         CommandCancelledError: the command was cancelled.
@@ -118,7 +119,9 @@ class CommandWatch(Watch):
 
     def before_put(self) -> None:
         if _here.command is not None:
-            _here.command.has_put = True  # set before the check: a Ctrl-C is either seen by the check or does not interrupt
+            _here.command.has_put = (
+                True  # set before the check: a Ctrl-C is either seen by the check or does not interrupt
+            )
             check_cancelled()
 
     def committed(self, url: str, version: int) -> None:
@@ -135,7 +138,9 @@ class _Keyboard:
     def __init__(self) -> None:
         self.is_pressed = False
         self.commits: list[tuple[str, int]] = []
-        self._to_cancel: SimpleQueue[Command] = SimpleQueue()  # reentrant, so it is safe in a signal handler; a lock is not
+        self._to_cancel: SimpleQueue[Command] = (
+            SimpleQueue()
+        )  # reentrant, so it is safe in a signal handler; a lock is not
         self._canceller: threading.Thread | None = None
 
     def begin(self) -> None:
@@ -145,7 +150,9 @@ class _Keyboard:
             self._canceller.start()
 
     def press(self, _signal: int, frame: FrameType | None) -> None:
-        """Handle SIGINT: cancel the command, and raise KeyboardInterrupt unless a call into Java or a put is running."""
+        """Handle SIGINT: cancel the command, and raise KeyboardInterrupt unless a call into Java or a put is
+        running.
+        """
         self.is_pressed = True
         command = _here.command
         if command is not None:
@@ -206,7 +213,9 @@ def _interrupts(handler: Any) -> bool:
 
 
 def _calls_java(frame: FrameType | None) -> bool:
-    """Whether py4j code is running in the frame, usually waiting for the JVM; False inside a callback from the JVM to Python."""
+    """Whether py4j code is running in the frame, usually waiting for the JVM; False inside a callback from the JVM to
+    Python.
+    """
     while frame is not None:
         if frame.f_code.co_filename.startswith(_PY4J):
             return frame.f_code.co_name != "_call_proxy"

@@ -1,7 +1,8 @@
 """Carries Python errors through the JVM, so that the user catches the exception that tahoe raised in a callback.
 
-An error in a callback is kept under an id and travels through Java as an exception with that id. Where PySpark converts Java exceptions,
-it becomes the same Python exception again. This conversion is the only part of PySpark that tahoe replaces.
+An error in a callback is kept under an id and travels through Java as an exception with that id. Where PySpark converts
+Java exceptions, it becomes the same Python exception again. This conversion is the only part of PySpark that tahoe
+replaces.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from tahoe.sql.grammar import parse
 
 JAVA_CLASS = "delta.PythonError"
 
-# Where clients of Spark Connect are served: around a `delta.PythonError`, an exception of the class by which a client knows the error. The
-# names on the left are those of PySpark's classes, and those of our classes that the reference's client knows too.
+# Where clients of Spark Connect are served: around a `delta.PythonError`, an exception of the class by which a client
+# knows the error. The names on the left are those of PySpark's classes, and those of our classes that the reference's
+# client knows too.
 CLIENTS_CLASSES = {
     "AnalysisException": "delta.connect.AnalysisError",
     "ParseException": "delta.connect.SyntaxError",
@@ -57,8 +59,8 @@ COMET_CLASS = "org.apache.comet.CometNativeException"
 # What Comet says of a file with such text.
 NOT_UTF8 = "non UTF-8 data"
 
-# How many errors are kept. Spark may keep an exception as long as a query and raise it again; if the error is no longer kept, the user gets
-# the message only.
+# How many errors are kept. Spark may keep an exception as long as a query and raise it again; if the error is no longer
+# kept, the user gets the message only.
 KEPT_MAX = 1000
 
 # How many wrapping exceptions are searched for one of ours.
@@ -74,12 +76,16 @@ _has_clients = threading.Event()
 
 
 def tell_clients() -> None:
-    """From now on, errors have the classes by which clients of Spark Connect know them. `delta.connect` must be compiled."""
+    """From now on, errors have the classes by which clients of Spark Connect know them. `delta.connect` must be
+    compiled.
+    """
     _has_clients.set()
 
 
 def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
-    """The Java exception for a Python exception: the Java exception that caused it if there is one, else a `delta.PythonError`."""
+    """The Java exception for a Python exception: the Java exception that caused it if there is one, else a
+    `delta.PythonError`.
+    """
     origin = java_error(error)
     if origin is not None:
         return origin
@@ -135,7 +141,9 @@ _PLAN = ";\n"
 
 
 class _OfTheUsers(captured.AnalysisException):
-    """Spark's AnalysisException for a query that contains hidden columns of ours, with these columns removed from its text."""
+    """Spark's AnalysisException for a query that contains hidden columns of ours, with these columns removed from its
+    text.
+    """
 
     def getMessage(self) -> str:  # noqa: N802  PySpark's name
         return without_our_columns(super().getMessage())
@@ -156,18 +164,24 @@ def _of_the_users(converted: Any) -> Any:
 
 
 def without_our_columns(message: str) -> str:
-    """Spark's message without our hidden columns among its suggestions, and without its plan if the plan contains such columns."""
+    """Spark's message without our hidden columns among its suggestions, and without its plan if the plan contains such
+    columns.
+    """
     text, mark, plan = message.partition(_PLAN)
     text = _OUR_COLUMN.sub("", text).replace("`, ]", "`]")
     return text if "__tahoe_" in plan else text + mark + plan
 
 
 def _with_note_of_sql(converted: Any, exception: JavaObject) -> Any:
-    """Add a note if Spark's parser refused a Delta statement, which happens in sessions whose parser could not be replaced."""
+    """Add a note if Spark's parser refused a Delta statement, which happens in sessions whose parser could not be
+    replaced.
+    """
     if isinstance(converted, ParseException) and exception.getClass().getSimpleName() == "ParseException":
         text = exception.command()
         if text.isDefined() and _is_statement(str(text.get())):
-            converted.add_note("The parser of this session does not support this Delta statement: run it with tahoe.sql(spark, text).")
+            converted.add_note(
+                "The parser of this session does not support this Delta statement: run it with tahoe.sql(spark, text)."
+            )
     return converted
 
 
@@ -177,7 +191,8 @@ _NOTES = {
         "A Delta table is read with the schema in its log. Leave out schema(...), and cast columns afterwards."
     ),
     "delta.StreamSink is not in the sink allowlist for Real-Time Mode": (
-        "A Delta table is written in whole commits, so it does not support real-time triggers, whatever the setting. Use "
+        "A Delta table is written in whole commits, so it does not support real-time triggers, whatever the "
+        "setting. Use "
         'trigger(processingTime="0 seconds") for a batch as soon as there are rows.'
     ),
 }
@@ -191,7 +206,9 @@ def _with_note_of_refusal(converted: Any) -> Any:
 
 
 def _with_note_of_file(converted: Any, ours: BaseException | None) -> Any:
-    """Add a note if a stream has failed because of a data file, about which Spark knows neither the table nor the version."""
+    """Add a note if a stream has failed because of a data file, about which Spark knows neither the table nor the
+    version.
+    """
     if isinstance(ours, DeltaDataError) and ours.condition not in str(converted):
         converted.add_note(str(ours))
     return converted
@@ -233,7 +250,9 @@ def _first_line(message: object) -> str:
 
 
 def _data_error(exception: JavaObject) -> DeltaError | None:
-    """Our error for a data file that Spark cannot read; None for another failure, or a file that belongs to no cached table."""
+    """Our error for a data file that Spark cannot read; None for another failure, or a file that belongs to no cached
+    table.
+    """
     condition = exception.getCondition()
     if condition is None or not condition.startswith(UNREADABLE):
         return None
@@ -253,13 +272,14 @@ def _data_error(exception: JavaObject) -> DeltaError | None:
 
 # --- Spark's own errors
 
-# Classes of SQLSTATE by which Spark marks what is no fault of the query: its own errors, and those of the system below it.
+# Classes of SQLSTATE by which Spark marks what is no fault of the query: its own errors, and those of the system below
+# it.
 _NOT_OF_THE_QUERY = ("XX", "58")
 
 
 def error_of_the_query(error: BaseException) -> BaseException | None:
-    """The error that Spark has for a fault of a query whose job failed, such as a division by zero or an exception in a Python function:
-    of Spark's class, with Spark's condition. None if the job failed for another reason.
+    """The error that Spark has for a fault of a query whose job failed, such as a division by zero or an exception in a
+    Python function: of Spark's class, with Spark's condition. None if the job failed for another reason.
     """
     exception = java_error(error)
     for depth in range(CAUSES_MAX):
@@ -298,10 +318,14 @@ _classes: dict[str, type[DeltaError]] = {}
 
 
 def _both_of(kind: type[DeltaError]) -> type[DeltaError]:
-    """A subclass of both the error's class and its PySpark class, which implements PySpark's methods with the error's values."""
+    """A subclass of both the error's class and its PySpark class, which implements PySpark's methods with the error's
+    values.
+    """
     if kind.__name__ not in _classes:
         members = {"__doc__": kind.__doc__, "__module__": kind.__module__}
-        _classes[kind.__name__] = type(kind.__name__, (_Both, kind, getattr(pyspark.errors, kind.pyspark_class)), members)
+        _classes[kind.__name__] = type(
+            kind.__name__, (_Both, kind, getattr(pyspark.errors, kind.pyspark_class)), members
+        )
     return _classes[kind.__name__]
 
 

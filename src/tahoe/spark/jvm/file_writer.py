@@ -1,7 +1,7 @@
 """Writes data files with Spark's Parquet writer: each file is written once, under a unique name, in its final folder.
 
-This module knows folders and Parquet, not Delta: the files become part of a table when they are committed. Spark's manifest of the
-written files goes to a private temporary folder on the driver.
+This module knows folders and Parquet, not Delta: the files become part of a table when they are committed. Spark's
+manifest of the written files goes to a private temporary folder on the driver.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from tahoe.spark.jvm.redistribution import LayOut, Redistribution, laid_out, red
 _DATASOURCES = "org.apache.spark.sql.execution.datasources."
 _STREAMING = "org.apache.spark.sql.execution.streaming."
 
-# Spark's Parquet writer truncates bounds in footers to this many bytes. Without the limit, it writes no bounds for longer text.
+# Spark's Parquet writer truncates bounds in footers to this many bytes. Without the limit, it writes no bounds for
+# longer text.
 BOUND_BYTES_MAX = 1024
 
-# The layout of data files, regardless of the session's settings: timestamps with statistics, dates and times without rebasing, lists and
-# decimals in the standard format, variants without shredding.
+# The layout of data files, regardless of the session's settings: timestamps with statistics, dates and times without
+# rebasing, lists and decimals in the standard format, variants without shredding.
 _SESSION_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -40,8 +41,8 @@ _SESSION_SETTINGS: Mapping[str, str] = {
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
-    # the manifest is one file, regardless of the session's settings for streams. It needs no atomic rename, for which Hadoop starts four
-    # processes on a local disk
+    # the manifest is one file, regardless of the session's settings for streams. It needs no atomic rename, for which
+    # Hadoop starts four processes on a local disk
     "spark.sql.streaming.fileSink.log.compactInterval": "10",
     "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}checkpointing.FileSystemBasedCheckpointFileManager",
 }
@@ -52,7 +53,8 @@ class WriterSettings:
     """How files are written.
 
     Attributes:
-        schema: of the files with the partition columns, as JSON of Spark's StructType; its columns match the data's by position.
+        schema: of the files with the partition columns, as JSON of Spark's StructType; its columns match the data's by
+            position.
         partition_columns: names in that schema; they become folders.
         options: of Spark's Parquet source: `compression`, `maxRecordsPerFile`.
         hadoop: Hadoop settings for the Parquet writer and the storage.
@@ -66,7 +68,9 @@ class WriterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A file that was written. `key` is relative to the folder and not url-escaped; its folders are `column=value` with Hive's escapes."""
+    """A file that was written. `key` is relative to the folder and not url-escaped; its folders are `column=value` with
+    Hive's escapes.
+    """
 
     key: str
     size_bytes: int
@@ -74,11 +78,16 @@ class NewFile:
 
 
 def write_files(
-    frame: DataFrame, url: str, settings: WriterSettings, spread: Redistribution | None = None, lay_out: LayOut | None = None
+    frame: DataFrame,
+    url: str,
+    settings: WriterSettings,
+    spread: Redistribution | None = None,
+    lay_out: LayOut | None = None,
 ) -> list[NewFile]:
     """Run a query and write its rows below a folder.
 
-    A failed job deletes the files of its tasks. A task that ends while the job is being stopped may leave an unreferenced file.
+    A failed job deletes the files of its tasks. A task that ends while the job is being stopped may leave an
+    unreferenced file.
 
     Args:
         frame: its columns match `settings.schema` by position; names and nullability are taken from the schema.
@@ -124,7 +133,9 @@ def _write(
     names = [field["name"] for field in json.loads(settings.schema)["fields"]]
     plan = None if lay_out is None else laid_out(gateway, session, query, lay_out)
     if plan is None and spread is not None:
-        plan = redistributed(gateway, session, query, [names.index(name) for name in settings.partition_columns], spread)
+        plan = redistributed(
+            gateway, session, query, [names.index(name) for name in settings.partition_columns], spread
+        )
     plan = plan or query.executedPlan()
     # This renames attributes only and does not touch rows.
     columns = gateway.java_class("delta.Rows").renamed(plan.output(), gateway.struct_of_json(settings.schema))
@@ -178,12 +189,16 @@ def _manifest_log(gateway: Gateway, session: JavaObject, folder: str) -> JavaObj
 
 
 def _defaults(gateway: Gateway, module: JavaObject, method: str, given: int) -> list[JavaObject]:
-    """The default values of a Scala method's parameters after the first `given`; their number depends on Spark's version."""
+    """The default values of a Scala method's parameters after the first `given`; their number depends on Spark's
+    version.
+    """
     key = (gateway.spark.version, method)
     if key not in _parameter_counts:
         counts = (m.getParameterCount() for m in module.getClass().getMethods() if m.getName() == method)
         _parameter_counts[key] = max(counts)
-    return [getattr(module, f"{method}$default${position}")() for position in range(given + 1, _parameter_counts[key] + 1)]
+    return [
+        getattr(module, f"{method}$default${position}")() for position in range(given + 1, _parameter_counts[key] + 1)
+    ]
 
 
 # A cache, by Spark version and method, because listing the methods of a class takes many calls into the JVM.
@@ -191,7 +206,9 @@ _parameter_counts: dict[tuple[str, str], int] = {}
 
 
 def _as_query(gateway: Gateway, query: JavaObject, work: Callable[[], Any]) -> None:
-    """Run `work` as a SQL execution of the query: with its settings in the tasks, visible in Spark's UI and to query listeners."""
+    """Run `work` as a SQL execution of the query: with its settings in the tasks, visible in Spark's UI and to query
+    listeners.
+    """
     body = _Body(gateway, work)
     execution = gateway.module("org.apache.spark.sql.execution.SQLExecution")
     try:
@@ -201,7 +218,9 @@ def _as_query(gateway: Gateway, query: JavaObject, work: Callable[[], Any]) -> N
 
 
 class _Body:
-    """A Python function as a Java Callable. It returns its error, which `delta.Work` throws, and keeps it to be raised in Python."""
+    """A Python function as a Java Callable. It returns its error, which `delta.Work` throws, and keeps it to be raised
+    in Python.
+    """
 
     def __init__(self, gateway: Gateway, work: Callable[[], Any]) -> None:
         self.gateway = gateway
@@ -228,4 +247,6 @@ def _read_manifest(folder: Path, depth: int) -> list[NewFile]:
 
 def _new_file(entry: Mapping[str, Any], depth: int) -> NewFile:
     segments = unquote(entry["path"]).split("/")
-    return NewFile(key="/".join(segments[-depth:]), size_bytes=entry["size"], modification_time_ms=entry["modificationTime"])
+    return NewFile(
+        key="/".join(segments[-depth:]), size_bytes=entry["size"], modification_time_ms=entry["modificationTime"]
+    )

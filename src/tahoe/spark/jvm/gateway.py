@@ -1,7 +1,8 @@
-"""Access to Spark's JVM through py4j: conversions between Python and Java values, class loading, and checks of the Spark version.
+"""Access to Spark's JVM through py4j: conversions between Python and Java values, class loading, and checks of the
+Spark version.
 
-This module knows nothing about Delta. A `Gateway` is created per call from the current session and is never kept, because a session may
-be stopped and replaced by another one in the same JVM.
+This module knows nothing about Delta. A `Gateway` is created per call from the current session and is never kept,
+because a session may be stopped and replaced by another one in the same JVM.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ JavaObject: TypeAlias = Any
 """Any object that py4j returns. py4j has no types that a type checker could use."""
 
 JVM_ERRORS = (Py4JError, CapturedException, ConnectionError)
-"""The errors of a call into the JVM: a Java exception, an exception that PySpark has converted, or a lost connection."""
+"""The errors of a call into the JVM: a Java exception, an exception that PySpark has converted, or a lost
+connection.
+"""
 
 _compiling = threading.Lock()
 
@@ -54,8 +57,9 @@ _returned = _Returned()
 def returned(value: Any) -> Any:
     """The result of a callback from the JVM, which stays alive until this thread returns the next one.
 
-    py4j sends the id of a Java object. If Python drops the object before the JVM has looked up the id, the JVM gets null instead, without
-    an error. A thread answers one thread of the JVM at a time, so the next callback begins after the JVM has the result of this one.
+    py4j sends the id of a Java object. If Python drops the object before the JVM has looked up the id, the JVM gets
+    null instead, without an error. A thread answers one thread of the JVM at a time, so the next callback begins after
+    the JVM has the result of this one.
     """
     _returned.value = value
     return value
@@ -168,7 +172,9 @@ class Gateway:
 
     def row(self, *values: Any) -> JavaObject:
         """A Java `Row`."""
-        return self.java_class("org.apache.spark.sql.RowFactory").create(self.array(self.java_class("java.lang.Object"), values))
+        return self.java_class("org.apache.spark.sql.RowFactory").create(
+            self.array(self.java_class("java.lang.Object"), values)
+        )
 
     # --- values out of the JVM
 
@@ -177,12 +183,16 @@ class Gateway:
         return StructType.fromJson(json.loads(struct.json()))
 
     def items(self, iterator: JavaObject) -> Iterator[JavaObject]:
-        """The items of a Java or Scala iterator. Each item takes two calls into the JVM, so use it for short iterators."""
+        """The items of a Java or Scala iterator. Each item takes two calls into the JVM, so use it for short
+        iterators.
+        """
         while iterator.hasNext():
             yield iterator.next()
 
     def texts(self, java_map: JavaObject) -> dict[str, str]:
-        """A Java map of strings, in one call as JSON. Iteration would take two calls for each entry, and an exception at the end."""
+        """A Java map of strings, in one call as JSON. Iteration would take two calls for each entry, and an exception
+        at the end.
+        """
         found: dict[str, str] = json.loads(self.java_class(_MAPPER)().writeValueAsString(java_map))
         return found
 
@@ -222,7 +232,9 @@ class Gateway:
 
     def has_subquery(self, expression: JavaObject) -> bool:
         """Whether a Catalyst expression contains a subquery."""
-        return bool(self.java_class("org.apache.spark.sql.catalyst.expressions.SubqueryExpression").hasSubquery(expression))
+        return bool(
+            self.java_class("org.apache.spark.sql.catalyst.expressions.SubqueryExpression").hasSubquery(expression)
+        )
 
     def expression(self, column: Column) -> JavaObject:
         """A Column as a Catalyst expression."""
@@ -235,11 +247,15 @@ class Gateway:
         return getattr(self.java_class(name + "$"), "MODULE$")
 
     def build(self, name: str, *first: Any) -> JavaObject:
-        """A new instance of a case class from its first fields. The other fields, which depend on Spark's version, take their defaults."""
+        """A new instance of a case class from its first fields. The other fields, which depend on Spark's version, take
+        their defaults.
+        """
         return self.java_class("delta.Cases").built(name, self.list(first))
 
     def changed(self, case_class: JavaObject, **fields: Any) -> JavaObject:
-        """A copy of a case class with some fields changed. The other fields, which depend on Spark's version, are copied."""
+        """A copy of a case class with some fields changed. The other fields, which depend on Spark's version, are
+        copied.
+        """
         return self.java_class("delta.Cases").changed(case_class, self.java_map(fields))
 
     # --- classes
@@ -247,7 +263,8 @@ class Gateway:
     def java_class(self, name: str) -> JavaObject:
         """A class by its full name, for its constructors and static members.
 
-        A path through `jvm` would call the JVM for each part, which looks in all JARs for classes of these names in each imported package.
+        A path through `jvm` would call the JVM for each part, which looks in all JARs for classes of these names in
+        each imported package.
         """
         return JavaClass(name, self.java._gateway_client)
 
@@ -256,7 +273,8 @@ class Gateway:
         """The driver's class loader to which folders can be added, and in which Spark looks up data sources.
 
         Raises:
-            NoGatewayError: the JVM was not started by Spark's launcher, and neither the thread's class loader nor a parent accepts folders.
+            NoGatewayError: the JVM was not started by Spark's launcher, and neither the thread's class loader nor a
+                parent accepts folders.
         """
         loader = self._thread_loader
         while loader is not None:
@@ -278,10 +296,12 @@ class Gateway:
         return self.loader.getResource(name.replace(".", "/") + ".class") is not None
 
     def compile(self, folder: Path, provides: str = SOURCE_CLASS) -> None:
-        """Compile a folder of `.java` files with Spark's compiler (Janino) and add the classes to the driver's class loader.
+        """Compile a folder of `.java` files with Spark's compiler (Janino) and add the classes to the driver's class
+        loader.
 
-        Does nothing if the class `provides` exists already. Executors never see the classes. The classes and the other files of the folder
-        go to a temporary folder, from which the JVM loads lazily, and which it deletes when it exits.
+        Does nothing if the class `provides` exists already. Executors never see the classes. The classes and the other
+        files of the folder go to a temporary folder, from which the JVM loads lazily, and which it deletes when it
+        exits.
         """
         with _compiling:
             if self.has_class(provides):
@@ -295,7 +315,9 @@ class Gateway:
             except Py4JJavaError as error:  # this version of Spark has moved or changed a class or method
                 shutil.rmtree(target, ignore_errors=True)
                 reason = str(error.java_exception.getMessage()).splitlines()[0]
-                raise UnsupportedSparkVersionError(version=self.spark.version, detail=f", whose classes differ ({reason})") from error
+                raise UnsupportedSparkVersionError(
+                    version=self.spark.version, detail=f", whose classes differ ({reason})"
+                ) from error
             self.loader.addURL(file(target).toURI().toURL())
             self._delete_at_exit(target)
 
@@ -311,7 +333,9 @@ class Gateway:
 
     def _delete_at_exit(self, folder: str) -> None:
         file = self.java_class("java.io.File")
-        for place, _, files in os.walk(folder):  # the JVM deletes in reverse order, so folders come before their contents
+        for place, _, files in os.walk(
+            folder
+        ):  # the JVM deletes in reverse order, so folders come before their contents
             for path in (place, *(os.path.join(place, name) for name in files)):
                 file(path).deleteOnExit()
 
@@ -395,7 +419,9 @@ def java_error(error: BaseException) -> JavaObject | None:
 
 
 def is_wrong_call(error: BaseException) -> bool:
-    """Whether a call named something that the JVM does not have, such as a method. This is a bug of tahoe, not a failure of Spark."""
+    """Whether a call named something that the JVM does not have, such as a method. This is a bug of tahoe, not a
+    failure of Spark.
+    """
     return type(error) is Py4JError
 
 

@@ -1,11 +1,12 @@
-"""A store for file systems that only Hadoop can access: HDFS, viewfs, and every other scheme that the Hadoop configuration has a class for.
+"""A store for file systems that only Hadoop can access: HDFS, viewfs, and every other scheme that the Hadoop
+configuration has a class for.
 
-A file is written to a temporary name in its final folder, synced to disk, and renamed without overwriting, which HDFS does atomically:
-that is "Creation of New Log Entries", as the reference does it. Not every Hadoop file system has such a rename: file systems whose rename
-is known to copy or to overwrite are refused.
+A file is written to a temporary name in its final folder, synced to disk, and renamed without overwriting, which HDFS
+does atomically: that is "Creation of New Log Entries", as the reference does it. Not every Hadoop file system has such
+a rename: file systems whose rename is known to copy or to overwrite are refused.
 
-Only the process that has started the JVM can use this store. Pickling keeps the url and the settings, but in another process, such as
-Spark's Python workers, every request is refused.
+Only the process that has started the JVM can use this store. Pickling keeps the url and the settings, but in another
+process, such as Spark's Python workers, every request is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO, cast
 
-from tahoe.errors import AtomicCreateUnsupportedError, DeltaStorageError, NoGatewayError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors import (
+    AtomicCreateUnsupportedError,
+    DeltaStorageError,
+    NoGatewayError,
+    StorageRefusedError,
+    StorageUnavailableError,
+)
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, class_names, java_error, running_class
 from tahoe.storage.env import (
     TEMPORARY_SUFFIX,
@@ -45,7 +52,9 @@ _UNSAFE_RENAMES = {
     **dict.fromkeys(("bos", "cosn", "ks3", "obs", "oss", "swift"), "is a copy"),
 }
 
-_NO_ATOMIC_CREATE = frozenset({"java.lang.UnsupportedOperationException", "org.apache.hadoop.fs.UnsupportedFileSystemException"})
+_NO_ATOMIC_CREATE = frozenset(
+    {"java.lang.UnsupportedOperationException", "org.apache.hadoop.fs.UnsupportedFileSystemException"}
+)
 
 # Exceptions, including their subclasses, after which the request certainly had no effect.
 _REFUSALS = _NO_ATOMIC_CREATE | {
@@ -84,7 +93,9 @@ def qualified(gateway: Gateway, location: str) -> str:
     except Exception as error:
         if _is_any(error, {"org.apache.hadoop.fs.UnsupportedFileSystemException"}):
             return normalise(location)
-        raise StorageUnavailableError(table=location, operation="open the file system", detail=_detail(error)) from error
+        raise StorageUnavailableError(
+            table=location, operation="open the file system", detail=_detail(error)
+        ) from error
     return spelled(str(path.makeQualified(system.getUri(), system.getWorkingDirectory()).toString()))
 
 
@@ -149,11 +160,15 @@ class HadoopStore:
 
     def head(self, key: str) -> FileInfo | None:
         with self._translated("look at", key):
-            found = _files(f"{folder}/" if (folder := key.rpartition("/")[0]) else "", self._storage().status(self._path(key)))
+            found = _files(
+                f"{folder}/" if (folder := key.rpartition("/")[0]) else "", self._storage().status(self._path(key))
+            )
         return found[0] if found else None
 
     def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
-        """Open a file for reading. If the file is replaced in HDFS, reading fails; it never mixes the contents of two files."""
+        """Open a file for reading. If the file is replaced in HDFS, reading fails; it never mixes the contents of two
+        files.
+        """
         found = self.head(key)
         if found is None:
             raise self._missing(key)
@@ -197,7 +212,9 @@ class HadoopStore:
             parts = self._storage().deleteAll(_listed(by_path)).split("\0")
         failed: dict[str, DeltaStorageError] = {}
         for path, detail in zip(parts[0::2], parts[1::2], strict=False):
-            failed[by_path[path]] = StorageUnavailableError(table=self.url, operation=f"delete {by_path[path]}", detail=detail)
+            failed[by_path[path]] = StorageUnavailableError(
+                table=self.url, operation=f"delete {by_path[path]}", detail=detail
+            )
         return failed
 
     def _storage(self) -> JavaObject:
@@ -215,7 +232,9 @@ class HadoopStore:
 
     @contextmanager
     def _temporary(self, key: str, data: bytes | BinaryIO) -> Iterator[tuple[JavaObject, str]]:
-        """A temporary file with the content, synced to disk, in the key's folder. If the caller's block fails, the file is deleted."""
+        """A temporary file with the content, synced to disk, in the key's folder. If the caller's block fails, the file
+        is deleted.
+        """
         storage, folder = self._storage(), self._path(key).rpartition("/")[0]
         path = f"{folder}/.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
         out = storage.create(path)
@@ -245,7 +264,9 @@ class HadoopStore:
 
     @contextmanager
     def _translated(self, operation: str, key: str, *, missing_passes: bool = False) -> Iterator[None]:
-        """Translate Java exceptions into our errors. With `missing_passes` a missing file becomes a FileNotFoundError."""
+        """Translate Java exceptions into our errors. With `missing_passes` a missing file becomes a
+        FileNotFoundError.
+        """
         asked = f"{operation} {key or 'the folder'}"
         try:
             yield
@@ -264,14 +285,18 @@ class HadoopStore:
 
 def _files(folder: str, listing: str) -> list[FileInfo]:
     """The files of a listing by `delta.Storage`, in byte order. `folder` is empty or ends with a slash."""
-    return sorted((FileInfo(folder + name, size, time) for name, size, time in _triples(listing)), key=lambda f: byte_order(f.key))
+    return sorted(
+        (FileInfo(folder + name, size, time) for name, size, time in _triples(listing)), key=lambda f: byte_order(f.key)
+    )
 
 
 def _triples(listing: str) -> Iterator[tuple[str, int, int]]:
     """Name, size and time of each entry of a listing."""
     parts = listing.split("\0")
     # the text ends with a separator, so the last part is empty
-    return ((name, int(size), int(time)) for name, size, time in zip(parts[0::3], parts[1::3], parts[2::3], strict=False))
+    return (
+        (name, int(size), int(time)) for name, size, time in zip(parts[0::3], parts[1::3], parts[2::3], strict=False)
+    )
 
 
 def _listed(paths: Iterable[str]) -> str:
@@ -295,7 +320,9 @@ def _is_any(error: BaseException, names: Set[str]) -> bool:
 
 
 def _detail(error: BaseException) -> str:
-    """The first line of Java's message, prefixed with the exception's class, because many messages are unclear without it."""
+    """The first line of Java's message, prefixed with the exception's class, because many messages are unclear without
+    it.
+    """
     found = java_error(error)
     text = str(error) if found is None else f"{found.getClass().getSimpleName()}: {found.getMessage()}"
     return text.partition("\n")[0].rstrip(".")

@@ -21,7 +21,10 @@ _FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 _ALL_BYTES = 1 << 50
 
 # Opening a file costs as much as a partition may have, so that a second one does not fit.
-_WHOLE_FILES = {"spark.sql.files.maxPartitionBytes": str(_ALL_BYTES), "spark.sql.files.openCostInBytes": str(_ALL_BYTES)}
+_WHOLE_FILES = {
+    "spark.sql.files.maxPartitionBytes": str(_ALL_BYTES),
+    "spark.sql.files.openCostInBytes": str(_ALL_BYTES),
+}
 _PARTITIONS_MAX = "spark.sql.files.maxPartitionNum"
 
 # How many sessions, with different settings, are kept for the next query.
@@ -38,9 +41,9 @@ def runs_natively(gateway: Gateway) -> bool:
     context = gateway.spark.sparkContext
     has_comet = _has_comet.get(context)
     if has_comet is None:
-        has_comet = _has_comet[context] = EXTENSIONS in str(gateway.spark.conf.get("spark.sql.extensions", "")) and gateway.has_class(
-            EXTENSIONS
-        )
+        has_comet = _has_comet[context] = EXTENSIONS in str(
+            gateway.spark.conf.get("spark.sql.extensions", "")
+        ) and gateway.has_class(EXTENSIONS)
     return has_comet and bool(gateway.module(EXTENSIONS).isCometLoaded(gateway.session.sessionState().conf()))
 
 
@@ -63,12 +66,13 @@ def session_of_whole_files(gateway: Gateway) -> JavaObject:
 
 
 def prefer_native(gateway: Gateway) -> None:
-    """Let rows that Spark itself must read reach native operators, and leave functions to Spark that Comet computes otherwise.
+    """Let rows that Spark itself must read reach native operators, and leave functions to Spark that Comet computes
+    otherwise.
 
     In this session and in new ones, if no setting says otherwise.
 
-    If the memory of a session that has Comet by other means does not suffice, Comet is switched off in it, and in new ones unless their
-    builder has switched it on; a warning tells why.
+    If the memory of a session that has Comet by other means does not suffice, Comet is switched off in it, and in new
+    ones unless their builder has switched it on; a warning tells why.
     """
     if not runs_natively(gateway):
         return

@@ -1,6 +1,7 @@
 """Reads Spark's plans and expressions (Catalyst nodes) into Python values.
 
-If a decision depends on several facts about a node, they are read at once into a record: `Equality`, `Attribute`, `Expression`.
+If a decision depends on several facts about a node, they are read at once into a record: `Equality`, `Attribute`,
+`Expression`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def frame_of(java_dataset: JavaObject, spark: SparkSession) -> DataFrame:
 
 
 def batch_rows(gateway: Gateway, java_dataset: JavaObject) -> DataFrame:
-    """The rows of a batch of a streaming query, as a DataFrame of its own. Its plan is part of the query, whose state Spark plans."""
+    """The rows of a batch of a streaming query, as a DataFrame of its own. Its plan is part of the query, whose state
+    Spark plans.
+    """
     rows = gateway.session.internalCreateDataFrame(java_dataset.queryExecution().toRdd(), java_dataset.schema(), False)
     return DataFrame(rows, gateway.spark)
 
@@ -70,12 +73,16 @@ def planned_again(gateway: Gateway, frame: DataFrame) -> DataFrame:
 
 
 def pinned(frame: DataFrame) -> DataFrame:
-    """The query, in which each Delta table is read at the version that is the newest now, however often the query runs."""
+    """The query, in which each Delta table is read at the version that is the newest now, however often the query
+    runs.
+    """
     return frame_of(Gateway(frame.sparkSession).java_class("delta.Moment").pinned(dataset(frame)), frame.sparkSession)
 
 
 def forget_rows(spark: SparkSession, frames: Sequence[DataFrame]) -> None:
-    """Release rows that `localCheckpoint` keeps. `RDD.unpersist` would log a warning that they cannot be computed again."""
+    """Release rows that `localCheckpoint` keeps. `RDD.unpersist` would log a warning that they cannot be computed
+    again.
+    """
     context: JavaObject | None = spark.sparkContext._jsc
     if context is None:  # the session was stopped and keeps no rows
         return
@@ -86,7 +93,8 @@ def forget_rows(spark: SparkSession, frames: Sequence[DataFrame]) -> None:
 def counted(frame: DataFrame) -> tuple[DataFrame, int]:
     """The same rows, and their number of partitions.
 
-    Spark decides the number while the query runs. So all stages but the last run now, and the returned frame reads the rows of that plan.
+    Spark decides the number while the query runs. So all stages but the last run now, and the returned frame reads the
+    rows of that plan.
     """
     gateway = Gateway(frame.sparkSession)
     rows = frame._jdf.queryExecution().toRdd()
@@ -120,7 +128,9 @@ _UNCHANGING = frozenset({"LogicalRelation", "Project", "Filter", "Join", "Union"
 
 
 def never_changes(plan: JavaObject) -> bool:
-    """Whether a query returns the same rows each time: it reads files that are listed once, and no node selects rows arbitrarily."""
+    """Whether a query returns the same rows each time: it reads files that are listed once, and no node selects rows
+    arbitrarily.
+    """
     if kind_of(plan) not in _UNCHANGING or plan.subqueries().size():
         return False
     if kind_of(plan) == "LogicalRelation":
@@ -133,7 +143,9 @@ def never_changes(plan: JavaObject) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A column of a query, unambiguous even if the other side of a join has the same name. `number` is Spark's `exprId`."""
+    """A column of a query, unambiguous even if the other side of a join has the same name. `number` is Spark's
+    `exprId`.
+    """
 
     number: int
     name: str
@@ -221,10 +233,12 @@ class Operand:
     """One side of an equality.
 
     Attributes:
-        side: the side of the join whose columns the operand references; None if it references both sides, or no columns.
-        never_fails: whether evaluation is safe for every row: the operand is a column, a struct field, or an upcast of one. Any other
-            expression may rely on a guard elsewhere in the condition.
-        path: the column or struct field whose values the operand has, possibly cast between integral types; None for another expression.
+        side: the side of the join whose columns the operand references; None if it references both sides, or no
+            columns.
+        never_fails: whether evaluation is safe for every row: the operand is a column, a struct field, or an upcast of
+            one. Any other expression may rely on a guard elsewhere in the condition.
+        path: the column or struct field whose values the operand has, possibly cast between integral types; None for
+            another expression.
         type: Spark's name of the type.
         type_json: the type as in the JSON of a schema, which omits collations.
     """
@@ -250,7 +264,11 @@ def equalities(gateway: Gateway, condition: JavaObject, left: DataFrame, right: 
     """The equalities among the conjuncts of a join's analysed condition."""
     sides: dict[Side, JavaObject] = {"left": analysed(left).outputSet(), "right": analysed(right).outputSet()}
     return [
-        Equality(_operand(gateway, part.left(), sides), _operand(gateway, part.right(), sides), kind_of(part) == "EqualNullSafe")
+        Equality(
+            _operand(gateway, part.left(), sides),
+            _operand(gateway, part.right(), sides),
+            kind_of(part) == "EqualNullSafe",
+        )
         for part in _conjuncts(condition)
         if kind_of(part) in ("EqualTo", "EqualNullSafe")
     ]
@@ -284,7 +302,10 @@ _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 def _path(expression: JavaObject) -> tuple[str, ...] | None:
     match kind_of(expression):
         case "Cast":
-            is_whole = {expression.dataType().simpleString(), expression.child().dataType().simpleString()} <= _WHOLE_NUMBERS
+            is_whole = {
+                expression.dataType().simpleString(),
+                expression.child().dataType().simpleString(),
+            } <= _WHOLE_NUMBERS
             return _path(expression.child()) if is_whole else None
         case "GetStructField":
             parent = _path(expression.child())
@@ -297,7 +318,9 @@ def _never_fails(gateway: Gateway, expression: JavaObject) -> bool:
     match kind_of(expression):
         case "Cast":
             widens = gateway.module(_EXPRESSIONS + "Cast").canUpCast
-            return bool(widens(expression.child().dataType(), expression.dataType())) and _never_fails(gateway, expression.child())
+            return bool(widens(expression.child().dataType(), expression.dataType())) and _never_fails(
+                gateway, expression.child()
+            )
         case "GetStructField":
             return _never_fails(gateway, expression.child())
         case other:
@@ -325,7 +348,8 @@ class Expression:
 
 
 def expressions(gateway: Gateway, frame: DataFrame, classes: Iterable[str]) -> Iterator[Expression]:
-    """All expressions of a query, innermost first, so that a non-deterministic node comes before the nodes that contain it.
+    """All expressions of a query, innermost first, so that a non-deterministic node comes before the nodes that contain
+    it.
 
     Args:
         classes: the classes to test each node for, by name relative to Catalyst's package of expressions.
@@ -333,7 +357,9 @@ def expressions(gateway: Gateway, frame: DataFrame, classes: Iterable[str]) -> I
     asked = {name: gateway.load_class(_EXPRESSIONS + name) for name in classes}
     for node in _expressions(gateway, analysed(frame)):
         found = frozenset(name for name, java_class in asked.items() if java_class.isInstance(node))
-        yield Expression(kind=kind_of(node), classes=found, sql=str(node.sql()), is_deterministic=bool(node.deterministic()))
+        yield Expression(
+            kind=kind_of(node), classes=found, sql=str(node.sql()), is_deterministic=bool(node.deterministic())
+        )
 
 
 def _expressions(gateway: Gateway, node: JavaObject) -> Iterator[JavaObject]:

@@ -1,7 +1,9 @@
-"""Redistributes rows before they are written, by one shuffle. Either files become as large as wanted, because Spark's adaptive execution
-cuts the shuffle into tasks by the sizes that it measures; or a function of the caller says which rows are in which file.
+"""Redistributes rows before they are written, by one shuffle. Either files become as large as wanted, because Spark's
+adaptive execution cuts the shuffle into tasks by the sizes that it measures; or a function of the caller says which
+rows are in which file.
 
-The shuffle is a query of its own over the rows of the user's query, so its settings do not apply to the stages of the user's query.
+The shuffle is a query of its own over the rows of the user's query, so its settings do not apply to the stages of the
+user's query.
 """
 
 from __future__ import annotations
@@ -15,15 +17,16 @@ from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark 
 
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 
-# Given a function that returns the rows of a query, and their bytes as Spark estimates them, returns the rows as they are to be written, or
-# None if they are left as they are. It may evaluate the rows more than once: that runs the last stage of their query again.
+# Given a function that returns the rows of a query, and their bytes as Spark estimates them, returns the rows as they
+# are to be written, or None if they are left as they are. It may evaluate the rows more than once: that runs the last
+# stage of their query again.
 LayOut: TypeAlias = Callable[[Callable[[], DataFrame], int], DataFrame | None]
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _DIRECT = "org.apache.spark.sql.catalyst.expressions.DirectShufflePartitionID"
 
-# Without partition columns, the rows of a task are sent in pieces of this many rows to up to this many groups, which are next to each
-# other: joined again, they are in their order.
+# Without partition columns, the rows of a task are sent in pieces of this many rows to up to this many groups, which
+# are next to each other: joined again, they are in their order.
 _PIECE_ROWS = 1 << 19
 _PIECES = 8
 _TASK = "__tahoe_task"
@@ -37,7 +40,8 @@ class Redistribution:
     """How rows are redistributed.
 
     Attributes:
-        task_bytes: the size of a task's rows as Spark shuffles them. Larger groups of rows are split, smaller ones joined.
+        task_bytes: the size of a task's rows as Spark shuffles them. Larger groups of rows are split, smaller ones
+            joined.
         blocks_max: how many blocks the shuffle may have: the tasks before it times the groups after it.
         groups_max: how many groups of rows there may be.
     """
@@ -50,8 +54,11 @@ class Redistribution:
         return min(max(self.blocks_max // tasks, 1), self.groups_max)
 
 
-def redistributed(gateway: Gateway, session: JavaObject, query: JavaObject, columns: Sequence[int], asked: Redistribution) -> JavaObject:
-    """The executed plan of a query with its rows redistributed: with all rows of the same values in one task, if they are not too many.
+def redistributed(
+    gateway: Gateway, session: JavaObject, query: JavaObject, columns: Sequence[int], asked: Redistribution
+) -> JavaObject:
+    """The executed plan of a query with its rows redistributed: with all rows of the same values in one task, if they
+    are not too many.
 
     All stages of the query but the last run now. Rows of a single task are left as they are.
 
@@ -106,7 +113,8 @@ def _settings(asked: Redistribution, tasks: int, *, keeps_cores_busy: bool) -> d
     """The settings of adaptive execution.
 
     Args:
-        keeps_cores_busy: use more and smaller tasks if cores would be idle. The files of a partition are not more for it.
+        keeps_cores_busy: use more and smaller tasks if cores would be idle. The files of a partition are not more for
+            it.
     """
     adaptive = "spark.sql.adaptive."
     return {

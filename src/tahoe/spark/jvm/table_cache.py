@@ -1,7 +1,9 @@
-"""A cache of the tables, snapshots, scans and change feeds that this process uses in Spark, so that a query reads the log once.
+"""A cache of the tables, snapshots, scans and change feeds that this process uses in Spark, so that a query reads the
+log once.
 
-Spark's plans hold a url and a version; this module maps them back to a table and a snapshot. A missing entry only costs time, because
-every entry can be loaded from the log again. This module also selects the store of a location and the session's settings for that store.
+Spark's plans hold a url and a version; this module maps them back to a table and a snapshot. A missing entry only costs
+time, because every entry can be loaded from the log again. This module also selects the store of a location and the
+session's settings for that store.
 """
 
 from __future__ import annotations
@@ -105,7 +107,9 @@ class _Opened:
 
 # Tables by their keys (see `key_of`), and the storage settings from options by the hash in a key.
 _tables: Recent[str, _Opened] = Recent(TABLES_MAX)
-_given: dict[str, Mapping[str, str]] = {}  # never forgotten: a plan without its credentials would be read with those of the session
+_given: dict[
+    str, Mapping[str, str]
+] = {}  # never forgotten: a plan without its credentials would be read with those of the session
 # Stored twice: by the store that it was read with, and under None as the latest one.
 _snapshots: Recent[tuple[str, int, int | None], Snapshot] = Recent(2 * SNAPSHOTS_MAX)
 _feeds: Recent[tuple[str, str, FeedRange, int | None], ChangeFeed] = Recent(2 * FEEDS_MAX)
@@ -150,7 +154,9 @@ def _of_storage(options: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def key_of(url: str, options: Mapping[str, str] | None) -> str:
-    """The key by which Spark's plans refer to a table: its url, and a hash of the storage settings in the options if there are any."""
+    """The key by which Spark's plans refer to a table: its url, and a hash of the storage settings in the options if
+    there are any.
+    """
     given = _of_storage(options)
     if not given:
         return url
@@ -176,28 +182,42 @@ def opened(spark: SparkSession, key: str) -> Table:
 def recache(gateway: Gateway, url: str) -> None:
     """Refresh Spark's cached DataFrames and tables that read a table, after a commit.
 
-    It never raises, because the version is committed already. Spark drops cache entries before it builds them again, so an entry that can
-    no longer be planned, for example because a column was dropped, is no longer cached.
+    It never raises, because the version is committed already. Spark drops cache entries before it builds them again, so
+    an entry that can no longer be planned, for example because a column was dropped, is no longer cached.
     """
     try:
         gateway.session.sharedState().cacheManager().recacheByPath(gateway.session, url)
     except Exception as error:  # any error of Spark, or of another table that the entry reads
-        _logger.warning("cached DataFrames that read %s are no longer cached, because one of them cannot be recomputed: %s", url, error)
+        _logger.warning(
+            "cached DataFrames that read %s are no longer cached, because one of them cannot be recomputed: %s",
+            url,
+            error,
+        )
 
 
 def session_zone(spark: SparkSession, table: str) -> tzinfo:
-    """The session's time zone, in which timestamps without a zone are read, such as partition values of older writers."""
+    """The session's time zone, in which timestamps without a zone are read, such as partition values of older
+    writers.
+    """
     return zone_asked_for(TIME_ZONE, str(spark.conf.get(TIME_ZONE)), table=table)
 
 
-_HADOOP_PREFIXES = {"s3": "fs.s3a.", "s3a": "fs.s3a.", "s3n": "fs.s3a.", "abfs": "fs.azure.", "abfss": "fs.azure.", "gs": "fs.gs."}
+_HADOOP_PREFIXES = {
+    "s3": "fs.s3a.",
+    "s3a": "fs.s3a.",
+    "s3n": "fs.s3a.",
+    "abfs": "fs.azure.",
+    "abfss": "fs.azure.",
+    "gs": "fs.gs.",
+}
 
 
 def _storage_settings(gateway: Gateway, url: str) -> dict[str, str]:
-    """The session's settings for the storage of a url, and for its commit service. They are read each time, as credentials may be renewed.
+    """The session's settings for the storage of a url, and for its commit service. They are read each time, as
+    credentials may be renewed.
 
-    For our own stores they come from the session's Hadoop configuration. For Hadoop file systems they are the session's explicit settings,
-    which take precedence over the Hadoop configuration.
+    For our own stores they come from the session's Hadoop configuration. For Hadoop file systems they are the session's
+    explicit settings, which take precedence over the Hadoop configuration.
     """
     if is_hadoops(url):
         return {name: value for name, value in gateway.settings().items() if name.startswith(("fs.", "dfs."))}
@@ -238,8 +258,8 @@ def snapshot_of(table: Table, version: int) -> Snapshot:
     Raises:
         DeltaError: the version is neither in the cache nor in the log any more.
     """
-    # A snapshot that is loaded again may list its files in another order than the plan knows. So one that was read with credentials that
-    # were renewed since is better than a new one.
+    # A snapshot that is loaded again may list its files in another order than the plan knows. So one that was read with
+    # credentials that were renewed since is better than a new one.
     found = (_snapshots.get((table.url, version, store)) for store in (id(table.log.env.store), None))
     known = next((snapshot for snapshot in found if snapshot is not None and snapshot.log.zone == table.log.zone), None)
     return remember(table.snapshot(version)) if known is None else known
@@ -248,8 +268,8 @@ def snapshot_of(table: Table, version: int) -> Snapshot:
 def owner_of(file: str) -> tuple[str, int] | None:
     """The url of the cached table that has a file, and the version that was read last; None if there is none.
 
-    Files that a stream reads belong to the versions that have added them, which its batches know. A shallow clone has files in the folder
-    of another table: of the versions that have the file, the one that was read last counts.
+    Files that a stream reads belong to the versions that have added them, which its batches know. A shallow clone has
+    files in the folder of another table: of the versions that have the file, the one that was read last counts.
     """
     url = spelled(file)
     for held in list(_held.values()):
@@ -270,7 +290,9 @@ def _has(snapshot: Snapshot, file: str) -> bool:
     return canonical(file) in map(canonical, same_name.to_pylist())
 
 
-def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None, purpose: Purpose | None = None) -> Scan:
+def scan_of(
+    snapshot: Snapshot, predicate: Predicate, within: str | None = None, purpose: Purpose | None = None
+) -> Scan:
     """The files that may match a predicate. It is called when a query is planned, and again when it runs.
 
     Args:
@@ -280,8 +302,13 @@ def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None,
     identity, store = metadata_identity(snapshot), id(snapshot.log.env.store)
     key = (snapshot.url, str(snapshot.log.zone), identity, snapshot.version, predicate, within, purpose, store)
     known = _scans.get(key)
-    if known is None or known.snapshot is not snapshot:  # a copy of the table may have taken its place, with other files in this version
-        known = _scans.put(key, _scan(snapshot, predicate, within) if purpose is None else _scan_for(purpose, snapshot, predicate, within))
+    if (
+        known is None or known.snapshot is not snapshot
+    ):  # a copy of the table may have taken its place, with other files in this version
+        known = _scans.put(
+            key,
+            _scan(snapshot, predicate, within) if purpose is None else _scan_for(purpose, snapshot, predicate, within),
+        )
     return known
 
 
@@ -316,7 +343,8 @@ _holds = itertools.count(1)
 
 
 def hold(snapshot: Snapshot, *, marked: bool = False, version_of: Callable[[str], int | None] | None = None) -> str:
-    """Hold a snapshot while a command uses its file numbers, until `release`. Returns the name for `within_text` and `release`.
+    """Hold a snapshot while a command uses its file numbers, until `release`. Returns the name for `within_text` and
+    `release`.
 
     Args:
         marked: whether queries are to read the rows that deletion vectors mark, instead of all others.

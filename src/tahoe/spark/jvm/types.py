@@ -17,7 +17,8 @@ _LOG_METADATA = "delta."
 
 
 def delta_schema(schema: StructType, *, table: str) -> Struct:
-    """A Spark schema as a protocol schema. A user-defined type becomes its underlying SQL type, as in Spark's own files.
+    """A Spark schema as a protocol schema. A user-defined type becomes its underlying SQL type, as in Spark's own
+    files.
 
     Raises:
         UnsupportedDataTypeError: a column has a type that Delta does not support; names the column.

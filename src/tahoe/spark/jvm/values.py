@@ -14,15 +14,21 @@ from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
 
 _TIMES: dict[str, DataType] = {"timestamp": TimestampType(), "timestamp_ntz": TimestampNTZType(), "date": DateType()}
-_SIMPLE = {"int": LongType(), "bigint": LongType(), "smallint": LongType(), "tinyint": LongType(), "string": StringType()}
+_SIMPLE = {
+    "int": LongType(),
+    "bigint": LongType(),
+    "smallint": LongType(),
+    "tinyint": LongType(),
+    "string": StringType(),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
     """The value of an expression, and its type.
 
-    A timestamp is a number of microseconds since the epoch, and a date or a timestamp without time zone is a text: Spark has years that
-    Python's calendar does not have.
+    A timestamp is a number of microseconds since the epoch, and a date or a timestamp without time zone is a text:
+    Spark has years that Python's calendar does not have.
     """
 
     value: Any
@@ -30,12 +36,16 @@ class Value:
 
 
 def values(gateway: Gateway, expressions: Iterable[JavaObject]) -> list[Value]:
-    """The values of resolved expressions. Literals are read directly; if there are other expressions, Spark evaluates all of them."""
+    """The values of resolved expressions. Literals are read directly; if there are other expressions, Spark evaluates
+    all of them.
+    """
     given = list(expressions)
     known = [value for e in given if (value := _literal(e)) is not None]
     if len(known) == len(given):
         return known
-    one_row = gateway.dataframe_of_plan(gateway.java_class("org.apache.spark.sql.catalyst.plans.logical.OneRowRelation")())
+    one_row = gateway.dataframe_of_plan(
+        gateway.java_class("org.apache.spark.sql.catalyst.plans.logical.OneRowRelation")()
+    )
     times = [_TIMES.get(str(e.dataType().catalogString())) for e in given]
     columns = [_plain(gateway.column(e), time) for e, time in zip(given, times, strict=True)]
     rows = one_row.select([column.alias(f"v{n}") for n, column in enumerate(columns)])
@@ -45,9 +55,15 @@ def values(gateway: Gateway, expressions: Iterable[JavaObject]) -> list[Value]:
 
 
 def depends_on_rows(gateway: Gateway, expression: JavaObject) -> bool:
-    """Whether an argument of a table function has other values for other rows, of a table in its query or of one outside of it."""
+    """Whether an argument of a table function has other values for other rows, of a table in its query or of one
+    outside of it.
+    """
     is_outer = gateway.java_class("org.apache.spark.sql.catalyst.expressions.SubExprUtils").containsOuter(expression)
-    return bool(is_outer or not expression.references().isEmpty() or kind_of(expression) == "FunctionTableSubqueryArgumentExpression")
+    return bool(
+        is_outer
+        or not expression.references().isEmpty()
+        or kind_of(expression) == "FunctionTableSubqueryArgumentExpression"
+    )
 
 
 def _plain(column: Column, time: DataType | None) -> Column:

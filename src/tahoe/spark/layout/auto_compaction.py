@@ -1,7 +1,7 @@
 """Auto compaction in a Spark session: it follows each command that has added files, in the command's thread.
 
-The command is over by then: its result stands, whatever happens to the compaction. Running in the same thread, it is finished when the
-user's next command begins, and does not conflict with it.
+The command is over by then: its result stands, whatever happens to the compaction. Running in the same thread, it is
+finished when the user's next command begins, and does not conflict with it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _logger = logging.getLogger("tahoe")
 
 @contextmanager
 def writing_command(gateway: Gateway) -> Iterator[None]:
-    """Run the block as a command that can be cancelled, and then auto compaction of what it has written. A nested command is part of the
-    outer one.
+    """Run the block as a command that can be cancelled, and then auto compaction of what it has written. A nested
+    command is part of the outer one.
 
     Raises:
         CommandCancelledError, KeyboardInterrupt: as `cancellable`.
@@ -54,4 +54,6 @@ def _compact(gateway: Gateway, found: Sequence[NewFiles]) -> None:
                 if report is not None and report.version is not None:
                     recache(gateway, table.url)
     except (DeltaError, *JVM_ERRORS) as error:  # the command was cancelled, or the session was stopped
-        _logger.warning("%s: the write is committed, but auto compaction did not run after it: %s", found[0].log.url, error)
+        _logger.warning(
+            "%s: the write is committed, but auto compaction did not run after it: %s", found[0].log.url, error
+        )

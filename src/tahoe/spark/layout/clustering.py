@@ -1,7 +1,7 @@
 """ZORDER BY and clustered tables in Spark's engine: for tables that one process should not lay out, or cannot read.
 
-A sample of the rows plans the layout in the driver. Spark computes the part of the layout to which each row belongs, brings the rows of
-each file into one task, and sorts them there by part.
+A sample of the rows plans the layout in the driver. Spark computes the part of the layout to which each row belongs,
+brings the rows of each file into one task, and sorts them there by part.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ def drop_feature(target: DmlTarget, feature: str, *, truncate_history: bool) -> 
         known = _CLEARED_BY.get(found.name)
         return known is not None and known(target)
 
-    feature_drop.drop_feature(target.table, feature, truncate_history=truncate_history, clear=clear, **author_of(target.spark))
+    feature_drop.drop_feature(
+        target.table, feature, truncate_history=truncate_history, clear=clear, **author_of(target.spark)
+    )
 
 
 def _clear_deletion_vectors(target: DmlTarget) -> bool:
@@ -65,7 +67,10 @@ def _clear_column_mapping(target: DmlTarget) -> bool:
     if after == before:
         return False
     if snapshot.clustering_columns:
-        detail, remedy = "the table is clustered by physical column names", "Disable clustering first: ALTER TABLE ... CLUSTER BY NONE."
+        detail, remedy = (
+            "the table is clustered by physical column names",
+            "Disable clustering first: ALTER TABLE ... CLUSTER BY NONE.",
+        )
         raise FeatureInUseError(feature="columnMapping", table=snapshot.url, detail=detail, remedy=remedy)
     check_schema(schema, "none", table=snapshot.url)
     _write_again(target, snapshot, after, range(len(snapshot.live)), "REMOVE COLUMN MAPPING")
@@ -76,7 +81,9 @@ def _clear_type_widening(target: DmlTarget) -> bool:
     """Rewrite files that have older types of their columns, and remove the type changes from the metadata."""
     snapshot = target.table.snapshot()
     changed = {path[0] for path, _, _ in recorded_changes(snapshot.schema)}
-    schema = map_fields(snapshot.schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k != TYPE_CHANGES}))
+    schema = map_fields(
+        snapshot.schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k != TYPE_CHANGES})
+    )
     configuration = {key: value for key, value in snapshot.properties.items() if key != ENABLE_TYPE_WIDENING.name}
     after = snapshot.metadata.replace(schema_string=schema.to_json(), configuration=configuration)
     if after == snapshot.metadata:
@@ -96,12 +103,16 @@ def _of_other_types(snapshot: Snapshot, columns: set[str]) -> list[int]:
             found = delta_schema(open_parquet(store, key).schema_arrow, table=snapshot.url)
         except DeltaError:  # the file has a type that Delta does not have; rewriting stores the table's type
             return True
-        return any((field := found.find(name)) is not None and field.type != wanted for name, wanted in physical.items())
+        return any(
+            (field := found.find(name)) is not None and field.type != wanted for name, wanted in physical.items()
+        )
 
     return [number for number, other in enumerate(in_threads(is_other, snapshot.live.adds())) if other]
 
 
-def _write_again(target: DmlTarget, snapshot: Snapshot, metadata: Metadata, numbers: Sequence[int], operation: str) -> None:
+def _write_again(
+    target: DmlTarget, snapshot: Snapshot, metadata: Metadata, numbers: Sequence[int], operation: str
+) -> None:
     """Commit new metadata, and rewrite some files, given by number, to conform to it."""
     request = WriteRequest(mode="append", schema=snapshot.schema, data_change=False)
     plan = replace(plan_existing(target.table, request, snapshot), metadata=metadata)

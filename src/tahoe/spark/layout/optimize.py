@@ -1,8 +1,9 @@
 """OPTIMIZE and REORG in a Spark session: where files are rewritten, and what the session's settings say.
 
-Arrow rewrites a bin faster than Spark's engine: no row becomes an object of the JVM. On a cluster each bin is a task in a Python worker.
-Spark's engine rewrites what Arrow cannot: files in a Hadoop file system, shredded variants, dates in the Julian calendar; and all bins if
-the executors have no tahoe. Cubes, which have many files, are laid out in the driver, or by Spark's engine on a cluster.
+Arrow rewrites a bin faster than Spark's engine: no row becomes an object of the JVM. On a cluster each bin is a task in
+a Python worker. Spark's engine rewrites what Arrow cannot: files in a Hadoop file system, shredded variants, dates in
+the Julian calendar; and all bins if the executors have no tahoe. Cubes, which have many files, are laid out in the
+driver, or by Spark's engine on a cluster.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ def purge(command: Optimize, *, deleted_share: float = 0.0) -> OptimizeReport:
     """
     if not 0 <= deleted_share <= 1:
         detail = "it must be a number from 0 to 1"
-        raise InvalidOptionError(option="deletedShare", value=deleted_share, table=command.target.table.url, detail=detail)
+        raise InvalidOptionError(
+            option="deletedShare", value=deleted_share, table=command.target.table.url, detail=detail
+        )
     settings = replace(_settings(command.target), min_file_bytes=0, max_deleted_share=deleted_share)
     return _run(command, OptimizeRequest(settings=settings, operation=REORG), only_partitions=True)
 
@@ -135,10 +138,15 @@ def _read_condition(target: DmlTarget, condition: Column, only_partitions: bool)
     with RowChange(target, removes_data=False, data_change=False) as change:
         search = Search(change, condition)
         if only_partitions and not search.names_partitions_only:
-            detail = f"it must name only partition columns ({', '.join(change.snapshot.partition_columns) or 'there are none'})"
+            detail = (
+                "it must name only partition columns "
+                f"({', '.join(change.snapshot.partition_columns) or 'there are none'})"
+            )
             raise InvalidOptionError(option="where", value=search.text, table=change.snapshot.url, detail=detail)
         if search.has_subquery:
-            raise InvalidOptionError(option="where", value=search.text, table=change.snapshot.url, detail="it must not have a subquery")
+            raise InvalidOptionError(
+                option="where", value=search.text, table=change.snapshot.url, detail="it must not have a subquery"
+            )
         return search.closest, search.text
 
 
@@ -193,7 +201,11 @@ class _Rewriter:
         else:
             rewritten = rewritten_in_threads(plan, bins) if is_near else self._in_workers(plan, bins)
         for found, result in zip(bins, rewritten, strict=True):
-            yield self._by_spark(plan, found) if isinstance(result, UnsupportedOperationError | ModuleNotFoundError) else result
+            yield (
+                self._by_spark(plan, found)
+                if isinstance(result, UnsupportedOperationError | ModuleNotFoundError)
+                else result
+            )
 
     def _in_workers(self, plan: WritePlan, bins: Sequence[Bin]) -> Iterable[Rewritten | BaseException]:
         work = [rewrite_of(plan, found.numbers) for found in bins]

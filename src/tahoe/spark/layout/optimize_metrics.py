@@ -25,7 +25,12 @@ def _nullable(name: str, kind: DataType | None = None) -> StructField:
     return StructField(name, kind or LongType())
 
 
-_SIZES = [_nullable("min"), _nullable("max"), StructField("avg", DoubleType(), nullable=False), *_counts("totalFiles", "totalSize")]
+_SIZES = [
+    _nullable("min"),
+    _nullable("max"),
+    StructField("avg", DoubleType(), nullable=False),
+    *_counts("totalFiles", "totalSize"),
+]
 _NUMBER_AND_SIZE = _counts("num", "size")
 _FILES_AND_SIZE = _counts("numFiles", "size")
 
@@ -87,7 +92,9 @@ _METRICS = StructType(
 LAYOUT = StructType([_nullable("path", StringType()), _nullable("metrics", _METRICS)])
 
 
-def optimized_row(path: str, report: OptimizeReport, *, columns: int, columns_with_stats: int, parallelism: int) -> dict[str, Any]:
+def optimized_row(
+    path: str, report: OptimizeReport, *, columns: int, columns_with_stats: int, parallelism: int
+) -> dict[str, Any]:
     """The result row of OPTIMIZE or REORG.
 
     Args:
@@ -128,7 +135,15 @@ def _order_stats(report: OptimizeReport) -> dict[str, Any]:
     if not report.order.is_clustered:
         files, none = {"num": len(removed), "size": sum(removed)}, {"num": 0, "size": 0}
         counts = {"inputNumCubes": 0, "numOutputCubes": len(report.partitions), "mergedNumCubes": None}
-        return {"zOrderStats": {"strategyName": "all", "inputCubeFiles": none, "inputOtherFiles": files, "mergedFiles": files, **counts}}
+        return {
+            "zOrderStats": {
+                "strategyName": "all",
+                "inputCubeFiles": none,
+                "inputOtherFiles": files,
+                "mergedFiles": files,
+                **counts,
+            }
+        }
     others = {"numFiles": len(removed) - len(in_cubes), "size": sum(removed) - sum(in_cubes)}
     return {
         "clusteringStats": {

@@ -1,7 +1,7 @@
 """ANALYZE TABLE ... COMPUTE DELTA STATISTICS in a Spark session: on a cluster, rows are measured in Python workers.
 
-No row becomes an object of the JVM. Footers are read by the driver. It measures the rows too if there are few, if the executors have no
-tahoe, or if the files are in a Hadoop file system.
+No row becomes an object of the JVM. Footers are read by the driver. It measures the rows too if there are few, if the
+executors have no tahoe, or if the files are in a Hadoop file system.
 """
 
 from __future__ import annotations
@@ -16,11 +16,19 @@ from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.layout.optimize import DRIVER_BYTES_MAX
 from tahoe.spark.layout.workers import in_workers, is_local
 from tahoe.table.layout.file_statistics import Measurement
-from tahoe.table.layout.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, measured_in_threads, measured_or_error
+from tahoe.table.layout.statistics import (
+    AnalyzeReport,
+    AnalyzeRequest,
+    compute_statistics,
+    measured_in_threads,
+    measured_or_error,
+)
 
 
 def analyze(target: DmlTarget) -> AnalyzeReport:
-    """Compute the statistics of a table that are missing or wide; see `tahoe.table.layout.statistics.compute_statistics`."""
+    """Compute the statistics of a table that are missing or wide; see
+    `tahoe.table.layout.statistics.compute_statistics`.
+    """
     request = AnalyzeRequest(**author_of(target.spark))
     return compute_statistics(target.table, request, measurer=_Measurer(target))
 

@@ -21,8 +21,11 @@ def is_local(spark: SparkSession) -> bool:
     return str(spark.sparkContext.master).startswith("local")
 
 
-def in_workers(spark: SparkSession, function: Callable[[Work], Result], work: Sequence[Work], *, table: str) -> list[Result] | None:
-    """The results of a function in order, one task each; None if the executors' Python has no tahoe, so that the driver must do it.
+def in_workers(
+    spark: SparkSession, function: Callable[[Work], Result], work: Sequence[Work], *, table: str
+) -> list[Result] | None:
+    """The results of a function in order, one task each; None if the executors' Python has no tahoe, so that the driver
+    must do it.
 
     Args:
         function: of a module of tahoe; it returns errors of single pieces of work as values.

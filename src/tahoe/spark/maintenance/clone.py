@@ -48,7 +48,8 @@ class CloneCommand:
         location: of the files of a named target; None lets the catalog choose it.
         source_name: the name of the source; None if it was given by its path.
         mode: see `CloneRequest`.
-        if_not_exists: do nothing if the catalog has the name, or if there is a table at the path of a target without a name.
+        if_not_exists: do nothing if the catalog has the name, or if there is a table at the path of a target without a
+            name.
     """
 
     source: Table | ForeignSource
@@ -66,7 +67,11 @@ class CloneCommand:
 def run_clone(spark: SparkSession, command: CloneCommand) -> DataFrame:
     """Clone a table; see `tahoe.table.adoption.clone`. Raises errors as users of Spark expect them."""
     report = run_for_user(spark, lambda: _cloned(Gateway(spark), command))
-    rows = [] if report is None or report.version is None else [dict(zip(CLONED.names, report.metrics.values(), strict=True))]
+    rows = (
+        []
+        if report is None or report.version is None
+        else [dict(zip(CLONED.names, report.metrics.values(), strict=True))]
+    )
     return described(spark, rows, CLONED)
 
 
@@ -105,7 +110,11 @@ def _target(gateway: Gateway, command: CloneCommand) -> NewTable:
     for given in (path, command.location):
         if given is not None and not is_path(given):
             raise InvalidClonePathError(location=given)
-    if path is not None and command.location is not None and qualified(gateway, path) != qualified(gateway, command.location):
+    if (
+        path is not None
+        and command.location is not None
+        and qualified(gateway, path) != qualified(gateway, command.location)
+    ):
         raise CloneAmbiguousTargetError(location=path, externalLocation=command.location)
     return NewTable(name=name, location=command.location if path is None else path)
 

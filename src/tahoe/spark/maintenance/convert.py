@@ -15,7 +15,9 @@ from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.maintenance.user_command import run_for_user
 
 
-def run_convert(spark: SparkSession, parts: Sequence[str], columns: str | StructType | None, statistics: bool = True) -> str:
+def run_convert(
+    spark: SparkSession, parts: Sequence[str], columns: str | StructType | None, statistics: bool = True
+) -> str:
     """Run CONVERT TO DELTA. Returns the table's location.
 
     Args:
@@ -25,7 +27,9 @@ def run_convert(spark: SparkSession, parts: Sequence[str], columns: str | Struct
     partition = StructType.fromDDL(columns) if isinstance(columns, str) else columns
     if partition is not None and not isinstance(partition, StructType):
         detail = "it must be columns with their types, such as 'day DATE, hour INT'"
-        raise for_user(InvalidOptionError(option="partitionSchema", value=columns, table=".".join(parts), detail=detail))
+        raise for_user(
+            InvalidOptionError(option="partitionSchema", value=columns, table=".".join(parts), detail=detail)
+        )
     command = ConvertCommand(parts=parts, partition_schema=partition, statistics=statistics)
     location = run_for_user(spark, lambda: convert_to_delta(spark, command))
     recache(Gateway(spark), location)

@@ -41,7 +41,10 @@ HISTORY = StructType(
         StructField("operation", _TEXT),
         StructField("operationParameters", _TEXTS),
         StructField(
-            "job", StructType([StructField(n, _TEXT) for n in ("jobId", "jobName", "jobRunId", "runId", "jobOwnerId", "triggerType")])
+            "job",
+            StructType(
+                [StructField(n, _TEXT) for n in ("jobId", "jobName", "jobRunId", "runId", "jobOwnerId", "triggerType")]
+            ),
         ),
         StructField("notebook", StructType([StructField("notebookId", _TEXT)])),
         StructField("clusterId", _TEXT),
@@ -79,12 +82,18 @@ def described(spark: SparkSession, rows: list[dict[str, Any]], schema: StructTyp
     """Convert rows to a local DataFrame, which needs no Spark job."""
     texts = [field.name for field in schema if isinstance(field.dataType, MapType)]
     for row in rows:
-        row.update({name: list(row[name].items()) for name in texts if row[name] is not None})  # Arrow's maps are lists of pairs
-    return local_rows(spark, pa.Table.from_pylist(rows, schema=arrow_schema(delta_schema(schema, table="the result"))), schema)
+        row.update(
+            {name: list(row[name].items()) for name in texts if row[name] is not None}
+        )  # Arrow's maps are lists of pairs
+    return local_rows(
+        spark, pa.Table.from_pylist(rows, schema=arrow_schema(delta_schema(schema, table="the result"))), schema
+    )
 
 
 def history_row(commit: Mapping[str, Any]) -> dict[str, Any]:
-    """The recorded information of a commit, in the columns of `HISTORY`. Values that do not fit their column's type become null."""
+    """The recorded information of a commit, in the columns of `HISTORY`. Values that do not fit their column's type
+    become null.
+    """
     row = {field.name: _as_typed(commit.get(field.name), field.dataType) for field in HISTORY}
     return {**row, "timestamp": commit["timestamp"], "version": commit["version"]}
 

@@ -1,4 +1,6 @@
-"""FSCK REPAIR TABLE in a Spark session: the result as a DataFrame. The work is done in the driver, without Spark jobs."""
+"""FSCK REPAIR TABLE in a Spark session: the result as a DataFrame. The work is done in the driver, without Spark
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -43,4 +45,10 @@ def _rows(report: RepairReport) -> list[dict[str, Any]]:
 
 
 def _row(found: Finding, is_repairable: bool, action: str) -> dict[str, Any]:
-    return {"file": found.file, "problem": found.kind.value, "detail": found.detail, "isRepairable": is_repairable, "action": action}
+    return {
+        "file": found.file,
+        "problem": found.kind.value,
+        "detail": found.detail,
+        "isRepairable": is_repairable,
+        "action": action,
+    }

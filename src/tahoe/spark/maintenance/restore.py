@@ -32,7 +32,9 @@ RESTORED = StructType(
 
 
 def run_restore(spark: SparkSession, table: Table, version: int | str | None, timestamp: datetime | None) -> DataFrame:
-    """Restore a table by the settings of a session; see `tahoe.table.adoption.restore`. Raises errors as users of Spark expect them."""
+    """Restore a table by the settings of a session; see `tahoe.table.adoption.restore`. Raises errors as users of Spark
+    expect them.
+    """
 
     def run() -> RestoreReport:
         request = RestoreRequest(

@@ -26,7 +26,9 @@ TAGS = StructType(
 
 
 def run_create_tag(spark: SparkSession, table: Table, request: TagRequest) -> None:
-    """Make a tag by the settings of a session, which complete the request. Raises errors as users of Spark expect them."""
+    """Make a tag by the settings of a session, which complete the request. Raises errors as users of Spark expect
+    them.
+    """
 
     def run() -> None:
         checks = setting_names.CHECK_EXPIRED.of(spark.conf, table=table.url)
@@ -48,5 +50,7 @@ def shown_tags(spark: SparkSession, table: Table) -> DataFrame:
     """The tags of a table."""
     tags = run_for_user(spark, table.tags)
     return described(
-        spark, [{"name": tag.name, "version": tag.version, "created": tag.created, "expires": tag.expires} for tag in tags], TAGS
+        spark,
+        [{"name": tag.name, "version": tag.version, "created": tag.created, "expires": tag.expires} for tag in tags],
+        TAGS,
     )

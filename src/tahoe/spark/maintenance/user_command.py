@@ -1,4 +1,6 @@
-"""A command as users of Spark call it: it can be cancelled, auto compaction follows it, and its errors are those that they expect."""
+"""A command as users of Spark call it: it can be cancelled, auto compaction follows it, and its errors are those that
+they expect.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ def run_vacuum(
     dry_run: bool = False,
     inventory: DataFrame | None = None,
 ) -> VacuumReport:
-    """Run VACUUM with the settings of a session; see `tahoe.table.cleanup.vacuum`. Raises errors as users of Spark expect them.
+    """Run VACUUM with the settings of a session; see `tahoe.table.cleanup.vacuum`. Raises errors as users of Spark
+    expect them.
 
     The results that the reference defines have no place for what tags hold back, so a warning tells it.
 
@@ -58,8 +59,15 @@ def run_vacuum(
 
     def run() -> VacuumReport:
         wanted = or_none(FLAG)(lite, "lite", table=table.url)
-        by_log = setting_names.VACUUM_LITE.of(spark.conf, table=table.url) if wanted is None and inventory is None else wanted
-        return vacuum(table, _request(spark, table, retention_hours, bool(by_log), FLAG(dry_run, "dry_run", table=table.url), inventory))
+        by_log = (
+            setting_names.VACUUM_LITE.of(spark.conf, table=table.url)
+            if wanted is None and inventory is None
+            else wanted
+        )
+        return vacuum(
+            table,
+            _request(spark, table, retention_hours, bool(by_log), FLAG(dry_run, "dry_run", table=table.url), inventory),
+        )
 
     report = run_for_user(spark, run)
     if report.held_back is not None:
@@ -68,7 +76,12 @@ def run_vacuum(
 
 
 def _request(
-    spark: SparkSession, table: Table, retention_hours: float | None, lite: bool, dry_run: bool, inventory: DataFrame | None
+    spark: SparkSession,
+    table: Table,
+    retention_hours: float | None,
+    lite: bool,
+    dry_run: bool,
+    inventory: DataFrame | None,
 ) -> VacuumRequest:
     return VacuumRequest(
         retention_hours=_hours(spark, table, retention_hours),
@@ -87,7 +100,9 @@ def paths_frame(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def report_frame(spark: SparkSession, report: VacuumReport) -> DataFrame:
-    """The paths of a report as the column `path`. Its comment says what tags hold back, so that remote clients learn it, too."""
+    """The paths of a report as the column `path`. Its comment says what tags hold back, so that remote clients learn
+    it, too.
+    """
     held = report.held_back
     comment = {} if held is None else {COMMENT: HELD_BACK % (report.table, held)}
     schema = StructType([StructField("path", StringType(), metadata=comment)])
@@ -97,8 +112,8 @@ def report_frame(spark: SparkSession, report: VacuumReport) -> DataFrame:
 def _hours(spark: SparkSession, table: Table, given: float | None) -> float | None:
     """The retention in whole hours that applies; None for the table's.
 
-    By default, the reference uses the table's retention whatever is given, except for 0. A longer one than the table's is used here all the
-    same: to ignore it would delete files that the user wants to keep.
+    By default, the reference uses the table's retention whatever is given, except for 0. A longer one than the table's
+    is used here all the same: to ignore it would delete files that the user wants to keep.
     """
     if given is None or not math.isfinite(given):
         return None
@@ -109,8 +124,8 @@ def _hours(spark: SparkSession, table: Table, given: float | None) -> float | No
     if hours * 3600 > of_table.total_seconds():
         return hours
     _logger.warning(
-        "%s: VACUUM ignores the retention of %s h and uses that of the table, delta.deletedFileRetentionDuration. To use a shorter "
-        "one, set %s to false",
+        "%s: VACUUM ignores the retention of %s h and uses that of the table, delta.deletedFileRetentionDuration. "
+        "To use a shorter one, set %s to false",
         table.url,
         hours,
         setting_names.IGNORE_RETENTION.name,

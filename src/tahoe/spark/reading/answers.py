@@ -1,8 +1,9 @@
 """Answers aggregations of Spark's from the log: what of a query the log decides, and how its values come into the plan.
 
-An aggregation becomes one of values that Python has: one row for each combination of partition values that the query names, with the values
-of those aggregates that `tahoe.protocol.statistics.answers` knows how to combine. All other aggregates must not depend on how often a row
-occurs, nor on other columns than partition columns: Spark evaluates them over these rows.
+An aggregation becomes one of values that Python has: one row for each combination of partition values that the query
+names, with the values of those aggregates that `tahoe.protocol.statistics.answers` knows how to combine. All other
+aggregates must not depend on how often a row occurs, nor on other columns than partition columns: Spark evaluates them
+over these rows.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ _LENIENT = {"ignoreMissingFiles": setting_names.IGNORES_MISSING, "ignoreCorruptF
 # Functions of Spark's whose result does not depend on how often a value occurs.
 _REPEATABLE = frozenset({"Min", "Max"})
 
-_COMBINED: Mapping[str, Literal["count", "min", "max", "count_distinct"]] = {"Count": "count", "Min": "min", "Max": "max"}
+_COMBINED: Mapping[str, Literal["count", "min", "max", "count_distinct"]] = {
+    "Count": "count",
+    "Min": "min",
+    "Max": "max",
+}
 
 
 def are_wanted(gateway: Gateway, options: Mapping[str, str]) -> bool:
@@ -51,7 +56,8 @@ def has_all_rows(gateway: Gateway, options: Mapping[str, str]) -> bool:
     """Whether a scan returns all rows that the log has. `options`: of the reader."""
     given, conf = {name.lower(): value for name, value in options.items()}, gateway.spark.conf
     return not any(
-        given[name.lower()].lower() == "true" if given.get(name.lower()) else setting.of(conf) for name, setting in _LENIENT.items()
+        given[name.lower()].lower() == "true" if given.get(name.lower()) else setting.of(conf)
+        for name, setting in _LENIENT.items()
     )
 
 
@@ -61,7 +67,8 @@ class Answered:
 
     Attributes:
         question: what the log was asked.
-        combined: for each aggregate of the query, whether the log gives its values; Spark evaluates the others over `rows`.
+        combined: for each aggregate of the query, whether the log gives its values; Spark evaluates the others over
+            `rows`.
         is_whole: whether `rows` are the result, without another aggregation.
         rows: the partition values by which rows are grouped, and the values of the combined aggregates.
         left: the files that must be read as well.
@@ -77,12 +84,19 @@ class Answered:
     @property
     def shape(self) -> tuple[str, str, bool]:
         """The partition columns, and which aggregates are combined, as Java reads them; and `is_whole`."""
-        return "\0".join(self.question.keys), "".join(str(int(is_combined)) for is_combined in self.combined), self.is_whole
+        return (
+            "\0".join(self.question.keys),
+            "".join(str(int(is_combined)) for is_combined in self.combined),
+            self.is_whole,
+        )
 
     def label(self, name: str) -> str:
         """The label of the rows in Spark's plans: `t v3 [12 files answered from the log, 2 of 30 read]`."""
         found = f"{self.files:,} file{'' if self.files == 1 else 's'} answered from the log"
-        return f"{name} v{self.left.snapshot.version} [{found}, {self.left.kept_files:,} of {self.left.total_files:,} read]"
+        return (
+            f"{name} v{self.left.snapshot.version} [{found}, {self.left.kept_files:,} of {self.left.total_files:,} "
+            f"read]"
+        )
 
 
 def answered(reader: Reader, asked: str) -> Answered | None:
@@ -90,7 +104,9 @@ def answered(reader: Reader, asked: str) -> Answered | None:
     query = json.loads(asked)
     found = _answered(reader, query, counts_distinct=True)
     if found is None and any(function["distinct"] for function in query["functions"]):
-        found = _answered(reader, query, counts_distinct=False)  # Spark counts the values of the log with those of files that are read
+        found = _answered(
+            reader, query, counts_distinct=False
+        )  # Spark counts the values of the log with those of files that are read
     return found
 
 
@@ -115,7 +131,9 @@ def _answered(reader: Reader, query: Mapping[str, Any], *, counts_distinct: bool
 
 @dataclass(frozen=True, slots=True)
 class _Understood:
-    """`is_final`: the answer for all files is the query's result. `is_indivisible`: an answer for some files only is of no use."""
+    """`is_final`: the answer for all files is the query's result. `is_indivisible`: an answer for some files only is of
+    no use.
+    """
 
     question: Question
     combined: tuple[bool, ...]
@@ -126,7 +144,9 @@ class _Understood:
         return any(aggregate.function == "count_distinct" for aggregate in self.question.aggregates)
 
 
-def _understood(asked: Mapping[str, Any], condition: Predicate, snapshot: Snapshot, *, counts_distinct: bool) -> _Understood | None:
+def _understood(
+    asked: Mapping[str, Any], condition: Predicate, snapshot: Snapshot, *, counts_distinct: bool
+) -> _Understood | None:
     """What to ask the log; None if it cannot answer.
 
     Args:
@@ -143,16 +163,22 @@ def _understood(asked: Mapping[str, Any], condition: Predicate, snapshot: Snapsh
     if not known and not keys:
         return None
     is_final = not others and _are_plain_columns(groups, snapshot)
-    return _Understood(Question(known, keys, condition), tuple(aggregate is not None for aggregate in aggregates), is_final)
+    return _Understood(
+        Question(known, keys, condition), tuple(aggregate is not None for aggregate in aggregates), is_final
+    )
 
 
 def _combinable(
     functions: Sequence[Mapping[str, Any]], snapshot: Snapshot, *, is_grouped: bool, counts_distinct: bool
 ) -> list[Aggregate | None]:
-    """The aggregates that the log can give, None for others. Rows by partition values leave those of partition columns to Spark."""
+    """The aggregates that the log can give, None for others. Rows by partition values leave those of partition columns
+    to Spark.
+    """
     found = [_aggregate(function, snapshot, counts_distinct=counts_distinct) for function in functions]
     if is_grouped or None in found:
-        return [None if aggregate is None or _is_of_partition(aggregate, snapshot) else aggregate for aggregate in found]
+        return [
+            None if aggregate is None or _is_of_partition(aggregate, snapshot) else aggregate for aggregate in found
+        ]
     return found
 
 
@@ -183,7 +209,9 @@ def _is_repeatable(function: Mapping[str, Any]) -> bool:
 
 
 def _names(part: Mapping[str, Any], snapshot: Snapshot) -> Iterator[str | None]:
-    """The partition columns to which a part of the query refers, as the schema spells them; None for any other column."""
+    """The partition columns to which a part of the query refers, as the schema spells them; None for any other
+    column.
+    """
     partitions: Collection[str] = {name.lower() for name in snapshot.partition_columns}
     for nodes in part["references"]:
         path = column_of(nodes)
@@ -193,5 +221,7 @@ def _names(part: Mapping[str, Any], snapshot: Snapshot) -> Iterator[str | None]:
 
 def _are_plain_columns(groups: Sequence[Mapping[str, Any]], snapshot: Snapshot) -> bool:
     """Whether all groups are partition columns that need no further grouping."""
-    fields = [None if (path := column_of(group["expression"])) is None else snapshot.schema.find(path[0]) for group in groups]
+    fields = [
+        None if (path := column_of(group["expression"])) is None else snapshot.schema.find(path[0]) for group in groups
+    ]
     return all(field is not None and is_plain(field) for field in fields)

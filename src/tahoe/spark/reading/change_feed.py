@@ -1,13 +1,14 @@
-"""The change data feed as a Spark source: `spark.read.format("delta").option("readChangeFeed", "true")`, by path and by name.
+"""The change data feed as a Spark source: `spark.read.format("delta").option("readChangeFeed", "true")`, by path and by
+name.
 
-When a DataFrame is created, its range is resolved and its files are listed. An open end is the newest version at that time. So the schema,
-which may be the end version's, fits the rows, and every action on the DataFrame sees the same changes. As commits never change, a feed is
-listed once, and each query skips files in it.
+When a DataFrame is created, its range is resolved and its files are listed. An open end is the newest version at that
+time. So the schema, which may be the end version's, fits the rows, and every action on the DataFrame sees the same
+changes. As commits never change, a feed is listed once, and each query skips files in it.
 
-Spark analyses a `delta.Changes`, which only names the feed. The rule that plans all our tables calls `plan_change_feed` for its rows, which
-are a union of at most three scans for any number of versions. `tahoe.table.versions.change_feed` defines the three parts. Each is scanned
-as a table with additional partition columns, so that predicates on versions, times and kinds of change skip files like predicates on
-partitions.
+Spark analyses a `delta.Changes`, which only names the feed. The rule that plans all our tables calls `plan_change_feed`
+for its rows, which are a union of at most three scans for any number of versions. `tahoe.table.versions.change_feed`
+defines the three parts. Each is scanned as a table with additional partition columns, so that predicates on versions,
+times and kinds of change skip files like predicates on partitions.
 
 Protocol: "Reader Requirements for AddCDCFile".
 """
@@ -79,7 +80,9 @@ def asked_range(options: Mapping[str, str], moment_of: MomentOf, table: str) -> 
     versions = {name: options.get(name.lower()) for name in (START_VERSION, END_VERSION)}
     for name, text in versions.items():
         if text is not None and not re.fullmatch(r"\s*[+-]?\d+\s*", text):
-            raise InvalidOptionError(option=name, value=text, table=table, detail="it must be a version, a non-negative integer")
+            raise InvalidOptionError(
+                option=name, value=text, table=table, detail="it must be a version, a non-negative integer"
+            )
     start, end = (None if text is None else int(text) for text in versions.values())
     times = (options.get(name.lower()) for name in (START_TIMESTAMP, END_TIMESTAMP))
     from_time, to_time = (None if text is None else moment_of(text, table) for text in times)
@@ -91,7 +94,9 @@ def check_not_pinned(target: TimeTravelTarget) -> None:
     if target.is_pinned:
         detail = "the feed has the changes of a range of versions, not of a single version"
         remedy = "Leave out versionAsOf and timestampAsOf, and end the range with endingVersion or endingTimestamp."
-        raise UnsupportedOperationError(operation="Time travel with readChangeFeed", table=target.location, detail=detail, remedy=remedy)
+        raise UnsupportedOperationError(
+            operation="Time travel with readChangeFeed", table=target.location, detail=detail, remedy=remedy
+        )
 
 
 # --- analysis
@@ -116,7 +121,9 @@ def relation(gateway: Gateway, path: str, options: Mapping[str, str], given: Jav
     changes = gateway.java_class("delta.Changes")(
         key_of(feed.url, options), feed.range.end, Selection(changes=feed.range).encode(), feed.size_bytes
     )
-    return gateway.java_class("delta.Relation").ofChanges(gateway.session, changes, visible_schema(feed.schema).to_json(), given)
+    return gateway.java_class("delta.Relation").ofChanges(
+        gateway.session, changes, visible_schema(feed.schema).to_json(), given
+    )
 
 
 def clips(gateway: Gateway) -> bool:
@@ -127,7 +134,9 @@ def clips(gateway: Gateway) -> bool:
 # --- planning
 
 
-def plan_change_feed(gateway: Gateway, table: str, versions: str, name: str, data: str, output: str, filters: str) -> JavaObject:
+def plan_change_feed(
+    gateway: Gateway, table: str, versions: str, name: str, data: str, output: str, filters: str
+) -> JavaObject:
     """Plan how one query reads a feed: a `delta.Planned` with rows.
 
     Args:
@@ -144,7 +153,9 @@ def plan_change_feed(gateway: Gateway, table: str, versions: str, name: str, dat
     return gateway.java_class("delta.Planned")(selected.end, "", "", 0, "", None, dataset(rows), False)
 
 
-def _rows(gateway: Gateway, key: str, feed: ChangeFeed, name: str, data: str, output: Output, predicate: Predicate) -> DataFrame:
+def _rows(
+    gateway: Gateway, key: str, feed: ChangeFeed, name: str, data: str, output: Output, predicate: Predicate
+) -> DataFrame:
     """The union of the parts' scans. Parts without files after skipping are left out, but at least one part is kept."""
     kept = [part for part in PART_NAMES if scan_of(feed.part(part), predicate).kept_files] or [PART_NAMES[0]]
     frames = [_part_rows(gateway, key, feed, part, name, data, output, predicate) for part in kept]
@@ -153,7 +164,14 @@ def _rows(gateway: Gateway, key: str, feed: ChangeFeed, name: str, data: str, ou
 
 
 def _part_rows(
-    gateway: Gateway, key: str, feed: ChangeFeed, part: PartName, name: str, data: str, output: Output, predicate: Predicate
+    gateway: Gateway,
+    key: str,
+    feed: ChangeFeed,
+    part: PartName,
+    name: str,
+    data: str,
+    output: Output,
+    predicate: Predicate,
 ) -> DataFrame:
     snapshot = feed.part(part)
     scan = scan_of(snapshot, predicate)

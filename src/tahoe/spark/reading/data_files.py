@@ -13,7 +13,18 @@ from typing import Any
 
 from tahoe.protocol.configuration.column_mapping import column_id, physical_name
 from tahoe.protocol.types.names import quoted
-from tahoe.protocol.types.schema import BOOLEAN, VOID, Array, DataType, Field, Map, Struct, parse_schema, types_in, walk_fields
+from tahoe.protocol.types.schema import (
+    BOOLEAN,
+    VOID,
+    Array,
+    DataType,
+    Field,
+    Map,
+    Struct,
+    parse_schema,
+    types_in,
+    walk_fields,
+)
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.native_engine import native_format
@@ -21,11 +32,15 @@ from tahoe.spark.reading.metadata_columns import hidden_fields, metadata_schema
 from tahoe.table.reading.snapshot import Snapshot
 
 
-def file_format(gateway: Gateway, snapshot: Snapshot, *, is_native: bool = False, fallback: str = "") -> JavaObject | None:
-    """The file format of a scan; None for our own, if columns have the same names and types in the files as in the table.
+def file_format(
+    gateway: Gateway, snapshot: Snapshot, *, is_native: bool = False, fallback: str = ""
+) -> JavaObject | None:
+    """The file format of a scan; None for our own, if columns have the same names and types in the files as in the
+    table.
 
     Args:
-        is_native: whether a native engine reads the files, if it can: those of `mapped_columns`, if columns have other names or types.
+        is_native: whether a native engine reads the files, if it can: those of `mapped_columns`, if columns have other
+            names or types.
         fallback: why it does not, for EXPLAIN; empty in a session without one.
     """
     if is_native:
@@ -41,7 +56,9 @@ def is_plain(snapshot: Snapshot) -> bool:
 
 
 def relation_format(gateway: Gateway, snapshot: Snapshot, *, positioned: bool = False) -> JavaObject | None:
-    """The file format with which a query is analysed; it declares the fields of `_metadata`. Only our plans can read our own fields."""
+    """The file format with which a query is analysed; it declares the fields of `_metadata`. Only our plans can read
+    our own fields.
+    """
     hidden = hidden_fields(snapshot.row_tracking, positioned=positioned)
     return _format(gateway, snapshot, hidden, "") if hidden else file_format(gateway, snapshot)
 
@@ -50,7 +67,9 @@ def _format(gateway: Gateway, snapshot: Snapshot, hidden: Sequence[str], fallbac
     mode = snapshot.column_mapping_mode
     described = json.dumps({"mode": mode, "schema": snapshot.schema.to_json()})
     paths = {} if mode == "id" else _filter_paths(snapshot.schema, mode)
-    return gateway.java_class("delta.Format")(described, mode == "id", gateway.text_map(paths), metadata_schema(hidden), fallback)
+    return gateway.java_class("delta.Format")(
+        described, mode == "id", gateway.text_map(paths), metadata_schema(hidden), fallback
+    )
 
 
 def _filter_paths(schema: Struct, mode: str) -> dict[str, str]:
@@ -100,7 +119,9 @@ class MappedColumns:
         return [(field["name"], own) for field, own in zip(json.loads(self.schema)["fields"], self.names, strict=True)]
 
 
-def mapped_columns(gateway: Gateway, snapshot: Snapshot, partitions: str, required: str, names: Container[str]) -> MappedColumns | str:
+def mapped_columns(
+    gateway: Gateway, snapshot: Snapshot, partitions: str, required: str, names: Container[str]
+) -> MappedColumns | str:
     """The columns of data files that a query uses, or why a native engine cannot read them.
 
     Precondition: columns have other names or types in the files than in the table.
@@ -168,7 +189,10 @@ def _physical_type(required: Any, known: DataType | None, mode: str) -> Any:
         case Array():
             return {**required, "elementType": _physical_type(required["elementType"], known.element, mode)}
         case Map():
-            key, value = _physical_type(required["keyType"], known.key, mode), _physical_type(required["valueType"], known.value, mode)
+            key, value = (
+                _physical_type(required["keyType"], known.key, mode),
+                _physical_type(required["valueType"], known.value, mode),
+            )
             return {**required, "keyType": key, "valueType": value}
         case _:
             # a void column is in no file; with any other type the reader returns nulls for it

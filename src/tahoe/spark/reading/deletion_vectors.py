@@ -1,11 +1,11 @@
 """Applies deletion vectors in a Spark plan, so that marked rows are left out.
 
-The executors receive bitmaps of the marked rows; files without a vector are read by a separate scan at no additional cost. There are three
-ways, by size:
+The executors receive bitmaps of the marked rows; files without a vector are read by a separate scan at no additional
+cost. There are three ways, by size:
 
 - Small bitmaps are one array with the same number of words for each file.
-- For larger ones, the number of a row's file and the upper bits of its index find a bitmap of 65,536 bits, or in a native engine
-  of 64; only bitmaps with a marked row are sent.
+- For larger ones, the number of a row's file and the upper bits of its index find a bitmap of 65,536 bits, or in a
+  native engine of 64; only bitmaps with a marked row are sent.
 - If the bitmaps are too large to broadcast, a Python function in the executors loads the vectors from storage.
 
 The first two ways run as generated code.
@@ -96,7 +96,9 @@ def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *,
     named = output.named
     marks = _marks_of(reader, vectors) if reader.is_native else None
     if marks is not None:
-        found = reader.gateway.java_class("delta.Rows").byKeys(dataset(rows), _PLACE, dataset(marks), keeps, "\0".join(named))
+        found = reader.gateway.java_class("delta.Rows").byKeys(
+            dataset(rows), _PLACE, dataset(marks), keeps, "\0".join(named)
+        )
         return DataFrame(found, reader.gateway.spark)
     bitmaps = _bitmaps_of(reader, vectors)
     if bitmaps is None:
@@ -107,7 +109,9 @@ def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *,
     if bitmaps.stride is not None:
         place = f"cast({FILE_NUMBER} * {bitmaps.stride} + least(shiftright({ROW}, 6), {bitmaps.stride - 1}) as int)"
         condition = f"getbit(get({WORDS}, {place}), {_BIT}) = {wanted}"
-        alive = reader.gateway.java_class("delta.Rows").where(dataset(rows), condition, WORDS, dataset(bitmaps.frame), "\0".join(named))
+        alive = reader.gateway.java_class("delta.Rows").where(
+            dataset(rows), condition, WORDS, dataset(bitmaps.frame), "\0".join(named)
+        )
         return DataFrame(alive, reader.gateway.spark)
     key, word = key_and_word(_PLACE, apart=reader.is_native)
     joined = rows.withColumn(KEY, F.expr(key)).join(bitmaps.frame.hint("broadcast"), KEY, "left")
@@ -124,7 +128,10 @@ def key_and_word(place: str, *, apart: bool) -> tuple[str, str]:
     """
     if apart:
         return f"shiftright({place}, {_WORD_BITS})", WORDS
-    return f"shiftright({place}, {_CHUNK_BITS})", f"{WORDS}[cast(shiftright({place}, {_WORD_BITS}) & {CHUNK_WORDS - 1} as int)]"
+    return (
+        f"shiftright({place}, {_CHUNK_BITS})",
+        f"{WORDS}[cast(shiftright({place}, {_WORD_BITS}) & {CHUNK_WORDS - 1} as int)]",
+    )
 
 
 _PLACE = f"(shiftleft({FILE_NUMBER}, {ROW_BITS}) | {ROW})"
@@ -158,8 +165,8 @@ class Bitmaps:
 
     Attributes:
         frame: one row with the words of all files, or one row per bitmap with its key and words.
-        stride: the number of words per file in the single row. The last word of a file is zero and stands for all rows after the last
-            marked one. None if the bitmaps have keys.
+        stride: the number of words per file in the single row. The last word of a file is zero and stands for all rows
+            after the last marked one. None if the bitmaps have keys.
     """
 
     frame: DataFrame
@@ -187,8 +194,12 @@ def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
     flat = chunks.flat(len(vectors))
     if flat is not None:
         table = pa.table({WORDS: pa.array([flat.reshape(-1)])})
-        return _kept.put(key, Bitmaps(local_rows(spark, table, StructType([StructField(WORDS, words, False)])), flat.shape[1]))
-    schema = StructType([StructField(KEY, LongType(), False), StructField(WORDS, LongType() if reader.is_native else words, False)])
+        return _kept.put(
+            key, Bitmaps(local_rows(spark, table, StructType([StructField(WORDS, words, False)])), flat.shape[1])
+        )
+    schema = StructType(
+        [StructField(KEY, LongType(), False), StructField(WORDS, LongType() if reader.is_native else words, False)]
+    )
     return _kept.put(key, Bitmaps(local_rows(spark, chunks.table(apart=reader.is_native), schema), None))
 
 
@@ -212,7 +223,8 @@ class Chunks:
     words: npt.NDArray[np.int64]
 
     def flat(self, files: int) -> npt.NDArray[np.int64] | None:
-        """The words as an array of shape (files, stride), whose last column is zero; None if it exceeds `ARRAY_BYTES_MAX`.
+        """The words as an array of shape (files, stride), whose last column is zero; None if it exceeds
+        `ARRAY_BYTES_MAX`.
 
         Precondition: the files are numbered from zero.
         """
@@ -230,14 +242,16 @@ class Chunks:
         """The bitmaps with their keys.
 
         Args:
-            apart: for each word with a bit set its own key, `key * CHUNK_WORDS + number of the word`. A native join copies what it
-                finds, for each row of the table; a bitmap would cost more than all the rest of a query.
+            apart: for each word with a bit set its own key, `key * CHUNK_WORDS + number of the word`. A native join
+                copies what it finds, for each row of the table; a bitmap would cost more than all the rest of a query.
         """
         if apart:
             chunk, number = np.nonzero(self.words)
             return pa.table({KEY: self.keys[chunk] * CHUNK_WORDS + number, WORDS: self.words[chunk, number]})
         offsets = np.arange(0, self.words.size + 1, CHUNK_WORDS, dtype=np.int32)
-        return pa.table({KEY: self.keys, WORDS: pa.ListArray.from_arrays(pa.array(offsets), pa.array(self.words.reshape(-1)))})
+        return pa.table(
+            {KEY: self.keys, WORDS: pa.ListArray.from_arrays(pa.array(offsets), pa.array(self.words.reshape(-1)))}
+        )
 
 
 def chunks_of(log: Log, vectors: Sequence[Marked], bytes_max: int | None = None) -> Chunks | None:
@@ -255,7 +269,9 @@ def chunks_of(log: Log, vectors: Sequence[Marked], bytes_max: int | None = None)
     keys: list[npt.NDArray[np.int64]] = []
     words: list[npt.NDArray[np.uint64]] = []
     count = 0
-    for number, rows in enumerate(in_threads(lambda marked: load_deletion_vector(log, marked.vector, marked.url), vectors)):
+    for number, rows in enumerate(
+        in_threads(lambda marked: load_deletion_vector(log, marked.vector, marked.url), vectors)
+    ):
         chunks, bits = bitmaps(rows)
         count += len(chunks)
         if count > chunks_max:
@@ -266,7 +282,9 @@ def chunks_of(log: Log, vectors: Sequence[Marked], bytes_max: int | None = None)
 
 
 def bitmaps(rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-    """The bitmaps for sorted row indexes: the numbers of the bitmaps that contain a row, and their words, one line per bitmap."""
+    """The bitmaps for sorted row indexes: the numbers of the bitmaps that contain a row, and their words, one line per
+    bitmap.
+    """
     chunks, line = np.unique(rows >> 16, return_inverse=True)
     words = np.zeros((len(chunks), CHUNK_WORDS), dtype=np.uint64)
     np.bitwise_or.at(words, (line, (rows >> 6) & (CHUNK_WORDS - 1)), np.uint64(1) << (rows & 63).astype(np.uint64))
@@ -300,7 +318,9 @@ def _marks_of(reader: Reader, vectors: Sequence[Marked]) -> DataFrame | None:
 
 
 def _for_workers(log: Log, vectors: Sequence[Marked]) -> Sequence[Marked]:
-    """The vectors in a form that workers can load. Vectors in a `HadoopStore`, which only the driver can read, become inline vectors."""
+    """The vectors in a form that workers can load. Vectors in a `HadoopStore`, which only the driver can read, become
+    inline vectors.
+    """
     if not isinstance(log.env.store, HadoopStore):
         return vectors
     loaded = load_all(lambda marked: inline_descriptor(load_deletion_vector(log, marked.vector, marked.url)), vectors)

@@ -1,8 +1,9 @@
 """Converts Spark's filters into predicates of the protocol.
 
-Spark serialises an expression as JSON: its nodes in the order parent, children, each with its number of children. A node that is not
-supported becomes `Unknown`, which may be true for any row, so that it never causes a file to be skipped. Constants have the format of
-`delta.Literals`: timestamps as microseconds, bytes as hexadecimal digits. This module does not use the JVM.
+Spark serialises an expression as JSON: its nodes in the order parent, children, each with its number of children. A
+node that is not supported becomes `Unknown`, which may be true for any row, so that it never causes a file to be
+skipped. Constants have the format of `delta.Literals`: timestamps as microseconds, bytes as hexadecimal digits. This
+module does not use the JVM.
 """
 
 from __future__ import annotations
@@ -60,19 +61,27 @@ def predicate_of(filters: str, names: Mapping[str, str] | None = None) -> Predic
     Args:
         names: the table's names of columns that have another one in the filters.
     """
-    parts = tuple(_parse([_renamed(node, names) for node in nodes] if names else nodes) for nodes in json.loads(filters))
+    parts = tuple(
+        _parse([_renamed(node, names) for node in nodes] if names else nodes) for nodes in json.loads(filters)
+    )
     return TRUE if not parts else parts[0] if len(parts) == 1 else And(parts)
 
 
 def column_of(nodes: list[Mapping[str, Any]], names: Mapping[str, str] | None = None) -> tuple[str, ...] | None:
-    """The column or struct field that an expression in JSON is; None for any other expression. `names`: see `predicate_of`."""
+    """The column or struct field that an expression in JSON is; None for any other expression. `names`: see
+    `predicate_of`.
+    """
     term = _read([_renamed(node, names) for node in nodes] if names else nodes)
     return term.path if isinstance(term, _Reference) else None
 
 
 def _renamed(node: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
     """A node that refers to a column by the table's name."""
-    return {**node, "name": names[node["name"]]} if node["class"].endswith(".AttributeReference") and node["name"] in names else node
+    return (
+        {**node, "name": names[node["name"]]}
+        if node["class"].endswith(".AttributeReference") and node["name"] in names
+        else node
+    )
 
 
 def is_value(nodes: list[Mapping[str, Any]]) -> bool:
@@ -86,7 +95,9 @@ def _parse(nodes: list[Mapping[str, Any]]) -> Predicate:
 
 
 def _read(nodes: list[Mapping[str, Any]]) -> _Term:
-    """The term of one expression. Nodes are read from the end, with their children on a stack, so depth is not limited."""
+    """The term of one expression. Nodes are read from the end, with their children on a stack, so depth is not
+    limited.
+    """
     stack: list[_Term] = []
     for node in reversed(nodes):
         children = [stack.pop() for _ in range(node["num-children"])]
@@ -122,7 +133,11 @@ def _attribute(node: Mapping[str, Any], _: list[_Term]) -> _Term:
 
 def _field(node: Mapping[str, Any], children: list[_Term]) -> _Term | None:
     parent = children[0]
-    if not isinstance(parent, _Reference) or not isinstance(parent.type, Mapping) or parent.type.get("type") != "struct":
+    if (
+        not isinstance(parent, _Reference)
+        or not isinstance(parent.type, Mapping)
+        or parent.type.get("type") != "struct"
+    ):
         return None
     field = parent.type["fields"][node["ordinal"]]
     return _Reference((*parent.path, field["name"]), field["type"])

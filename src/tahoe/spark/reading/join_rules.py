@@ -1,8 +1,10 @@
-"""Which scans may leave out files by the keys of a join's other side: rules over records of Spark's plans, without the JVM.
+"""Which scans may leave out files by the keys of a join's other side: rules over records of Spark's plans, without the
+JVM.
 
-The law: without the files, the query has the same result. A row of the *pruned* side may be missing if it has no partner on the other side
-and the join gives nothing for such a row; and if nothing between the scan and the join looks at rows that the join does not need. The keys
-are found by a query over the other side, so this side must have the same rows each time it is evaluated.
+The law: without the files, the query has the same result. A row of the *pruned* side may be missing if it has no
+partner on the other side and the join gives nothing for such a row; and if nothing between the scan and the join looks
+at rows that the join does not need. The keys are found by a query over the other side, so this side must have the same
+rows each time it is evaluated.
 """
 
 from __future__ import annotations
@@ -43,19 +45,31 @@ _KEPT: Mapping[str, tuple[Side, ...]] = {
 }
 
 # Nodes that treat each row by itself, or in an order that has no meaning.
-_BY_ROW = frozenset({"Filter", "Project", "Union", "Generate", "Sort", "RepartitionByExpression", "Repartition", "RebalancePartitions"})
+_BY_ROW = frozenset(
+    {"Filter", "Project", "Union", "Generate", "Sort", "RepartitionByExpression", "Repartition", "RebalancePartitions"}
+)
 
 # Nodes that treat rows together that are equal in some columns, if the key is among these.
 _BY_GROUP = frozenset({"Aggregate", "Window"})
 
 # Nodes that give the same rows each time if their children do.
-_UNCHANGING = _BY_ROW | {"Read", "LocalRelation", "OneRowRelation", "Range", "Aggregate", "Join", "Expand", "SubqueryAlias"}
+_UNCHANGING = _BY_ROW | {
+    "Read",
+    "LocalRelation",
+    "OneRowRelation",
+    "Range",
+    "Aggregate",
+    "Join",
+    "Expand",
+    "SubqueryAlias",
+}
 
 # Relations that have the same rows each time: files that Spark has listed once, and rows that the log says.
 _FIXED_SOURCES = frozenset({"InMemoryFileIndex", "Files", "Answer"})
 
-# Aggregates with the same result in any order of the rows; `Group` is a column of GROUP BY. A sum of floating point numbers depends on the
-# order, and so does which of the texts that a collation makes equal is a group's, or the least one.
+# Aggregates with the same result in any order of the rows; `Group` is a column of GROUP BY. A sum of floating point
+# numbers depends on the order, and so does which of the texts that a collation makes equal is a group's, or the least
+# one.
 _UNORDERED = frozenset({"Count", "Min", "Max", "Sum", "Group"})
 _ROUNDED = ("float", "double")
 _COLLATED = " collate "

@@ -1,8 +1,8 @@
 """Scans leave out files by the keys of a join's other side, which are known when the query runs.
 
-When a query is planned, `prunings` chooses the scans and the keys; `join_rules` says which are possible, this module which are worth it.
-When it runs, Spark finds the keys: in the broadcast of the join, or by a query of its own. `ordinals_without` then tells which files have
-none of them, by the data skipping of all queries.
+When a query is planned, `prunings` chooses the scans and the keys; `join_rules` says which are possible, this module
+which are worth it. When it runs, Spark finds the keys: in the broadcast of the join, or by a query of its own.
+`ordinals_without` then tells which files have none of them, by the data skipping of all queries.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ class _Candidate:
 
 
 def prunings(gateway: Gateway, told: str) -> str:
-    """The scans that leave out files, a line for each: the numbers of the join and the key, the side and the number of the scan, where the
-    keys are found, the encoded `Wanted` and the column's name, separated by NUL. A join has lines of one key only, first those of the side
-    that does not have the keys.
+    """The scans that leave out files, a line for each: the numbers of the join and the key, the side and the number of
+    the scan, where the keys are found, the encoded `Wanted` and the column's name, separated by NUL. A join has lines
+    of one key only, first those of the side that does not have the keys.
 
     Args:
         told: the joins of a query, as `delta.Joins` describes them in JSON.
@@ -136,9 +136,15 @@ def _broadcast_bytes(gateway: Gateway) -> int:
 def _chosen(gateway: Gateway, join: Mapping[str, Any], broadcast_bytes: int) -> Sequence[tuple[_Candidate, Source]]:
     """The scans of a join that leave out files by one key, with where it is found.
 
-    A side whose keys come from a query of its own has only rows with these keys, or null: its second reading leaves out files, too.
+    A side whose keys come from a query of its own has only rows with these keys, or null: its second reading leaves out
+    files, too.
     """
-    found = [(c, source) for side in OTHER for c in _prunable(gateway, join, side) if (source := _source(join, c, broadcast_bytes))]
+    found = [
+        (c, source)
+        for side in OTHER
+        for c in _prunable(gateway, join, side)
+        if (source := _source(join, c, broadcast_bytes))
+    ]
     if not found:
         return []
     best = max((c for c, _ in found), key=lambda c: c.saved_bytes)
@@ -157,7 +163,9 @@ def _prunable(gateway: Gateway, join: Mapping[str, Any], side: Side) -> Iterator
             yield from _candidates(gateway, key, number, side, is_null_safe=key["null_safe"])
 
 
-def _candidates(gateway: Gateway, key: Mapping[str, Any], number: int, side: Side, *, is_null_safe: bool) -> Iterator[_Candidate]:
+def _candidates(
+    gateway: Gateway, key: Mapping[str, Any], number: int, side: Side, *, is_null_safe: bool
+) -> Iterator[_Candidate]:
     """The scans of a side that have a column with the values of a key, in fewer files than all."""
     for end, told in enumerate(key[side]):
         if not (passes([step_of(step) for step in told["steps"]]) and are_comparable(told["types"])):
@@ -173,7 +181,9 @@ def _candidates(gateway: Gateway, key: Mapping[str, Any], number: int, side: Sid
 
 
 def _scan(gateway: Gateway, told: Mapping[str, Any]) -> Scan | None:
-    """The planned scan of a table; None if it may not leave out files: a command's, one of a change feed, one of a few files of many."""
+    """The planned scan of a table; None if it may not leave out files: a command's, one of a change feed, one of a few
+    files of many.
+    """
     selection = Selection.decode(told["selection"])
     if selection.within is not None or selection.changes is not None:
         return None

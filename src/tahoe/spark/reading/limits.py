@@ -1,4 +1,6 @@
-"""Limits of Spark's queries, for which a scan leaves out files: from what Java tells of a plan to a limit of the protocol."""
+"""Limits of Spark's queries, for which a scan leaves out files: from what Java tells of a plan to a limit of the
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,19 @@ def limit_of(told: str, condition: Predicate) -> RowLimit | None:
         return RowLimit(limit["rows"], None, condition)
     [nodes] = limit["order"] or [[]]
     column = column_of(nodes)
-    return None if column is None else RowLimit(limit["rows"], Order(column, limit["descending"], limit["nulls_first"]), condition)
+    return (
+        None
+        if column is None
+        else RowLimit(limit["rows"], Order(column, limit["descending"], limit["nulls_first"]), condition)
+    )
 
 
 def are_wanted(gateway: Gateway, options: Mapping[str, str]) -> bool:
-    """Whether the session, and the reader of a table with these options, allow scans to leave out files because of a limit.
+    """Whether the session, and the reader of a table with these options, allow scans to leave out files because of a
+    limit.
 
     The reference has the setting for LIMIT without an order. Here it is also for the first rows in an order.
     """
-    return are_trusted(gateway) and setting_names.LIMIT_PUSHDOWN.of(gateway.spark.conf) and has_all_rows(gateway, options)
+    return (
+        are_trusted(gateway) and setting_names.LIMIT_PUSHDOWN.of(gateway.spark.conf) and has_all_rows(gateway, options)
+    )

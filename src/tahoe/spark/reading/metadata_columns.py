@@ -1,7 +1,7 @@
 """The output columns of a relation as SQL over our scan: columns of the table, and fields of `_metadata`.
 
-Spark provides the fields of `_metadata` about files and row indexes. Row ids and row commit versions are computed from hidden columns of
-the scan: constants of each file, and columns of the data files that are not in the table's schema.
+Spark provides the fields of `_metadata` about files and row indexes. Row ids and row commit versions are computed from
+hidden columns of the scan: constants of each file, and columns of the data files that are not in the table's schema.
 
 Protocol: "Row Tracking".
 """
@@ -35,13 +35,15 @@ NUMBER = "number"
 FILE_CONSTANTS = {f"__tahoe_{name}": name for name in (BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION, NUMBER)}
 _HIDDEN = {name: hidden for hidden, name in FILE_CONSTANTS.items()}
 
-# The column that Spark's Parquet reader fills with the row index. `_metadata.row_index` would build and read a struct for each row.
+# The column that Spark's Parquet reader fills with the row index. `_metadata.row_index` would build and read a struct
+# for each row.
 ROW_INDEX = "_tmp_metadata_row_index"
 
 # The name of the result's `_metadata` while the scan's own `_metadata` is in scope.
 _SCANNED = "__tahoe_metadata"
 
-# Spark's metadata key that marks generated columns. It distinguishes `_metadata` from a table's own column of this name.
+# Spark's metadata key that marks generated columns. It distinguishes `_metadata` from a table's own column of this
+# name.
 _MADE_UP = "__metadata_col"
 
 
@@ -51,7 +53,8 @@ class Output:
 
     Attributes:
         columns: fields of a schema's JSON; `_metadata`, if present, has only the fields that the query uses.
-        tracking: the table's row tracking, with the columns of materialised row ids and commit versions; None without row tracking.
+        tracking: the table's row tracking, with the columns of materialised row ids and commit versions; None without
+            row tracking.
     """
 
     columns: tuple[Mapping[str, Any], ...]
@@ -70,7 +73,10 @@ class Output:
     @property
     def partitions(self) -> tuple[str, ...]:
         """The hidden partition columns that the scan needs."""
-        wanted = (*((BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION) if self.tracked else ()), *((NUMBER,) if POSITION in self._parts else ()))
+        wanted = (
+            *((BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION) if self.tracked else ()),
+            *((NUMBER,) if POSITION in self._parts else ()),
+        )
         return tuple(_HIDDEN[name] for name in wanted)
 
     def data(self, *, indexed: bool = False) -> tuple[str, ...]:
@@ -118,7 +124,9 @@ class Output:
         return default if kept is None else f"coalesce({quoted(kept)}, {default})"
 
     def _kept(self, name: str) -> str | None:
-        """The column of data files with the materialised values of a field; None if it is not requested or does not exist."""
+        """The column of data files with the materialised values of a field; None if it is not requested or does not
+        exist.
+        """
         if self.tracking is None or name not in self._parts:
             return None
         return self.tracking.row_id_column if name == ROW_ID else self.tracking.row_commit_version_column
@@ -135,7 +143,9 @@ def hidden_fields(tracking: RowTracking | None, *, positioned: bool) -> tuple[st
 
 
 def metadata_schema(hidden: Sequence[str]) -> str:
-    """The additional fields of `_metadata` as a schema's JSON. They are nullable, because a file may lack the values for them."""
+    """The additional fields of `_metadata` as a schema's JSON. They are nullable, because a file may lack the values
+    for them.
+    """
     return json.dumps({"type": "struct", "fields": [hidden_field(name) for name in hidden]})
 
 

@@ -1,7 +1,7 @@
 """Which scans a native engine reads as Spark's own reader does.
 
-Comet reads dates and times of files with the hybrid calendar of old writers as if they had Spark's, and does not see from a footer which
-it is. Both calendars agree on what a table's statistics show to be later than their difference.
+Comet reads dates and times of files with the hybrid calendar of old writers as if they had Spark's, and does not see
+from a footer which it is. Both calendars agree on what a table's statistics show to be later than their difference.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _FIRST = {DATE: GREGORIAN, TIMESTAMP: STANDARD_TIME, TIMESTAMP_NTZ: STANDARD_TIM
 def fallback(reader: Reader, names: Container[str]) -> str:
     """Why Spark's own reader must read the files of a query, for EXPLAIN; empty if a native engine reads the same rows.
 
-    It does, if no row that the query may use has a date or time in which the calendars differ, as far as statistics show.
+    It does, if no row that the query may use has a date or time in which the calendars differ, as far as statistics
+    show.
 
     Args:
         names: of the columns that the query uses.
@@ -36,12 +37,17 @@ def fallback(reader: Reader, names: Container[str]) -> str:
     if len(old) < len(columns):
         return "dates or times in arrays or maps may be of the hybrid calendar"
     if old and scan_of(reader.snapshot, And((reader.predicate, Or(old)))).kept_files:
-        return "dates before 1582-10-15 or times before 1900 may be of the hybrid calendar: statistics do not rule them out"
+        return (
+            "dates before 1582-10-15 or times before 1900 may be of the hybrid calendar: statistics do not rule them "
+            "out"
+        )
     return ""
 
 
 def _old_times(schema: Struct, path: tuple[str, ...]) -> Iterator[Predicate | None]:
-    """For each column with dates or times, the condition that a value is old; None for one inside of an array or a map."""
+    """For each column with dates or times, the condition that a value is old; None for one inside of an array or a
+    map.
+    """
     for field in schema:
         match field.type:
             case Struct():

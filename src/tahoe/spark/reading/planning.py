@@ -1,6 +1,7 @@
 """Creates the relation of a table when Spark analyses a query, and selects the files to read when Spark plans it.
 
-A relation that is not pinned to a version reads the newest version each time a query is planned. One query reads one version.
+A relation that is not pinned to a version reads the newest version each time a query is planned. One query reads one
+version.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject, *,
     by_name = {name.lower(): value for name, value in options.items()}
     path = by_name.get("path")
     if not path:
-        raise InvalidOptionError(option="path", value="missing", table="the reader", detail="reading a Delta table requires one path")
+        raise InvalidOptionError(
+            option="path", value="missing", table="the reader", detail="reading a Delta table requires one path"
+        )
     if warns:
         warn_of_unknown(options, OptionContext.READ, table=path)
     if change_feed.is_asked_for(by_name, path):
@@ -87,7 +90,14 @@ class Analysed:
 
 
 def plan_scan(
-    gateway: Gateway, analysed: Analysed, version: int, data: str, output: str, filters: str, limit: str, options: Mapping[str, str]
+    gateway: Gateway,
+    analysed: Analysed,
+    version: int,
+    data: str,
+    output: str,
+    filters: str,
+    limit: str,
+    options: Mapping[str, str],
 ) -> JavaObject:
     """Plan how one query reads a table: a `delta.Planned`.
 
@@ -96,7 +106,8 @@ def plan_scan(
         data: the relation's schema after column pruning, as JSON.
         output: the relation's columns that the query uses, with `_metadata` if it is requested, as a schema's JSON.
         filters: a JSON array of conditions that hold for every row that the query uses.
-        limit: how many of these rows the query needs, and which, as `delta.Limit` describes it in JSON; empty for all of them.
+        limit: how many of these rows the query needs, and which, as `delta.Limit` describes it in JSON; empty for all
+            of them.
         options: of the relation, if there is a limit.
 
     Raises:
@@ -107,7 +118,9 @@ def plan_scan(
 
 
 def _limited(reader: Reader, told: str, options: Mapping[str, str]) -> Reader:
-    """Creates scans of the files that a limit needs. Of all files, if it needs all: equal scans have equal selections."""
+    """Creates scans of the files that a limit needs. Of all files, if it needs all: equal scans have equal
+    selections.
+    """
     limit = limits.limit_of(told, reader.predicate) if limits.are_wanted(reader.gateway, options) else None
     everything = scan_of(reader.snapshot, reader.predicate)
     is_smaller = limit is not None and scan_of(reader.snapshot, reader.predicate, None, limit) is not everything
@@ -115,9 +128,17 @@ def _limited(reader: Reader, told: str, options: Mapping[str, str]) -> Reader:
 
 
 def answer(
-    gateway: Gateway, analysed: Analysed, version: int, options: Mapping[str, str], data: str, output: str, filters: str, asked: str
+    gateway: Gateway,
+    analysed: Analysed,
+    version: int,
+    options: Mapping[str, str],
+    data: str,
+    output: str,
+    filters: str,
+    asked: str,
 ) -> JavaObject:
-    """Answer an aggregation over a table from its log, as far as the log decides it: a `delta.Answered`. Nothing is read for it.
+    """Answer an aggregation over a table from its log, as far as the log decides it: a `delta.Answered`. Nothing is
+    read for it.
 
     Args:
         options: of the relation.
@@ -148,7 +169,9 @@ def _reader(gateway: Gateway, analysed: Analysed, version: int, data: str, outpu
     if identity != analysed.metadata:
         _check_fits(snapshot, data, analysed.partitions)
     name, predicate = analysed.name or snapshot.url, predicate_of(filters)
-    reader = Reader(gateway, analysed.table, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
+    reader = Reader(
+        gateway, analysed.table, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within
+    )
     if not runs_natively(gateway):
         return reader
     names = {column["name"] for column in output_of(output, None).columns}
@@ -167,7 +190,9 @@ def _planned(reader: Reader, output: str) -> JavaObject:
     reads_vectors = has_vectors(scan)
     if not reads_vectors and not wanted.is_hidden and reader.mapped is None:
         selection, label = reader.selection("all"), label_of(reader.name, scan, "all")
-        return planned(snapshot.version, reader.identity, selection, scan.size_bytes, label, reader.form, None, reader.is_native)
+        return planned(
+            snapshot.version, reader.identity, selection, scan.size_bytes, label, reader.form, None, reader.is_native
+        )
     if reads_vectors:
         is_marked = within is not None and holds_marked(within)
         rows = marked_rows(reader, scan, wanted) if is_marked else unmarked_rows(reader, scan, wanted)
@@ -177,15 +202,21 @@ def _planned(reader: Reader, output: str) -> JavaObject:
 
 
 def _output(snapshot: Snapshot, output: str) -> Output:
-    """The query's output columns. Refuses row tracking fields if row tracking was disabled after the query's analysis."""
+    """The query's output columns. Refuses row tracking fields if row tracking was disabled after the query's
+    analysis.
+    """
     wanted = output_of(output, snapshot.row_tracking)
     if wanted.tracked and wanted.tracking is None:
-        raise SchemaChangedError(table=snapshot.url, version=snapshot.version, changed=f"{METADATA}.{wanted.tracked[0]}")
+        raise SchemaChangedError(
+            table=snapshot.url, version=snapshot.version, changed=f"{METADATA}.{wanted.tracked[0]}"
+        )
     return wanted
 
 
 def _check_fits(snapshot: Snapshot, data: str, partitions: str) -> None:
-    """Refuse a version in which a column that the query uses is missing or changed, or the partition columns have changed."""
+    """Refuse a version in which a column that the query uses is missing or changed, or the partition columns have
+    changed.
+    """
     current = visible_schema(snapshot.schema)
     changed = _first_change(parse_schema(data), current, ())
     if changed is None and parse_schema(partitions).names != partition_schema(snapshot, current).names:
@@ -195,15 +226,21 @@ def _check_fits(snapshot: Snapshot, data: str, partitions: str) -> None:
 
 
 def _first_change(before: DataType, now: DataType, path: tuple[str, ...]) -> str | None:
-    """The path of the first part of a (possibly pruned) type that is missing or different in another type; None if there is none."""
+    """The path of the first part of a (possibly pruned) type that is missing or different in another type; None if
+    there is none.
+    """
     match before, now:
         case Struct(), Struct():
-            return next((change for f in before if (change := _field_change(f, now.find(f.name), (*path, f.name)))), None)
+            return next(
+                (change for f in before if (change := _field_change(f, now.find(f.name), (*path, f.name)))), None
+            )
         case Array(), Array():
             inside = _first_change(before.element, now.element, (*path, "element"))
             return inside or (".".join(path) if now.contains_null and not before.contains_null else None)
         case Map(), Map():
-            inside = _first_change(before.key, now.key, (*path, "key")) or _first_change(before.value, now.value, (*path, "value"))
+            inside = _first_change(before.key, now.key, (*path, "key")) or _first_change(
+                before.value, now.value, (*path, "value")
+            )
             return inside or (".".join(path) if now.value_contains_null and not before.value_contains_null else None)
         case _:
             return None if before == now else ".".join(path)

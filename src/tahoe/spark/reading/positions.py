@@ -1,7 +1,8 @@
 """Positions: how commands identify the rows that they change, and find them again.
 
-A position is one long: the number of the row's file in the version, and the row index in that file. Many positions are aggregated into
-bitmaps by Spark's engine. Each bitmap covers a range of one file, so that the driver receives bits instead of a list of positions.
+A position is one long: the number of the row's file in the version, and the row index in that file. Many positions are
+aggregated into bitmaps by Spark's engine. Each bitmap covers a range of one file, so that the driver receives bits
+instead of a list of positions.
 
 Protocol: "Deletion Vectors".
 """
@@ -63,11 +64,14 @@ class Positions:
         return sum(len(indexes) for indexes in self.by_file.values())
 
 
-def positioned_rows(spark: SparkSession, snapshot: Snapshot, held: str, within: Iterable[int] | None = None) -> DataFrame:
+def positioned_rows(
+    spark: SparkSession, snapshot: Snapshot, held: str, within: Iterable[int] | None = None
+) -> DataFrame:
     """The rows of a version, with their positions in `_metadata`.
 
     Args:
-        held: the snapshot's name, from `table_cache.hold`. Another snapshot of the same version may number the files differently.
+        held: the snapshot's name, from `table_cache.hold`. Another snapshot of the same version may number the files
+            differently.
         within: the numbers of the files to read; None for all files.
     """
     gateway = Gateway(spark)
@@ -100,7 +104,8 @@ def gathering(rows: DataFrame, place: str, *by: str, are_few: bool) -> DataFrame
 def gathered_from(materialised: DataFrame, place: str, *by: str, are_few: bool) -> pa.Table:
     """The result of a `gathering` query over materialised rows.
 
-    If `are_few` is false, the rows are counted first, because a list is faster than bitmaps, which Spark builds by sorting.
+    If `are_few` is false, the rows are counted first, because a list is faster than bitmaps, which Spark builds by
+    sorting.
     """
     return gathering(materialised, place, *by, are_few=are_few or materialised.count() <= LISTED_ROWS_MAX).toArrow()
 
@@ -115,7 +120,9 @@ def gathered(found: pa.Table) -> Positions:
 
 def are_few(snapshot: Snapshot) -> bool:
     """Whether a version has so few rows and files that positions may be collected as a list."""
-    if not snapshot.live.is_listed or len(snapshot.live) > _LISTED_FILES_MAX:  # the files of a large checkpoint are not counted for it
+    if (
+        not snapshot.live.is_listed or len(snapshot.live) > _LISTED_FILES_MAX
+    ):  # the files of a large checkpoint are not counted for it
         return False
     records = [num_records_of(text) for text in snapshot.live.column("stats").to_pylist()]
     return None not in records and sum(count or 0 for count in records) <= LISTED_ROWS_MAX
@@ -143,16 +150,23 @@ def _bitmaps(found: pa.Table) -> dict[int, BitMap64]:
 
 
 def _bitmap(indexes: npt.NDArray[np.int64]) -> BitMap64:
-    """A bitmap of row indexes that share their upper 32 bits. It is built from serialised bytes, as pyroaring would add them one by one."""
+    """A bitmap of row indexes that share their upper 32 bits. It is built from serialised bytes, as pyroaring would add
+    them one by one.
+    """
     low = BitMap((indexes & 0xFFFFFFFF).astype(np.uint32)).serialize()
     return BitMap64.deserialize(struct.pack("<QI", 1, int(indexes[0]) >> 32) + low)
 
 
 def with_flags(frame: DataFrame, positions: Positions, column: str, flag: str) -> DataFrame:
-    """The frame with a boolean column `flag` that tells whether a row's position, in `column`, is among the given positions."""
+    """The frame with a boolean column `flag` that tells whether a row's position, in `column`, is among the given
+    positions.
+    """
     if positions.count <= _COMPARED_MAX:
         return frame.withColumn(
-            flag, F.col(column).isin([(file << ROW_BITS) | index for file, indexes in positions.by_file.items() for index in indexes])
+            flag,
+            F.col(column).isin(
+                [(file << ROW_BITS) | index for file, indexes in positions.by_file.items() for index in indexes]
+            ),
         )
     place, is_native = f"`{column}`", runs_natively(Gateway(frame.sparkSession))
     key, word = key_and_word(place, apart=is_native)
@@ -168,4 +182,6 @@ def _chunks(positions: Positions) -> Chunks:
     """The bitmaps of the positions, keyed by the upper bits of the positions that each bitmap covers."""
     files = sorted(positions.by_file.items())
     found = [bitmaps((file << ROW_BITS) | row_indexes(indexes)) for file, indexes in files]
-    return Chunks(np.concatenate([keys for keys, _ in found]), np.concatenate([words for _, words in found]).view(np.int64))
+    return Chunks(
+        np.concatenate([keys for keys, _ in found]), np.concatenate([words for _, words in found]).view(np.int64)
+    )

@@ -27,7 +27,16 @@ from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import hadoop_url
 from tahoe.spark.jvm.native_engine import session_of_whole_files
 from tahoe.spark.jvm.plans import expressed
-from tahoe.spark.jvm.table_cache import Purpose, feed_of, given_with, held_snapshot, metadata_identity, opened, scan_of, snapshot_of
+from tahoe.spark.jvm.table_cache import (
+    Purpose,
+    feed_of,
+    given_with,
+    held_snapshot,
+    metadata_identity,
+    opened,
+    scan_of,
+    snapshot_of,
+)
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.data_files import MappedColumns, file_format, relation_format
 from tahoe.spark.reading.filters import predicate_of
@@ -40,10 +49,12 @@ from tahoe.table.versions.change_feed import PART_NAMES, FeedPart, FeedRange
 # Larger messages go to the JVM in a file, because that is faster than py4j's socket.
 MESSAGE_BYTES_MAX = 8 << 20
 
-# The hidden partition column with the number of a row's file, among the planned files with deletion vectors; see `marked_files`.
+# The hidden partition column with the number of a row's file, among the planned files with deletion vectors; see
+# `marked_files`.
 FILE_NUMBER = "__tahoe_file"
 
-# The hidden partition column that tells the files of a snapshot apart, see `file_ordinals`; null if its files should not be listed.
+# The hidden partition column that tells the files of a snapshot apart, see `file_ordinals`; null if its files should
+# not be listed.
 FILE_ORDINAL = "__tahoe_file_ordinal"
 
 # The bits of a place for the number of the file; the others are those of the snapshot.
@@ -53,8 +64,8 @@ _SERIALS = 1 << (62 - _NUMBER_BITS)
 # Why a native engine does not read files with deletion vectors.
 INDEXED = "the row index is needed, to leave out deleted rows or to find rows again"
 
-# A native engine generates no row index. Where each file is a partition of its own, and no condition reaches the reader, rows are counted
-# instead: Spark's function has the number of the partition in the bits above these.
+# A native engine generates no row index. Where each file is a partition of its own, and no condition reaches the
+# reader, rows are counted instead: Spark's function has the number of the partition in the bits above these.
 COUNTED_ROWS = f"monotonically_increasing_id() & {(1 << 33) - 1} as {ROW_INDEX}"
 
 # Spark's reader splits larger files between tasks, and skips what a condition excludes.
@@ -89,7 +100,18 @@ def relation_of(
     identity, size_bytes = metadata_identity(snapshot), snapshot.live.size_bytes
     form, data = relation_format(gateway, snapshot, positioned=positioned), schema.to_json()
     make = gateway.java_class("delta.Relation").of
-    files = (gateway.session, key or snapshot.url, identity, snapshot.version, pinned, None, within, partitions, size_bytes, "")
+    files = (
+        gateway.session,
+        key or snapshot.url,
+        identity,
+        snapshot.version,
+        pinned,
+        None,
+        within,
+        partitions,
+        size_bytes,
+        "",
+    )
     return make(*files, data, form, given)
 
 
@@ -109,7 +131,8 @@ def has_vectors(scan: Scan) -> bool:
 def marked_files(files: pa.Table) -> pa.Table:
     """The files of a scan that have a deletion vector, in the order in which `FILE_NUMBER` numbers them.
 
-    The order depends on the files alone: the plan and the execution number them alike, even if the version was loaded again in between.
+    The order depends on the files alone: the plan and the execution number them alike, even if the version was loaded
+    again in between.
     """
     marked = files.filter(pc.is_valid(files["deletion_vector"]))
     vectors = {name: pc.struct_field(marked["deletion_vector"], name) for name in ("pathOrInlineDv", "offset")}
@@ -123,7 +146,9 @@ def unmarked_files(files: pa.Table) -> pa.Table:
 
 
 def are_worth_a_task(scan: Scan, branch: Branch) -> bool:
-    """Whether a native engine reads the files of a scan with row indexes no slower than Spark's reader: each in a task, and as a whole."""
+    """Whether a native engine reads the files of a scan with row indexes no slower than Spark's reader: each in a task,
+    and as a whole.
+    """
     sizes = scan.column("size_bytes")
     if branch != "all":
         vectors = scan.column("deletion_vector")
@@ -158,8 +183,9 @@ def _distinct(values: pa.ChunkedArray) -> int:
 class Selection:
     """The files of a version that a planned scan reads.
 
-    The scan keeps the predicate of its planning, because at execution Spark asks for files with fewer filters: only filters on partition
-    columns alone or on data columns alone. Without the predicate, these could select a file with a deletion vector that the plan ignores.
+    The scan keeps the predicate of its planning, because at execution Spark asks for files with fewer filters: only
+    filters on partition columns alone or on data columns alone. Without the predicate, these could select a file with a
+    deletion vector that the plan ignores.
 
     Attributes:
         branch: all files, or only those with a deletion vector (`marked`) or without (`unmarked`).
@@ -167,7 +193,8 @@ class Selection:
         within: limits the files, from `within_text`; None for all files.
         changes: the part of a change feed that is read instead of the table; or a whole feed that is not planned yet.
         purpose: what the rows are for; leaves out the files that are not needed for it.
-        names: of the columns that have another name in the scan, which is the one in the files: pairs of that and the table's.
+        names: of the columns that have another name in the scan, which is the one in the files: pairs of that and the
+            table's.
     """
 
     branch: Branch = "all"
@@ -204,7 +231,8 @@ class Reader:
         key: the table's key, from `key_of`.
         is_native: whether a native engine reads what it can of these scans.
         fallback: why it reads nothing of them, from `native.fallback`; empty in a session without one.
-        mapped: the columns in the files that a native engine reads for the query, if these have other names or ids there.
+        mapped: the columns in the files that a native engine reads for the query, if these have other names or ids
+            there.
     """
 
     gateway: Gateway
@@ -224,7 +252,9 @@ class Reader:
 
     def selection(self, branch: Branch, mapped: MappedColumns | None = None) -> str:
         """The encoded selection of a branch."""
-        return Selection(branch, self.predicate, self.within, self.changes, self.purpose, mapped.renamed if mapped else ()).encode()
+        return Selection(
+            branch, self.predicate, self.within, self.changes, self.purpose, mapped.renamed if mapped else ()
+        ).encode()
 
     @property
     def form(self) -> JavaObject | None:
@@ -233,11 +263,20 @@ class Reader:
 
     def rows(self, scan: Scan, branch: Branch, size_bytes: int, output: Output) -> DataFrame:
         """All rows of a part of the files, with the query's output columns."""
-        rows = self.dataframe(scan, branch, size_bytes, output.scanned, partitions=output.partitions, data=output.data())
+        rows = self.dataframe(
+            scan, branch, size_bytes, output.scanned, partitions=output.partitions, data=output.data()
+        )
         return rows if output.named == output.scanned else expressed(rows, output.named)
 
     def dataframe(
-        self, scan: Scan, branch: Branch, size_bytes: int, columns: Sequence[str], *, partitions: Sequence[str], data: Sequence[str]
+        self,
+        scan: Scan,
+        branch: Branch,
+        size_bytes: int,
+        columns: Sequence[str],
+        *,
+        partitions: Sequence[str],
+        data: Sequence[str],
     ) -> DataFrame:
         """The rows of a part of the files.
 
@@ -254,12 +293,20 @@ class Reader:
         relation = gateway.java_class("delta.Relation").of(
             session_of_whole_files(gateway) if is_counted else gateway.session,
             *(self.key, self.identity, self.snapshot.version, True, self.selection(branch, mapped), None),
-            *(_with_fields(self.partitions, partitions), size_bytes, label_of(self.name, scan, branch, is_feed=self.changes is not None)),
+            *(
+                _with_fields(self.partitions, partitions),
+                size_bytes,
+                label_of(self.name, scan, branch, is_feed=self.changes is not None),
+            ),
             _with_fields(mapped.schema if mapped else self.data, hidden),
-            file_format(gateway, self.snapshot, is_native=is_native, fallback=INDEXED if self.is_native else self.fallback),
+            file_format(
+                gateway, self.snapshot, is_native=is_native, fallback=INDEXED if self.is_native else self.fallback
+            ),
             gateway.scala_map(given_with(self.key)),
         )
-        first = [] if mapped is None else [*mapped.columns, *map(quoted, (*_names(self.partitions), *partitions, *hidden))]
+        first = (
+            [] if mapped is None else [*mapped.columns, *map(quoted, (*_names(self.partitions), *partitions, *hidden))]
+        )
         if is_counted:
             first = [*(first or ["*"]), COUNTED_ROWS]
         rows = gateway.java_class("delta.Rows").scanned(gateway.session, relation, "\0".join(first), "\0".join(columns))
@@ -301,7 +348,9 @@ class Asked:
 
 
 def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
-    """The files of a scan as an Arrow stream (see `message_of`): path, size, modification time, and the partition columns."""
+    """The files of a scan as an Arrow stream (see `message_of`): path, size, modification time, and the partition
+    columns.
+    """
     has_numbers = any(FILE_CONSTANTS.get(name) == NUMBER or name == FILE_ORDINAL for name in asked.columns)
     listing = _listing(gateway, asked, filters, has_numbers=has_numbers)
     columns = [_hadoop_urls(gateway, listing["url"]), listing["size_bytes"], listing["modification_time_ms"]]
@@ -318,8 +367,8 @@ def _member(structs: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 
 def file_ordinals(snapshot: Snapshot, numbers: pa.Array) -> pa.Array:
-    """Numbers of files in a snapshot, as numbers that no file of another snapshot has: of one that is loaded again, for example, which may
-    list its files in another order.
+    """Numbers of files in a snapshot, as numbers that no file of another snapshot has: of one that is loaded again, for
+    example, which may list its files in another order.
     """
     if not snapshot.live.is_listed:
         return pa.nulls(len(numbers), pa.int64())
@@ -343,7 +392,9 @@ def _snapshot(gateway: Gateway, asked: Asked) -> Snapshot:
 
 
 def _as_asked(snapshot: Snapshot, asked: Asked) -> Snapshot:
-    """Refuse a version that was loaded again from another table, which has taken the place of the one that the query was planned with."""
+    """Refuse a version that was loaded again from another table, which has taken the place of the one that the query
+    was planned with.
+    """
     if metadata_identity(snapshot) != asked.metadata:
         raise TableReplacedError(table=snapshot.url, version=snapshot.version)
     return snapshot
@@ -370,7 +421,9 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate, *,
     """
     is_narrower = predicate not in (TRUE, selection.predicate)
     if is_narrower and selection.branch != "marked":
-        return _selected(snapshot, replace(selection, predicate=And((selection.predicate, predicate))), TRUE, has_numbers=has_numbers)
+        return _selected(
+            snapshot, replace(selection, predicate=And((selection.predicate, predicate))), TRUE, has_numbers=has_numbers
+        )
     scan = scan_of(snapshot, selection.predicate, selection.within, selection.purpose)
     planned = scan.files.append_column(NUMBER, scan.file_ordinals) if has_numbers or is_narrower else scan.files
     if has_numbers:
@@ -381,7 +434,11 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate, *,
         return planned
     planned = marked_files(planned)
     planned = planned.append_column(FILE_NUMBER, pa.array(np.arange(len(planned))))
-    return planned.filter(pc.is_in(planned[NUMBER], value_set=scan_of(snapshot, predicate).file_ordinals)) if is_narrower else planned
+    return (
+        planned.filter(pc.is_in(planned[NUMBER], value_set=scan_of(snapshot, predicate).file_ordinals))
+        if is_narrower
+        else planned
+    )
 
 
 def _hadoop_urls(gateway: Gateway, urls: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -392,7 +449,9 @@ def _hadoop_urls(gateway: Gateway, urls: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def message_of(table: pa.Table) -> bytes | str:
-    """A table as an Arrow stream for the JVM. A large one is a temporary file, given by its path, which the JVM deletes."""
+    """A table as an Arrow stream for the JVM. A large one is a temporary file, given by its path, which the JVM
+    deletes.
+    """
     if table.nbytes > MESSAGE_BYTES_MAX:
         with tempfile.NamedTemporaryFile(prefix="tahoe-files-", suffix=".arrow", delete=False) as out:
             _write_stream(table, out)
@@ -409,7 +468,9 @@ def _write_stream(table: pa.Table, sink: Any) -> None:
 
 
 def input_files(gateway: Gateway, asked: Asked) -> list[str]:
-    """The urls for `df.inputFiles()`: the files that a planned scan may read, or all files of the version if no rule has planned it."""
+    """The urls for `df.inputFiles()`: the files that a planned scan may read, or all files of the version if no rule
+    has planned it.
+    """
     urls: list[str] = _hadoop_urls(gateway, _input_urls(gateway, asked)).to_pylist()
     return urls
 
@@ -420,5 +481,7 @@ def _input_urls(gateway: Gateway, asked: Asked) -> pa.ChunkedArray:
     selection = Selection.decode(asked.selection)
     if isinstance(selection.changes, FeedRange):
         feed = feed_of(opened(gateway.spark, asked.table), selection.changes)
-        return pa.chunked_array([chunk for name in PART_NAMES for chunk in feed.part(name).scan().urls.chunks], pa.string())
+        return pa.chunked_array(
+            [chunk for name in PART_NAMES for chunk in feed.part(name).scan().urls.chunks], pa.string()
+        )
     return _selected(source_of(gateway, asked, selection), selection, TRUE)["url"]

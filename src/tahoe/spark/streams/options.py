@@ -40,8 +40,10 @@ class SourceOptions:
         exclude: files whose paths match are not read.
         schema_location: where the stream tracks its schema; None if it does not.
         tracking_id: distinguishes streams of one table in one query.
-        event_time_order: whether a watermark decides in which order the rows of the initial snapshot are read; None to ask the session.
-        acknowledged: which changes of a tracked schema the user accepts: options of `protocol.schema_acknowledgement` and their values.
+        event_time_order: whether a watermark decides in which order the rows of the initial snapshot are read; None to
+            ask the session.
+        acknowledged: which changes of a tracked schema the user accepts: options of `protocol.schema_acknowledgement`
+            and their values.
     """
 
     feed: bool = False
@@ -98,7 +100,9 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
         schema_location=_schema_location(given),
         tracking_id=given.text("streamingSourceTrackingId"),
         event_time_order=given.flag(EVENT_TIME_ORDER) if given.text(EVENT_TIME_ORDER) is not None else None,
-        acknowledged={name: value for name in ACKNOWLEDGING if (value := given.value(name, _acknowledged, _ACKNOWLEDGED))},
+        acknowledged={
+            name: value for name in ACKNOWLEDGING if (value := given.value(name, _acknowledged, _ACKNOWLEDGED))
+        },
     )
 
 
@@ -106,11 +110,18 @@ def _schema_location(given: _Options) -> str | None:
     names = "schemaTrackingLocation", "schemaLocation"
     locations = [text for name in names if (text := given.text(name)) is not None]
     if len(set(locations)) > 1:
-        raise InvalidOptionError(option=names[1], value=locations[1], table=given.table, detail=f"{names[0]} is {locations[0]}")
+        raise InvalidOptionError(
+            option=names[1], value=locations[1], table=given.table, detail=f"{names[0]} is {locations[0]}"
+        )
     location = next(iter(locations), None)
     if location is not None and not given.flag("failOnDataLoss", default=True):
-        detail = "a stream with a schemaTrackingLocation cannot skip missing commits, because they may have changed the schema"
-        raise InvalidOptionError(option="failOnDataLoss", value=given.text("failOnDataLoss"), table=given.table, detail=detail)
+        detail = (
+            "a stream with a schemaTrackingLocation cannot skip missing commits, because they may have changed the "
+            "schema"
+        )
+        raise InvalidOptionError(
+            option="failOnDataLoss", value=given.text("failOnDataLoss"), table=given.table, detail=detail
+        )
     return location
 
 

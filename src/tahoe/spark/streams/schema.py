@@ -1,4 +1,6 @@
-"""The schema with which a query reads a table: that of its DataFrame, and what the session's settings allow when the table changes."""
+"""The schema with which a query reads a table: that of its DataFrame, and what the session's settings allow when the
+table changes.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +40,19 @@ def encode_analysed(snapshot: Snapshot, columns: Struct) -> str:
     return f"{snapshot.version}\n{columns.to_json()}"
 
 
-def as_analysed(newest: Snapshot, analysed: str | None, columns_of: Callable[[Snapshot], Struct], *, is_fixed: bool = False) -> Snapshot:
-    """The version whose schema a query has: the newest, or if its columns are not those of the DataFrame, that of the DataFrame.
+def as_analysed(
+    newest: Snapshot, analysed: str | None, columns_of: Callable[[Snapshot], Struct], *, is_fixed: bool = False
+) -> Snapshot:
+    """The version whose schema a query has: the newest, or if its columns are not those of the DataFrame, that of the
+    DataFrame.
 
     Args:
         analysed: from `encode_analysed`; None if it is not known.
         is_fixed: whether no other version may be taken.
 
     Raises:
-        StreamSchemaMismatchError: the DataFrame has other columns, and its version cannot be loaded, or is of another table.
+        StreamSchemaMismatchError: the DataFrame has other columns, and its version cannot be loaded, or is of another
+            table.
     """
     if analysed is None:
         return newest

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tahoe.errors import SchemaChangeNotAcknowledgedError, SchemaLocationOutsideError, StreamSchemaChangedError, UnsupportedOperationError
+from tahoe.errors import (
+    SchemaChangeNotAcknowledgedError,
+    SchemaLocationOutsideError,
+    StreamSchemaChangedError,
+    UnsupportedOperationError,
+)
 from tahoe.protocol.streams.schema_acknowledgement import ALWAYS, changes_between, checkpoint_suffix, is_acknowledged
 from tahoe.protocol.streams.stream_schema import SchemaRules, first_retyped
 from tahoe.protocol.streams.tracked_schema import TrackedSchema
@@ -29,8 +34,13 @@ def open_log(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Schema
     if asked.schema_location is None:
         return None
     if not setting_names.TRACKING.of(gateway.settings(), table=newest.url):
-        detail, remedy = f"{setting_names.TRACKING.name} is false", "Set it to true, or start the query without schemaTrackingLocation."
-        raise UnsupportedOperationError(operation="A schemaTrackingLocation", table=newest.url, detail=detail, remedy=remedy)
+        detail, remedy = (
+            f"{setting_names.TRACKING.name} is false",
+            "Set it to true, or start the query without schemaTrackingLocation.",
+        )
+        raise UnsupportedOperationError(
+            operation="A schemaTrackingLocation", table=newest.url, detail=detail, remedy=remedy
+        )
     folder = schema_log_folder(qualified(gateway, asked.schema_location), newest.metadata.id, asked.tracking_id)
     return SchemaLog(newest.log.env.store_at(folder), newest.metadata.id, newest.url)
 
@@ -49,7 +59,9 @@ def as_tracked(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Snap
     return with_tracked(newest, log.current)
 
 
-def started(gateway: Gateway, newest: Snapshot, asked: SourceOptions, source_path: str, rules: SchemaRules) -> SchemaLog | None:
+def started(
+    gateway: Gateway, newest: Snapshot, asked: SourceOptions, source_path: str, rules: SchemaRules
+) -> SchemaLog | None:
     """The log of a query that starts.
 
     Args:

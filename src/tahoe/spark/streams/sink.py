@@ -1,4 +1,5 @@
-"""A Delta table as the sink of a streaming query: each batch is one commit, which records the query and the number of the batch.
+"""A Delta table as the sink of a streaming query: each batch is one commit, which records the query and the number of
+the batch.
 
 A batch that is tried again finds its number in the table, and does nothing.
 """
@@ -43,8 +44,14 @@ def check_sink(gateway: Gateway, options: Mapping[str, str], mode: str) -> None:
 
 
 # Options of a single write that a stream cannot have, and why.
-_REPLACES = "a stream appends its rows, or replaces all rows in complete mode; to replace some, write each batch in foreachBatch"
-_NUMBERS = "each batch is recorded by the id of its query and its number already; in foreachBatch, give txnAppId and txnVersion"
+_REPLACES = (
+    "a stream appends its rows, or replaces all rows in complete mode; to replace some, write each batch in "
+    "foreachBatch"
+)
+_NUMBERS = (
+    "each batch is recorded by the id of its query and its number already; in foreachBatch, give txnAppId and "
+    "txnVersion"
+)
 _REFUSED = {
     **dict.fromkeys(("replaceWhere", "replaceUsing", "replaceOn", "targetAlias"), _REPLACES),
     **dict.fromkeys(("txnAppId", "txnVersion"), _NUMBERS),
@@ -66,7 +73,9 @@ def _check_whole_batches(parsed: WriteOptions, given: Mapping[str, str], table: 
 def _path(options: Mapping[str, str]) -> str:
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if not path:
-        raise InvalidOptionError(option="path", value="missing", table="the sink", detail="writing a Delta table requires a path")
+        raise InvalidOptionError(
+            option="path", value="missing", table="the sink", detail="writing a Delta table requires a path"
+        )
     return path
 
 

@@ -1,7 +1,7 @@
 """A Delta table as the source of a streaming query: the answers to a `delta.StreamSource`.
 
-`tahoe.table.streams.stream` decides where batches end and which files they read. A batch is a relation over these files, marked as a part
-of a stream, which the optimizer's rule plans like any other read.
+`tahoe.table.streams.stream` decides where batches end and which files they read. A batch is a relation over these
+files, marked as a part of a stream, which the optimizer's rule plans like any other read.
 """
 
 from __future__ import annotations
@@ -56,11 +56,13 @@ _START_FILE = "tahoe-starting-version"
 
 
 def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
-    """The version and the schema of `spark.readStream.format("delta").options(...).load(path)`; see `streams.schema.encode_analysed`.
+    """The version and the schema of `spark.readStream.format("delta").options(...).load(path)`; see
+    `streams.schema.encode_analysed`.
 
     Raises:
         TableNotFoundError, NotADeltaTableError: there is no table.
-        InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError: an option is invalid, or is not one of streams.
+        InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError: an option is invalid, or is not one of
+        streams.
         InvalidTimeTravelError: startingTimestamp is not a timestamp.
         ChangesNotRecordedError: the options ask for the change data feed, which the newest version does not record.
     """
@@ -74,7 +76,8 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
 
 
 def described(gateway: Gateway, options: Mapping[str, str], given: JavaObject, *, is_alone: bool) -> JavaObject | None:
-    """The relation of the table of a stream, whose `_metadata` is that of the stream's batches; None if the stream has no such column.
+    """The relation of the table of a stream, whose `_metadata` is that of the stream's batches; None if the stream has
+    no such column.
 
     Args:
         given: the options as Spark passed them.
@@ -100,7 +103,9 @@ def _columns(snapshot: Snapshot, *, feed: bool) -> Struct:
 def _snapshot(gateway: Gateway, options: Mapping[str, str]) -> Snapshot:
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if not path:
-        raise InvalidOptionError(option="path", value="missing", table="the reader", detail="reading a Delta table requires one path")
+        raise InvalidOptionError(
+            option="path", value="missing", table="the reader", detail="reading a Delta table requires one path"
+        )
     target = target_of_options(session_moment(gateway), table_finder(gateway.spark, options), path, options)
     if target.is_pinned:
         raise StreamTimeTravelError(table=target.location)
@@ -168,7 +173,9 @@ def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, quer
     return gateway.java_class("delta.StreamSource")(number, columns, f"DeltaSource[{newest.url}]", *limits)
 
 
-def _first_version(gateway: Gateway, snapshot: Snapshot, asked: SourceOptions, checkpoint: str) -> Callable[[], int | None]:
+def _first_version(
+    gateway: Gateway, snapshot: Snapshot, asked: SourceOptions, checkpoint: str
+) -> Callable[[], int | None]:
     """A function that resolves the first version. It is called only if the query has not finished its first batch.
 
     Raises:
@@ -182,7 +189,9 @@ def _first_version(gateway: Gateway, snapshot: Snapshot, asked: SourceOptions, c
             version = version_from(snapshot, moment_ms)
             if version > snapshot.version and not is_clipped:
                 version_at(snapshot, moment_ms)  # raises an error with the range of commit times
-                raise InvalidTimeTravelError(table=snapshot.url, detail=f"{asked.start_timestamp} is after the newest commit")
+                raise InvalidTimeTravelError(
+                    table=snapshot.url, detail=f"{asked.start_timestamp} is after the newest commit"
+                )
             return version
         if asked.start is None or isinstance(asked.start, int):
             _check_exists(asked.start, snapshot, clips=is_clipped)
@@ -204,7 +213,9 @@ def _start_ms(gateway: Gateway, asked: SourceOptions, *, table: str) -> int | No
 
 
 def _kept_in(store: Store, version: int) -> int:
-    """The version at which the query has begun, kept in its checkpoint: a first batch that is run again must not begin later."""
+    """The version at which the query has begun, kept in its checkpoint: a first batch that is run again must not begin
+    later.
+    """
     with suppress(FileNotFoundError):
         return int(store.get(_START_FILE))
     store.put_if_absent(_START_FILE, str(version).encode())
@@ -255,7 +266,11 @@ class _Source:
         within = within_text(name, None if portion.numbers is None else portion.numbers.tolist())
         relation = relation_of(self.gateway, portion.snapshot, self.given, pinned=True, within=within, key=self.key)
         frame = frame_of(self.gateway.java_class("delta.Rows").streamed(relation), self.gateway.spark)
-        return frame if portion.rows is None else frame.where(predicate_column(portion.rows.predicate(), portion.snapshot.schema))
+        return (
+            frame
+            if portion.rows is None
+            else frame.where(predicate_column(portion.rows.predicate(), portion.snapshot.schema))
+        )
 
     def release(self, kept: int) -> None:
         """Release the snapshots of all but the last batches."""

@@ -10,7 +10,8 @@ from tahoe.spark.jvm.statements.streaming_plans import tables_of, trigger_of
 _REFUSED = {"ContinuousTrigger": "A continuous trigger", "RealTimeTrigger": "A real-time trigger"}
 
 _REMEDY = (
-    'Use trigger(processingTime="0 seconds") for a batch as soon as there is a commit, trigger(processingTime="1 minute"), or '
+    'Use trigger(processingTime="0 seconds") for a batch as soon as there is a commit, trigger(processingTime="1 '
+    'minute"), or '
     "trigger(availableNow=True)."
 )
 
@@ -27,6 +28,8 @@ def check_trigger(gateway: Gateway, plan: JavaObject) -> None:
     operation = _REFUSED.get(trigger_of(plan))
     tables = tables_of(gateway, plan) if operation is not None else []
     if tables:
-        why = "supports them only for sources and sinks that process single records, but a table is read in whole commits"
+        why = (
+            "supports them only for sources and sinks that process single records, but a table is read in whole commits"
+        )
         detail = f"Spark {gateway.spark.version} {why}"
         raise UnsupportedOperationError(operation=operation, table=tables[0], detail=detail, remedy=_REMEDY)

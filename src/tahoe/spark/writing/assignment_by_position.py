@@ -1,11 +1,13 @@
-"""Matches data with a table's columns by position: INSERT without a column list, and `insertInto`, including nested fields.
+"""Matches data with a table's columns by position: INSERT without a column list, and `insertInto`, including nested
+fields.
 
-The rule is the reference's. Struct fields are matched by position too, at every depth, regardless of their names. The exception is data
-whose columns have the table's names, and whose fields have the table's names and types: its fields are matched by name, so that rows of a
-table with the same fields in another order are stored unchanged.
+The rule is the reference's. Struct fields are matched by position too, at every depth, regardless of their names. The
+exception is data whose columns have the table's names, and whose fields have the table's names and types: its fields
+are matched by name, so that rows of a table with the same fields in another order are stored unchanged.
 
-A column list names columns but not fields: INSERT INTO t (id, c) VALUES (1, array(struct(1, 2))) gives fields `col1` and `col2`. There, a
-struct without any of the table's field names is matched by position too. Pure: this module compares types and uses no session.
+A column list names columns but not fields: INSERT INTO t (id, c) VALUES (1, array(struct(1, 2))) gives fields `col1`
+and `col2`. There, a struct without any of the table's field names is matched by position too. Pure: this module
+compares types and uses no session.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ def named_by_position(given: StructType, wanted: StructType, *, table: str, wide
         widens: whether the table's column is widened to the data's type, which then counts as fitting.
 
     Raises:
-        SchemaMismatchError: a struct has fewer fields than the table's; or the columns have the table's names, but a struct that would be
-            matched by position has the table's field names in another order, so that positions and names contradict each other.
+        SchemaMismatchError: a struct has fewer fields than the table's; or the columns have the table's names, but a
+            struct that would be matched by position has the table's field names in another order, so that positions and
+            names contradict each other.
     """
     count = min(len(given), len(wanted))
     ours, known = StructType(given.fields[:count]), StructType(wanted.fields[:count])
@@ -41,8 +44,10 @@ def named_by_position(given: StructType, wanted: StructType, *, table: str, wide
         for path in _misplaced(ours, known, ()):
             raise SchemaMismatchError(
                 table=table,
-                detail=f"the fields of {path} have the table's names in another order, but columns and fields are matched by position "
-                "where a type differs from the table's",
+                detail=(
+                    f"the fields of {path} have the table's names in another order, but columns and fields are matched "
+                    "by position where a type differs from the table's"
+                ),
                 remedy="Put the fields into the table's order, or write by name: INSERT INTO t BY NAME ...",
             )
     named = _struct(ours, known, (), table)
@@ -50,7 +55,8 @@ def named_by_position(given: StructType, wanted: StructType, *, table: str, wide
 
 
 def named_inside(given: StructType, wanted: StructType, *, table: str) -> StructType:
-    """The columns of a statement with a column list: a struct without any of the table's field names gets these names by position.
+    """The columns of a statement with a column list: a struct without any of the table's field names gets these names
+    by position.
 
     Args:
         given: the data's columns, under the table's names in any order.
@@ -66,7 +72,10 @@ def _known_fields(given: StructType, wanted: StructType, path: tuple[str, ...], 
     return StructType(
         [
             StructField(
-                field.name, _known(field.dataType, own.get(field.name.lower()), (*path, field.name), table), field.nullable, field.metadata
+                field.name,
+                _known(field.dataType, own.get(field.name.lower()), (*path, field.name), table),
+                field.nullable,
+                field.metadata,
             )
             for field in given
         ]
@@ -80,10 +89,14 @@ def _known(given: SparkType, wanted: SparkType | None, path: tuple[str, ...], ta
                 return _struct(given, wanted, path, table)
             return _known_fields(given, wanted, path, table)
         case ArrayType(), ArrayType():
-            return ArrayType(_known(given.elementType, wanted.elementType, (*path, "element"), table), given.containsNull)
+            return ArrayType(
+                _known(given.elementType, wanted.elementType, (*path, "element"), table), given.containsNull
+            )
         case MapType(), MapType():
             key = _known(given.keyType, wanted.keyType, (*path, "key"), table)
-            return MapType(key, _known(given.valueType, wanted.valueType, (*path, "value"), table), given.valueContainsNull)
+            return MapType(
+                key, _known(given.valueType, wanted.valueType, (*path, "value"), table), given.valueContainsNull
+            )
         case _:
             return given
 
@@ -97,7 +110,9 @@ def _struct(given: StructType, wanted: StructType, path: tuple[str, ...], table:
             remedy=_REMEDY,
         )
     named = [
-        StructField(own.name, _inside(field.dataType, own.dataType, (*path, own.name), table), field.nullable, field.metadata)
+        StructField(
+            own.name, _inside(field.dataType, own.dataType, (*path, own.name), table), field.nullable, field.metadata
+        )
         for field, own in zip(given, wanted, strict=False)
     ]
     return StructType([*named, *given.fields[len(wanted) :]])
@@ -108,10 +123,14 @@ def _inside(given: SparkType, wanted: SparkType, path: tuple[str, ...], table: s
         case StructType(), StructType():
             return _struct(given, wanted, path, table)
         case ArrayType(), ArrayType():
-            return ArrayType(_inside(given.elementType, wanted.elementType, (*path, "element"), table), given.containsNull)
+            return ArrayType(
+                _inside(given.elementType, wanted.elementType, (*path, "element"), table), given.containsNull
+            )
         case MapType(), MapType():
             key = _inside(given.keyType, wanted.keyType, (*path, "key"), table)
-            return MapType(key, _inside(given.valueType, wanted.valueType, (*path, "value"), table), given.valueContainsNull)
+            return MapType(
+                key, _inside(given.valueType, wanted.valueType, (*path, "value"), table), given.valueContainsNull
+            )
         case _:
             return given
 

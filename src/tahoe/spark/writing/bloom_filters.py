@@ -1,7 +1,7 @@
 """The settings of Spark's Parquet writer for Bloom filters.
 
-Pure. The writer keeps the filters of a row group in memory. If the number of a column's values is unknown, it keeps filters of
-several sizes at first, drops those that become too small, and writes the smallest that is left.
+Pure. The writer keeps the filters of a row group in memory. If the number of a column's values is unknown, it keeps
+filters of several sizes at first, drops those that become too small, and writes the smallest that is left.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from tahoe.protocol.configuration.bloom_filters import BloomFilter
 
 _PREFIX = "parquet.bloom.filter."
 
-# A filter of 4 MiB is for three million values at a rate of 1 %, about as many as a row group of 128 MB has texts of 36 characters.
+# A filter of 4 MiB is for three million values at a rate of 1 %, about as many as a row group of 128 MB has texts of 36
+# characters.
 _BYTES_MAX = 4 << 20
 # The sizes that are tried: 4 MiB down to 2 KiB.
 _SIZES = 12
@@ -41,7 +42,9 @@ def filter_settings(columns: Mapping[str, BloomFilter]) -> dict[str, str]:
 
 
 def _size_bytes(definition: BloomFilter) -> int:
-    """The size of a filter for so many values, a power of two; 0 if their number is unknown. Specification: "Sizing an SBBF"."""
+    """The size of a filter for so many values, a power of two; 0 if their number is unknown. Specification: "Sizing an
+    SBBF".
+    """
     if definition.num_items is None:
         return 0
     bits = -8 * definition.num_items / math.log(1 - definition.fpp ** (1 / 8))

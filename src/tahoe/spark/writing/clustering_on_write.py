@@ -1,7 +1,8 @@
-"""Clustering on write: the rows of a large append or overwrite of a clustered table are laid out before they are written, as one cube.
+"""Clustering on write: the rows of a large append or overwrite of a clustered table are laid out before they are
+written, as one cube.
 
-A sample of the rows plans the layout in the driver. Spark computes the part of the layout to which each row belongs, brings the rows of
-each file into one task, and sorts them there by part.
+A sample of the rows plans the layout in the driver. Spark computes the part of the layout to which each row belongs,
+brings the rows of each file into one task, and sorts them there by part.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ class CubeOnWrite:
         return rows_of_files(rows, sample.drop_columns(_SIZE), keys, files, parts, _number_by_content(rows.schema))
 
     def _files(self, size: int) -> int:
-        """Into how many files rows are laid out that take this many bytes as files; 1 if they are too few for a layout."""
+        """Into how many files rows are laid out that take this many bytes as files; 1 if they are too few for a
+        layout.
+        """
         if size < self.asked.min_bytes:
             return 1
         target = TARGET_FILE_SIZE.get(self.plan.metadata.configuration, table=self.plan.url) or self.asked.file_bytes
@@ -93,7 +96,11 @@ class CubeOnWrite:
 
     def tagged(self, file: WrittenFile) -> WrittenFile:
         """A file that was written, with the tags by which OPTIMIZE knows the cube."""
-        return file if self.cube is None else replace(file, tags=cube_tags(self.cube, [dotted(p) for p in self.plan.clustering_columns]))
+        return (
+            file
+            if self.cube is None
+            else replace(file, tags=cube_tags(self.cube, [dotted(p) for p in self.plan.clustering_columns]))
+        )
 
 
 # --- samples
@@ -117,10 +124,13 @@ def _sample(rows: DataFrame, keys: Sequence[str], share: float) -> pa.Table:
 
 
 def sampled(rows: DataFrame, keys: Sequence[str]) -> list[Column]:
-    """The columns of an order, named by their numbers: of a text only what counts, so that a sample of long texts fits into the driver."""
+    """The columns of an order, named by their numbers: of a text only what counts, so that a sample of long texts fits
+    into the driver.
+    """
     types = [field.dataType for field in rows.select(*keys).schema]
     columns = [
-        F.substring(key, 1, TEXT_CHARACTERS) if isinstance(kind, StringType) else F.col(key) for key, kind in zip(keys, types, strict=True)
+        F.substring(key, 1, TEXT_CHARACTERS) if isinstance(kind, StringType) else F.col(key)
+        for key, kind in zip(keys, types, strict=True)
     ]
     return [column.alias(str(number)) for number, column in enumerate(columns)]
 
@@ -140,12 +150,20 @@ def _bytes(value: str, kind: DataType) -> str:
 
 def _number_by_content(schema: StructType) -> str:
     """A number of each row, in SQL: equal rows may have the same, and it is the same when a task is repeated."""
-    names = [quoted(f.name) for f in schema if isinstance(f.dataType, AtomicType) and not isinstance(f.dataType, VariantType)]
+    names = [
+        quoted(f.name) for f in schema if isinstance(f.dataType, AtomicType) and not isinstance(f.dataType, VariantType)
+    ]
     return f"xxhash64({', '.join(names)})" if names else "monotonically_increasing_id()"
 
 
 def rows_of_files(
-    rows: DataFrame, sample: pa.Table, keys: Sequence[str], files: int, parts: int, number: str, partitions: Sequence[Column] = ()
+    rows: DataFrame,
+    sample: pa.Table,
+    keys: Sequence[str],
+    files: int,
+    parts: int,
+    number: str,
+    partitions: Sequence[Column] = (),
 ) -> DataFrame:
     """The rows of each new file in one task, in order.
 
@@ -153,11 +171,16 @@ def rows_of_files(
         sample: of the columns by which rows are laid out.
         keys: these columns in SQL.
         parts: per file.
-        number: a number of each row in SQL, the same when a task is repeated: it chooses among files that share equal rows.
+        number: a number of each row in SQL, the same when a task is repeated: it chooses among files that share equal
+            rows.
         partitions: the partition columns. The writer would sort rows by them if they were not already sorted so.
     """
     part = unused_name(PART, rows.columns)
     for step in leaf_steps(plan_layout(sample, files, parts), keys, part, number):
         rows = rows.withColumn(part, F.expr(step))
     by = F.col(keys[0]) if len(keys) == 1 else F.col(part)
-    return rows.repartitionById(files, F.expr(f"cast({part} div {parts} as int)")).sortWithinPartitions(*partitions, by).drop(part)
+    return (
+        rows.repartitionById(files, F.expr(f"cast({part} div {parts} as int)"))
+        .sortWithinPartitions(*partitions, by)
+        .drop(part)
+    )

@@ -1,7 +1,8 @@
 """Completes rows with generated, default and identity columns, and checks supplied values of generated columns.
 
-Protocol: "Generated Columns", "Default Columns", "Identity Columns". All writers use `complete`. Its rules are expressions in the plan
-that is written, in Spark's own engine: no additional pass over the rows, no shuffle, no Python worker.
+Protocol: "Generated Columns", "Default Columns", "Identity Columns". All writers use `complete`. Its rules are
+expressions in the plan that is written, in Spark's own engine: no additional pass over the rows, no shuffle, no Python
+worker.
 """
 
 from __future__ import annotations
@@ -42,9 +43,12 @@ _POSITION = "__tahoe_position"
 _GIVEN = "__tahoe_given_"
 
 Given: TypeAlias = Mapping[str, str | None]
-"""The columns that rows supply, by lower-cased name. None: every row supplies it; else the boolean column that tells which rows do."""
+"""The columns that rows supply, by lower-cased name. None: every row supplies it; else the boolean column that tells
+which rows do.
+"""
 
-# In Spark's `monotonically_increasing_id` this many lower bits are the row's number in its partition; the upper bits are the partition.
+# In Spark's `monotonically_increasing_id` this many lower bits are the row's number in its partition; the upper bits
+# are the partition.
 _ROW_BITS = 33
 
 
@@ -65,22 +69,25 @@ def complete(
     keep: Sequence[str] = (),
     partitioned_by: Set[str] = frozenset(),
 ) -> Completed:
-    """Rows with every column of a table. Values that rows do not supply come from the column's rule, or are null without a rule.
+    """Rows with every column of a table. Values that rows do not supply come from the column's rule, or are null
+    without a rule.
 
-    Supplied values of a generated column are checked against its expression. Rules see the rows as they will be stored: with all other
-    columns, cast to their types. No column is refused for being supplied; see `check_given` and `check_assigned` in the protocol ring.
+    Supplied values of a generated column are checked against its expression. Rules see the rows as they will be stored:
+    with all other columns, cast to their types. No column is refused for being supplied; see `check_given` and
+    `check_assigned` in the protocol ring.
 
     Args:
         frame: columns of the table under its names and types, and other columns that `given` and `keep` may refer to.
         schema: the columns of the result.
-        given: the columns that rows supply, by lower-cased name. None: every row supplies it; else the condition for the rows that do.
-            Every column named here must be in the frame. A column of the frame that is not named here is computed again.
+        given: the columns that rows supply, by lower-cased name. None: every row supplies it; else the condition for
+            the rows that do. Every column named here must be in the frame. A column of the frame that is not named here
+            is computed again.
         keep: columns of the frame that are not in the table and are kept, after the others.
         partitioned_by: the partition columns in which some values are stored as null.
 
     Returns:
-        the rows, with the schema's columns in its order and types. If identity values are generated, all stages of the query but the last
-        run now, to count its partitions.
+        the rows, with the schema's columns in its order and types. If identity values are generated, all stages of the
+        query but the last run now, to count its partitions.
     """
     rows, supplied = _with_conditions(frame, given)
     rows = with_stored_values(rows, partitioned_by)
@@ -120,7 +127,9 @@ def _where_missing(name: str, given: Given, value: Column) -> Column:
     return value if supplied is None else F.when(F.col(quoted(supplied)), F.col(quoted(name))).otherwise(value)
 
 
-def _checked(rows: DataFrame, name: str, expression: str, wanted: Column, supplied: str | None, refusals: Refusals) -> DataFrame:
+def _checked(
+    rows: DataFrame, name: str, expression: str, wanted: Column, supplied: str | None, refusals: Refusals
+) -> DataFrame:
     """The rows, with a check that refuses supplied values of a generated column that differ from its expression.
 
     As in `store_assignment.require`, the check is a projection.
@@ -139,7 +148,9 @@ def _checked(rows: DataFrame, name: str, expression: str, wanted: Column, suppli
         found,
     )
     is_right = column.eqNullSafe(wanted)
-    return rows.withColumn(name, F.when(is_right if supplied is None else is_right | ~F.col(quoted(supplied)), column).otherwise(refused))
+    return rows.withColumn(
+        name, F.when(is_right if supplied is None else is_right | ~F.col(quoted(supplied)), column).otherwise(refused)
+    )
 
 
 # --- identity columns
@@ -148,23 +159,31 @@ def _checked(rows: DataFrame, name: str, expression: str, wanted: Column, suppli
 def _numbered(
     frame: DataFrame, values: ColumnValues, wanted: Sequence[str], given: Given, refusals: Refusals
 ) -> tuple[DataFrame, tuple[str, ...]]:
-    """The rows with new identity values in the wanted columns. Partitions use interleaved values, so that no value occurs twice."""
+    """The rows with new identity values in the wanted columns. Partitions use interleaved values, so that no value
+    occurs twice.
+    """
     if not wanted:
         return frame, ()
     rows, partitions = counted(frame)
     rows, at = rows.withColumn(_POSITION, F.monotonically_increasing_id()), F.col(_POSITION)
     turn = at.bitwiseAND(F.lit((1 << _ROW_BITS) - 1)) * F.lit(partitions).cast("long") + F.shiftright(at, _ROW_BITS)
-    numbers = {name: _where_missing(name, given, _number(name, values.identity[name], turn, refusals)) for name in wanted}
+    numbers = {
+        name: _where_missing(name, given, _number(name, values.identity[name], turn, refusals)) for name in wanted
+    }
     return rows.withColumns(numbers).drop(_POSITION), tuple(wanted)
 
 
 def _number(name: str, identity: Identity, turn: Column, refusals: Refusals) -> Column:
-    """The identity value for a turn (0, 1, ...). An overflow of BIGINT is refused, independent of the session's ANSI mode."""
+    """The identity value for a turn (0, 1, ...). An overflow of BIGINT is refused, independent of the session's ANSI
+    mode.
+    """
     identity.check_room(1, table=refusals.table, column=name)
     number = F.try_add(F.lit(identity.next).cast("long"), F.try_multiply(F.lit(identity.step).cast("long"), turn))
     refused = refusals.column(
         f"The identity column {name} of {refusals.table} has no values left.",
-        lambda _: IdentityOverflowError(table=refusals.table, column=name, step=identity.step, high_water_mark=identity.high_water_mark),
+        lambda _: IdentityOverflowError(
+            table=refusals.table, column=name, step=identity.step, high_water_mark=identity.high_water_mark
+        ),
     )
     return F.coalesce(number, refused)
 
@@ -173,10 +192,12 @@ def _number(name: str, identity: Identity, turn: Column, refusals: Refusals) -> 
 
 
 def check_expressions(spark: SparkSession, schema: Struct, *, table: str) -> None:
-    """Refuse invalid expressions of generated columns: expressions that Spark cannot analyse, or that are not deterministic.
+    """Refuse invalid expressions of generated columns: expressions that Spark cannot analyse, or that are not
+    deterministic.
 
     Raises:
-        GeneratedColumnReferenceError: the expression refers to an unknown column, to itself, or to another generated column.
+        GeneratedColumnReferenceError: the expression refers to an unknown column, to itself, or to another generated
+            column.
         GeneratedColumnExpressionError: the expression is not valid over a single row, or is not deterministic.
         GeneratedColumnExpressionTypeError: the expression's type is not the column's.
     """
@@ -199,23 +220,35 @@ def _analysed(nothing: DataFrame, name: str, expression: str, table: str) -> Dat
     try:
         return nothing.select(F.expr(expression).alias(name))  # the alias makes Spark refuse `*`
     except ParseException as error:
-        raise GeneratedColumnExpressionError(table=table, column=name, expression=expression, detail=_reason(error)) from error
+        raise GeneratedColumnExpressionError(
+            table=table, column=name, expression=expression, detail=_reason(error)
+        ) from error
     except AnalysisException as error:
         if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
             detail = f"it may reference only the columns {', '.join(nothing.columns)}"
-            raise GeneratedColumnReferenceError(table=table, column=name, expression=expression, detail=detail) from error
-        raise GeneratedColumnExpressionError(table=table, column=name, expression=expression, detail=_reason(error)) from error
+            raise GeneratedColumnReferenceError(
+                table=table, column=name, expression=expression, detail=detail
+            ) from error
+        raise GeneratedColumnExpressionError(
+            table=table, column=name, expression=expression, detail=_reason(error)
+        ) from error
 
 
 def _reason(error: AnalysisException) -> str:
     """The first line of Spark's message, without the condition, the SQLSTATE and the final period."""
-    return str(error.getMessage() or error).strip().splitlines()[0].rpartition("] ")[2].split(" SQLSTATE")[0].rstrip(".")
+    return (
+        str(error.getMessage() or error).strip().splitlines()[0].rpartition("] ")[2].split(" SQLSTATE")[0].rstrip(".")
+    )
 
 
 _KINDS: tuple[tuple[str, type[GeneratedColumnExpressionError], str], ...] = (
     ("aggregate.AggregateFunction", AggregateInGeneratedColumnError, "it is computed from several rows"),
     ("WindowExpression", AggregateInGeneratedColumnError, "it is computed from several rows"),
-    ("UserDefinedExpression", FunctionInGeneratedColumnError, "it calls a user-defined function, which other writers do not have"),
+    (
+        "UserDefinedExpression",
+        FunctionInGeneratedColumnError,
+        "it calls a user-defined function, which other writers do not have",
+    ),
     ("SubqueryExpression", GeneratedColumnExpressionError, "it contains a subquery"),
     ("Generator", GeneratedColumnExpressionError, "it returns several values"),
 )
@@ -230,7 +263,11 @@ def _check_kind(found: Iterable[Expression], name: str, text: str, table: str) -
         for kind, error, detail in _KINDS:
             if kind in expression.classes:
                 raise error(table=table, column=name, expression=text, detail=detail)
-        if not expression.is_deterministic or expression.kind in _OF_THE_MOMENT or expression.kind.startswith("Current"):
+        if (
+            not expression.is_deterministic
+            or expression.kind in _OF_THE_MOMENT
+            or expression.kind.startswith("Current")
+        ):
             raise NonDeterministicGeneratedColumnError(
                 table=table, column=name, expression=text, detail=f"{expression.sql} is not deterministic"
             )

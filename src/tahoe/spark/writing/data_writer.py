@@ -1,6 +1,7 @@
 """Writes rows as data files of a table: fits them to its columns, applies its rules, and collects statistics.
 
-Protocol: "Data Files", "Change Data Files", "Per-file Statistics". This module commits nothing, and deletes the files of a failed write.
+Protocol: "Data Files", "Change Data Files", "Per-file Statistics". This module commits nothing, and deletes the files
+of a failed write.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ from tahoe.spark.jvm.redistribution import Redistribution
 from tahoe.spark.writing.bloom_filters import filter_settings
 from tahoe.spark.writing.clustering_on_write import CubeOnWrite
 from tahoe.spark.writing.column_rules import Completed, complete
-from tahoe.spark.writing.partition_columns import changed_when_stored, check_partition_columns, folder_value, text_in_folder
+from tahoe.spark.writing.partition_columns import (
+    changed_when_stored,
+    check_partition_columns,
+    folder_value,
+    text_in_folder,
+)
 from tahoe.spark.writing.store_assignment import Refusals, assign, enforce, require, without_void
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.footers import FileStatistics, read_statistics
@@ -51,11 +57,12 @@ def rows_for_files(
     keep: Sequence[str] = (),
     checks_replace_where: bool = True,
 ) -> Completed:
-    """The rows to write: with the columns and types of the table, completed by its rules. The plan checks each row as it is stored.
+    """The rows to write: with the columns and types of the table, completed by its rules. The plan checks each row as
+    it is stored.
 
     Args:
-        given: which columns the rows supply, as in `complete`, if some rows were in the table before; its conditions may use any column of
-            the data. None for new rows, which supply the columns that the data has.
+        given: which columns the rows supply, as in `complete`, if some rows were in the table before; its conditions
+            may use any column of the data. None for new rows, which supply the columns that the data has.
         keep: columns of the data that are not in the table and are kept, after the others.
 
     Raises:
@@ -74,11 +81,15 @@ def rows_for_files(
     given = {**given, **dict.fromkeys(lacking)}  # missing columns without a rule are null
     brought = Struct(tuple(f for f in schema if f.name.lower() in given))
     conditional = any(condition is not None for condition in given.values())
-    named = [name for name in frame.columns if name not in keep and plan.schema.find(name) is None] if conditional else []
+    named = (
+        [name for name in frame.columns if name not in keep and plan.schema.find(name) is None] if conditional else []
+    )
     texts = changed_when_stored(schema, plan.partition_columns)
     assigned = assign(frame, brought, refusals, keep=[*keep, *named])
     completed = complete(assigned, schema, values, given, refusals, keep=keep, partitioned_by=texts)
-    return replace(completed, frame=_checked(plan, completed.frame, refusals, checks_replace_where=checks_replace_where))
+    return replace(
+        completed, frame=_checked(plan, completed.frame, refusals, checks_replace_where=checks_replace_where)
+    )
 
 
 def _checked(plan: WritePlan, rows: DataFrame, refusals: Refusals, *, checks_replace_where: bool) -> DataFrame:
@@ -89,7 +100,8 @@ def _checked(plan: WritePlan, rows: DataFrame, refusals: Refusals, *, checks_rep
 
 
 def _laid_out(plan: WritePlan, rows: DataFrame) -> DataFrame:
-    """The rows with their columns in file order: if the files contain the partition columns, these come after the others.
+    """The rows with their columns in file order: if the files contain the partition columns, these come after the
+    others.
 
     The partition columns that are not in the files are those by which folders are named.
     """
@@ -97,8 +109,8 @@ def _laid_out(plan: WritePlan, rows: DataFrame) -> DataFrame:
     if not plan.keeps_partitions_in_files:
         texts = changed_when_stored(plan.schema, plan.partition_columns)
         return rows.withColumns({name: value for name, value in in_folders.items() if name in texts}) if texts else rows
-    # The folders come from copies of the partition columns, which come last. The copies have their own names, because Spark removes an
-    # alias of the same name, and a query above a union cannot contain the same column twice.
+    # The folders come from copies of the partition columns, which come last. The copies have their own names, because
+    # Spark removes an alias of the same name, and a query above a union cannot contain the same column twice.
     copies = [value.alias(f"{name} of the folder") for name, value in in_folders.items()]
     return rows.select(*map(quoted, _partitions_last(rows.columns, plan.partition_columns)), *copies)
 
@@ -135,7 +147,9 @@ def writer_settings(plan: WritePlan, options: WriteOptions, hidden: Sequence[Fie
 
 
 def _file_schema(physical: Struct) -> Struct:
-    """The schema of data files: with field ids under column mapping, and nullable, so that NOT NULL can be dropped later."""
+    """The schema of data files: with field ids under column mapping, and nullable, so that NOT NULL can be dropped
+    later.
+    """
     schema = map_fields(physical, lambda field: replace(field, metadata=_file_metadata(field)))
     nullable = as_nullable(schema)
     assert isinstance(nullable, Struct)
@@ -151,7 +165,8 @@ def _file_metadata(field: Field) -> dict[str, int]:
 def translating_failures(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
     """Convert Spark's failures while rows are computed and written into our errors.
 
-    Analysis errors, Spark's errors for faults of the query, and wrong calls into the JVM (bugs of tahoe) pass unchanged.
+    Analysis errors, Spark's errors for faults of the query, and wrong calls into the JVM (bugs of tahoe) pass
+    unchanged.
     """
     try:
         yield
@@ -168,7 +183,9 @@ def translating_failures(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
 
 
 # Spark's text before and after the exception of the failed task.
-_LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?executor [^)]*\): ([^\n]*)(.*?)(?:\n\s*Driver stacktrace:|\Z)", re.DOTALL)
+_LOST_TASK = re.compile(
+    r"most recent failure: Lost task [^\n]*?executor [^)]*\): ([^\n]*)(.*?)(?:\n\s*Driver stacktrace:|\Z)", re.DOTALL
+)
 _CAUSED_BY = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 
 
@@ -198,7 +215,9 @@ def _telling_line(message: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Files that were written but are not committed yet. If they are not going to be committed, `discard` deletes them."""
+    """Files that were written but are not committed yet. If they are not going to be committed, `discard` deletes
+    them.
+    """
 
     gateway: Gateway
     url: str
@@ -227,7 +246,8 @@ def write_rows(
     """Write rows from `rows_for_files` as files of the table, with statistics. Files without rows are deleted.
 
     Args:
-        hidden: additional columns of the rows that are written to the files but are not in the table's schema; they come last.
+        hidden: additional columns of the rows that are written to the files but are not in the table's schema; they
+            come last.
         is_clustered: whether the rows of a clustered table are laid out, if they are many.
 
     Raises:
@@ -238,7 +258,10 @@ def write_rows(
     gateway, settings = Gateway(completed.frame.sparkSession), writer_settings(plan, options, hidden)
     settings = replace(settings, hadoop={**filter_settings(plan.filtered_columns), **settings.hadoop})
     spread, cube = _redistribution(plan, options), _cube(plan, options) if is_clustered else None
-    with translating_failures(plan, refusals), _numbered_once(completed, is_shuffled=spread is not None or cube is not None) as rows:
+    with (
+        translating_failures(plan, refusals),
+        _numbered_once(completed, is_shuffled=spread is not None or cube is not None) as rows,
+    ):
         files = write_files(_laid_out(plan, rows), plan.url, settings, spread, cube.lay_out if cube else None)
     try:
         statistics = _statistics(plan, files, completed.minted)
@@ -290,8 +313,8 @@ def _cube(plan: WritePlan, options: WriteOptions) -> CubeOnWrite | None:
 
 @contextmanager
 def _numbered_once(completed: Completed, *, is_shuffled: bool) -> Iterator[DataFrame]:
-    """The rows, materialised if they have new identity values and are redistributed: a task that is repeated, after some of its rows were
-    sent on, might number them in another order, and a value would occur twice.
+    """The rows, materialised if they have new identity values and are redistributed: a task that is repeated, after
+    some of its rows were sent on, might number them in another order, and a value would occur twice.
     """
     is_kept = bool(completed.minted) and is_shuffled
     rows = completed.frame.localCheckpoint(eager=False) if is_kept else completed.frame
@@ -309,7 +332,9 @@ def _statistics(plan: WritePlan, files: Sequence[NewFile], minted: Sequence[str]
     return read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns, minted=minted)
 
 
-def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mapping[str, FileStatistics]) -> list[WrittenFile]:
+def _written_files(
+    plan: WritePlan, files: Sequence[NewFile], statistics: Mapping[str, FileStatistics]
+) -> list[WrittenFile]:
     fields = [field for field in (plan.schema.find(name) for name in plan.partition_columns) if field is not None]
     serialise = [_serialiser(field.type, plan.url) for field in fields]
     return [
@@ -325,14 +350,20 @@ def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mappin
     ]
 
 
-def _partition_values(names: Sequence[str], serialise: Sequence[Callable[[str], str | None]], key: str) -> dict[str, str | None]:
+def _partition_values(
+    names: Sequence[str], serialise: Sequence[Callable[[str], str | None]], key: str
+) -> dict[str, str | None]:
     """The partition values for the log, from a file's folders `column=value`, outermost first."""
     folders = key.split("/")[:-1]
-    return {name: convert(folder.partition("=")[2]) for name, convert, folder in zip(names, serialise, folders, strict=True)}
+    return {
+        name: convert(folder.partition("=")[2]) for name, convert, folder in zip(names, serialise, folders, strict=True)
+    }
 
 
 def _serialiser(data_type: DataType, table: str) -> Callable[[str], str | None]:
-    """A function that converts a value in a folder name (Spark's text, escaped, times in UTC) to the protocol's text."""
+    """A function that converts a value in a folder name (Spark's text, escaped, times in UTC) to the protocol's
+    text.
+    """
 
     @cache
     def convert(folder: str) -> str | None:

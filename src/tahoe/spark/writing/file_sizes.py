@@ -1,4 +1,5 @@
-"""Settings that decide how large files become and which rows are in them: optimised writes, clustering on write, auto compaction.
+"""Settings that decide how large files become and which rows are in them: optimised writes, clustering on write, auto
+compaction.
 
 Pure. Names and defaults are the reference's, which has no clustering on write.
 """
@@ -108,4 +109,6 @@ def cluster_on_write(settings: Mapping[str, str], *, is_on: bool | None, table: 
         InvalidOptionError: a setting has an invalid value.
     """
     by_session = setting_names.CLUSTER_ON_WRITE.of(settings, table=table)
-    return ClusterOnWrite(is_on=by_session if is_on is None else is_on, min_bytes=setting_names.CLUSTER_MIN_SIZE.of(settings, table=table))
+    return ClusterOnWrite(
+        is_on=by_session if is_on is None else is_on, min_bytes=setting_names.CLUSTER_MIN_SIZE.of(settings, table=table)
+    )

@@ -1,4 +1,5 @@
-"""Data of types that Delta does not support, written to existing columns: intervals, times of day, strings with collations.
+"""Data of types that Delta does not support, written to existing columns: intervals, times of day, strings with
+collations.
 
 Such data is cast by Spark, under the session's policy. New columns of these types are refused elsewhere.
 """
@@ -8,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType, DecimalType, IntegralType, LongType, MapType, StringType, StructField, StructType, UserDefinedType
+from pyspark.sql.types import (
+    ArrayType,
+    DecimalType,
+    IntegralType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    UserDefinedType,
+)
 from pyspark.sql.types import DataType as SparkType
 
 from tahoe.errors import UnsupportedDataTypeError
@@ -42,7 +53,9 @@ def holds_foreign(kind: SparkType) -> bool:
 
 
 def holds(kind: SparkType, is_wanted: Callable[[SparkType], bool]) -> bool:
-    """Whether a type is, or contains at any depth, a type for which a function holds. The function is asked for types without parts."""
+    """Whether a type is, or contains at any depth, a type for which a function holds. The function is asked for types
+    without parts.
+    """
     match kind:
         case StructType():
             return any(holds(field.dataType, is_wanted) for field in kind)
@@ -55,7 +68,8 @@ def holds(kind: SparkType, is_wanted: Callable[[SparkType], bool]) -> bool:
 
 
 def without_foreign_types(given: StructType, wanted: StructType, can_cast: CanCast) -> StructType:
-    """The data's schema, with unsupported types replaced by types of Delta if the table has a column that Spark can cast them to.
+    """The data's schema, with unsupported types replaced by types of Delta if the table has a column that Spark can
+    cast them to.
 
     The new types can hold every value. Columns are matched by name.
 

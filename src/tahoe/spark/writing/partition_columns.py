@@ -1,7 +1,8 @@
 """Converts partition columns to the values that readers will see, so that rules are checked on rows as they are stored.
 
-Protocol: "Partition Value Serialization". Partition values are strings, and the empty string is null. All conversions are expressions in
-the plan that is written. The folders of Spark's writer tell which values its files have, so a text must not name the folder of null.
+Protocol: "Partition Value Serialization". Partition values are strings, and the empty string is null. All conversions
+are expressions in the plan that is written. The folders of Spark's writer tell which values its files have, so a text
+must not name the folder of null.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _NO_NULL = "_"
 
 
 def folder_value(value: Column, field: Field) -> Column:
-    """The value by which Spark names a folder: a text is never the name of the folder of null. `text_in_folder` is the inverse."""
+    """The value by which Spark names a folder: a text is never the name of the folder of null. `text_in_folder` is the
+    inverse.
+    """
     if not may_be_stored_as_null(field.type):
         return value
     text = value.cast("string")
@@ -55,8 +58,11 @@ def with_stored_values(rows: DataFrame, columns: Iterable[str]) -> DataFrame:
     return rows.withColumns(values) if values else rows
 
 
-def check_partition_columns(rows: DataFrame, partition_columns: Sequence[str], schema: Struct, refusals: Refusals) -> DataFrame:
-    """The rows, with checks that refuse null in NOT NULL partition columns, and binary partition values that are not UTF-8.
+def check_partition_columns(
+    rows: DataFrame, partition_columns: Sequence[str], schema: Struct, refusals: Refusals
+) -> DataFrame:
+    """The rows, with checks that refuse null in NOT NULL partition columns, and binary partition values that are not
+    UTF-8.
 
     Precondition: the rows have the partition columns as they are stored (`with_stored_values`).
     """
@@ -65,7 +71,9 @@ def check_partition_columns(rows: DataFrame, partition_columns: Sequence[str], s
         assert field is not None
         column = value = F.col(quoted(name))
         if field.type == BINARY:
-            value = F.when(column.isNull() | F.is_valid_utf8(column.cast("string")), column).otherwise(_no_text(name, refusals))
+            value = F.when(column.isNull() | F.is_valid_utf8(column.cast("string")), column).otherwise(
+                _no_text(name, refusals)
+            )
         if not field.nullable:
             value = F.when(column.isNull(), refusals.null((name,))).otherwise(value)
         if value is not column:

@@ -1,7 +1,9 @@
-"""Store assignment: matches columns by name, casts them as INSERT does, and checks nulls and lengths while the rows are written.
+"""Store assignment: matches columns by name, casts them as INSERT does, and checks nulls and lengths while the rows are
+written.
 
-Protocol: "Writer Version Requirements" (column invariants: NOT NULL). The checks are expressions in the plan that is written, so they need
-no additional pass. Only public functions of PySpark are used; the rules on types are in `tahoe.protocol.types.assignment_rules`.
+Protocol: "Writer Version Requirements" (column invariants: NOT NULL). The checks are expressions in the plan that is
+written, so they need no additional pass. Only public functions of PySpark are used; the rules on types are in
+`tahoe.protocol.types.assignment_rules`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,14 @@ from tahoe.errors import (
 from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
 from tahoe.protocol.changes.constraints import Constraint
 from tahoe.protocol.types import predicate as p
-from tahoe.protocol.types.assignment_rules import Policy, always_fits, check_assignable, conforms, conforms_inside, error_of_cast
+from tahoe.protocol.types.assignment_rules import (
+    Policy,
+    always_fits,
+    check_assignable,
+    conforms,
+    conforms_inside,
+    error_of_cast,
+)
 from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.partitions import format_partition_value
 from tahoe.protocol.types.schema import VARIANT, VOID, Array, DataType, Field, Map, Primitive, Struct, as_nullable
@@ -83,7 +92,9 @@ class Refusals:
         reason = f"Column {name} of {self.table} is NOT NULL, but the data contains a null value for it."
         return self.column(reason, lambda _: NotNullViolationError(column=name, table=self.table))
 
-    def value(self, path: tuple[str, ...], wanted: str, found: Column, kind: Callable[[str], type[UnfitValueError]]) -> Column:
+    def value(
+        self, path: tuple[str, ...], wanted: str, found: Column, kind: Callable[[str], type[UnfitValueError]]
+    ) -> Column:
         """
         Args:
             wanted: the type, as a text.
@@ -91,7 +102,9 @@ class Refusals:
         """
         name = ".".join(path)
         reason = f"A value for column {name} of {self.table} does not fit in {wanted}."
-        return self.column(reason, lambda value: kind(value)(value=value, column=name, table=self.table, type=wanted), found)
+        return self.column(
+            reason, lambda value: kind(value)(value=value, column=name, table=self.table, type=wanted), found
+        )
 
 
 def assign(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
@@ -114,8 +127,11 @@ def assign(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[
     return _assigned(frame, given, wanted, set(wanted.names), others, refusals, refusals.policy)
 
 
-def assign_some(frame: DataFrame, wanted: Struct, names: Set[str], refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
-    """Like `assign`, but only for the columns in `names`; all wanted columns must be present, and the other columns must fit already.
+def assign_some(
+    frame: DataFrame, wanted: Struct, names: Set[str], refusals: Refusals, keep: Iterable[str] = ()
+) -> DataFrame:
+    """Like `assign`, but only for the columns in `names`; all wanted columns must be present, and the other columns
+    must fit already.
 
     Always uses the ANSI policy, because the values come from the table's rules and not from the user.
     """
@@ -125,10 +141,14 @@ def assign_some(frame: DataFrame, wanted: Struct, names: Set[str], refusals: Ref
 
 
 def _with_types_of_delta(frame: DataFrame, wanted: Struct, policy: Policy) -> DataFrame:
-    """The data with intervals, times and collated strings cast to types of Delta, where Spark can cast them to the wanted columns."""
+    """The data with intervals, times and collated strings cast to types of Delta, where Spark can cast them to the
+    wanted columns.
+    """
     if not holds_foreign(frame.schema):
         return frame
-    return retyped(frame, without_foreign_types(frame.schema, spark_schema(wanted), casts_of(frame.sparkSession, policy)))
+    return retyped(
+        frame, without_foreign_types(frame.schema, spark_schema(wanted), casts_of(frame.sparkSession, policy))
+    )
 
 
 def retyped(frame: DataFrame, schema: StructType) -> DataFrame:
@@ -140,7 +160,9 @@ def retyped(frame: DataFrame, schema: StructType) -> DataFrame:
     if all(same):
         return frame
     at = [quoted(name) for name in frame.columns]
-    if len({name.lower() for name in frame.columns}) < len(at):  # ambiguous names; the check of the full schema refuses them
+    if len({name.lower() for name in frame.columns}) < len(
+        at
+    ):  # ambiguous names; the check of the full schema refuses them
         at = list(map(str, range(len(at))))
         frame = frame.toDF(*at)
     cast = [
@@ -155,14 +177,24 @@ def _schema_of(frame: DataFrame, has: Callable[[str], bool], refusals: Refusals)
 
 
 def _assigned(
-    frame: DataFrame, given: Struct, wanted: Struct, names: Set[str], keep: Iterable[str], refusals: Refusals, policy: Policy
+    frame: DataFrame,
+    given: Struct,
+    wanted: Struct,
+    names: Set[str],
+    keep: Iterable[str],
+    refusals: Refusals,
+    policy: Policy,
 ) -> DataFrame:
     assigner = _Assigner(refusals, policy, Gateway(frame.sparkSession))
 
     def value(column: Field) -> Value:
         source = given.find(column.name)
         stays = source is not None and conforms(source, column) and declared_text(column) is None
-        return column.name if stays or column.name not in names else assigner.field(lambda name: F.col(quoted(name)), given, column, ())
+        return (
+            column.name
+            if stays or column.name not in names
+            else assigner.field(lambda name: F.col(quoted(name)), given, column, ())
+        )
 
     return projected(frame, [*map(value, wanted), *keep])
 
@@ -174,7 +206,12 @@ class _Assigner:
         self.refusals, self.policy, self._gateway = refusals, policy, gateway
 
     def field(
-        self, at: Callable[[str], Column], given: Struct, wanted: Field, path: tuple[str, ...], declared: SparkType | None = None
+        self,
+        at: Callable[[str], Column],
+        given: Struct,
+        wanted: Field,
+        path: tuple[str, ...],
+        declared: SparkType | None = None,
     ) -> Column:
         """The expression for a column or a struct field, under its wanted name; null if the data does not have it."""
         source, path = given.find(wanted.name), (*path, wanted.name)
@@ -184,7 +221,9 @@ class _Assigner:
         column = at(source.name)
         if declared is None and conforms(source, wanted):
             return column
-        return self.checked(column, source.type, source.nullable, wanted.type, wanted.nullable, path, declared).alias(wanted.name)
+        return self.checked(column, source.type, source.nullable, wanted.type, wanted.nullable, path, declared).alias(
+            wanted.name
+        )
 
     def checked(
         self,
@@ -197,7 +236,11 @@ class _Assigner:
         declared: SparkType | None,
     ) -> Column:
         """The converted value, refused if it is null and must not be."""
-        value = column if declared is None and conforms_inside(given, wanted) else self.converted(column, given, wanted, path, declared)
+        value = (
+            column
+            if declared is None and conforms_inside(given, wanted)
+            else self.converted(column, given, wanted, path, declared)
+        )
         becomes_null = self._becomes_null(given, wanted)
         if wanted_nullable or not (given_nullable or becomes_null):
             return value
@@ -206,38 +249,60 @@ class _Assigner:
     def _becomes_null(self, given: DataType, wanted: DataType) -> bool:
         """Whether the conversion may turn a value that is not null into null."""
         is_legacy = self.policy == "LEGACY" and given != wanted and not always_fits(given, wanted)
-        return (is_legacy or given == VARIANT != wanted) and not (type(given) is type(wanted) and isinstance(given, Struct | Array | Map))
+        return (is_legacy or given == VARIANT != wanted) and not (
+            type(given) is type(wanted) and isinstance(given, Struct | Array | Map)
+        )
 
-    def converted(self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...], declared: SparkType | None) -> Column:
+    def converted(
+        self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...], declared: SparkType | None
+    ) -> Column:
         match given, wanted:
             case Struct(), Struct():
-                inside = [self.field(lambda name: column.getField(name), given, f, path, _declared_field(declared, f.name)) for f in wanted]
+                inside = [
+                    self.field(lambda name: column.getField(name), given, f, path, _declared_field(declared, f.name))
+                    for f in wanted
+                ]
                 return F.when(column.isNotNull(), F.struct(*inside))
             case Array(), Array():
                 element = _declared_part(declared, "elementType")
                 return F.transform(
                     column,
                     lambda item: self.checked(
-                        item, given.element, given.contains_null, wanted.element, wanted.contains_null, (*path, "element"), element
+                        item,
+                        given.element,
+                        given.contains_null,
+                        wanted.element,
+                        wanted.contains_null,
+                        (*path, "element"),
+                        element,
                     ),
                 )
             case Map(), Map():
                 return self._converted_map(column, given, wanted, path, declared)
-            case _, Struct() | Array() | Map() if given == VARIANT:  # the result of the cast is then checked like given data
+            case _, Struct() | Array() | Map() if (
+                given == VARIANT
+            ):  # the result of the cast is then checked like given data
                 loose = as_nullable(wanted)
                 return self.converted(self._cast(column, given, loose, path), loose, wanted, path, declared)
             case _:
                 cast = self._cast(column, given, wanted, path)
                 return cast if declared is None else self._limited(cast, declared, path)
 
-    def _converted_map(self, column: Column, given: Map, wanted: Map, path: tuple[str, ...], declared: SparkType | None) -> Column:
+    def _converted_map(
+        self, column: Column, given: Map, wanted: Map, path: tuple[str, ...], declared: SparkType | None
+    ) -> Column:
         of_key, of_value = _declared_part(declared, "keyType"), _declared_part(declared, "valueType")
         nulls = given.value_contains_null, wanted.value_contains_null
         result = column
         if of_key is not None or not conforms_inside(given.key, wanted.key):
-            result = F.transform_keys(result, lambda key, _: self.checked(key, given.key, False, wanted.key, False, (*path, "key"), of_key))
+            result = F.transform_keys(
+                result, lambda key, _: self.checked(key, given.key, False, wanted.key, False, (*path, "key"), of_key)
+            )
         return F.transform_values(
-            result, lambda _, value: self.checked(value, given.value, nulls[0], wanted.value, nulls[1], (*path, "value"), of_value)
+            result,
+            lambda _, value: self.checked(
+                value, given.value, nulls[0], wanted.value, nulls[1], (*path, "value"), of_value
+            ),
         )
 
     def _cast(self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...]) -> Column:
@@ -255,32 +320,44 @@ class _Assigner:
             )
         has_value = column.isNotNull() & ~F.is_variant_null(column) if given == VARIANT else column.isNotNull()
         kind = partial(error_of_cast, given, wanted, are_assigned=self.refusals.are_assigned)
-        return F.coalesce(column.try_cast(spark_type(wanted)), F.when(has_value, self.refusals.value(path, str(wanted), column, kind)))
+        return F.coalesce(
+            column.try_cast(spark_type(wanted)), F.when(has_value, self.refusals.value(path, str(wanted), column, kind))
+        )
 
     @cached_property
     def _has_strings_only(self) -> bool:
-        """Whether the session takes char and varchar for string. Then Spark does not pad what it compares with them either."""
+        """Whether the session takes char and varchar for string. Then Spark does not pad what it compares with them
+        either.
+        """
         return self._gateway.spark.conf.get("spark.sql.legacy.charVarcharAsString", "false") == "true"
 
     def _limited(self, column: Column, declared: SparkType, path: tuple[str, ...]) -> Column:
-        """A char or varchar value: trailing blanks beyond the limit are cut off, longer text is refused, char is padded."""
+        """A char or varchar value: trailing blanks beyond the limit are cut off, longer text is refused, char is
+        padded.
+        """
         if not isinstance(declared, CharType | VarcharType) or self._has_strings_only:
             return column
         limit = declared.length
         cut = F.when(F.char_length(F.rtrim(column)) <= limit, F.substring(column, 1, limit))
-        refused = F.when(column.isNotNull(), self.refusals.value(path, declared.simpleString(), column, lambda _: TextTooLongError))
+        refused = F.when(
+            column.isNotNull(), self.refusals.value(path, declared.simpleString(), column, lambda _: TextTooLongError)
+        )
         value = F.when(F.char_length(column) <= limit, column).otherwise(F.coalesce(cut, refused))
         return F.rpad(value, limit, " ") if isinstance(declared, CharType) else value
 
 
 def declared_text(field: Field) -> SparkType | None:
-    """The declared type of a column with char or varchar, which the table's schema stores as string; None for other columns."""
+    """The declared type of a column with char or varchar, which the table's schema stores as string; None for other
+    columns.
+    """
     text = field.metadata.get(TEXT_TYPE)
     return None if text is None else SparkType.fromDDL(text)
 
 
 def declares(field: Field) -> bool:
-    """Whether a column's type matches its declared type. A computed column may carry the declaration of another column."""
+    """Whether a column's type matches its declared type. A computed column may carry the declaration of another
+    column.
+    """
     declared = declared_text(field)
     return declared is not None and _is_like(declared, spark_type(field.type))
 
@@ -292,7 +369,9 @@ def _is_like(declared: SparkType, found: SparkType) -> bool:
         case VarcharType(), StringType():
             return True
         case StructType(), StructType():
-            return declared.names == found.names and all(_is_like(a.dataType, b.dataType) for a, b in zip(declared, found, strict=True))
+            return declared.names == found.names and all(
+                _is_like(a.dataType, b.dataType) for a, b in zip(declared, found, strict=True)
+            )
         case ArrayType(), ArrayType():
             return _is_like(declared.elementType, found.elementType)
         case MapType(), MapType():
@@ -331,21 +410,25 @@ def _field_without_void(field: Field) -> Field:
 def require(frame: DataFrame, predicate: p.Predicate, text: str, schema: Struct, refusals: Refusals) -> DataFrame:
     """The data, with a check that refuses rows that do not satisfy the replaceWhere predicate.
 
-    The check is a projection and not a filter: Spark pushes filters down, where they would also see rows that a join or another filter
-    removes later.
+    The check is a projection and not a filter: Spark pushes filters down, where they would also see rows that a join or
+    another filter removes later.
     """
     columns = list(dict.fromkeys(c.path[0] for c in p.columns_of(predicate))) or [schema.names[0]]
     found = F.to_json(F.struct(*[F.col(quoted(name)) for name in columns]), {"ignoreNullFields": "false"})
     reason = f"A row for {refusals.table} does not satisfy replaceWhere {text}."
     refused = refusals.column(
-        reason, lambda row: ReplaceWhereMismatchError(table=refusals.table, predicate=text, detail=f"for example {row}"), found
+        reason,
+        lambda row: ReplaceWhereMismatchError(table=refusals.table, predicate=text, detail=f"for example {row}"),
+        found,
     )
     first = columns[0]
     return frame.withColumn(first, F.when(predicate_column(predicate, schema), F.col(quoted(first))).otherwise(refused))
 
 
 def enforce(frame: DataFrame, constraints: Iterable[Constraint], refusals: Refusals) -> DataFrame:
-    """The data, with a check that refuses rows for which a constraint is false or null. As in `require`, the check is a projection."""
+    """The data, with a check that refuses rows for which a constraint is false or null. As in `require`, the check is a
+    projection.
+    """
     for constraint in constraints:
         named = columns_named(constraint.expression)
         columns = [name for name in frame.columns if name.lower() in named] or frame.columns
@@ -358,7 +441,9 @@ def enforce(frame: DataFrame, constraints: Iterable[Constraint], refusals: Refus
 
 
 def _violation(table: str, constraint: Constraint) -> Callable[[str], DeltaError]:
-    return lambda row: CheckConstraintViolatedError(table=table, constraint=constraint.name, expression=constraint.expression, values=row)
+    return lambda row: CheckConstraintViolatedError(
+        table=table, constraint=constraint.name, expression=constraint.expression, values=row
+    )
 
 
 def predicate_column(predicate: p.Predicate, schema: Struct) -> Column:
@@ -396,7 +481,9 @@ _COMPARISONS: dict[str, Callable[[Column, Column], Column]] = {
 }
 
 
-def _folded(parts: tuple[p.Predicate, ...], schema: Struct, join: Callable[[Column, Column], Column], empty: bool) -> Column:
+def _folded(
+    parts: tuple[p.Predicate, ...], schema: Struct, join: Callable[[Column, Column], Column], empty: bool
+) -> Column:
     result = F.lit(empty)
     for position, part in enumerate(parts):
         column = predicate_column(part, schema)
@@ -418,7 +505,9 @@ def _literal(value: Any, column: p.Column, schema: Struct) -> Column:
 
 
 def typed_literal(value: Any, kind: DataType) -> Column:
-    """A literal of a type. Dates and timestamps are cast from text, so that the session's time zone does not change them."""
+    """A literal of a type. Dates and timestamps are cast from text, so that the session's time zone does not change
+    them.
+    """
     if isinstance(kind, Primitive) and kind.name in ("date", "timestamp", "timestamp_ntz") and value is not None:
         return F.lit(format_partition_value(value, kind)).cast(spark_type(kind))
     return F.lit(value).cast(spark_type(kind))

@@ -43,7 +43,9 @@ def write_options(
     settings = Gateway(spark).settings()
     parsed = parse_options(options, settings, table=table.url)
     if parsed.txn is not None and setting_names.RESET_TXN_VERSION.of(settings, table=table.url):
-        spark.conf.unset(setting_names.TXN_VERSION.name)  # otherwise the session's next write would count as a repetition of this one
+        spark.conf.unset(
+            setting_names.TXN_VERSION.name
+        )  # otherwise the session's next write would count as a repetition of this one
     return parsed
 
 
@@ -53,10 +55,12 @@ def reads_table(frame: DataFrame, table: TableReader) -> bool:
 
 
 def table_schema(frame: DataFrame, *, table: str, like: Struct | None = None, policy: Policy = "ANSI") -> Struct:
-    """The data's schema as a table schema, without column metadata of the source table, such as its rules and field ids.
+    """The data's schema as a table schema, without column metadata of the source table, such as its rules and field
+    ids.
 
     Args:
-        like: the table's columns. Data of a type that Delta does not have is allowed if Spark casts it to the table's column.
+        like: the table's columns. Data of a type that Delta does not have is allowed if Spark casts it to the table's
+            column.
         policy: the store assignment policy for these casts.
 
     Raises:
@@ -66,7 +70,9 @@ def table_schema(frame: DataFrame, *, table: str, like: Struct | None = None, po
 
 
 def source_schema(frame: DataFrame, *, table: str, like: Struct) -> Struct:
-    """Like `table_schema` for a MERGE's source. Columns with a type that Delta cannot store are left out; only expressions can use them."""
+    """Like `table_schema` for a MERGE's source. Columns with a type that Delta cannot store are left out; only
+    expressions can use them.
+    """
     known = _like(frame, like, "ANSI")
     return _table_schema(StructType([field for field in known if not holds_foreign(field.dataType)]), table)
 
@@ -81,7 +87,9 @@ def _table_schema(given: StructType, table: str) -> Struct:
     schema = delta_schema(given, table=table)
     for path, field in walk_fields(schema):
         if _COLLATIONS in field.metadata:
-            raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"string with collations {field.metadata[_COLLATIONS]}")
+            raise UnsupportedDataTypeError(
+                table=table, column=".".join(path), type=f"string with collations {field.metadata[_COLLATIONS]}"
+            )
     return map_fields(schema, lambda field: replace(field, metadata=_own_metadata(field)))
 
 
@@ -91,7 +99,11 @@ _OF_ITS_SOURCE = frozenset({CURRENT_DEFAULT, EXISTS_DEFAULT, "parquet.field.id"}
 
 def _own_metadata(field: Field) -> dict[str, Any]:
     is_declared = TEXT_TYPE in field.metadata and declares(field)
-    return {name: value for name, value in field.metadata.items() if (is_declared if name == TEXT_TYPE else not _is_of_its_source(name))}
+    return {
+        name: value
+        for name, value in field.metadata.items()
+        if (is_declared if name == TEXT_TYPE else not _is_of_its_source(name))
+    }
 
 
 def _is_of_its_source(name: str) -> bool:

@@ -16,14 +16,21 @@ from tahoe.protocol.types.names import parse_column_list
 from tahoe.protocol.types.schema import Struct
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.flags import parse_flag
-from tahoe.spark.writing.file_sizes import ClusterOnWrite, OptimizedWrite, auto_compaction, cluster_on_write, optimized_write
+from tahoe.spark.writing.file_sizes import (
+    ClusterOnWrite,
+    OptimizedWrite,
+    auto_compaction,
+    cluster_on_write,
+    optimized_write,
+)
 from tahoe.table.writing.write_request import Mode, WriteRequest
 
 # The options in which Spark's writer passes the columns of partitionBy and clusterBy, as JSON.
 PARTITION_COLUMNS = "__partition_columns"
 CLUSTERING_COLUMNS = "__clustering_columns"
 
-# The options in which a Spark Connect session sends the mode and settings, which Spark does not pass to a Python data source.
+# The options in which a Spark Connect session sends the mode and settings, which Spark does not pass to a Python data
+# source.
 MODE = "__mode"
 SETTINGS = "__settings"
 
@@ -48,8 +55,8 @@ class WriteOptions:
         cluster_by: the paths of the columns of clusterBy; None if not specified.
         replace_where_is_checked: whether rows that do not satisfy `replace_where` are refused.
         replace_using: columns; a row of the table is replaced if a row of the data has the same values in them.
-        replace_on: SQL text over the columns of the data and of the table; a row of the table is replaced if it holds with a row of the
-            data.
+        replace_on: SQL text over the columns of the data and of the table; a row of the table is replaced if it holds
+            with a row of the data.
         target_alias: the table's alias in `replace_on`.
         txn: application id and version.
         optimized_write: whether and how rows are redistributed before they are written.
@@ -87,7 +94,9 @@ class WriteOptions:
     updates: Policy = "ANSI"
 
     def request(self, mode: Mode, schema: Struct) -> WriteRequest:
-        """The write of data with a schema that these options ask for. The caller adds what else it knows of the write."""
+        """The write of data with a schema that these options ask for. The caller adds what else it knows of the
+        write.
+        """
         overwrite = mode == "overwrite"
         return WriteRequest(
             mode=mode,
@@ -141,7 +150,9 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
     replacement = given.replacement()
     return WriteOptions(
         partition_by=given.columns(PARTITION_COLUMNS),
-        cluster_by=None if clustering is None else tuple(path for name in clustering for path in parse_column_list(name)),
+        cluster_by=None
+        if clustering is None
+        else tuple(path for name in clustering for path in parse_column_list(name)),
         merge_schema=given.flag("mergeSchema", has_auto_merge(settings)),
         overwrite_schema=overwrite_schema,
         replace_where=given.text("replaceWhere"),
@@ -233,7 +244,9 @@ class _Options:
         return app_id, int(version)
 
     def replacement(self) -> str | None:
-        """The name of the option that selects the rows to replace, or None. Two such options would contradict each other."""
+        """The name of the option that selects the rows to replace, or None. Two such options would contradict each
+        other.
+        """
         given = [name for name in _REPLACEMENTS if self.text(name) is not None]
         if len(given) > 1:
             raise self._invalid(given[0], f"it cannot be used together with {given[1]}")
@@ -251,4 +264,6 @@ class _Options:
 
     def _invalid(self, name: str, detail: str) -> InvalidOptionError:
         value = self.text(name)
-        return InvalidOptionError(option=name, value="missing" if value is None else value, table=self._table, detail=detail)
+        return InvalidOptionError(
+            option=name, value="missing" if value is None else value, table=self._table, detail=detail
+        )

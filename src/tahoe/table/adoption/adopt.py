@@ -1,7 +1,9 @@
-"""Adopts files: commits a version whose files come from elsewhere, such as an earlier version, another table or a folder.
+"""Adopts files: commits a version whose files come from elsewhere, such as an earlier version, another table or a
+folder.
 
-Protocol: "Action Reconciliation", "Add File and Remove File". What is adopted is planned on one version of the table. If another commit
-wins, it is planned anew on the newest version, so that the version that is made has exactly the files that it should have.
+Protocol: "Action Reconciliation", "Add File and Remove File". What is adopted is planned on one version of the table.
+If another commit wins, it is planned anew on the newest version, so that the version that is made has exactly the files
+that it should have.
 """
 
 from __future__ import annotations
@@ -63,10 +65,14 @@ class Adoption:
     restated: Sequence[Add] = ()
 
     def draft(self, log: Log, base: Snapshot | None) -> Draft:
-        """The commit. It depends on every file of the table, so no other commit may come first. Compactions leave its files as they are."""
+        """The commit. It depends on every file of the table, so no other commit may come first. Compactions leave its
+        files as they are.
+        """
         version = 0 if base is None else base.version
         counted = assigns_row_ids(self.protocol, self.metadata)
-        added, restated = (with_counted_rows(log, adds, version) if counted else list(adds) for adds in (self.added, self.restated))
+        added, restated = (
+            with_counted_rows(log, adds, version) if counted else list(adds) for adds in (self.added, self.restated)
+        )
         draft = Draft(
             log=log,
             base=base,
@@ -89,15 +95,16 @@ def adopt(table: TableReader, plan: Callable[[Snapshot | None], Adoption | None]
     """Commit a version that adopts files. Behind every commit of another writer it is planned anew.
 
     Args:
-        plan: makes the plan for the newest version of the table, None if there is no table. It may be called several times. If it returns
-            None, there is nothing to do.
+        plan: makes the plan for the newest version of the table, None if there is no table. It may be called several
+            times. If it returns None, there is nothing to do.
 
     Returns:
         the version that was committed; None if there was nothing to do.
 
     Raises:
         what `plan` raises.
-        DeltaConcurrentModificationException: the table was dropped or recreated, or other writers were first `PLANS_MAX` times.
+        DeltaConcurrentModificationException: the table was dropped or recreated, or other writers were first
+            `PLANS_MAX` times.
         CommitOutcomeUnknownError: the storage did not tell whether the commit was written.
     """
 
@@ -117,12 +124,13 @@ def planned_anew(table: TableReader, plan: Callable[[Snapshot | None], Callable[
     """Plan a commit on the newest version, and make it; behind a commit of another writer that conflicts, plan it anew.
 
     Args:
-        plan: checks and plans on the newest version of the table, None if there is no table, and returns what makes the commit. It may be
-            called several times.
+        plan: checks and plans on the newest version of the table, None if there is no table, and returns what makes the
+            commit. It may be called several times.
 
     Raises:
         what `plan` raises.
-        DeltaConcurrentModificationException: the table was dropped or recreated, or other writers were first `PLANS_MAX` times.
+        DeltaConcurrentModificationException: the table was dropped or recreated, or other writers were first
+            `PLANS_MAX` times.
         CommitOutcomeUnknownError: the storage did not tell whether the commit was written.
     """
     for left in reversed(range(PLANS_MAX)):
@@ -140,7 +148,9 @@ def _version(snapshot: Snapshot | None) -> int | None:
     return None if snapshot is None else snapshot.version
 
 
-def check_partitions_in_files(adopted: Snapshot, protocol: Protocol, metadata: Metadata, *, table: str, operation: str) -> None:
+def check_partitions_in_files(
+    adopted: Snapshot, protocol: Protocol, metadata: Metadata, *, table: str, operation: str
+) -> None:
     """Refuse to adopt files without the partition columns into a table whose files must have them.
 
     Args:
@@ -149,7 +159,10 @@ def check_partitions_in_files(adopted: Snapshot, protocol: Protocol, metadata: M
     Raises:
         UnsupportedOperationError
     """
-    needed, there = keeps_partitions_in_files(protocol, metadata), keeps_partitions_in_files(adopted.protocol, adopted.metadata)
+    needed, there = (
+        keeps_partitions_in_files(protocol, metadata),
+        keeps_partitions_in_files(adopted.protocol, adopted.metadata),
+    )
     if needed and not there and adopted.partition_columns and len(adopted.live):
         raise UnsupportedOperationError(
             operation=f"{operation} of version {adopted.version}",
@@ -179,9 +192,11 @@ class FileDifference:
     _wanted: pa.ChunkedArray
 
     def with_other_row_ids(self, before: LiveFiles, after: LiveFiles) -> Positions:
-        """The positions, among the wanted files, of kept files that have no base row id, or another one than the one that is wanted.
+        """The positions, among the wanted files, of kept files that have no base row id, or another one than the one
+        that is wanted.
 
-        They have another one if the table's row ids were dropped, and begun anew. `before` and `after` are what was compared.
+        They have another one if the table's row ids were dropped, and begun anew. `before` and `after` are what was
+        compared.
         """
         had, wanted = before.column("base_row_id"), after.column("base_row_id")
         lacks = self.kept[_mask(had.is_null())[self.kept]]
@@ -203,7 +218,10 @@ def protection_of(newest: Snapshot, protocol: Protocol, configuration: Mapping[s
         newest: the version that the adopted one follows.
         protocol, configuration: of the adopted version.
     """
-    protected, versions = PROTECTED_CHECKPOINTS_BEFORE, ((protocol, configuration), (newest.protocol, newest.properties))
+    protected, versions = (
+        PROTECTED_CHECKPOINTS_BEFORE,
+        ((protocol, configuration), (newest.protocol, newest.properties)),
+    )
     if protected.name not in newest.properties:
         return {}
     return {protected.name: str(max(setting(protected, *version, table=newest.url) for version in versions))}
@@ -218,7 +236,11 @@ def file_difference(log: Log, before: LiveFiles, after: LiveFiles) -> FileDiffer
     mine, wanted = file_keys(before, log), file_keys(after, log)
     is_kept, is_there = _mask(is_in(mine, wanted)), _mask(is_in(wanted, mine))
     return FileDifference(
-        removed=np.flatnonzero(~is_kept), added=np.flatnonzero(~is_there), kept=np.flatnonzero(is_kept), _mine=mine, _wanted=wanted
+        removed=np.flatnonzero(~is_kept),
+        added=np.flatnonzero(~is_there),
+        kept=np.flatnonzero(is_kept),
+        _mine=mine,
+        _wanted=wanted,
     )
 
 

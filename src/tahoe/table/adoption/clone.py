@@ -1,7 +1,9 @@
-"""CLONE: a table of its own with the rows of a version of another table. A shallow clone reads the source's files, a deep one has copies.
+"""CLONE: a table of its own with the rows of a version of another table. A shallow clone reads the source's files, a
+deep one has copies.
 
-Protocol: "Add File and Remove File", "Deletion Vectors", "Row Tracking", "Domain Metadata". A clone has a history of its own. Row ids are
-assigned anew: those that rewritten rows have in the source's files are in columns whose names the clone does not use.
+Protocol: "Add File and Remove File", "Deletion Vectors", "Row Tracking", "Domain Metadata". A clone has a history of
+its own. Row ids are assigned anew: those that rewritten rows have in the source's files are in columns whose names the
+clone does not use.
 """
 
 from __future__ import annotations
@@ -24,13 +26,25 @@ from tahoe.protocol.changes.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.configuration.column_mapping import MODE, declared_mode
 from tahoe.protocol.configuration.feature_upgrade import split_features, upgrade, upgrade_for
 from tahoe.protocol.configuration.features import check_writable, setting, supported_features
-from tahoe.protocol.configuration.properties import ENABLE_DELETION_VECTORS, KEPT_MARKS, PROTECTED_CHECKPOINTS_BEFORE, normalise
+from tahoe.protocol.configuration.properties import (
+    ENABLE_DELETION_VECTORS,
+    KEPT_MARKS,
+    PROTECTED_CHECKPOINTS_BEFORE,
+    normalise,
+)
 from tahoe.protocol.configuration.row_tracking import MATERIALISED, assigns_row_ids, with_materialised_columns
 from tahoe.protocol.log.actions import Add, DomainMetadata, Metadata, Protocol
 from tahoe.protocol.log.file_paths import canonical_key
 from tahoe.protocol.statistics import clustering
 from tahoe.protocol.statistics.listed_columns import check_listed
-from tahoe.table.adoption.adopt import Adoption, adopt, check_partitions_in_files, entries_at, file_difference, protection_of
+from tahoe.table.adoption.adopt import (
+    Adoption,
+    adopt,
+    check_partitions_in_files,
+    entries_at,
+    file_difference,
+    protection_of,
+)
 from tahoe.table.adoption.clone_files import DeepFiles, ShallowFiles
 from tahoe.table.adoption.clone_place import check_place
 from tahoe.table.adoption.foreign_sources import NO_VERSION, ForeignSource
@@ -52,7 +66,8 @@ class CloneRequest:
     Attributes:
         is_shallow: whether the clone reads the source's files instead of copies.
         version, timestamp: of the source; the newest version if both are None. A version may be the name of a tag.
-        mode: whether the target must not exist, must exist, or may exist. A table that exists gets exactly the files of the source.
+        mode: whether the target must not exist, must exist, or may exist. A table that exists gets exactly the files of
+            the source.
         properties: override those of the source.
         source_name: how the history names the source; its path if None.
         progress: called with the number of files that were copied, and the number of all that are to be copied.
@@ -80,7 +95,8 @@ class CloneReport:
         source_version: the version of the source; -1 if it is not a Delta table.
         source_files, source_bytes: its files.
         removed_files, removed_bytes: those that were removed from a table that the clone replaced.
-        copied_files, copied_bytes: those that were copied: 0 for a shallow clone, and for files that the target had from an earlier clone.
+        copied_files, copied_bytes: those that were copied: 0 for a shallow clone, and for files that the target had
+        from an earlier clone.
     """
 
     table: str
@@ -109,14 +125,17 @@ class CloneReport:
 def clone(source: TableReader | ForeignSource, target: TableReader, request: CloneRequest) -> CloneReport:
     """Clone a table.
 
-    A deep clone that was interrupted leaves copies, which another attempt uses. A second deep clone copies only what has changed.
+    A deep clone that was interrupted leaves copies, which another attempt uses. A second deep clone copies only what
+    has changed.
 
     Raises:
-        TableNotFoundError, VersionNotFoundError, TagNotFoundError, TagLostError, TimestampOutOfRangeError: the source does not have the
+        TableNotFoundError, VersionNotFoundError, TagNotFoundError, TagLostError, TimestampOutOfRangeError: the source
+        does not have the
             version.
         CloneFilesMissingError: files of the version are gone.
         TableExistsError, ReplacedTableMissingError: the target exists, or does not exist, in contrast to `mode`.
-        PathIsNotEmptyError, PathIsFileError, CloneNestedError: the target's folder has other files, or is inside another table, or has
+        PathIsNotEmptyError, PathIsFileError, CloneNestedError: the target's folder has other files, or is inside
+        another table, or has
             one inside.
         CloneOntoItselfError: source and target are one table, and an earlier version is to be cloned.
         InvalidPropertyError, VectorsDisallowedError: the properties do not fit the source's files.
@@ -130,7 +149,11 @@ def clone(source: TableReader | ForeignSource, target: TableReader, request: Clo
         return _cloned(source.snapshot(), target, replace(request, source_name=source.name))
     source = source.keeping_commits()
     newest = source.snapshot()
-    version = newest if request.version is None and request.timestamp is None else source.snapshot(request.version, request.timestamp)
+    version = (
+        newest
+        if request.version is None and request.timestamp is None
+        else source.snapshot(request.version, request.timestamp)
+    )
     if _is_same_folder(source, target):
         if version.version != newest.version:
             raise CloneOntoItselfError(table=target.url, version=version.version)
@@ -181,7 +204,9 @@ class _Cloning:
 
     def __post_init__(self) -> None:
         request = self.request
-        self._files = ShallowFiles(self.source) if request.is_shallow else DeepFiles(self.source, self.target, request.progress)
+        self._files = (
+            ShallowFiles(self.source) if request.is_shallow else DeepFiles(self.source, self.target, request.progress)
+        )
         self._wanted: list[Add] = []
 
     def plan(self, newest: Snapshot | None) -> Adoption:
@@ -240,7 +265,10 @@ class _Cloning:
     def _info(self) -> OperationInfo:
         return OperationInfo(
             operation=CLONE,
-            parameters={"source": self.request.source_name or f"delta.`{self.source.url}`", "sourceVersion": self.source.version},
+            parameters={
+                "source": self.request.source_name or f"delta.`{self.source.url}`",
+                "sourceVersion": self.source.version,
+            },
             metrics=self.report.metrics,
             user_metadata=self.request.user_metadata,
             engine=self.request.engine,
@@ -297,8 +325,8 @@ class _Cloning:
 
 
 def _changed_entries(kept: Iterable[Add], wanted: Sequence[Add]) -> Iterator[Add]:
-    """The new entries of files that had others in an earlier clone. Other formats than Delta replace files under the same name, and rename
-    columns whose names are those of statistics and partition values here.
+    """The new entries of files that had others in an earlier clone. Other formats than Delta replace files under the
+    same name, and rename columns whose names are those of statistics and partition values here.
     """
     by_path = {add.path: add for add in wanted}
     for old in kept:
@@ -309,9 +337,15 @@ def _changed_entries(kept: Iterable[Add], wanted: Sequence[Add]) -> Iterator[Add
 
 
 def _copied_properties(source: Snapshot) -> dict[str, str]:
-    """The properties of the source, without those that are about its history, its files' hidden columns, or who decides its commits."""
+    """The properties of the source, without those that are about its history, its files' hidden columns, or who decides
+    its commits.
+    """
     own = {*MATERIALISED, PROTECTED_CHECKPOINTS_BEFORE.name, KEPT_MARKS.name}
-    return {name: value for name, value in source.properties.items() if name not in own and not name.startswith(_OF_CATALOGS)}
+    return {
+        name: value
+        for name, value in source.properties.items()
+        if name not in own and not name.startswith(_OF_CATALOGS)
+    }
 
 
 # Properties by which catalogs and commit coordinators know a table.
@@ -319,15 +353,21 @@ _OF_CATALOGS = ("delta.coordinatedCommits.", "io.unitycatalog.", "ucTableId", "d
 
 
 def _kept_names(source: Snapshot, newest: Snapshot) -> dict[str, str]:
-    """The names of the target's hidden columns of row ids, which it keeps if no file of the source can have such a column."""
+    """The names of the target's hidden columns of row ids, which it keeps if no file of the source can have such a
+    column.
+    """
     kept = {name: newest.properties[name] for name in MATERIALISED if name in newest.properties}
     return {} if set(kept.values()) & {source.properties.get(name) for name in MATERIALISED} else kept
 
 
 def _txns(source: Snapshot, newest: Snapshot | None) -> dict[str, int]:
-    """The versions that applications have recorded in the source, unless they have recorded later ones in the target."""
+    """The versions that applications have recorded in the source, unless they have recorded later ones in the
+    target.
+    """
     known = {} if newest is None else newest.txns
-    return {app: txn.version for app, txn in source.txns.items() if app not in known or known[app].version < txn.version}
+    return {
+        app: txn.version for app, txn in source.txns.items() if app not in known or known[app].version < txn.version
+    }
 
 
 def _domains(source: Snapshot, newest: Snapshot | None) -> dict[str, DomainMetadata]:

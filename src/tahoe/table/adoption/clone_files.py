@@ -1,8 +1,8 @@
 """The entries of a clone's files, and the copies of a deep clone.
 
-Protocol: "Add File and Remove File", "Deletion Vector Descriptor Schema". A shallow clone names files of the source by absolute paths. A
-deep clone has copies, whose names follow from the files that they are copies of: so an attempt that goes on after another one, and a later
-clone of the same source, know which copies are there.
+Protocol: "Add File and Remove File", "Deletion Vector Descriptor Schema". A shallow clone names files of the source by
+absolute paths. A deep clone has copies, whose names follow from the files that they are copies of: so an attempt that
+goes on after another one, and a later clone of the same source, know which copies are there.
 """
 
 from __future__ import annotations
@@ -208,9 +208,14 @@ class DeepFiles(CloneFiles):
         return copy
 
     def _check_unchanged(self, copy: _Copy, entry: Add, now: FileInfo | None) -> None:
-        """Refuse a copy of a file that is not the one that was examined: outside of a Delta table files may be replaced."""
+        """Refuse a copy of a file that is not the one that was examined: outside of a Delta table files may be
+        replaced.
+        """
         # some storages tell milliseconds only in listings
-        if now is None or (now.size_bytes, now.modified_ms // 1000) != (entry.size_bytes, entry.modification_time_ms // 1000):
+        if now is None or (now.size_bytes, now.modified_ms // 1000) != (
+            entry.size_bytes,
+            entry.modification_time_ms // 1000,
+        ):
             self._target.env.discard([copy.key])
             raise FilesChangedError(table=self._source.url, file=copy.url)
 

@@ -45,7 +45,9 @@ def has_table(target: TableReader, folder: str) -> bool:
 
 
 def folders_above(url: str) -> Iterator[str]:
-    """The urls of the folders above a folder, nearest first, up to its bucket; of a local one also those that its links lead into."""
+    """The urls of the folders above a folder, nearest first, up to its bucket; of a local one also those that its links
+    lead into.
+    """
     if url.startswith(f"{LOCAL_SCHEME}://"):
         place = normalise(os.path.realpath(local_path(url)))
         yield from _above(place) if place != url else ()

@@ -1,7 +1,8 @@
-"""CONVERT TO DELTA: makes a folder of Parquet files a Delta table, by one commit. No data file is written, moved or deleted.
+"""CONVERT TO DELTA: makes a folder of Parquet files a Delta table, by one commit. No data file is written, moved or
+deleted.
 
-Protocol: "Actions". The commit is put only after all files were examined, and after a second listing has shown that no other program
-changed them meanwhile. CLONE of such a folder examines it in the same way.
+Protocol: "Actions". The commit is put only after all files were examined, and after a second listing has shown that no
+other program changed them meanwhile. CLONE of such a folder examines it in the same way.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ _logger = logging.getLogger("tahoe")
 # How often the files are listed, if another program changes them meanwhile.
 _LISTINGS_MAX = 5
 
-# The files whose schemas are merged first. The statistics of all files are made for the columns of that schema, which usually is the
-# schema of the table; otherwise the files with other columns are read a second time.
+# The files whose schemas are merged first. The statistics of all files are made for the columns of that schema, which
+# usually is the schema of the table; otherwise the files with other columns are read a second time.
 _FILES_FIRST = 16
 
 
@@ -134,8 +135,9 @@ def survey(table: TableReader, request: ConvertRequest, *, examiner: Examiner = 
 
     Raises:
         EmptyFolderError: there is no data file.
-        UnexpectedPartitionCountError, UnexpectedPartitionColumnError, PartitionCastFailedError: the folders do not fit the columns.
-        UnreadableFooterError, FileSchemaMismatchError, UnsupportedDataTypeError: a file cannot be a part of the table; the error names it.
+        UnexpectedPartitionCountError, UnexpectedPartitionColumnError, PartitionCastFailedError: the folders do not fit
+        the columns. UnreadableFooterError, FileSchemaMismatchError, UnsupportedDataTypeError: a file cannot be a part
+        of the table; the error names it.
         UnsupportedOperationError: the folder is a part of a Delta table, or contains a table.
         FilesChangedError: other programs keep changing the files.
     """
@@ -187,7 +189,9 @@ def _commit(table: TableReader, request: ConvertRequest, found: Survey) -> Conve
     if version is None:  # another writer has made a table of the folder meanwhile
         return ConvertReport()
     table.env.background(lambda: _checkpoint(table, version))
-    return ConvertReport(version=version, files=len(adds), size_bytes=sum(add.size_bytes for add in adds), skipped=found.skipped)
+    return ConvertReport(
+        version=version, files=len(adds), size_bytes=sum(add.size_bytes for add in adds), skipped=found.skipped
+    )
 
 
 def _adoption(request: ConvertRequest, found: Survey) -> Adoption:
@@ -238,7 +242,10 @@ class _Conversion:
         Raises:
             as `survey`
         """
-        values = [self._partitions.values(partition_of(f.folder) if f.partition is None else f.partition, f.key) for f in files]
+        values = [
+            self._partitions.values(partition_of(f.folder) if f.partition is None else f.partition, f.key)
+            for f in files
+        ]
         if self._schema is None:
             self._examine(files[:: max(1, len(files) // _FILES_FIRST)])
             self._merge(files)
@@ -249,7 +256,9 @@ class _Conversion:
             if not self._ask():
                 break
         self._check_statistics()
-        return [self._add(file, found) for file, found in zip(files, values, strict=True) if file not in self._unreadable]
+        return [
+            self._add(file, found) for file, found in zip(files, values, strict=True) if file not in self._unreadable
+        ]
 
     def skipped(self, files: Iterable[SourceFile]) -> dict[str, str]:
         """Those of the files that were left out, by key, with the reason."""
@@ -295,7 +304,9 @@ class _Conversion:
             try:
                 schema = merged(schema, found.schema)
             except Unmergeable as error:
-                raise FileSchemaMismatchError(table=self.table.url, file=file.key, detail=str(error), schema=found.schema) from error
+                raise FileSchemaMismatchError(
+                    table=self.table.url, file=file.key, detail=str(error), schema=found.schema
+                ) from error
         if not len(schema):  # all files were left out
             raise EmptyFolderError(table=self.table.url)
         if schema != self._schema:
@@ -332,7 +343,8 @@ class _Conversion:
         return protocol, metadata
 
     def _ask(self) -> bool:
-        """Ask for the statistics of the table's columns from now on. Those that were made for other columns are dropped.
+        """Ask for the statistics of the table's columns from now on. Those that were made for other columns are
+        dropped.
 
         Returns:
             whether the columns are other ones than before.

@@ -1,6 +1,7 @@
 """Reads the footers of files that become a table: the schema of each, and its statistics as the table is to have them.
 
-Protocol: "Per-file Statistics". What a footer does not tell for certain is left out: ANALYZE ... COMPUTE DELTA STATISTICS can add it.
+Protocol: "Per-file Statistics". What a footer does not tell for certain is left out: ANALYZE ... COMPUTE DELTA
+STATISTICS can add it.
 """
 
 from __future__ import annotations
@@ -94,7 +95,9 @@ def _examined(question: FooterQuestion, key: str, known: list[_Kind]) -> Examine
         kind = _kind_of(question, footer, key, known)
         if question.schema is None:
             return Examined(kind.schema)
-        text = encode_statistics(exact_statistics(footer, kind.layout), question.schema, prefix_length=question.prefix_length)
+        text = encode_statistics(
+            exact_statistics(footer, kind.layout), question.schema, prefix_length=question.prefix_length
+        )
         return Examined(kind.schema, text)
     except DeltaError as error:
         return error

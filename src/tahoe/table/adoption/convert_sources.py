@@ -1,4 +1,6 @@
-"""Which files of a folder CONVERT TO DELTA makes a table of: those of a listing, of a catalog's partitions, or of a stream's log."""
+"""Which files of a folder CONVERT TO DELTA makes a table of: those of a listing, of a catalog's partitions, or of a
+stream's log.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class CatalogPartition:
     partition: Partition
 
 
-def source_files(store: Store, *, uses_sink_log: bool, partitions: Sequence[CatalogPartition] | None) -> list[SourceFile]:
+def source_files(
+    store: Store, *, uses_sink_log: bool, partitions: Sequence[CatalogPartition] | None
+) -> list[SourceFile]:
     """The files in the order of their keys.
 
     Args:
@@ -72,7 +76,11 @@ def source_files(store: Store, *, uses_sink_log: bool, partitions: Sequence[Cata
         found = [file for key, file in there.items() if not is_hidden(key)]
     unspeakable = next((file.key for file in found if not is_text(file.key)), None)
     if unspeakable is not None:
-        raise _refused(store.url, f"the name of the file {unspeakable!r} is not UTF-8, so no log can contain it", "Rename the file.")
+        raise _refused(
+            store.url,
+            f"the name of the file {unspeakable!r} is not UTF-8, so no log can contain it",
+            "Rename the file.",
+        )
     return sorted(found, key=lambda file: file.key)
 
 
@@ -84,12 +92,18 @@ def _check_contents(tree: Tree, url: str) -> None:
             kind = "Delta" if name == LOG_FOLDER and place else _OTHER_FORMATS.get(name)
             inside = "/".join(parts[:place])
             if kind is not None and not is_hidden(f"{inside}/file"):
-                detail = f"{inside or 'it'} is a table of the format {kind}, whose files need not all belong to its rows"
-                raise _refused(url, detail, "Move that table out of the folder, or read it with its own format and write its rows.")
+                detail = (
+                    f"{inside or 'it'} is a table of the format {kind}, whose files need not all belong to its rows"
+                )
+                raise _refused(
+                    url, detail, "Move that table out of the folder, or read it with its own format and write its rows."
+                )
 
 
 def _refused(url: str, detail: str, remedy: str) -> UnsupportedOperationError:
-    return UnsupportedOperationError(operation="Taking the folder for a Parquet table", table=url, detail=detail, remedy=remedy)
+    return UnsupportedOperationError(
+        operation="Taking the folder for a Parquet table", table=url, detail=detail, remedy=remedy
+    )
 
 
 def _in_partitions(there: Iterable[SourceFile], partitions: Sequence[CatalogPartition], url: str) -> list[SourceFile]:
@@ -103,7 +117,9 @@ def _folder_key(found: CatalogPartition, url: str) -> str:
     if place == url:
         return ""
     if not place.startswith(url + "/"):
-        raise _refused(url, f"its partition {found.partition} is in another folder, {place}", "Move the partition into the folder.")
+        raise _refused(
+            url, f"its partition {found.partition} is in another folder, {place}", "Move the partition into the folder."
+        )
     return place[len(url) + 1 :]
 
 
@@ -134,10 +150,16 @@ def _sink_entries(store: Store, there: Mapping[str, SourceFile]) -> Iterable[Map
     expected = range(compacted + 1, compacted + 1 + len(later))
     if later != list(expected):
         missing = min(set(expected) - set(later))
-        raise InvalidDataFileError(table=store.url, file=f"{SINK_LOG}/{missing}", detail="this batch of the stream's log is missing")
+        raise InvalidDataFileError(
+            table=store.url, file=f"{SINK_LOG}/{missing}", detail="this batch of the stream's log is missing"
+        )
     for name in [*([f"{compacted}{_COMPACT}"] if compacted >= 0 else []), *map(str, later)]:
         key = f"{SINK_LOG}/{name}"
         try:
-            yield from map(json.loads, store.get(key).decode().splitlines()[1:])  # the first line is the version of the format
+            yield from map(
+                json.loads, store.get(key).decode().splitlines()[1:]
+            )  # the first line is the version of the format
         except ValueError as error:
-            raise InvalidDataFileError(table=store.url, file=key, detail=f"the stream's log cannot be read: {error}") from error
+            raise InvalidDataFileError(
+                table=store.url, file=key, detail=f"the stream's log cannot be read: {error}"
+            ) from error

@@ -58,7 +58,9 @@ class ForeignSource(ABC):
         """
         source = self.url
         if travels:
-            raise InvalidTimeTravelError(table=source, detail=f"{self.name} is not a Delta table, so time travel does not apply")
+            raise InvalidTimeTravelError(
+                table=source, detail=f"{self.name} is not a Delta table, so time travel does not apply"
+            )
         if f"{target}/".startswith(f"{source}/"):
             raise CloneNestedError(table=target, relation="it is inside", other=source)
         if source.startswith(f"{target}/"):

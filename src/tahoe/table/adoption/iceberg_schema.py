@@ -1,7 +1,7 @@
 """The schema of an Iceberg table as that of a Delta table: its field ids are the ids of column mapping.
 
-Protocol: "Column Mapping". The schema is given as in Iceberg's metadata (Iceberg's specification, "Appendix C: JSON serialization"). Types
-that a Delta table does not read from the same Parquet files are refused.
+Protocol: "Column Mapping". The schema is given as in Iceberg's metadata (Iceberg's specification, "Appendix C: JSON
+serialization"). Types that a Delta table does not read from the same Parquet files are refused.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def _field(given: Mapping[str, Any], table: str, above: tuple[str, ...]) -> Fiel
     metadata: dict[str, Any] = {ID: int(given["id"]), PHYSICAL_NAME: name}
     if given.get("doc"):
         metadata["comment"] = str(given["doc"])
-    return Field(name=name, type=_type(given["type"], table, path), nullable=not given.get("required", False), metadata=metadata)
+    return Field(
+        name=name, type=_type(given["type"], table, path), nullable=not given.get("required", False), metadata=metadata
+    )
 
 
 def _type(given: Any, table: str, path: tuple[str, ...]) -> DataType:

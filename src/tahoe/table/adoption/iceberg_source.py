@@ -1,8 +1,8 @@
 """An Iceberg table as the source of CLONE: its newest snapshot, with Iceberg's field ids as column mapping.
 
-Protocol: "Column Mapping", "Partition Value Serialization", "Per-file Statistics". Only what Delta readers read from the same files is
-taken: Parquet files with field ids, without delete files, partitioned by columns as they are. pyiceberg, an extra of the package, reads
-Iceberg's metadata; the bytes come from the table's own storage.
+Protocol: "Column Mapping", "Partition Value Serialization", "Per-file Statistics". Only what Delta readers read from
+the same files is taken: Parquet files with field ids, without delete files, partitioned by columns as they are.
+pyiceberg, an extra of the package, reads Iceberg's metadata; the bytes come from the table's own storage.
 """
 
 from __future__ import annotations
@@ -33,7 +33,17 @@ from tahoe.protocol.log.actions import Add, Metadata
 from tahoe.protocol.log.file_paths import encode_path, encode_url
 from tahoe.protocol.statistics.stats import encode_statistics
 from tahoe.protocol.types.partitions import format_partition_value
-from tahoe.protocol.types.schema import BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Map, Struct, check_unique_names
+from tahoe.protocol.types.schema import (
+    BINARY,
+    DATE,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Array,
+    DataType,
+    Map,
+    Struct,
+    check_unique_names,
+)
 from tahoe.storage.locations import normalise
 from tahoe.storage.threads import in_threads
 from tahoe.table.adoption.foreign_sources import ForeignSource
@@ -70,7 +80,9 @@ class IcebergSource(ForeignSource):
         if not _METADATA_FILE.fullmatch(file):
             return cls(table=place, name=name, place=place.url)
         home = folder.removesuffix(f"/{_METADATA}")
-        return cls(table=TableReader(home, env=replace(place.env, store=place.env.store_at(home))), name=name, place=place.url)
+        return cls(
+            table=TableReader(home, env=replace(place.env, store=place.env.store_at(home))), name=name, place=place.url
+        )
 
     def snapshot(self) -> Snapshot:
         """Raises: PackageMissingError, CloneUnsupportedSourceError: without pyiceberg; there is no metadata."""
@@ -81,7 +93,10 @@ class IcebergSource(ForeignSource):
         numbers = {entry.data_file.spec_id for entry in entries} or {found.default_spec_id}
         used = {self._partitioned_by(spec, schema) for spec in found.partition_specs if spec.spec_id in numbers}
         if len(used) > 1:
-            self._refuse("its files are partitioned in different ways", "Rewrite its files by the newest partitioning in Iceberg first.")
+            self._refuse(
+                "its files are partitioned in different ways",
+                "Rewrite its files by the newest partitioning in Iceberg first.",
+            )
         columns = next(iter(used))
         configuration = {n: v for n, v in found.properties.items() if not n.lower().startswith("delta.")}
         configuration |= {MODE: "id", MAX_COLUMN_ID: str(found.last_column_id)}
@@ -140,23 +155,36 @@ class IcebergSource(ForeignSource):
         newest, io = metadata.current_snapshot(), _Input(self.table.log)
         try:
             manifests = [] if newest is None else newest.manifests(io)
-            entries = [(manifest.content, entry) for manifest in manifests for entry in manifest.fetch_manifest_entry(io)]
+            entries = [
+                (manifest.content, entry) for manifest in manifests for entry in manifest.fetch_manifest_entry(io)
+            ]
         except FileNotFoundError as error:
-            self._refuse(f"a file of its metadata is gone: {error}", "Clone a newer snapshot, or bring the file back from a backup.")
+            self._refuse(
+                f"a file of its metadata is gone: {error}",
+                "Clone a newer snapshot, or bring the file back from a backup.",
+            )
         except DeltaError:
             raise
         except Exception as error:
             self._refuse(f"its metadata cannot be read: {error}", "Check the table with Iceberg.")
         if any(int(content) for content, _ in entries):
-            self._refuse("it has delete files", "Rewrite its data files in Iceberg first, so that no rows are deleted by delete files.")
+            self._refuse(
+                "it has delete files",
+                "Rewrite its data files in Iceberg first, so that no rows are deleted by delete files.",
+            )
         for _, entry in entries:
             if str(entry.data_file.file_format.value).upper() != "PARQUET":
                 file, kind = entry.data_file.file_path, entry.data_file.file_format.value
-                self._refuse(f"{file} is a file of the format {kind}, not Parquet", "Rewrite its data files as Parquet in Iceberg first.")
+                self._refuse(
+                    f"{file} is a file of the format {kind}, not Parquet",
+                    "Rewrite its data files as Parquet in Iceberg first.",
+                )
         return [entry for _, entry in entries]
 
     def _partitioned_by(self, spec: Any, schema: Struct) -> tuple[tuple[int, str], ...]:
-        """The partition columns of a partition spec: their places in it, and their names. Those that were dropped do not count."""
+        """The partition columns of a partition spec: their places in it, and their names. Those that were dropped do
+        not count.
+        """
         by_id = {column_id(column): column.name for column in schema}
         found = []
         for place, field in enumerate(spec.fields):
@@ -164,8 +192,14 @@ class IcebergSource(ForeignSource):
             if transform == "void":
                 continue
             if transform != "identity" or field.source_id not in by_id:
-                detail = f"it is partitioned by {field.name}, which is {transform} of the column with the id {field.source_id}"
-                self._refuse(detail, "Only top-level columns as they are can be partition columns: use CREATE TABLE ... AS SELECT.")
+                detail = (
+                    f"it is partitioned by {field.name}, which is {transform} of the column with the id "
+                    f"{field.source_id}"
+                )
+                self._refuse(
+                    detail,
+                    "Only top-level columns as they are can be partition columns: use CREATE TABLE ... AS SELECT.",
+                )
             found.append((place, by_id[field.source_id]))
         return tuple(found)
 
@@ -211,7 +245,9 @@ class _Files:
         missing = [file.file_path for file, add in zip(files, found, strict=True) if add is None]
         if missing:
             shown = ", ".join(missing[:3])
-            raise CloneFilesMissingError(table=self.source.name, version="the newest snapshot", count=len(missing), files=shown)
+            raise CloneFilesMissingError(
+                table=self.source.name, version="the newest snapshot", count=len(missing), files=shown
+            )
         return [add for add in found if add is not None]
 
     @cached_property
@@ -234,7 +270,9 @@ class _Files:
             self.source._refuse(f"{url} cannot be read as a Parquet file: {error}", "Check the table with Iceberg.")
         unfit = _unfit(pa.struct(list(footer.schema.to_arrow_schema())), self.schema)
         if unfit is not None:
-            self.source._refuse(f"in {url} {unfit}", "Rewrite its data files in Iceberg first, or use CREATE TABLE ... AS SELECT.")
+            self.source._refuse(
+                f"in {url} {unfit}", "Rewrite its data files in Iceberg first, or use CREATE TABLE ... AS SELECT."
+            )
         statistics = exact_statistics(footer, footer_layout(footer, self._columns, "id"))
         prefix_length = STRING_PREFIX_LENGTH.get(self.metadata.configuration, table=self.source.name)
         inside = url.startswith(f"{table.url}/")
@@ -255,9 +293,13 @@ class _Files:
             if record[place] in ("", b""):
                 self._refuse_value(name, "''", "NULL in a Delta table")
             try:
-                found[name] = format_partition_value(_value(record[place], column.type), column.type, table=self.source.name)
+                found[name] = format_partition_value(
+                    _value(record[place], column.type), column.type, table=self.source.name
+                )
             except UnsupportedOperationError:  # bytes that are no text
-                self._refuse_value(name, f"X'{record[place].hex()}'", "not UTF-8, so the log of a Delta table cannot have it")
+                self._refuse_value(
+                    name, f"X'{record[place].hex()}'", "not UTF-8, so the log of a Delta table cannot have it"
+                )
         return found
 
     def _refuse_value(self, name: str, value: str, reason: str) -> NoReturn:
@@ -276,7 +318,9 @@ def _value(value: Any, kind: DataType) -> Any:
 
 
 def _unfit(kind: pa.DataType, wanted: DataType, path: tuple[str, ...] = ()) -> str | None:
-    """Why the columns of a file cannot be read as those of the table by their ids; None if they can. The file may lack columns."""
+    """Why the columns of a file cannot be read as those of the table by their ids; None if they can. The file may lack
+    columns.
+    """
     name = ".".join(path)
     match wanted:
         case Struct() if pa.types.is_struct(kind):
@@ -289,7 +333,9 @@ def _unfit(kind: pa.DataType, wanted: DataType, path: tuple[str, ...] = ()) -> s
         case Array() if pa.types.is_list(kind) or pa.types.is_large_list(kind):
             return _unfit(kind.value_type, wanted.element, (*path, "element"))
         case Map() if pa.types.is_map(kind):
-            return _unfit(kind.key_type, wanted.key, (*path, "key")) or _unfit(kind.item_type, wanted.value, (*path, "value"))
+            return _unfit(kind.key_type, wanted.key, (*path, "key")) or _unfit(
+                kind.item_type, wanted.value, (*path, "value")
+            )
         case Struct() | Array() | Map():
             return f"the column {name} is {kind}, not {wanted}"
     if has_values_of(kind, arrow_type(wanted)) or (wanted == BINARY and pa.types.is_fixed_size_binary(kind)):

@@ -22,8 +22,9 @@ _TOMBSTONE = ("path", "baseRowId", "defaultRowCommitVersion")
 
 
 def with_last_row_ids(newest: Snapshot, adds: Sequence[Add]) -> list[Add]:
-    """Entries with the row ids of the last entry of their path in the newest version, if they bring none themselves. That entry may be
-    live, with another deletion vector, or a tombstone. A path that has neither gets ids from the commit.
+    """Entries with the row ids of the last entry of their path in the newest version, if they bring none themselves.
+    That entry may be live, with another deletion vector, or a tombstone. A path that has neither gets ids from the
+    commit.
     """
     without = [add for add in adds if add.base_row_id is None]
     if not without:
@@ -32,7 +33,9 @@ def with_last_row_ids(newest: Snapshot, adds: Sequence[Add]) -> list[Add]:
     wanted = pa.chunked_array([pa.array({log.canonical(add.path) for add in without}, pa.string())])
     last: dict[str, tuple[int, int]] = {}
     for path, *ids in _row_ids(newest, wanted):
-        last[path] = max(last.get(path, (-1, -1)), (ids[0], ids[1]))  # the last ones are the highest, because none comes again
+        last[path] = max(
+            last.get(path, (-1, -1)), (ids[0], ids[1])
+        )  # the last ones are the highest, because none comes again
     return [_with_ids(add, last.get(log.canonical(add.path))) for add in adds]
 
 
@@ -45,7 +48,9 @@ def _with_ids(add: Add, ids: tuple[int, int] | None) -> Add:
 def _row_ids(newest: Snapshot, wanted: pa.ChunkedArray) -> Iterator[tuple[str, int, int]]:
     """Path, base row id and default row commit version of the entries and tombstones of some paths."""
     live = newest.live
-    yield from _of(live.column("path"), live.column("base_row_id"), live.column("default_row_commit_version"), wanted, newest.log)
+    yield from _of(
+        live.column("path"), live.column("base_row_id"), live.column("default_row_commit_version"), wanted, newest.log
+    )
     for removes in unexpired_tombstones(newest, _BEFORE_ALL_MS):
         path, base_row_id, version = (pa.chunked_array([removes.field(name)]) for name in _TOMBSTONE)
         yield from _of(path, base_row_id, version, wanted, newest.log)

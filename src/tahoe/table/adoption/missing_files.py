@@ -1,6 +1,7 @@
 """Which data files and deletion vectors that entries name are not in the storage.
 
-Protocol: "Add File and Remove File", "Deletion Vectors". Few files are looked at one by one, many by a listing of the table's folder.
+Protocol: "Add File and Remove File", "Deletion Vectors". Few files are looked at one by one, many by a listing of the
+table's folder.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def missing_files(log: Log, entries: Sequence[Add]) -> list[str]:
 
 
 def missing_since(old: Snapshot, newest: Snapshot) -> list[str]:
-    """As `missing_files`, for the files of an old version that the newest one no longer has, so that VACUUM may have deleted them."""
+    """As `missing_files`, for the files of an old version that the newest one no longer has, so that VACUUM may have
+    deleted them.
+    """
     if old.version == newest.version:
         return []
     return missing_files(old.log, list(entries_at(old, file_difference(old.log, newest.live, old.live).added)))

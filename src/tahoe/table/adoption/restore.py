@@ -1,8 +1,9 @@
 """RESTORE: commits a version that equals an earlier one.
 
-Protocol: "Action Reconciliation", "Row Tracking", "Identity Columns", "Domain Metadata". Files, deletion vectors, metadata and clustering
-columns are those of the earlier version. What must never go back stays: the protocol, the row ids and identity values that were assigned,
-the column ids that were used, the versions that applications have recorded, and the domains of users.
+Protocol: "Action Reconciliation", "Row Tracking", "Identity Columns", "Domain Metadata". Files, deletion vectors,
+metadata and clustering columns are those of the earlier version. What must never go back stays: the protocol, the row
+ids and identity values that were assigned, the column ids that were used, the versions that applications have recorded,
+and the domains of users.
 """
 
 from __future__ import annotations
@@ -68,10 +69,12 @@ class RestoreRequest:
     """Which version is restored.
 
     Attributes:
-        version, timestamp: exactly one of them; a version may be the name of a tag; that at a timestamp is the newest one not after it.
-        ignore_missing_files: restore also a version of which data files or deletion vectors are gone. Queries then fail at these files.
-        retention_check: refuse a version that is older than the retention of removed files, or than the cutoff of a VACUUM that has not
-            ended, because VACUUM may be deleting its files.
+        version, timestamp: exactly one of them; a version may be the name of a tag; that at a timestamp is the newest
+        one not after it.
+        ignore_missing_files: restore also a version of which data files or deletion vectors are gone. Queries then fail
+            at these files.
+        retention_check: refuse a version that is older than the retention of removed files, or than the cutoff of a
+            VACUUM that has not ended, because VACUUM may be deleting its files.
         dry_run: check everything, and commit nothing.
         engine: the program that hosts tahoe, for the history.
     """
@@ -95,7 +98,8 @@ class RestoreReport:
         restored_version: the version that it equals.
         files, size_bytes: those of the table now. In a dry run, here and below: what they would be.
         removed_files, removed_bytes: those that were removed from the table.
-        restored_files, restored_bytes: those that are in the table again. A file with another deletion vector counts as both.
+        restored_files, restored_bytes: those that are in the table again. A file with another deletion vector counts as
+        both.
     """
 
     table: str
@@ -123,13 +127,13 @@ class RestoreReport:
 
 
 def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
-    """Restore a table to an earlier version. Commits of other writers do not stop it: the difference to the newest version is then
-    computed anew.
+    """Restore a table to an earlier version. Commits of other writers do not stop it: the difference to the newest
+    version is then computed anew.
 
     Raises:
         InvalidTimeTravelError: not exactly one of version and timestamp was given, or the timestamp is invalid.
-        RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such a version.
-        TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
+        RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such a
+        version. TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
         RestoreRetentionError: the version is older than the retention of removed files, and no tag holds it.
         RestoreBesideVacuumError: a VACUUM is at work that may delete files of the version.
         RestoreFilesMissingError: files of the version are gone.
@@ -143,7 +147,9 @@ def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
     restored = _snapshot_at(table, newest, version)
     if restored.version == newest.version:
         files = {"files": len(newest.live), "size_bytes": newest.live.size_bytes}
-        return RestoreReport(table=table.url, version=None, restored_version=newest.version, is_dry_run=request.dry_run, **files)
+        return RestoreReport(
+            table=table.url, version=None, restored_version=newest.version, is_dry_run=request.dry_run, **files
+        )
     if request.retention_check:
         _check_retention(restored, newest)
     work = _Restoration(table=table, request=request, first=newest, restored=restored, moment_ms=moment_ms)
@@ -160,7 +166,11 @@ def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
 def _wanted_version(newest: Snapshot, request: RestoreRequest) -> tuple[int | str, int | None]:
     """The version to restore, or its tag, and the requested time."""
     if (request.version is None) == (request.timestamp is None):
-        given = "neither a version nor a timestamp was" if request.version is None else "both a version and a timestamp were"
+        given = (
+            "neither a version nor a timestamp was"
+            if request.version is None
+            else "both a version and a timestamp were"
+        )
         raise InvalidTimeTravelError(table=newest.url, detail=f"{given} given").restate(_ONE_OF_THEM)
     if request.version is not None:
         return request.version, None
@@ -223,7 +233,9 @@ class _Restoration:
         self._vacuums = VacuumsAtWork(version=self.restored.version)
 
     def plan(self, newest: Snapshot | None) -> Adoption:
-        """The commit that makes the restored version out of the newest one. Nothing is committed if the error of `restore` is raised."""
+        """The commit that makes the restored version out of the newest one. Nothing is committed if the error of
+        `restore` is raised.
+        """
         newest = newest or self.table.snapshot()
         restored = self.restored
         check_same_table(self.first, newest)
@@ -271,10 +283,14 @@ class _Restoration:
         vacuum = self._vacuums.deleting(newest)
         if vacuum is not None:
             version = self.restored.version
-            raise RestoreBesideVacuumError(table=newest.url, version=version, vacuumVersion=vacuum.began, kept=vacuum.kept)
+            raise RestoreBesideVacuumError(
+                table=newest.url, version=version, vacuumVersion=vacuum.began, kept=vacuum.kept
+            )
 
     def _check_files(self, added: Sequence[Add], newest: Snapshot) -> None:
-        """Check that the files to add exist; after a conflict, only those that were not looked at before, unless a VACUUM has begun."""
+        """Check that the files to add exist; after a conflict, only those that were not looked at before, unless a
+        VACUUM has begun.
+        """
         if self._seen and vacuum_cutoff_ms(newest.log, self._seen_at, newest.version) is not None:
             self._seen.clear()
         self._seen_at = newest.version
@@ -284,27 +300,40 @@ class _Restoration:
         missing = missing_files(self.restored.log, new)
         if missing:
             version = self.restored.version
-            raise RestoreFilesMissingError(table=self.table.url, version=version, count=len(missing), files=shown(missing))
+            raise RestoreFilesMissingError(
+                table=self.table.url, version=version, count=len(missing), files=shown(missing)
+            )
         self._seen.update(new)
 
     def _info(self) -> OperationInfo:
         moment = None if self.moment_ms is None else self._moment_text(self.moment_ms)
         return OperationInfo(
             operation=RESTORE,
-            parameters={"version": None if self.request.version is None else self.restored.version, "timestamp": moment},
+            parameters={
+                "version": None if self.request.version is None else self.restored.version,
+                "timestamp": moment,
+            },
             metrics=self.report.metrics,
             user_metadata=self.request.user_metadata,
             engine=self.request.engine,
         )
 
     def _moment_text(self, moment_ms: int) -> str:
-        """A time as the reference's history has it, in the time zone of the table's session: `2026-01-31 12:00:00.0`."""
-        text = (_EPOCH + timedelta(milliseconds=moment_ms)).astimezone(self.table.log.zone).strftime("%Y-%m-%d %H:%M:%S.%f")
+        """A time as the reference's history has it, in the time zone of the table's session: `2026-01-31
+        12:00:00.0`.
+        """
+        text = (
+            (_EPOCH + timedelta(milliseconds=moment_ms))
+            .astimezone(self.table.log.zone)
+            .strftime("%Y-%m-%d %H:%M:%S.%f")
+        )
         return text[:-5] + text[-5:].rstrip("0")
 
 
 def _metadata(restored: Snapshot, newest: Snapshot, protocol: Protocol) -> Metadata:
-    """The metadata of the restored version. Identity values are never assigned twice, and checkpoints stay protected."""
+    """The metadata of the restored version. Identity values are never assigned twice, and checkpoints stay
+    protected.
+    """
     schema = with_identity_marks_of(newest.metadata, restored.schema, table=newest.url)
     configuration = {**restored.properties, **protection_of(newest, protocol, restored.properties)}
     text = restored.metadata.schema_string if schema == restored.schema else schema.to_json()
@@ -312,7 +341,9 @@ def _metadata(restored: Snapshot, newest: Snapshot, protocol: Protocol) -> Metad
 
 
 def _domains(restored: Snapshot, newest: Snapshot) -> dict[str, DomainMetadata]:
-    """The domains that change: the clustering columns, and the high-water mark of row ids if that of the restored version is higher."""
+    """The domains that change: the clustering columns, and the high-water mark of row ids if that of the restored
+    version is higher.
+    """
     changed = {}
     before, after = newest.domains.get(clustering.DOMAIN), restored.domains.get(clustering.DOMAIN)
     if before is not None and after is None:
@@ -326,8 +357,8 @@ def _domains(restored: Snapshot, newest: Snapshot) -> dict[str, DomainMetadata]:
 
 
 def _marks_between(restored: Snapshot, newest: Snapshot) -> Iterator[int]:
-    """The marks of row ids in the commits after the restored version. Another writer that drops row tracking leaves the last one only in a
-    tombstone.
+    """The marks of row ids in the commits after the restored version. Another writer that drops row tracking leaves the
+    last one only in a tombstone.
     """
     for version in range(restored.version + 1, newest.version + 1):
         with suppress(MissingVersionError):
@@ -337,6 +368,8 @@ def _marks_between(restored: Snapshot, newest: Snapshot) -> Iterator[int]:
 
 
 def _given_ids(restored: Snapshot, newest: Snapshot, difference: FileDifference) -> Iterator[Add]:
-    """The entries of files that stay, but have no row ids now, or other ones: with those that they had in the restored version, if any."""
+    """The entries of files that stay, but have no row ids now, or other ones: with those that they had in the restored
+    version, if any.
+    """
     for add in entries_at(restored, difference.with_other_row_ids(newest.live, restored.live)):
         yield add.replace(data_change=False)

@@ -1,8 +1,9 @@
 """Arrow data in its canonical form: one Arrow type for each kind of values.
 
-Arrow has several layouts for the same values: text with 32-bit or 64-bit offsets or as views, dictionaries, runs, five kinds of lists, and
-extension types over any of these. Its functions do not support all of them at every depth. Data is converted once, where it comes in, so
-that the other modules know `string`, `binary`, `list`, `map`, `struct` and fixed-width types only. Knows nothing of Delta.
+Arrow has several layouts for the same values: text with 32-bit or 64-bit offsets or as views, dictionaries, runs, five
+kinds of lists, and extension types over any of these. Its functions do not support all of them at every depth. Data is
+converted once, where it comes in, so that the other modules know `string`, `binary`, `list`, `map`, `struct` and
+fixed-width types only. Knows nothing of Delta.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _FLAT: Mapping[pa.DataType, pa.DataType] = {
     pa.binary_view(): pa.binary(),
 }
 
-# Extension types whose storage does not tell the value: a period without its frequency, or bytes that only their producer can read.
+# Extension types whose storage does not tell the value: a period without its frequency, or bytes that only their
+# producer can read.
 _OPAQUE = frozenset({"pandas.period", "arrow.opaque"})
 
 
@@ -41,7 +43,9 @@ def canonical_type(kind: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name in _OPAQUE:
             return kind
-        return _MEANINGS[kind.extension_name][0] if kind.extension_name in _MEANINGS else canonical_type(kind.storage_type)
+        return (
+            _MEANINGS[kind.extension_name][0] if kind.extension_name in _MEANINGS else canonical_type(kind.storage_type)
+        )
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return canonical_type(kind.value_type)
     if pa.types.is_struct(kind):
@@ -58,7 +62,13 @@ def _canonical_field(field: pa.Field) -> pa.Field:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view, pa.types.is_large_list_view)
+    tests = (
+        pa.types.is_list,
+        pa.types.is_large_list,
+        pa.types.is_fixed_size_list,
+        pa.types.is_list_view,
+        pa.types.is_large_list_view,
+    )
     return any(test(kind) for test in tests)
 
 
@@ -93,7 +103,9 @@ def canonical_array(values: pa.Array) -> pa.Array:
         return values
     if isinstance(kind, pa.BaseExtensionType):
         stored = values.storage
-        return _MEANINGS[kind.extension_name][1](stored) if kind.extension_name in _MEANINGS else canonical_array(stored)
+        return (
+            _MEANINGS[kind.extension_name][1](stored) if kind.extension_name in _MEANINGS else canonical_array(stored)
+        )
     if pa.types.is_dictionary(kind):
         return canonical_array(values.dictionary).take(values.indices)
     if pa.types.is_run_end_encoded(kind):
@@ -113,7 +125,9 @@ def canonical_array(values: pa.Array) -> pa.Array:
 
 
 def _rebased(values: pa.Array) -> pa.Array:
-    """The same texts or bytes, with offsets from 0 if those of a slice are beyond 32 bits: Arrow casts by the offsets, not by the size."""
+    """The same texts or bytes, with offsets from 0 if those of a slice are beyond 32 bits: Arrow casts by the offsets,
+    not by the size.
+    """
     _, offsets, _ = values.buffers()
     if offsets is None or not len(values):
         return values
@@ -128,7 +142,9 @@ def _runs(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _of_lists(lists: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
-    """Where each list or map begins, and the end of the last; and their elements, or keys and values, in canonical form."""
+    """Where each list or map begins, and the end of the last; and their elements, or keys and values, in canonical
+    form.
+    """
     starts, ends = _ranges(lists)
     found = [canonical_array(values) for values in _inside(lists)]
     if (starts[1:] == ends[:-1]).all():

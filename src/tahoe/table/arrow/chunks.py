@@ -1,8 +1,8 @@
 """Operations on text columns that are too large for one Arrow array.
 
-The offsets of a string array have 32 bits, so it cannot hold more than two gigabytes of text. Arrow fails if it must combine such chunks:
-in `take`, `sort_by` and `combine_chunks`. Columns that grow with the number of files or rows are processed by this module, chunk by chunk.
-Knows nothing of Delta.
+The offsets of a string array have 32 bits, so it cannot hold more than two gigabytes of text. Arrow fails if it must
+combine such chunks: in `take`, `sort_by` and `combine_chunks`. Columns that grow with the number of files or rows are
+processed by this module, chunk by chunk. Knows nothing of Delta.
 """
 
 from __future__ import annotations
@@ -42,9 +42,15 @@ def _is_fixed(kind: pa.DataType) -> bool:
 
 
 def text_bytes(texts: pa.StringArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Where each text begins, and the bytes of all texts one after the other, without a copy. The last place is the end."""
+    """Where each text begins, and the bytes of all texts one after the other, without a copy. The last place is the
+    end.
+    """
     _, offsets, data = texts.buffers()
-    places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1] if offsets else np.zeros(1, np.int32)
+    places = (
+        np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+        if offsets
+        else np.zeros(1, np.int32)
+    )
     content = np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
     return places - places[0], content[places[0] : places[-1]]
 
@@ -64,13 +70,17 @@ def taken(column: pa.ChunkedArray, rows: pa.Array | npt.NDArray[np.integer]) -> 
 
 
 def with_columns(rows: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
-    """Rows with other values of some columns, and with further columns at the end, all at once: a table is copied for each column that is
-    set alone.
+    """Rows with other values of some columns, and with further columns at the end, all at once: a table is copied for
+    each column that is set alone.
     """
     if not columns:
         return rows
-    fields = {field.name: field for field in rows.schema} | {name: pa.field(name, column.type) for name, column in columns.items()}
-    return pa.table([columns[name] if name in columns else rows.column(name) for name in fields], schema=pa.schema(fields.values()))
+    fields = {field.name: field for field in rows.schema} | {
+        name: pa.field(name, column.type) for name, column in columns.items()
+    }
+    return pa.table(
+        [columns[name] if name in columns else rows.column(name) for name in fields], schema=pa.schema(fields.values())
+    )
 
 
 def taken_table(table: pa.Table, rows: pa.Array | npt.NDArray[np.integer]) -> pa.Table:
@@ -131,7 +141,9 @@ def replaced(
         changed = piece if others is None else others(piece)
         odd = one_array(mask.slice(start, len(piece)))
         if pc.any(odd).as_py():
-            changed = pc.replace_with_mask(changed, odd, pa.array([change(text) for text in piece.filter(odd).to_pylist()], pa.string()))
+            changed = pc.replace_with_mask(
+                changed, odd, pa.array([change(text) for text in piece.filter(odd).to_pylist()], pa.string())
+            )
         chunks.append(changed)
         start += len(piece)
     return pa.chunked_array(chunks, type=pa.string())

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from tahoe.protocol.configuration.properties import PARQUET_COMPRESSION
 
-# Codecs with another name in Arrow. Arrow's lz4 is Parquet's LZ4_RAW; Parquet's LZ4, with Hadoop's framing, is deprecated and not written.
+# Codecs with another name in Arrow. Arrow's lz4 is Parquet's LZ4_RAW; Parquet's LZ4, with Hadoop's framing, is
+# deprecated and not written.
 _ARROW_NAMES = {"uncompressed": "none", "lz4_raw": "lz4"}
 
 

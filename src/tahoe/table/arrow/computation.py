@@ -1,7 +1,7 @@
 """Computes expressions over the rows of an Arrow table, as Spark computes them in ANSI mode.
 
-Overflow, division by zero and values that cannot be cast raise an error; a branch of CASE, AND, OR or COALESCE is computed only for the
-rows that need it. Knows nothing of Delta tables.
+Overflow, division by zero and values that cannot be cast raise an error; a branch of CASE, AND, OR or COALESCE is
+computed only for the rows that need it. Knows nothing of Delta tables.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ import pyarrow.compute as pc
 
 from tahoe.errors import ExpressionFailedError
 from tahoe.protocol.types.expressions import Call, Expression, Reference, Value, references
-from tahoe.protocol.types.partitions import BLANKS, DAY_MICROS, cast_boolean, parse_date, parse_timestamp, parse_timestamp_ntz
+from tahoe.protocol.types.partitions import (
+    BLANKS,
+    DAY_MICROS,
+    cast_boolean,
+    parse_date,
+    parse_timestamp,
+    parse_timestamp_ntz,
+)
 from tahoe.protocol.types.schema import (
     BINARY,
     BOOLEAN,
@@ -50,12 +57,18 @@ class FaultyRowError(ValueError):
         self.condition = condition
 
 
-_FAILURES: Mapping[str, type[ExpressionFailedError]] = {kind.condition: kind for kind in ExpressionFailedError.__subclasses__()}
+_FAILURES: Mapping[str, type[ExpressionFailedError]] = {
+    kind.condition: kind for kind in ExpressionFailedError.__subclasses__()
+}
 
 
 def expression_failed(error: Exception, *, table: str, expression: str) -> ExpressionFailedError:
     """One of IMPOSSIBLE as an error that names the expression, with Spark's condition."""
-    kind = _FAILURES.get(error.condition, ExpressionFailedError) if isinstance(error, FaultyRowError) else ExpressionFailedError
+    kind = (
+        _FAILURES.get(error.condition, ExpressionFailedError)
+        if isinstance(error, FaultyRowError)
+        else ExpressionFailedError
+    )
     return kind(table=table, expression=expression, detail=str(error))
 
 
@@ -108,9 +121,28 @@ def _condition(call: Call, error: Exception) -> str | None:
     return None
 
 
-# Functions that are null if one of two operands is. Spark computes the second one only for the rows in which the first is not null.
+# Functions that are null if one of two operands is. Spark computes the second one only for the rows in which the first
+# is not null.
 _STRICT = frozenset(
-    {"+", "-", "*", "/", "div", "%", "=", "<>", "<", "<=", ">", ">=", "startswith", "endswith", "contains", "date_add", "datediff"}
+    {
+        "+",
+        "-",
+        "*",
+        "/",
+        "div",
+        "%",
+        "=",
+        "<>",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "startswith",
+        "endswith",
+        "contains",
+        "date_add",
+        "datediff",
+    }
 )
 _DIVISIONS = frozenset({"/", "div", "%"})  # the other way round: Spark looks at the divisor first
 
@@ -191,7 +223,12 @@ def _coalesce(expression: Call, rows: pa.Table) -> pa.Array:
     return found
 
 
-_LAZY: Mapping[str, Callable[[Call, pa.Table], pa.Array]] = {"and": _logic, "or": _logic, "case": _case, "coalesce": _coalesce}
+_LAZY: Mapping[str, Callable[[Call, pa.Table], pa.Array]] = {
+    "and": _logic,
+    "or": _logic,
+    "case": _case,
+    "coalesce": _coalesce,
+}
 
 
 # --- comparisons: NaN equals NaN, and is greater than all other numbers
@@ -204,7 +241,11 @@ def equal(left: pa.Array, right: pa.Array) -> pa.Array:
 
 def less(left: pa.Array, right: pa.Array) -> pa.Array:
     found = pc.less(left, right)
-    return pc.or_(found, pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right))) if pa.types.is_floating(left.type) else found
+    return (
+        pc.or_(found, pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right)))
+        if pa.types.is_floating(left.type)
+        else found
+    )
 
 
 def _same(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -239,7 +280,9 @@ def _whole_quotient(left: Any, right: Any) -> Any:
 
 
 def _as_long(values: pa.Array) -> pa.Array:
-    """Whole doubles as longs, as FLOOR and CEIL of Spark have them: NaN is 0, and what is too large or too small is the nearest long."""
+    """Whole doubles as longs, as FLOOR and CEIL of Spark have them: NaN is 0, and what is too large or too small is the
+    nearest long.
+    """
     numbers = np.asarray(pc.fill_null(values, 0.0))
     is_long = np.abs(numbers) < 2.0**63  # false for NaN
     longs = np.where(is_long, numbers, 0.0).astype(np.int64)
@@ -314,7 +357,9 @@ def _substring(call: Call, values: pa.Array) -> pa.Array:
 
 
 def _in_case(of_ascii: Callable[[pa.Array], pa.Array], of: Callable[[str], str]) -> Callable[[pa.Array], pa.Array]:
-    """UPPER or LOWER. Arrow changes character by character, but the upper case of the German sharp s, for one, is SS."""
+    """UPPER or LOWER. Arrow changes character by character, but the upper case of the German sharp s, for one, is
+    SS.
+    """
 
     def changed(values: pa.Array) -> pa.Array:
         if pc.all(pc.string_is_ascii(values)).as_py() is not False:
@@ -374,7 +419,9 @@ def cast(values: pa.Array, kind: DataType, zone: tzinfo) -> pa.Array:
 
 
 def _number_of(texts: pa.Array) -> pa.Array:
-    """Texts that Arrow reads as Spark reads them: Arrow knows no plus sign before an integer, but hexadecimal numbers."""
+    """Texts that Arrow reads as Spark reads them: Arrow knows no plus sign before an integer, but hexadecimal
+    numbers.
+    """
     trimmed = pc.utf8_trim(texts, BLANKS)
     if pc.any(pc.match_substring_regex(trimmed, "^[+-]?0[xX]")).as_py():
         raise pa.ArrowInvalid("a hexadecimal number in a text is no number")
@@ -418,7 +465,11 @@ def zone_name(zone: tzinfo) -> str:
 
 def _part(part: Callable[[pa.Array], pa.Array]) -> Callable[..., pa.Array]:
     def of(call: Call, values: pa.Array) -> pa.Array:
-        return part(values.cast(pa.timestamp("us", zone_name(call.options[0]))) if pa.types.is_timestamp(values.type) else values)
+        return part(
+            values.cast(pa.timestamp("us", zone_name(call.options[0])))
+            if pa.types.is_timestamp(values.type)
+            else values
+        )
 
     return of
 

@@ -1,7 +1,8 @@
 """Conditions of `pyarrow.compute`: their values for rows, and what they consist of.
 
-Arrow does not let Python look into an expression. So it is looked into as Arrow serialises it: a record batch with the values, whose
-metadata has calls and columns in their order. What is serialised in an unknown way is not looked into. Knows nothing of Delta tables.
+Arrow does not let Python look into an expression. So it is looked into as Arrow serialises it: a record batch with the
+values, whose metadata has calls and columns in their order. What is serialised in an unknown way is not looked into.
+Knows nothing of Delta tables.
 """
 
 from __future__ import annotations

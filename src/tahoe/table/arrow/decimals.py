@@ -1,7 +1,7 @@
 """Casts to decimals, exact or refused.
 
-Arrow's casts between decimals of 128 bits, and from texts, drop the bits above: what is left is another number that may fit. With 256 bits
-nothing is dropped, since a decimal of 38 digits gets at most 38 more behind the point.
+Arrow's casts between decimals of 128 bits, and from texts, drop the bits above: what is left is another number that may
+fit. With 256 bits nothing is dropped, since a decimal of 38 digits gets at most 38 more behind the point.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def rounded_decimal(values: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
     """
     if pa.types.is_string(values.type):
         encoded, target = values.dictionary_encode(), Decimal(kind.precision, kind.scale)
-        return pa.array([parse_decimal(text, target) for text in encoded.dictionary.to_pylist()], kind).take(encoded.indices)
+        return pa.array([parse_decimal(text, target) for text in encoded.dictionary.to_pylist()], kind).take(
+            encoded.indices
+        )
     if pa.types.is_floating(values.type):
         try:
             return pa.array([None if v is None else of_scale(v, kind.scale) for v in values.to_pylist()], kind)

@@ -1,7 +1,7 @@
 """Reads the columns of data files as Spark reads them, whoever wrote the files. Knows no table.
 
-Names of columns match in any case, as in Delta schemas. Early dates and timestamps may be in the Julian calendar, which only Spark
-converts: the footer says which.
+Names of columns match in any case, as in Delta schemas. Early dates and timestamps may be in the Julian calendar, which
+only Spark converts: the footer says which.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ _VERSION = b"org.apache.spark.version"
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"3.0.0")
 _LEGACY_INT96 = (b"org.apache.spark.legacyINT96", b"3.1.0")
 
-# The footer keys of a file whose dates and timestamps are Gregorian. If no version is there, Spark's readers do as their session says:
-# those of Spark 3 fail at early values by default, and with LEGACY they move them by days.
+# The footer keys of a file whose dates and timestamps are Gregorian. If no version is there, Spark's readers do as
+# their session says: those of Spark 3 fail at early values by default, and with LEGACY they move them by days.
 GREGORIAN = {_VERSION: _LEGACY_INT96[1]}
 
-# 1582-10-15 as days, and 1900-01-01 as microseconds since 1970. Until 1900 the two calendars of Java have different time zone offsets.
+# 1582-10-15 as days, and 1900-01-01 as microseconds since 1970. Until 1900 the two calendars of Java have different
+# time zone offsets.
 _GREGORIAN_FROM_DAY = -141_427
 _GREGORIAN_FROM_MICROS = -2_208_988_800_000_000
 
@@ -35,7 +36,9 @@ FIELD_ID = b"PARQUET:field_id"
 
 
 class FileColumns:
-    """The columns of a file, or the fields of one of its structs, as they are looked for: by name or by id, perhaps every one of them."""
+    """The columns of a file, or the fields of one of its structs, as they are looked for: by name or by id, perhaps
+    every one of them.
+    """
 
     def __init__(self, columns: pa.Schema | pa.StructType) -> None:
         self._columns = columns
@@ -52,7 +55,9 @@ class FileColumns:
             return self._columns.field(place)
         found = self._by_folded_name.get(name.lower(), [])
         if len(found) > 1:
-            raise pa.ArrowInvalid(f"several of its columns match {name}, because case is ignored: {', '.join(f.name for f in found)}")
+            raise pa.ArrowInvalid(
+                f"several of its columns match {name}, because case is ignored: {', '.join(f.name for f in found)}"
+            )
         return found[0] if found else None
 
     def with_id(self, number: int) -> pa.Field | None:
@@ -78,12 +83,16 @@ class FileColumns:
 
 
 def check_is_read_as(stored: pa.DataType, wanted: pa.DataType) -> None:
-    """Refuse a column whose values Arrow could convert, but which are of another kind than the table's: Spark does not read it.
+    """Refuse a column whose values Arrow could convert, but which are of another kind than the table's: Spark does not
+    read it.
 
     Raises:
         pyarrow.ArrowInvalid: texts for numbers or times, numbers for texts or booleans, and the like.
     """
-    kinds = [next((number for number, tests in enumerate(_KINDS) if any(test(kind) for test in tests)), None) for kind in (stored, wanted)]
+    kinds = [
+        next((number for number, tests in enumerate(_KINDS) if any(test(kind) for test in tests)), None)
+        for kind in (stored, wanted)
+    ]
     if None not in kinds and kinds[0] != kinds[1]:
         raise pa.ArrowInvalid("values of another kind")
 
@@ -97,7 +106,9 @@ _KINDS: Sequence[Sequence[Callable[[pa.DataType], bool]]] = (
 
 
 def julian_before(footer: pq.FileMetaData) -> Mapping[DataType, int]:
-    """The types whose values may be in the Julian calendar if they are below a limit: days or microseconds since 1970."""
+    """The types whose values may be in the Julian calendar if they are below a limit: days or microseconds since
+    1970.
+    """
     keys = footer.metadata or {}
 
     def is_legacy(key: bytes, since: bytes) -> bool:
@@ -114,7 +125,8 @@ def _has_int96(footer: pq.FileMetaData) -> bool:
 
 
 def julian_column(rows: pa.Table, footer: pq.FileMetaData) -> str | None:
-    """A Parquet column, at the top or inside others, with values that may be in the Julian calendar; None if there is none.
+    """A Parquet column, at the top or inside others, with values that may be in the Julian calendar; None if there is
+    none.
 
     Args:
         rows: as they are in the file.
@@ -122,7 +134,9 @@ def julian_column(rows: pa.Table, footer: pq.FileMetaData) -> str | None:
     limits = julian_before(footer)
     if not limits:
         return None
-    chunks = ((name, chunk) for name, column in zip(rows.column_names, rows.columns, strict=True) for chunk in column.chunks)
+    chunks = (
+        (name, chunk) for name, column in zip(rows.column_names, rows.columns, strict=True) for chunk in column.chunks
+    )
     columns = (leaf for name, chunk in chunks for leaf in leaves(name, chunk))
     return next((path for path, values in columns if _is_julian(values, limits)), None)
 

@@ -1,4 +1,6 @@
-"""Rows as callers give them: Arrow data of any library, data frames, and iterables of batches. Knows nothing of Delta."""
+"""Rows as callers give them: Arrow data of any library, data frames, and iterables of batches. Knows nothing of
+Delta.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class ArrowArray(Protocol):
 
 
 Data: TypeAlias = "pa.Table | ArrowStream | ArrowArray | Iterable[pa.RecordBatch | pa.Table]"
-"""Rows: an Arrow table or batch, a frame of pandas, Polars, DuckDB or another library, a stream or an iterable of batches."""
+"""Rows: an Arrow table or batch, a frame of pandas, Polars, DuckDB or another library, a stream or an iterable of
+batches.
+"""
 
 
 class Unfit(Exception):
@@ -154,7 +158,9 @@ def _check_names(names: Sequence[Any]) -> None:
     if twice := [name for name in counts if counts[name] > 1]:
         remedy = f"Rename or drop all but one: {twice[0]}."
         raise Unfit(
-            f"it has {counts[twice[0]]} columns named {twice[0]}", expected="rows whose columns have different names", remedy=remedy
+            f"it has {counts[twice[0]]} columns named {twice[0]}",
+            expected="rows whose columns have different names",
+            remedy=remedy,
         )
 
 
@@ -189,12 +195,16 @@ def _by_columns(convert: Callable[[Any], Any], frame: Any) -> Any:
 
 def _unfit_column(name: Any, kind: object, reason: str) -> Unfit:
     expected = "rows whose columns each have one type that Arrow data can represent"
-    remedy = f"Cast column {name}, for example to text, to a decimal or to int64; give values of several types a single one."
+    remedy = (
+        f"Cast column {name}, for example to text, to a decimal or to int64; give values of several types a single one."
+    )
     return Unfit(f"column {name} of type {kind}: {reason}", expected=expected, remedy=remedy)
 
 
 def _of_batches(batches: Iterator[Any]) -> Rows:
-    """The rows of an iterator of batches, all with the schema of the first. An error of the iterator is raised as it is."""
+    """The rows of an iterator of batches, all with the schema of the first. An error of the iterator is raised as it
+    is.
+    """
     first = next(batches, None)
     if first is None:
         raise Unfit("it has no batch, so that the columns are not known")
@@ -212,7 +222,11 @@ def _alike(batch: Any, schema: pa.Schema) -> pa.RecordBatch | pa.Table:
     else:
         found = f"a batch with the columns {_columns_told(batch.schema)}"
     raise InvalidArgumentError(
-        argument="data", table="the table", found=found, expected=expected, remedy="Give every batch the schema of the first."
+        argument="data",
+        table="the table",
+        found=found,
+        expected=expected,
+        remedy="Give every batch the schema of the first.",
     )
 
 
@@ -221,11 +235,15 @@ def _columns_told(schema: pa.Schema) -> str:
 
 
 def _is_frame_of(library: str, value: Any) -> bool:
-    return any(f"{kind.__module__.partition('.')[0]}.{kind.__name__}" == f"{library}.DataFrame" for kind in type(value).__mro__)
+    return any(
+        f"{kind.__module__.partition('.')[0]}.{kind.__name__}" == f"{library}.DataFrame" for kind in type(value).__mro__
+    )
 
 
 def _from_pandas(frame: Any) -> pa.Table:
-    """An Arrow table from a pandas frame. A named index level becomes a column; an unnamed level only numbers the rows, and is dropped."""
+    """An Arrow table from a pandas frame. A named index level becomes a column; an unnamed level only numbers the rows,
+    and is dropped.
+    """
     names = frame.index.names
     if twice := [name for name in names if name is not None and name in frame.columns]:
         raise Unfit(f"its index and a column are both named {twice[0]}")
@@ -236,7 +254,10 @@ def _from_pandas(frame: Any) -> pa.Table:
 
 def _read_once(reader: pa.RecordBatchReader) -> Rows:
     if reader in _read:
-        raise Unfit("an earlier call has already consumed its batches: create a new one, or pass the table returned by its read_all()")
+        raise Unfit(
+            "an earlier call has already consumed its batches: create a new one, or pass the table returned by "
+            "its read_all()"
+        )
     _read.add(reader)
     return Rows(reader.schema, _of_reader(reader))
 
@@ -248,4 +269,6 @@ def _of_reader(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         detail = _reason(error)
         found, expected = f"a stream that fails ({detail})", "a stream of batches that can be read to its end"
         remedy = "Nothing was changed; mend the source of the rows."
-        raise InvalidArgumentError(argument="data", table="the table", found=found, expected=expected, remedy=remedy) from error
+        raise InvalidArgumentError(
+            argument="data", table="the table", found=found, expected=expected, remedy=remedy
+        ) from error

@@ -1,18 +1,22 @@
 """Where rows belong if files are to be told apart by several columns: a k-d partition of a sample.
 
-All values are ranked. Rows that are to fill n leaves (files) are cut in two at the value that leaves n // 2 leaves below it. Both parts are
-cut again, until each fills one leaf. A cut is made along the column that gains most: that lowers most the number of rows that queries for
-one value of a column must read. A third of these queries ask for the value of a random row, the others for a random one of the distinct
-values. So a constant column is not cut, a column that follows from another is cut together with it, and a column of heavy duplicates is cut
-only as far as it tells rows apart. One column alone is cut into ranges.
+All values are ranked. Rows that are to fill n leaves (files) are cut in two at the value that leaves n // 2 leaves
+below it. Both parts are cut again, until each fills one leaf. A cut is made along the column that gains most: that
+lowers most the number of rows that queries for one value of a column must read. A third of these queries ask for the
+value of a random row, the others for a random one of the distinct values. So a constant column is not cut, a column
+that follows from another is cut together with it, and a column of heavy duplicates is cut only as far as it tells rows
+apart. One column alone is cut into ranges.
 
-A value is never on both sides of a cut of its column. If it is heavier than what a side should hold, the number of leaves on each side
-follows the rows. A cut that would overfill a leaf is avoided if another column has a better one, and not made beyond `_OVERLOAD_MAX`. Rows
-that no cut tells apart are a cell of several leaves, which share them by row number.
+A value is never on both sides of a cut of its column. If it is heavier than what a side should hold, the number of
+leaves on each side follows the rows. A cut that would overfill a leaf is avoided if another column has a better one,
+and not made beyond `_OVERLOAD_MAX`. Rows that no cut tells apart are a cell of several leaves, which share them by row
+number.
 
-A leaf can be divided into parts in the same way. In the order of the parts, the pages and row groups of its file are told apart too.
+A leaf can be divided into parts in the same way. In the order of the parts, the pages and row groups of its file are
+told apart too.
 
-The error of the sample is the error of the leaves: with k rows of the sample in each leaf, their sizes vary by 1/sqrt(k).
+The error of the sample is the error of the leaves: with k rows of the sample in each leaf, their sizes vary by
+1/sqrt(k).
 
 Knows nothing of Delta.
 """
@@ -33,8 +37,8 @@ from tahoe.table.arrow.sort_keys import Bounds, Ranked, as_bytes, boundary, is_t
 # Enough for leaves whose sizes vary by 7 % (one standard deviation).
 SAMPLE_ROWS_PER_LEAF = 200
 
-# The assumed ratio of queries for a random distinct value to queries for the value of a random row. With a larger one, skewed columns are
-# hardly cut; with a smaller one, they are cut at the expense of all others.
+# The assumed ratio of queries for a random distinct value to queries for the value of a random row. With a larger one,
+# skewed columns are hardly cut; with a smaller one, they are cut at the expense of all others.
 _DISTINCT_QUERIES = 2.0
 
 # How many times the mean size of a leaf a cut may leave to the leaves on one side: if there is a choice, and at all.
@@ -85,14 +89,17 @@ def plan_layout(sample: pa.Table, leaves: int, parts: int = 1) -> Layout:
     """Divide the rows of a table among leaves of equal size, by a random sample of its rows.
 
     Args:
-        sample: the columns by which queries select, in order of importance; about `SAMPLE_ROWS_PER_LEAF` rows for each leaf.
-        parts: how many parts each leaf has. The layout's leaves are then these parts: part n belongs to leaf n // parts.
+        sample: the columns by which queries select, in order of importance; about `SAMPLE_ROWS_PER_LEAF` rows for each
+            leaf.
+        parts: how many parts each leaf has. The layout's leaves are then these parts: part n belongs to leaf n //
+            parts.
     """
     return _Partition([ranked(column) for column in sample.columns], leaves * parts, parts).layout(sample.column_names)
 
 
 def row_order(keys: pa.Table, parts: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
-    """The order of the rows of one leaf in which the pages and row groups of its file are told apart: by part. One column is sorted.
+    """The order of the rows of one leaf in which the pages and row groups of its file are told apart: by part. One
+    column is sorted.
 
     Rows of a part, and equal values of one column, keep their order.
     """
@@ -180,14 +187,19 @@ class _Partition:
         def node(number: int) -> int:
             return number if number >= 0 else len(self.splits) + ~number
 
-        splits = tuple(Split(cut.column, place[cut.column][cut.rank], node(below), node(above)) for cut, below, above in self.splits)
+        splits = tuple(
+            Split(cut.column, place[cut.column][cut.rank], node(below), node(above))
+            for cut, below, above in self.splits
+        )
         stops = np.cumsum([leaves for _, leaves in self.cells]).tolist()
         cells = tuple(range(stop - leaves, stop) for stop, (_, leaves) in zip(stops, self.cells, strict=True))
         return Layout(tuple(names), tuple(map(_bounds, self._columns, used)), splits, cells)
 
 
 def _rank_to_cut(ranks: _Ranks, wanted: int) -> int | None:
-    """The lowest rank above the cut that leaves nearest to the wanted number of rows below it; None if all ranks are equal."""
+    """The lowest rank above the cut that leaves nearest to the wanted number of rows below it; None if all ranks are
+    equal.
+    """
     if not len(ranks):
         return None
     middle = int(np.partition(ranks, wanted)[wanted])
@@ -210,7 +222,9 @@ def _bounds(column: Ranked, ranks: Sequence[int]) -> pa.Array:
     values = column.values.take(pa.array([rank - 1 for rank in ranks], pa.int64()))
     if not is_text(values.type):
         return values
-    lower = as_bytes(column.values.take(pa.array([rank - 2 if rank > 1 else None for rank in ranks], pa.int64()))).to_pylist()
+    lower = as_bytes(
+        column.values.take(pa.array([rank - 2 if rank > 1 else None for rank in ranks], pa.int64()))
+    ).to_pylist()
     return pa.array(map(boundary, lower, as_bytes(values).to_pylist()), pa.large_binary()).view(values.type)
 
 
@@ -240,14 +254,18 @@ class Assigner:
 
     def cells(self, rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int32]:
         """The cell of each row. Only the layout's columns are looked at."""
-        batches = rows.select(self._layout.columns).to_batches(_BATCH_ROWS) if isinstance(rows, pa.Table) else _pieces(rows)
+        batches = (
+            rows.select(self._layout.columns).to_batches(_BATCH_ROWS) if isinstance(rows, pa.Table) else _pieces(rows)
+        )
         found = [self._descend(batch) for batch in batches]
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def _descend(self, batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
         """Every row goes down the tree, one level at a time. At a cell it stays."""
         names = self._layout.columns
-        codes = np.concatenate([bounds.codes(batch.column(name)) for bounds, name in zip(self._bounds, names, strict=True)])
+        codes = np.concatenate(
+            [bounds.codes(batch.column(name)) for bounds, name in zip(self._bounds, names, strict=True)]
+        )
         offsets, numbers = self._column * batch.num_rows, np.arange(batch.num_rows)
         nodes = np.zeros(batch.num_rows, np.intp)
         for _ in range(self._depth):

@@ -1,12 +1,14 @@
 """The leaf of a row as SQL that Spark computes without Python.
 
-A nested IF over all splits is the fastest for a hundred leaves, and impossible for ten thousand: the comparisons are one method of the JVM,
-which is interpreted beyond 8 KB and illegal beyond 64 KB. Codes of values by ranges would need as many comparisons, or a function that
-Spark does not have. So only the first levels of the tree are a nested IF. Each further level is a step: the splits of the level are
-constant arrays (the bounds of each column, the nodes below and above), in which the row's node is looked up. A step's code is as long as
-there are columns, not as there are splits; a row takes as many steps as the tree has levels.
+A nested IF over all splits is the fastest for a hundred leaves, and impossible for ten thousand: the comparisons are
+one method of the JVM, which is interpreted beyond 8 KB and illegal beyond 64 KB. Codes of values by ranges would need
+as many comparisons, or a function that Spark does not have. So only the first levels of the tree are a nested IF. Each
+further level is a step: the splits of the level are constant arrays (the bounds of each column, the nodes below and
+above), in which the row's node is looked up. A step's code is as long as there are columns, not as there are splits; a
+row takes as many steps as the tree has levels.
 
-Steps are columns of queries around each other, because each uses the one before several times. Spark does not merge such queries.
+Steps are columns of queries around each other, because each uses the one before several times. Spark does not merge
+such queries.
 """
 
 from __future__ import annotations
@@ -29,13 +31,16 @@ _Node: TypeAlias = int
 _Level: TypeAlias = list[tuple[Split, _Node, _Node]]
 
 
-def leaf_steps(layout: Layout, columns: Sequence[str], node: str, spread: str, *, nested_levels: int = NESTED_LEVELS) -> tuple[str, ...]:
+def leaf_steps(
+    layout: Layout, columns: Sequence[str], node: str, spread: str, *, nested_levels: int = NESTED_LEVELS
+) -> tuple[str, ...]:
     """Expressions to evaluate one after the other. Each uses the result of the one before; the last gives the leaf.
 
     Args:
         columns: the layout's columns as SQL; they must have the types of the sample.
         node: the name in SQL under which each expression finds the result of the one before.
-        spread: a number of each row that is the same when a task is repeated: it chooses among leaves that share a cell.
+        spread: a number of each row that is the same when a task is repeated: it chooses among leaves that share a
+            cell.
     """
     levels = _levels(layout)
     literals = [_literals(bounds) for bounds in layout.bounds]
@@ -51,7 +56,9 @@ def _levels(layout: Layout) -> list[_Level]:
     while numbers:
         following: list[int] = []
         splits = [layout.splits[number] for number in numbers]
-        levels.append([(split, _node(layout, split.below, following), _node(layout, split.above, following)) for split in splits])
+        levels.append(
+            [(split, _node(layout, split.below, following), _node(layout, split.above, following)) for split in splits]
+        )
         numbers = following
     return levels
 
@@ -63,7 +70,9 @@ def _node(layout: Layout, child: int, following: list[int]) -> _Node:
     return len(following) - 1
 
 
-def _nested(levels: Sequence[_Level], level: int, node: _Node, columns: Sequence[str], literals: Sequence[Sequence[str]]) -> str:
+def _nested(
+    levels: Sequence[_Level], level: int, node: _Node, columns: Sequence[str], literals: Sequence[Sequence[str]]
+) -> str:
     """The node of the level behind the given ones to which a row comes from a node of one of them."""
     if level == len(levels) or node < 0:
         return str(node)
@@ -77,14 +86,18 @@ def _step(level: _Level, columns: Sequence[str], literals: Sequence[Sequence[str
     for number in sorted({split.column for split, _, _ in level}):
         bounds = [literals[number][split.bound] if split.column == number else "NULL" for split, _, _ in level]
         is_above.append(f"coalesce({columns[number]} >= get(array({', '.join(bounds)}), {node}), false)")
-    below, above = (f"get({_integers(nodes)}, {node})" for nodes in zip(*((low, high) for _, low, high in level), strict=True))
+    below, above = (
+        f"get({_integers(nodes)}, {node})" for nodes in zip(*((low, high) for _, low, high in level), strict=True)
+    )
     return f"if({node} < 0, {node}, if({' or '.join(is_above)}, {above}, {below}))"
 
 
 def _leaf(layout: Layout, node: str, spread: str) -> str:
     if layout.leaves == len(layout.cells):
         return f"-1 - {node}"
-    first, count = (_integers(numbers) for numbers in zip(*((cell.start, len(cell)) for cell in layout.cells), strict=True))
+    first, count = (
+        _integers(numbers) for numbers in zip(*((cell.start, len(cell)) for cell in layout.cells), strict=True)
+    )
     return f"cast(get({first}, -1 - {node}) + pmod({spread}, get({count}, -1 - {node})) as int)"
 
 
@@ -93,7 +106,9 @@ def _integers(numbers: Sequence[int]) -> str:
 
 
 def _literals(bounds: pa.Array) -> list[str]:
-    """Values as constant expressions whose meaning does not depend on the session: not on its time zone, nor on how it escapes texts."""
+    """Values as constant expressions whose meaning does not depend on the session: not on its time zone, nor on how it
+    escapes texts.
+    """
     kind = delta_schema(pa.schema([pa.field("", bounds.type)]), table="").fields[0].type
     if kind in (STRING, BINARY):
         form = "CAST(X'{}' AS STRING)" if kind == STRING else "X'{}'"

@@ -1,4 +1,6 @@
-"""Reads Parquet files of a store: memory-mapped on local disk, by ranges elsewhere, with row groups and columns in parallel."""
+"""Reads Parquet files of a store: memory-mapped on local disk, by ranges elsewhere, with row groups and columns in
+parallel.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,26 @@ IN_ONE_GO_ROWS_MAX = 10_000
 _PIECES_PER_CORE = 4
 
 # The errors that Arrow's layers raise for bytes that are not Parquet, or are inconsistent.
-UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, NotImplementedError, MemoryError, pa.ArrowException)
+UNREADABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    NotImplementedError,
+    MemoryError,
+    pa.ArrowException,
+)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def open_parquet(store: Store, key: str, metadata: pq.FileMetaData | None = None, *, known: FileInfo | None = None) -> pq.ParquetFile:
-    """Open a file with timestamps in microseconds, as in Delta. In nanoseconds, INT96 could not represent distant dates.
+def open_parquet(
+    store: Store, key: str, metadata: pq.FileMetaData | None = None, *, known: FileInfo | None = None
+) -> pq.ParquetFile:
+    """Open a file with timestamps in microseconds, as in Delta. In nanoseconds, INT96 could not represent distant
+    dates.
 
     Args:
         metadata: its footer, if it was read before.
@@ -56,7 +70,9 @@ def open_parquet(store: Store, key: str, metadata: pq.FileMetaData | None = None
 
 
 def _mapped(store: Store, key: str, known: FileInfo | None) -> pa.MemoryMappedFile:
-    """Memory-map a local file. The mapping keeps its content if the file is replaced, so `known` is compared after opening."""
+    """Memory-map a local file. The mapping keeps its content if the file is replaced, so `known` is compared after
+    opening.
+    """
     source = pa.memory_map(os.path.join(store.url.removeprefix(LOCAL_SCHEME), key))
     found = None if known is None else store.head(key)
     if known is not None and (found is None or found.identity != known.identity):
@@ -68,8 +84,9 @@ def _mapped(store: Store, key: str, known: FileInfo | None) -> pa.MemoryMappedFi
 class NestedColumns:
     """Fields inside the nested structs of one file, or of some of its row groups, each read separately.
 
-    Only a field's own leaves are read, with row groups and fields in parallel: a checkpoint of a million files opens in a fraction of a
-    second. The footer is read once and applies only to this file: another writer may replace a checkpoint by one of the same name.
+    Only a field's own leaves are read, with row groups and fields in parallel: a checkpoint of a million files opens in
+    a fraction of a second. The footer is read once and applies only to this file: another writer may replace a
+    checkpoint by one of the same name.
 
     Methods that read raise, in addition to Arrow's errors:
         FileNotFoundError, FileReplacedError: the file was deleted or replaced.
@@ -130,13 +147,18 @@ class NestedColumns:
         return int(self.group_rows.sum())
 
     def read(self, paths: Sequence[tuple[str, ...]]) -> list[pa.ChunkedArray | None]:
-        """The fields at these paths, null where any enclosing struct is null; None for a field that the file does not have."""
+        """The fields at these paths, null where any enclosing struct is null; None for a field that the file does not
+        have.
+        """
         dotted = [".".join(path) for path in paths]
         found = [self._has(name) for name in dotted]
         if self.num_rows <= IN_ONE_GO_ROWS_MAX:
             columns = [name for name, there in zip(dotted, found, strict=True) if there]
             table = self.open().read_row_groups(self.groups, columns=columns, use_threads=False)
-            return [_inside_of(table.column(path[0]), path) if there else None for path, there in zip(paths, found, strict=True)]
+            return [
+                _inside_of(table.column(path[0]), path) if there else None
+                for path, there in zip(paths, found, strict=True)
+            ]
         pieces = self._pieces()
         tasks = [(piece, path) for path, there in zip(paths, found, strict=True) if there for piece in pieces]
         chunks = iter(on_all_cores(self._read_one, tasks))
@@ -148,7 +170,9 @@ class NestedColumns:
         return [self.groups[start : start + size] for start in range(0, len(self.groups), size)]
 
     def batches(self, parent: str, names: Sequence[str], rows: int) -> Iterator[pa.StructArray]:
-        """A struct column in batches of at most `rows` rows, with those of the fields `names` that the file has, in the file's order."""
+        """A struct column in batches of at most `rows` rows, with those of the fields `names` that the file has, in the
+        file's order.
+        """
         leaves = [f"{parent}.{name}" for name in names if self._has(f"{parent}.{name}")]
         file = self.open()
         for batch in file.iter_batches(rows, row_groups=self.groups, columns=leaves) if leaves else ():
@@ -164,7 +188,9 @@ class NestedColumns:
         return pa.struct(list(self.footer.schema.to_arrow_schema()))
 
     def type_of(self, path: tuple[str, ...]) -> pa.DataType | None:
-        """The type of a field; None if the file does not have it, or if its path leads through a type that is not a struct."""
+        """The type of a field; None if the file does not have it, or if its path leads through a type that is not a
+        struct.
+        """
         kind = self._type
         for name in path:
             position = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
@@ -176,8 +202,11 @@ class NestedColumns:
     def _has(self, name: str) -> bool:
         return name in self.leaves or any(leaf.startswith(name + ".") for leaf in self.leaves)
 
-    def map_batches(self, path: tuple[str, ...], work: Callable[[int, pa.ChunkedArray], Result], rows: int) -> list[Result]:
-        """Apply `work` to one field in batches of at most `rows` rows, on all cores; an empty list if the file does not have the field.
+    def map_batches(
+        self, path: tuple[str, ...], work: Callable[[int, pa.ChunkedArray], Result], rows: int
+    ) -> list[Result]:
+        """Apply `work` to one field in batches of at most `rows` rows, on all cores; an empty list if the file does not
+        have the field.
 
         Args:
             work: takes the position of the batch's first row, and the field.
@@ -192,7 +221,9 @@ class NestedColumns:
         batches = (batch for group in groups for batch in self._batches(path, rows, *group))
         return list(in_threads(lambda batch: work(*batch), batches, CORES))
 
-    def _batches(self, path: tuple[str, ...], rows: int, group: int, start: int) -> Iterator[tuple[int, pa.ChunkedArray]]:
+    def _batches(
+        self, path: tuple[str, ...], rows: int, group: int, start: int
+    ) -> Iterator[tuple[int, pa.ChunkedArray]]:
         """One field of a row group in batches, each with the position of its first row."""
         for batch in self.open().iter_batches(rows, row_groups=[group], columns=[".".join(path)], use_threads=False):
             yield start, _inside_of(pa.chunked_array([batch.column(0)]), path)
@@ -218,7 +249,9 @@ def _chunked(parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:
 def child(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """A field of a struct column, null where the struct is null."""
     position = column.type.get_field_index(name)
-    return pa.chunked_array([chunk.flatten()[position] for chunk in column.chunks], type=column.type.field(position).type)
+    return pa.chunked_array(
+        [chunk.flatten()[position] for chunk in column.chunks], type=column.type.field(position).type
+    )
 
 
 def leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:

@@ -1,6 +1,7 @@
 """The Delta schema of a Parquet file, as Spark infers it from the footer. Knows no table.
 
-Protocol: "Delta Data Type to Parquet Type Mappings". Files of Spark have its schema in the footer; those of others have Parquet types only.
+Protocol: "Delta Data Type to Parquet Type Mappings". Files of Spark have its schema in the footer; those of others have
+Parquet types only.
 """
 
 from __future__ import annotations
@@ -29,12 +30,16 @@ def schema_of_footer(footer: pq.FileMetaData, *, table: str) -> Struct:
     """The schema of a file, with all columns nullable. Of the columns' metadata only comments are kept.
 
     Raises:
-        UnsupportedDataTypeError: a column has a type that Delta does not have, or that Spark does not read from Parquet files.
+        UnsupportedDataTypeError: a column has a type that Delta does not have, or that Spark does not read from Parquet
+            files.
     """
     found = _spark_schema(footer, table)
     if found is None:
         leaves = (footer.schema.column(number) for number in range(footer.num_columns))
-        columns = [pa.field(field.name, _as_read(field.type, leaves, (field.name,), table)) for field in footer.schema.to_arrow_schema()]
+        columns = [
+            pa.field(field.name, _as_read(field.type, leaves, (field.name,), table))
+            for field in footer.schema.to_arrow_schema()
+        ]
         found = delta_schema(pa.schema(columns), table=table)
     nullable = as_nullable(found)
     assert isinstance(nullable, Struct)
@@ -56,7 +61,9 @@ def _with_comment_only(field: Field) -> Field:
 def _as_read(kind: pa.DataType, leaves: Iterator[Any], path: tuple[str, ...], table: str) -> pa.DataType:
     """An Arrow type as Spark reads the column. Takes the type's Parquet columns from `leaves`."""
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _as_read(field.type, leaves, (*path, field.name), table)) for field in kind])
+        return pa.struct(
+            [pa.field(field.name, _as_read(field.type, leaves, (*path, field.name), table)) for field in kind]
+        )
     if pa.types.is_map(kind):
         key = _as_read(kind.key_type, leaves, (*path, "key"), table)
         return pa.map_(key, _as_read(kind.item_type, leaves, (*path, "value"), table))
@@ -66,9 +73,13 @@ def _as_read(kind: pa.DataType, leaves: Iterator[Any], path: tuple[str, ...], ta
     if leaf.physical_type == "INT96":
         return _TIMESTAMP
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        raise UnsupportedDataTypeError(table=table, column=".".join(path), type="timestamp in nanoseconds, which Spark does not read")
+        raise UnsupportedDataTypeError(
+            table=table, column=".".join(path), type="timestamp in nanoseconds, which Spark does not read"
+        )
     if pa.types.is_float16(kind):
-        raise UnsupportedDataTypeError(table=table, column=".".join(path), type="float of 16 bits, which Spark does not read")
+        raise UnsupportedDataTypeError(
+            table=table, column=".".join(path), type="float of 16 bits, which Spark does not read"
+        )
     if pa.types.is_uint64(kind):
         return _UNSIGNED_LONG
     return pa.binary() if pa.types.is_fixed_size_binary(kind) else kind

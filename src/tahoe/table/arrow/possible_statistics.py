@@ -28,8 +28,11 @@ def possible_nulls(nulls: pa.ChunkedArray, records: pa.ChunkedArray) -> pa.Chunk
     return pc.if_else(pc.and_(pc.greater_equal(nulls, 0), fits), nulls, pa.scalar(None, nulls.type))
 
 
-def possible_bounds(bounds: Mapping[str, pa.ChunkedArray], data_type: DataType, *, from_json: bool) -> dict[str, pa.ChunkedArray]:
-    """The minima and maxima of a column; null where they are no values of its type, or where a minimum is greater than its maximum.
+def possible_bounds(
+    bounds: Mapping[str, pa.ChunkedArray], data_type: DataType, *, from_json: bool
+) -> dict[str, pa.ChunkedArray]:
+    """The minima and maxima of a column; null where they are no values of its type, or where a minimum is greater than
+    its maximum.
 
     Args:
         bounds: `min` and `max`.

@@ -1,8 +1,9 @@
 """The bounds of a column in each row group of a Parquet file, as its footer states them, typed.
 
-A bound may be wider than the values, because some writers cut texts. A bound that is missing, or does not fit the wanted type, is null. So
-are both if the least is greater than the greatest, and the greatest value of a column of floating-point numbers: NaN is greater than all
-others, and no footer tells whether there is one. Knows nothing of Delta.
+A bound may be wider than the values, because some writers cut texts. A bound that is missing, or does not fit the
+wanted type, is null. So are both if the least is greater than the greatest, and the greatest value of a column of
+floating-point numbers: NaN is greater than all others, and no footer tells whether there is one. Knows nothing of
+Delta.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def leaf_bounds(columns: NestedColumns, path: Sequence[str], kind: pa.DataType) 
         kind: the type that is wanted: a signed integer, a number, a decimal, a text, a date or a timestamp.
     """
     leaf, found = ".".join(path), columns.type_of(tuple(path))
-    if found is None or leaf not in columns.leaves or any("." in name for name in path):  # Parquet's dotted paths would be ambiguous
+    if (
+        found is None or leaf not in columns.leaves or any("." in name for name in path)
+    ):  # Parquet's dotted paths would be ambiguous
         return unknown_bounds(len(columns.group_rows), kind)
     statistics = _statistics(columns, leaf)
     raw = [(None, None) if s is None or not s.has_min_max else (s.min_raw, s.max_raw) for s in statistics]
@@ -80,7 +83,9 @@ def _null_count(statistics: pq.Statistics | None) -> int:
 
 
 def _value(raw: Any, found: pa.DataType) -> Any:
-    """A bound as Arrow expects it for the type of its column, or for the integer that represents it; None if it is of no use."""
+    """A bound as Arrow expects it for the type of its column, or for the integer that represents it; None if it is of
+    no use.
+    """
     if raw is None:
         return None
     if pa.types.is_decimal(found):
@@ -116,6 +121,9 @@ def _as_found(values: list[Any], found: pa.DataType) -> pa.Array:
         return pa.array(values, pa.int64()).view(found)
     if pa.types.is_decimal(found) or pa.types.is_floating(found) or pa.types.is_signed_integer(found):
         return pa.array(values, found)
-    if any(test(found) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)):
+    if any(
+        test(found)
+        for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    ):
         return pa.array(values, pa.string())
     raise pa.ArrowInvalid(f"bounds of {found} are not used")

@@ -83,7 +83,10 @@ def _canonical_halves(rows: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
 
 
 def _too_large(error: pa.ArrowException) -> InvalidArgumentError:
-    found, expected = f"a row that does not fit into Arrow's arrays ({error})", "rows whose values have less than 2 GiB each"
+    found, expected = (
+        f"a row that does not fit into Arrow's arrays ({error})",
+        "rows whose values have less than 2 GiB each",
+    )
     remedy = "Nothing was changed; split or leave out the value."
     return InvalidArgumentError(argument="data", table="the table", found=found, expected=expected, remedy=remedy)
 
@@ -105,7 +108,9 @@ def groups(pieces: Iterable[pa.Table], most_bytes: int | None = None) -> Iterato
 
 
 def parts(piece: pa.Table, most_bytes: int | None = None) -> Iterator[pa.Table]:
-    """A table in slices of about so many bytes, by default the size of a row group; of twice as many at most, unless a row is larger."""
+    """A table in slices of about so many bytes, by default the size of a row group; of twice as many at most, unless a
+    row is larger.
+    """
     most_bytes = most_bytes or GROUP_BYTES
     for part in _slices(piece, most_bytes):
         yield from _halves(part, 2 * most_bytes)

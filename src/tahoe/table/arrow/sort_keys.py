@@ -1,8 +1,8 @@
 """Columns as numbers and fixed-width keys that numpy sorts and searches as Spark sorts the values.
 
-Nulls come first, NaN is above all other numbers, -0.0 equals 0.0, texts are ordered by their bytes. Of a text only the first
-`TEXT_CHARACTERS` count, as in statistics, without zero characters at its end: two texts that differ only behind them are equal here.
-Strings need not be valid UTF-8. Knows nothing of Delta.
+Nulls come first, NaN is above all other numbers, -0.0 equals 0.0, texts are ordered by their bytes. Of a text only the
+first `TEXT_CHARACTERS` count, as in statistics, without zero characters at its end: two texts that differ only behind
+them are equal here. Strings need not be valid UTF-8. Knows nothing of Delta.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def as_bytes(texts: pa.Array) -> pa.Array:
-    """Strings or bytes as bytes, which Python can hold though a string is not valid UTF-8. `view(texts.type)` is the way back."""
+    """Strings or bytes as bytes, which Python can hold though a string is not valid UTF-8. `view(texts.type)` is the
+    way back.
+    """
     return texts.cast(pa.large_binary())
 
 
@@ -109,10 +111,14 @@ def _cut(values: pa.Array) -> pa.Array:
 
 
 def boundary(below: bytes | None, value: bytes) -> bytes:
-    """The shortest text that is above `below` (None: a null), and at most `value`, which is larger. It does not end within a character."""
+    """The shortest text that is above `below` (None: a null), and at most `value`, which is larger. It does not end
+    within a character.
+    """
     if below is None:
         return b""
-    length = next((n for n, (left, right) in enumerate(zip(below, value, strict=False)) if left != right), len(below)) + 1
+    length = (
+        next((n for n, (left, right) in enumerate(zip(below, value, strict=False)) if left != right), len(below)) + 1
+    )
     while length < len(value) and (value[length - 1] == 0 or 0x80 <= value[length] < 0xC0):
         length += 1
     return value[:length]

@@ -37,7 +37,9 @@ class Spool:
     def __enter__(self) -> Spool:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._file.close()
 
     def add(self, rows: pa.Table, starts: Sequence[int]) -> None:
@@ -72,5 +74,7 @@ class Spool:
         """Remove and return the rows of a unit; None if it has none."""
         stored, self._stored[unit] = self._stored[unit], []
         waiting, self._waiting[unit] = self._waiting[unit], []
-        tables = [pa.ipc.open_stream(os.pread(self._file.fileno(), length, offset)).read_all() for offset, length in stored]
+        tables = [
+            pa.ipc.open_stream(os.pread(self._file.fileno(), length, offset)).read_all() for offset, length in stored
+        ]
         return pa.concat_tables([*tables, *waiting]) if stored or waiting else None

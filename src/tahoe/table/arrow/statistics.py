@@ -1,7 +1,8 @@
-"""Statistics of many files at once: converts JSON text or `stats_parsed` to typed columns, only those that a predicate names.
+"""Statistics of many files at once: converts JSON text or `stats_parsed` to typed columns, only those that a predicate
+names.
 
-Protocol: "Per-file Statistics", "Checkpoints" (`stats_parsed`). A statistic that is missing, or does not fit the column's type, is null and
-excludes no file; neither does one that cannot be true (`possible_statistics`).
+Protocol: "Per-file Statistics", "Checkpoints" (`stats_parsed`). A statistic that is missing, or does not fit the
+column's type, is null and excludes no file; neither does one that cannot be true (`possible_statistics`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class StatisticsRequest:
 
 
 def column_name(kind: str, path: Path = ()) -> str:
-    """The name of a column in a table of statistics: `num_records`, `tight_bounds`, or min, max, null_count of a path."""
+    """The name of a column in a table of statistics: `num_records`, `tight_bounds`, or min, max, null_count of a
+    path.
+    """
     return kind if not path else kind + ":" + "\x1f".join(path)
 
 
@@ -141,7 +144,9 @@ def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.T
     slices = [chunk.slice(start, _SLICE_ROWS) for chunk in texts.chunks for start in range(0, len(chunk), _SLICE_ROWS)]
     if not slices:
         return no_statistics(0, request)
-    return pa.concat_tables(on_all_cores(lambda texts: _possible(_parse_slice(texts, request), request, from_json=True), slices))
+    return pa.concat_tables(
+        on_all_cores(lambda texts: _possible(_parse_slice(texts, request), request, from_json=True), slices)
+    )
 
 
 def _possible(table: pa.Table, request: StatisticsRequest, *, from_json: bool) -> pa.Table:
@@ -153,7 +158,9 @@ def _possible(table: pa.Table, request: StatisticsRequest, *, from_json: bool) -
         columns[nulls] = possible_nulls(columns[nulls], records)
         if bound_type(data_type):
             names = {kind: column_name(kind, path) for kind in _BOUNDS.values()}
-            bounds = possible_bounds({kind: columns[name] for kind, name in names.items()}, data_type, from_json=from_json)
+            bounds = possible_bounds(
+                {kind: columns[name] for kind, name in names.items()}, data_type, from_json=from_json
+            )
             columns |= {names[kind]: column for kind, column in bounds.items()}
     return pa.table(columns, schema=table.schema)
 
@@ -163,7 +170,9 @@ _COUNTED = '{"numRecords":'
 
 
 def record_counts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`numRecords` of JSON statistics; null for null texts. Much faster than `parse_statistics`, because most texts begin with it."""
+    """`numRecords` of JSON statistics; null for null texts. Much faster than `parse_statistics`, because most texts
+    begin with it.
+    """
     return pa.chunked_array([_record_counts(chunk) for chunk in texts.chunks], pa.int64())
 
 
@@ -202,7 +211,9 @@ _DIGITS_MAX = 12
 
 
 def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
-    """Parse all texts at once. If one of them does not fit, parse each text alone; values that do not fit become null."""
+    """Parse all texts at once. If one of them does not fit, parse each text alone; values that do not fit become
+    null.
+    """
     lines = texts
     if texts.null_count or pc.min(pc.binary_length(texts)).as_py() == 0:
         lines = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), "{}", texts)
@@ -350,7 +361,10 @@ def texts_of_parsed(parsed: pa.ChunkedArray, schema: Struct) -> pa.ChunkedArray:
     wanted: dict[Path, pa.DataType] = {("numRecords",): pa.int64(), ("tightBounds",): pa.bool_()}
     for path, field in schema.leaves():
         bound = bound_type(field.type)
-        wanted |= {("nullCount", *path): pa.int64(), **({} if bound is None else {(name, *path): bound for name in _BOUNDS})}
+        wanted |= {
+            ("nullCount", *path): pa.int64(),
+            **({} if bound is None else {(name, *path): bound for name in _BOUNDS}),
+        }
     columns = {path: _values(parsed, path, kind) for path, kind in wanted.items()}
     rows = zip(parsed.is_null().to_pylist(), *columns.values(), strict=True)
     texts = [None if is_null else _text(dict(zip(columns, values, strict=True)), schema) for is_null, *values in rows]
@@ -358,7 +372,9 @@ def texts_of_parsed(parsed: pa.ChunkedArray, schema: Struct) -> pa.ChunkedArray:
 
 
 def _values(parsed: pa.ChunkedArray, path: Path, kind: pa.DataType) -> list[Any]:
-    """One statistic of all files, dates and timestamps as in footers; None where it is missing or does not fit its type."""
+    """One statistic of all files, dates and timestamps as in footers; None where it is missing or does not fit its
+    type.
+    """
     return python_values(_conform(_inside(parsed, path), kind, len(parsed)))
 
 
@@ -372,11 +388,16 @@ def _inside(parsed: pa.ChunkedArray, path: Path) -> pa.ChunkedArray | None:
 
 
 def python_values(bounds: pa.ChunkedArray) -> list[Any]:
-    """Bounds as values of Python. A date or a time that Python's calendar does not include is its number of days or microseconds."""
+    """Bounds as values of Python. A date or a time that Python's calendar does not include is its number of days or
+    microseconds.
+    """
     if pa.types.is_date(bounds.type):
         return [None if days is None else from_days(days) for days in bounds.cast(pa.int32()).to_pylist()]
     if pa.types.is_timestamp(bounds.type):
-        return [None if micros is None else from_micros(micros, bounds.type.tz and UTC) for micros in bounds.cast(pa.int64()).to_pylist()]
+        return [
+            None if micros is None else from_micros(micros, bounds.type.tz and UTC)
+            for micros in bounds.cast(pa.int64()).to_pylist()
+        ]
     return list(bounds.to_pylist())
 
 
@@ -421,8 +442,11 @@ def read_parsed_counts(columns: NestedColumns) -> pa.ChunkedArray | None:
     return None if found is None else possible_counts(_conform(found, pa.int64(), columns.num_rows))
 
 
-def bounds_of_parsed(parsed: pa.ChunkedArray, path: Path, data_type: DataType) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The least and the greatest value of a column by `stats_parsed`; null where they are missing or do not fit the type.
+def bounds_of_parsed(
+    parsed: pa.ChunkedArray, path: Path, data_type: DataType
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The least and the greatest value of a column by `stats_parsed`; null where they are missing or do not fit the
+    type.
 
     Args:
         data_type: of the column, which has bounds.

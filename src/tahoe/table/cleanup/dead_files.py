@@ -1,6 +1,8 @@
-"""Which files and folders of a listing VACUUM deletes: a pure function of the listing, the protected files, and the cutoff.
+"""Which files and folders of a listing VACUUM deletes: a pure function of the listing, the protected files, and the
+cutoff.
 
-The names of hidden files and folders are those of the reference. Works on columns, because a table may have millions of files.
+The names of hidden files and folders are those of the reference. Works on columns, because a table may have millions of
+files.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Listing:
 
 
 def listing_of(tree: Tree) -> Listing:
-    """The listing of a store. A name that is not valid text is left out: no action can name such a file, and nobody knows whose it is."""
+    """The listing of a store. A name that is not valid text is left out: no action can name such a file, and nobody
+    knows whose it is.
+    """
     folders = dict(zip(tree.folders, tree.folders_modified_ms, strict=True))
     keys, sizes, times = tree.keys, pa.array(tree.sizes_bytes, pa.int64()), pa.array(tree.modified_ms, pa.int64())
     legal = [is_text(key) for key in keys]
@@ -58,8 +62,8 @@ def listing_of(tree: Tree) -> Listing:
 class Territory:
     """The part of a table's folder that VACUUM may touch.
 
-    Hidden are names that begin with `_` or `.`, except change data, indexes, and folders of partition columns; and folders that are, or
-    belong to, a table of their own.
+    Hidden are names that begin with `_` or `.`, except change data, indexes, and folders of partition columns; and
+    folders that are, or belong to, a table of their own.
 
     Attributes:
         partition_columns: logical and physical names.
@@ -101,7 +105,9 @@ def nested_tables(listing: Listing) -> frozenset[str]:
     """The folders of a listing that have a `_delta_log` of their own, without the table's own folder."""
     inside = f"/{LOG_FOLDER}"
     folders = {*listing.folders, *_distinct_folders(listing.files["key"])}
-    return frozenset(folder[: folder.index(f"{inside}/")] for folder in (f"{f}/" for f in folders) if f"{inside}/" in folder)
+    return frozenset(
+        folder[: folder.index(f"{inside}/")] for folder in (f"{f}/" for f in folders) if f"{inside}/" in folder
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +128,8 @@ class DeadFiles:
 
 
 def dead_files(listing: Listing, protected: Keys, territory: Territory, cutoff_ms: int) -> DeadFiles:
-    """The files of the territory that are older than the cutoff and not protected, and the folders that they leave empty.
+    """The files of the territory that are older than the cutoff and not protected, and the folders that they leave
+    empty.
 
     A folder that was empty before is deleted only if it is older than the cutoff: a writer may have just made it.
     """
@@ -135,10 +142,14 @@ def dead_files(listing: Listing, protected: Keys, territory: Territory, cutoff_m
     emptied = {above for folder in _distinct_folders(dead["key"]) for above in _with_parents(folder)}
     folders = _removable(listing.folders, set(_distinct_folders(left)), emptied, territory, cutoff_ms)
     seen = {above for folder in _distinct_folders(keys) for above in _with_parents(folder)} | set(listing.folders)
-    return DeadFiles(files=dead, checksums=checksums, folders=folders, folders_seen=1 + sum(map(territory.shows, seen - {""})))
+    return DeadFiles(
+        files=dead, checksums=checksums, folders=folders, folders_seen=1 + sum(map(territory.shows, seen - {""}))
+    )
 
 
-def _checksums(keys: pa.ChunkedArray, is_old: pa.ChunkedArray, dead: pa.ChunkedArray, territory: Territory) -> list[str]:
+def _checksums(
+    keys: pa.ChunkedArray, is_old: pa.ChunkedArray, dead: pa.ChunkedArray, territory: Territory
+) -> list[str]:
     is_checksum = pc.match_substring_regex(keys, _CHECKSUM)
     found, is_old = keys.filter(is_checksum), is_old.filter(is_checksum)
     if not len(found):
@@ -153,7 +164,9 @@ def _in(keys: pa.ChunkedArray, known: pa.ChunkedArray) -> pa.ChunkedArray:
     return Keys(keys=[known], names=frozenset()).has(keys)
 
 
-def _removable(folders: dict[str, int], occupied: set[str], emptied: set[str], territory: Territory, cutoff_ms: int) -> list[str]:
+def _removable(
+    folders: dict[str, int], occupied: set[str], emptied: set[str], territory: Territory, cutoff_ms: int
+) -> list[str]:
     """The folders without anything that stays.
 
     Args:

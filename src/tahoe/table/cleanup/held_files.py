@@ -1,6 +1,7 @@
 """Files that tags hold back from VACUUM: no version within the retention needs them, but a tagged version does.
 
-While VACUUM deletes files, it looks at the newest version again and again, because tags and commits may be made meanwhile that need them.
+While VACUUM deletes files, it looks at the newest version again and again, because tags and commits may be made
+meanwhile that need them.
 """
 
 from __future__ import annotations
@@ -109,8 +110,8 @@ class LateTags:
             self.spared.update(held)
             if gone := len(set(held).intersection(deleted)):
                 _logger.warning(
-                    "%s: the tag %s was made while VACUUM ran, and version %s can no longer be read: %s of its files were deleted before. "
-                    "Drop the tag",
+                    "%s: the tag %s was made while VACUUM ran, and version %s can no longer be read: %s of its "
+                    "files were deleted before. Drop the tag",
                     newest.url,
                     tag.name,
                     tag.version,
@@ -120,7 +121,8 @@ class LateTags:
 
 @dataclass(kw_only=True)
 class LateCommits:
-    """Commits that are made while a VACUUM deletes files: a RESTORE brings back what was removed, and a slow writer commits old files.
+    """Commits that are made while a VACUUM deletes files: a RESTORE brings back what was removed, and a slow writer
+    commits old files.
 
     Attributes:
         version: the version up to which commits were respected.
@@ -140,14 +142,18 @@ class LateCommits:
         """
         if newest.version == self.version:
             return
-        commits = [file for file in newest.log.list_files(self.version + 1) if file.kind is Kind.COMMIT and file.version <= newest.version]
+        commits = [
+            file
+            for file in newest.log.list_files(self.version + 1)
+            if file.kind is Kind.COMMIT and file.version <= newest.version
+        ]
         for file, actions in zip(commits, file_actions(newest.log, commits), strict=True):
             named = self.dead.filter(keys_of([named_by_actions(actions)], newest.url).has(self.dead)).to_pylist()
             self.spared.update(named)
             if gone := len(set(named).intersection(deleted)):
                 _logger.warning(
-                    "%s: version %s was committed while VACUUM ran, and names %s files that were deleted before: queries of it may fail. "
-                    "Restore an earlier version, or remove the files with FSCK REPAIR TABLE",
+                    "%s: version %s was committed while VACUUM ran, and names %s files that were deleted before: "
+                    "queries of it may fail. Restore an earlier version, or remove the files with FSCK REPAIR TABLE",
                     newest.url,
                     file.version,
                     gone,

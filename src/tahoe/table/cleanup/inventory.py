@@ -1,4 +1,6 @@
-"""An inventory lists what is in a table's folder. The storage or the user makes it, and VACUUM uses it instead of listing the folder."""
+"""An inventory lists what is in a table's folder. The storage or the user makes it, and VACUUM uses it instead of
+listing the folder.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,21 @@ from tahoe.storage.locations import S3_SCHEMES, split_url
 from tahoe.table.cleanup.dead_files import FILES, Listing
 
 # The columns of an inventory, by the reference's names.
-INVENTORY = pa.schema([("path", pa.string()), ("length", pa.int64()), ("isDir", pa.bool_()), ("modificationTime", pa.int64())])
+INVENTORY = pa.schema(
+    [("path", pa.string()), ("length", pa.int64()), ("isDir", pa.bool_()), ("modificationTime", pa.int64())]
+)
 
 # A key that names nothing below the table's folder, or the same file as another spelling.
 _NOT_A_KEY = r"^$|^/|/$|//|(^|/)\.\.?(/|$)"
 
 
 def inventory_listing(inventory: pa.Table, table_url: str) -> Listing:
-    """The entries of an inventory that are in the table's folder. Entries elsewhere are ignored, and so are further columns.
+    """The entries of an inventory that are in the table's folder. Entries elsewhere are ignored, and so are further
+    columns.
 
     Args:
-        inventory: absolute unescaped paths, sizes in bytes, and times in milliseconds since 1970. Of several entries for a path, the
-            newest counts.
+        inventory: absolute unescaped paths, sizes in bytes, and times in milliseconds since 1970. Of several entries
+            for a path, the newest counts.
 
     Raises:
         InvalidInventoryError: a column is missing or has another type.
@@ -36,8 +41,14 @@ def inventory_listing(inventory: pa.Table, table_url: str) -> Listing:
     is_inside = pc.and_not(pc.is_valid(keys), pc.match_substring_regex(keys, _NOT_A_KEY))
     is_inside = pc.and_(pc.fill_null(is_inside, False), pc.is_valid(rows["modificationTime"]))
     is_folder = pc.fill_null(rows["isDir"], False)
-    entries = pa.table({"key": keys, "size_bytes": pc.fill_null(rows["length"], 0), "modified_ms": rows["modificationTime"]})
-    files = entries.filter(pc.and_not(is_inside, is_folder)).group_by("key").aggregate([("size_bytes", "max"), ("modified_ms", "max")])
+    entries = pa.table(
+        {"key": keys, "size_bytes": pc.fill_null(rows["length"], 0), "modified_ms": rows["modificationTime"]}
+    )
+    files = (
+        entries.filter(pc.and_not(is_inside, is_folder))
+        .group_by("key")
+        .aggregate([("size_bytes", "max"), ("modified_ms", "max")])
+    )
     folders = entries.filter(pc.and_(is_inside, is_folder))
     return Listing(
         files=pa.table([files["key"], files["size_bytes_max"], files["modified_ms_max"]], schema=FILES),
@@ -55,13 +66,19 @@ def _described(schema: pa.Schema) -> str:
 
 
 def _keys(paths: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:
-    """The keys of paths below the table's folder; null for others. The folder's url may be spelled as users or Hadoop do."""
+    """The keys of paths below the table's folder; null for others. The folder's url may be spelled as users or Hadoop
+    do.
+    """
     scheme, authority, path = split_url(table_url)
     schemes = S3_SCHEMES if scheme in S3_SCHEMES else (scheme,)
-    homes = [f"{name}://{authority}/{path}" for name in schemes] + ([] if authority else [f"{scheme}:/{path}", f"/{path}"])
+    homes = [f"{name}://{authority}/{path}" for name in schemes] + (
+        [] if authority else [f"{scheme}:/{path}", f"/{path}"]
+    )
     keys = pa.chunked_array([pa.nulls(len(paths), pa.string())])
     for home in homes:
         start = f"{home.rstrip('/')}/"
-        inside = pc.if_else(pc.starts_with(paths, start), pc.utf8_slice_codeunits(paths, len(start)), pa.scalar(None, pa.string()))
+        inside = pc.if_else(
+            pc.starts_with(paths, start), pc.utf8_slice_codeunits(paths, len(start)), pa.scalar(None, pa.string())
+        )
         keys = pc.coalesce(keys, inside)
     return keys

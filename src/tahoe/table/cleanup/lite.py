@@ -1,9 +1,10 @@
-"""VACUUM LITE: finds the files that no version needs from the commits that removed them, without listing the table's folder.
+"""VACUUM LITE: finds the files that no version needs from the commits that removed them, without listing the table's
+folder.
 
-`_delta_log/_last_vacuum_info`, which the reference reads and writes too, says up to which commit all removed files have been deleted. The
-commits after it are read, up to the newest one before the cutoff. The change files of that commit stay for as long as its version is
-within the retention: they are left to the next VACUUM LITE, which therefore reads the commit again. Files that no commit names, such as
-those of failed writes, are left to VACUUM FULL.
+`_delta_log/_last_vacuum_info`, which the reference reads and writes too, says up to which commit all removed files have
+been deleted. The commits after it are read, up to the newest one before the cutoff. The change files of that commit
+stay for as long as its version is within the retention: they are left to the next VACUUM LITE, which therefore reads
+the commit again. Files that no commit names, such as those of failed writes, are left to VACUUM FULL.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def vacuumed_version(snapshot: Snapshot) -> int | None:
 
 
 def record_vacuumed_version(store: Store, version: int) -> None:
-    """Record that the files removed up to a version have been deleted. If that fails, the next VACUUM LITE only reads more commits."""
+    """Record that the files removed up to a version have been deleted. If that fails, the next VACUUM LITE only reads
+    more commits.
+    """
     try:
         store.put(log_files.LAST_VACUUM_INFO, json.dumps({_FIELD: version}, separators=(",", ":")).encode())
     except DeltaError as error:
@@ -57,7 +60,8 @@ def record_vacuumed_version(store: Store, version: int) -> None:
 
 
 def removed_files(snapshot: Snapshot, before: int | None, protected: Keys, territory: Territory) -> pa.Table:
-    """The files that commits up to the cutoff removed, with their deletion vectors and change files, and that are not protected.
+    """The files that commits up to the cutoff removed, with their deletion vectors and change files, and that are not
+    protected.
 
     Args:
         before: the newest version that was committed at or before the cutoff; None if the log has none.
@@ -68,14 +72,22 @@ def removed_files(snapshot: Snapshot, before: int | None, protected: Keys, terri
     Raises:
         CannotVacuumLiteError: the commits that removed some of the files may be gone.
     """
-    listed = sorted((file for file in snapshot.log.list_files() if file.kind is Kind.COMMIT), key=lambda file: file.version)
+    listed = sorted(
+        (file for file in snapshot.log.list_files() if file.kind is Kind.COMMIT), key=lambda file: file.version
+    )
     done = vacuumed_version(snapshot)
     if before is None or not listed:
         return FILES.empty_table()
     last = -1 if done is None else done
     if listed[0].version > last + 1:
-        known = "no earlier VACUUM has recorded how far it came" if done is None else f"the last VACUUM came up to version {done}"
-        raise CannotVacuumLiteError(table=snapshot.url, detail=f"the log begins at version {listed[0].version}, and {known}")
+        known = (
+            "no earlier VACUUM has recorded how far it came"
+            if done is None
+            else f"the last VACUUM came up to version {done}"
+        )
+        raise CannotVacuumLiteError(
+            table=snapshot.url, detail=f"the log begins at version {listed[0].version}, and {known}"
+        )
     commits = [file for file in listed if last <= file.version <= before]
     sizes: dict[str, int] = {}
     for file, actions in zip(commits, file_actions(snapshot.log, commits, may_be_gone_until=last), strict=True):
@@ -83,7 +95,9 @@ def removed_files(snapshot: Snapshot, before: int | None, protected: Keys, terri
         sizes |= _sizes((action for action in actions if is_new or isinstance(action, Cdc)), snapshot)
     legal = [key for key in sizes if is_text(key) and territory.shows(key.rpartition("/")[0])]
     keys = pa.chunked_array([pa.array(legal, pa.string())])
-    found = pa.table([keys, pa.array([sizes[key] for key in legal], pa.int64()), pa.nulls(len(legal), pa.int64())], schema=FILES)
+    found = pa.table(
+        [keys, pa.array([sizes[key] for key in legal], pa.int64()), pa.nulls(len(legal), pa.int64())], schema=FILES
+    )
     is_kept = protected.has(keys)
     return found.filter(pc.and_not(territory.shown(keys), is_kept))
 

@@ -1,7 +1,8 @@
 """Truncates a log to the newest version: its checkpoint and its commit stay, and all that older log files tell is gone.
 
-Protocol: "Metadata Cleanup", "Checkpoint Protection": all earlier versions are deleted at once. An interrupted run has deleted some of the
-files, and the next run deletes the others. Commits go before the checkpoints of their versions, and checkpoints before their sidecars.
+Protocol: "Metadata Cleanup", "Checkpoint Protection": all earlier versions are deleted at once. An interrupted run has
+deleted some of the files, and the next run deletes the others. Commits go before the checkpoints of their versions, and
+checkpoints before their sidecars.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _DIGITS = 20
 
 
 def truncate_log(snapshot: Snapshot) -> list[str]:
-    """Write a checkpoint of the newest version without tombstones, and delete every log file that the version does not need.
+    """Write a checkpoint of the newest version without tombstones, and delete every log file that the version does not
+    need.
 
     Preconditions: no tag holds an earlier version; no file that earlier versions need is left for VACUUM.
 
@@ -41,7 +43,10 @@ def truncate_log(snapshot: Snapshot) -> list[str]:
     expired.sort(key=lambda file: (file.version, file.is_checkpoint, file.name))
     known = _named_sidecars(log, expired)
     deleted = [key for file in expired if (key := delete_if_same(log, file))]
-    others = [*_sidecars(snapshot, known), *(key for name in _PREPARED_FOLDERS for key in _prepared(log, name, kept.version))]
+    others = [
+        *_sidecars(snapshot, known),
+        *(key for name in _PREPARED_FOLDERS for key in _prepared(log, name, kept.version)),
+    ]
     for key in others:
         log.env.store.delete(key)
     return [*deleted, *others]
@@ -60,12 +65,15 @@ def _prepared(log: Log, folder: str, newest: int) -> list[str]:
 def _sidecars(snapshot: Snapshot, known: set[str]) -> list[str]:
     """The keys of the sidecars that no checkpoint refers to.
 
-    Those that are younger than the version may be of a checkpoint in the making, unless they are known to be of one that was deleted.
+    Those that are younger than the version may be of a checkpoint in the making, unless they are known to be of one
+    that was deleted.
     """
     log, newest_ms = snapshot.log, 0 if snapshot.commit is None else snapshot.commit.modified_ms
     named = _named_sidecars(log, log.list_files())
     found = log.env.store.list_from(SIDECAR_FOLDER)
-    return [info.key for info in found if info.key not in named and (info.key in known or info.modified_ms <= newest_ms)]
+    return [
+        info.key for info in found if info.key not in named and (info.key in known or info.modified_ms <= newest_ms)
+    ]
 
 
 def _named_sidecars(log: Log, files: Iterable[LogFile]) -> set[str]:

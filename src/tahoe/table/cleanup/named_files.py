@@ -1,8 +1,8 @@
 """The files that actions of the log name, by their keys in the table's folder.
 
-Protocol: "Add File and Remove File", "Add CDC File", "Deletion Vectors". A file in the folder can be named in several ways: relative to the
-table or absolutely, with escapes or, by early writers, without, and by another url of the same folder. VACUUM must recognise all of them.
-Works on columns, because a table may have millions of files.
+Protocol: "Add File and Remove File", "Add CDC File", "Deletion Vectors". A file in the folder can be named in several
+ways: relative to the table or absolutely, with escapes or, by early writers, without, and by another url of the same
+folder. VACUUM must recognise all of them. Works on columns, because a table may have millions of files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class NamedFiles:
 
     Attributes:
         paths: of data files and change files, as the log spells them.
-        vectors: stored deletion vectors: the storage type, followed by the path or the encoded id. Inline vectors are left out.
+        vectors: stored deletion vectors: the storage type, followed by the path or the encoded id. Inline vectors are
+            left out.
     """
 
     paths: pa.ChunkedArray
@@ -43,14 +44,23 @@ def named_by_live(live: LiveFiles) -> NamedFiles:
 
 def named_by_tombstones(removes: pa.StructArray) -> NamedFiles:
     """What `TOMBSTONE` structs name."""
-    return NamedFiles(paths=pa.chunked_array([removes.field("path")]), vectors=_stored(pa.chunked_array([removes.field("deletionVector")])))
+    return NamedFiles(
+        paths=pa.chunked_array([removes.field("path")]),
+        vectors=_stored(pa.chunked_array([removes.field("deletionVector")])),
+    )
 
 
 def named_by_actions(actions: Iterable[Action]) -> NamedFiles:
-    """What the adds, removes and change files of commits name. Names that are not valid text name no file that can be read."""
+    """What the adds, removes and change files of commits name. Names that are not valid text name no file that can be
+    read.
+    """
     files = [action for action in actions if isinstance(action, (Add, Remove, Cdc)) and is_text(action.path)]
-    vectors = [file.deletion_vector for file in files if isinstance(file, (Add, Remove)) and file.deletion_vector is not None]
-    stored = [vector_text(vector) for vector in vectors if vector.storage_type != INLINE and is_text(vector.path_or_inline)]
+    vectors = [
+        file.deletion_vector for file in files if isinstance(file, (Add, Remove)) and file.deletion_vector is not None
+    ]
+    stored = [
+        vector_text(vector) for vector in vectors if vector.storage_type != INLINE and is_text(vector.path_or_inline)
+    ]
     return NamedFiles(
         paths=pa.chunked_array([pa.array([file.path for file in files], pa.string())]),
         vectors=pa.chunked_array([pa.array(stored, pa.string())]),
@@ -75,10 +85,12 @@ class Keys:
 
     Attributes:
         keys: their keys, some of them perhaps more than once.
-        names: the names, without folders, of files that absolute paths place outside the table's folder. A symbolic link, a mount or
-            another scheme may give the folder several urls, so any file of such a name may be the one that is meant.
-        ignore_case: whether the storage may list a file under a name that differs in upper and lower case, or in the composition of
-            letters with accents. On macOS the partitions `p=A` and `p=a` are one folder, which is listed under the name that it got first.
+        names: the names, without folders, of files that absolute paths place outside the table's folder. A symbolic
+            link, a mount or another scheme may give the folder several urls, so any file of such a name may be the one
+            that is meant.
+        ignore_case: whether the storage may list a file under a name that differs in upper and lower case, or in the
+            composition of letters with accents. On macOS the partitions `p=A` and `p=a` are one folder, which is listed
+            under the name that it got first.
     """
 
     keys: list[pa.ChunkedArray]
@@ -137,7 +149,8 @@ def vector_key(vector: str, table_url: str) -> str:
         DeletionVectorError: the descriptor is invalid.
     """
     location = vector_location(
-        DeletionVectorDescriptor(storage_type=vector[0], path_or_inline=vector[1:], size_bytes=0, cardinality=0), table_url
+        DeletionVectorDescriptor(storage_type=vector[0], path_or_inline=vector[1:], size_bytes=0, cardinality=0),
+        table_url,
     )
     assert location is not None
     return location[0].removeprefix(f"{table_url}/")

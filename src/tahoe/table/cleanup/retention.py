@@ -1,8 +1,9 @@
 """What a retention protects: the files of every version that was the newest at some time within it.
 
-Protocol: "Action Reconciliation", and `delta.deletedFileRetentionDuration`. A tombstone's time alone does not tell: a slow writer removes
-files of a version that others have read until its commit, its clock may be wrong, and checkpoints keep tombstones only for as long as the
-table property says. So the versions are read themselves: the version at the cutoff, and the commits since.
+Protocol: "Action Reconciliation", and `delta.deletedFileRetentionDuration`. A tombstone's time alone does not tell: a
+slow writer removes files of a version that others have read until its commit, its clock may be wrong, and checkpoints
+keep tombstones only for as long as the table property says. So the versions are read themselves: the version at the
+cutoff, and the commits since.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from tahoe.protocol.log import log_files
 from tahoe.protocol.log.actions import Action, Add, Cdc, Remove
 from tahoe.protocol.log.log_files import Kind, LogFile
 from tahoe.storage.threads import load_all
-from tahoe.table.cleanup.named_files import Keys, NamedFiles, keys_of, named_by_actions, named_by_live, named_by_tombstones
+from tahoe.table.cleanup.named_files import (
+    Keys,
+    NamedFiles,
+    keys_of,
+    named_by_actions,
+    named_by_live,
+    named_by_tombstones,
+)
 from tahoe.table.commit.checkpoint_writer import unexpired_tombstones
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
@@ -31,15 +39,18 @@ def protected_files(newest: Snapshot, files: Sequence[LogFile], before: int | No
 
     - the live files of the newest version, and its tombstones from the cutoff on;
     - the files that commits after the cutoff add or remove, their change files among them: every file that was live
-      at the cutoff (in the newest version before it, or the oldest one that can be read) is live now or has a tombstone;
-    - the change files of that version; and its deletion vectors, which a careless writer may have removed without naming them.
+      at the cutoff (in the newest version before it, or the oldest one that can be read) is live now or has a
+      tombstone;
+    - the change files of that version; and its deletion vectors, which a careless writer may have removed without
+      naming them.
 
     Args:
         files: the whole log, as it was listed after that version was read.
         before: the newest version that was committed at or before the cutoff; None if the log has none.
 
     Raises:
-        DeltaLogError, DeletionVectorError: a version within the retention cannot be read, so it is unknown what it needs.
+        DeltaLogError, DeletionVectorError: a version within the retention cannot be read, so it is unknown what it
+        needs.
     """
     return keys_of(_named(newest, files, before, cutoff_ms), newest.url)
 
@@ -58,7 +69,9 @@ def _named(newest: Snapshot, files: Sequence[LogFile], before: int | None, cutof
     while some := list(islice(actions, _COMMITS_AT_ONCE)):
         found = [(file.version, action) for file, of_file in some for action in of_file]
         yield named_by_actions(action for version, action in found if version != before or isinstance(action, Cdc))
-        has_vectors = has_vectors or any(isinstance(a, (Add, Remove)) and a.deletion_vector is not None for _, a in found)
+        has_vectors = has_vectors or any(
+            isinstance(a, (Add, Remove)) and a.deletion_vector is not None for _, a in found
+        )
     if base < newest.version and has_vectors:
         yield named_by_live(load_snapshot(newest.log, base, listed=files).live)
 

@@ -45,7 +45,8 @@ class Trace:
 
     Attributes:
         file: the file's key, or that of a folder.
-        place: `name of the file`, `name of the folder`, `bytes`, `footer`, or a column of a Parquet file as `column a.b`.
+        place: `name of the file`, `name of the folder`, `bytes`, `footer`, or a column of a Parquet file as `column
+            a.b`.
         value_of: the column that the value was in, or `search` for a value that was given.
     """
 
@@ -151,7 +152,9 @@ class Needles:
 
 
 def _forms(text: str) -> set[bytes]:
-    """A text as it is, as in JSON, as in JSON inside of JSON, and as in the name of a folder and in its path in the log."""
+    """A text as it is, as in JSON, as in JSON inside of JSON, and as in the name of a folder and in its path in the
+    log.
+    """
     found = {text, quote(text, safe=" "), quote(text), quote(quote(text))}
     for folder in (folders([""], {"": text}).removeprefix("=") for folders in (partition_folder, ascii_folder)):
         found |= {folder, encode_path(folder)}
@@ -197,10 +200,14 @@ def _footer(store: Store, key: str) -> bytes:
 
 
 def _columns(store: Store, key: str) -> Iterator[tuple[str, pa.Array]]:
-    """The texts and bytes in a Parquet file, a row group of a column at a time, with values that only its dictionary has."""
+    """The texts and bytes in a Parquet file, a row group of a column at a time, with values that only its dictionary
+    has.
+    """
     with store.open(key) as content, pq.ParquetFile(content, arrow_extensions_enabled=False) as parquet:
         leaves = [parquet.schema.column(place) for place in range(len(parquet.schema))]
-        paths = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.converted_type != "DECIMAL"]
+        paths = [
+            leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.converted_type != "DECIMAL"
+        ]
         metadata = parquet.metadata
     for path in paths:
         for group in range(metadata.num_row_groups):
@@ -211,10 +218,16 @@ def _columns(store: Store, key: str) -> Iterator[tuple[str, pa.Array]]:
 def _read(store: Store, key: str, path: str, group: int, metadata: pq.FileMetaData) -> pa.ChunkedArray:
     """A column of a row group, as a dictionary if its encodings allow it."""
     for dictionary in ([path], []):
-        with store.open(key) as content, pq.ParquetFile(content, metadata=metadata, read_dictionary=dictionary) as parquet:
+        with (
+            store.open(key) as content,
+            pq.ParquetFile(content, metadata=metadata, read_dictionary=dictionary) as parquet,
+        ):
             try:
                 return parquet.read_row_group(group, columns=[path], use_threads=False).column(0)
-            except (NotImplementedError, OSError):  # Arrow raises either for an encoding that cannot be read as a dictionary
+            except (
+                NotImplementedError,
+                OSError,
+            ):  # Arrow raises either for an encoding that cannot be read as a dictionary
                 if not dictionary:
                     raise
     raise AssertionError(path)

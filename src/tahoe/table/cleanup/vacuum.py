@@ -1,10 +1,11 @@
 """VACUUM: deletes the files in a table's folder that no version within the retention needs.
 
-The folder is listed before the newest version is read, so that a file that is committed meanwhile is known to be needed. Whether files may
-be deleted, and after which retention, is decided on the version before the listing and on the one after it. Tags are read after the cutoff
-was chosen, and again before each batch of files is deleted. So a tag that a run does not see is newer than its clock, and if the version of
-the tag was within the retention when it was made, its files are not deleted. VACUUM START in the log tells writers and RESTORE which files
-may go. Nothing else is locked or remembered: a run that is interrupted has deleted some of the files, and the next run deletes the others.
+The folder is listed before the newest version is read, so that a file that is committed meanwhile is known to be
+needed. Whether files may be deleted, and after which retention, is decided on the version before the listing and on the
+one after it. Tags are read after the cutoff was chosen, and again before each batch of files is deleted. So a tag that
+a run does not see is newer than its clock, and if the version of the tag was within the retention when it was made, its
+files are not deleted. VACUUM START in the log tells writers and RESTORE which files may go. Nothing else is locked or
+remembered: a run that is interrupted has deleted some of the files, and the next run deletes the others.
 """
 
 from __future__ import annotations
@@ -39,7 +40,15 @@ from tahoe.protocol.types.names import counted
 from tahoe.storage.locations import split_url
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.chunks import is_in
-from tahoe.table.cleanup.dead_files import DeadFiles, Listing, Territory, dead_files, folders_above, listing_of, nested_tables
+from tahoe.table.cleanup.dead_files import (
+    DeadFiles,
+    Listing,
+    Territory,
+    dead_files,
+    folders_above,
+    listing_of,
+    nested_tables,
+)
 from tahoe.table.cleanup.held_files import HeldFiles, LateCommits, LateTags, TagHold, held_files
 from tahoe.table.cleanup.inventory import inventory_listing
 from tahoe.table.cleanup.lite import record_vacuumed_version, removed_files, vacuumed_version
@@ -79,8 +88,8 @@ class VacuumRequest:
         dry_run: delete and record nothing.
         inventory: a list of what is in the folder, with the columns of `INVENTORY`, instead of listing it.
         retention_check: whether a retention below the table's is refused.
-        log_history: whether the history records VACUUM START and VACUUM END; None for the reference's choice by the url's scheme, and if
-            the retention is shorter than the table's.
+        log_history: whether the history records VACUUM START and VACUUM END; None for the reference's choice by the
+            url's scheme, and if the retention is shorter than the table's.
         user_metadata, engine: for the history, see `Author`.
         progress: called with the number of files that were dealt with, and the number of all.
     """
@@ -104,7 +113,8 @@ class VacuumReport:
         table: the table's url.
         is_lite, is_dry_run: how it ran.
         cutoff_ms: files that no version has needed since this time were deleted, in milliseconds since 1970.
-        files, folders: what was deleted, as unescaped paths relative to the table. Paths of a LITE run may have been gone before.
+        files, folders: what was deleted, as unescaped paths relative to the table. Paths of a LITE run may have been
+        gone before.
         size_bytes: of the files.
         holds: what tags hold back, by tag: files that would have been deleted, and that their versions need.
         held_files, held_bytes: of all tags together; a file that several tags need counts once.
@@ -134,11 +144,13 @@ class VacuumReport:
         """What tags hold back, in a sentence with the next step; None if nothing."""
         if not self.holds:
             return None
-        tags = ", ".join(f"{hold.tag} of version {hold.version} ({_amount(hold.files, hold.size_bytes)})" for hold in self.holds)
+        tags = ", ".join(
+            f"{hold.tag} of version {hold.version} ({_amount(hold.files, hold.size_bytes)})" for hold in self.holds
+        )
         left = "would not be deleted" if self.is_dry_run else "were not deleted"
         return (
-            f"{_amount(self.held_files, self.held_bytes)} that no version within the retention needs {left}, because tags hold them: "
-            f"{tags}. To delete them, drop these tags and run VACUUM again"
+            f"{_amount(self.held_files, self.held_bytes)} that no version within the retention needs {left}, because "
+            f"tags hold them: {tags}. To delete them, drop these tags and run VACUUM again"
         )
 
     @property
@@ -162,7 +174,9 @@ def vacuum(table: TableReader, request: VacuumRequest) -> VacuumReport:
     """
     now_ms, table = table.env.clock_ms(), TableReader.knowing(replace(table.log, kept=KeptCommits()), None)
     if request.lite and request.inventory is not None:
-        raise InvalidOptionError(option="inventory", value="a table", table=table.url, detail="VACUUM LITE works from the log")
+        raise InvalidOptionError(
+            option="inventory", value="a table", table=table.url, detail="VACUUM LITE works from the log"
+        )
     given_ms = _given_ms(request, table.url)
     first = _snapshot(table)
     before_ms = _of_table_ms(first, request, given_ms)
@@ -231,7 +245,9 @@ def _of_table_ms(snapshot: Snapshot, request: VacuumRequest, given_ms: int | Non
     of_table_ms = DELETED_FILE_RETENTION.get(snapshot.properties, table=snapshot.url) // timedelta(milliseconds=1)
     if request.retention_check and given_ms is not None and given_ms < of_table_ms:
         hours = -(-of_table_ms // _HOUR_MS)
-        raise VacuumRetentionTooShortError(table=snapshot.url, hours=f"{request.retention_hours:g}", configuredRetentionHours=hours)
+        raise VacuumRetentionTooShortError(
+            table=snapshot.url, hours=f"{request.retention_hours:g}", configuredRetentionHours=hours
+        )
     return of_table_ms
 
 
@@ -276,7 +292,9 @@ class _Run:
                 self._record(VACUUM_END, {"status": "FAILED", VACUUM_STARTED: started}, {})
             raise
         spared = late.spared | commits.spared
-        report = replace(self._report(dead, held, folders, failed), failed={key: failed[key] for key in failed if key not in spared})
+        report = replace(
+            self._report(dead, held, folders, failed), failed={key: failed[key] for key in failed if key not in spared}
+        )
         self._record_end(report, dead, started)
         if before is not None and self.request.inventory is None and not failed:
             self._record_version(before if held.oldest is None else min(before, held.oldest))
@@ -285,7 +303,9 @@ class _Run:
     # --- what to delete
 
     def _found(self) -> tuple[int | None, DeadFiles, HeldFiles]:
-        """The newest version before the cutoff, if the log has one, what no version since then needs, and what of it tags hold back."""
+        """The newest version before the cutoff, if the log has one, what no version since then needs, and what of it
+        tags hold back.
+        """
         listing, snapshot = self.listing, self.snapshot
         log_files = snapshot.log.list_files()
         before = version_before(snapshot, self.cutoff_ms, log_files)
@@ -309,7 +329,9 @@ class _Run:
         return before, dead, held
 
     def _without_tables(self, territory: Territory, files: pa.Table) -> Territory:
-        """The territory without the folders above some of its files that have a `_delta_log` of their own: one request for each folder."""
+        """The territory without the folders above some of its files that have a `_delta_log` of their own: one request
+        for each folder.
+        """
         store, folders = self.table.env.store, folders_above(files["key"].to_pylist(), territory)
 
         def is_table(folder: str) -> bool:
@@ -322,7 +344,8 @@ class _Run:
         """The newest version, if this run may write to it.
 
         Raises:
-            MetadataChangedException, DeltaProtocolError: it may not, because the table was replaced, or needs an unknown feature by now.
+            MetadataChangedException, DeltaProtocolError: it may not, because the table was replaced, or needs an
+            unknown feature by now.
         """
         newest = self.table.snapshot()
         check_same_table(self.snapshot, newest)
@@ -334,13 +357,20 @@ class _Run:
         newest = self._newest()
         of_table_ms = _of_table_ms(newest, self.request, self.given_ms)
         if self.given_ms is None and of_table_ms > self.of_table_ms:
-            detail = f"it raised {DELETED_FILE_RETENTION.name} from {self.of_table_ms} to {of_table_ms} ms; no file was deleted"
-            raise MetadataChangedException(table=newest.url, winner=f"version {newest.version} or an earlier one", detail=detail)
+            detail = (
+                f"it raised {DELETED_FILE_RETENTION.name} from {self.of_table_ms} to {of_table_ms} ms; no file was "
+                f"deleted"
+            )
+            raise MetadataChangedException(
+                table=newest.url, winner=f"version {newest.version} or an earlier one", detail=detail
+            )
 
     # --- deleting
 
     def _delete(self, dead: DeadFiles, late: LateTags, commits: LateCommits) -> dict[str, str]:
-        """Delete the files; returns the errors of those that were not deleted, with those that tags or commits made meanwhile need."""
+        """Delete the files; returns the errors of those that were not deleted, with those that tags or commits made
+        meanwhile need.
+        """
         store, url = self.table.env.store, self.table.url
         keys: list[str] = dead.files["key"].to_pylist()
         failed: dict[str, str] = {}
@@ -351,7 +381,10 @@ class _Run:
                 commits.look(newest, keys[:start])
                 failed |= {key: "a tag that was made meanwhile holds it" for key in batch if key in late.spared}
                 failed |= {key: "a commit that was made meanwhile names it" for key in batch if key in commits.spared}
-                failed |= {key: str(error) for key, error in store.delete_many([key for key in batch if key not in failed]).items()}
+                failed |= {
+                    key: str(error)
+                    for key, error in store.delete_many([key for key in batch if key not in failed]).items()
+                }
                 done = min(start + BATCH_FILES, len(keys))
                 _logger.info("%s: VACUUM has dealt with %s of %s files", url, done, len(keys))
                 told(done, len(keys))
@@ -365,7 +398,9 @@ class _Run:
             _logger.warning("%s: VACUUM could not delete %s: %s", url, key, error)
         return failed
 
-    def _report(self, dead: DeadFiles, held: HeldFiles, folders: tuple[str, ...], failed: Mapping[str, str]) -> VacuumReport:
+    def _report(
+        self, dead: DeadFiles, held: HeldFiles, folders: tuple[str, ...], failed: Mapping[str, str]
+    ) -> VacuumReport:
         files = dead.files
         if failed:
             files = files.filter(pc.invert(pc.is_in(files["key"], value_set=pa.array(list(failed), pa.string()))))
@@ -386,9 +421,15 @@ class _Run:
     # --- the history
 
     def _record_start(self, dead: DeadFiles, held: HeldFiles) -> int | None:
-        """Record the begin. From this version on, no RESTORE of tahoe brings back what this run deletes: see `restore`."""
+        """Record the begin. From this version on, no RESTORE of tahoe brings back what this run deletes: see
+        `restore`.
+        """
         given = {} if self.given_ms is None else {"specifiedRetentionMillis": self.given_ms}
-        parameters = {"retentionCheckEnabled": self.request.retention_check, "defaultRetentionMillis": self.of_table_ms, **given}
+        parameters = {
+            "retentionCheckEnabled": self.request.retention_check,
+            "defaultRetentionMillis": self.of_table_ms,
+            **given,
+        }
         size_bytes = pc.sum(dead.files["size_bytes"]).as_py() or 0
         metrics = {"numFilesToDelete": len(dead.files) + len(dead.folders), "sizeOfDataToDelete": size_bytes}
         by_tags = {"numFilesHeldByTags": len(held.files), "sizeOfDataHeldByTags": held.size_bytes} if held.holds else {}
@@ -396,11 +437,16 @@ class _Run:
 
     def _record_end(self, report: VacuumReport, dead: DeadFiles, started: int | None) -> None:
         """Record the end. If that fails, the files are deleted all the same, and the user needs the report."""
-        metrics = {"numDeletedFiles": len(report.files) + len(report.folders), "numVacuumedDirectories": dead.folders_seen}
+        metrics = {
+            "numDeletedFiles": len(report.files) + len(report.folders),
+            "numVacuumedDirectories": dead.folders_seen,
+        }
         try:
             self._record(VACUUM_END, {"status": "COMPLETED", VACUUM_STARTED: started}, metrics)
         except DeltaError as error:
-            _logger.warning("%s: VACUUM is complete, but its end could not be recorded in the history: %s", report.table, error)
+            _logger.warning(
+                "%s: VACUUM is complete, but its end could not be recorded in the history: %s", report.table, error
+            )
 
     def _record_version(self, before: int) -> None:
         """Record for VACUUM LITE how far this run came. If that fails, the next one only reads more commits."""
@@ -414,7 +460,9 @@ class _Run:
     def _record(self, operation: str, parameters: Mapping[str, object], metrics: Mapping[str, int]) -> int | None:
         """Commit the record; returns its version, or None if this run is not recorded."""
         wanted = self.request.log_history
-        is_short = self.given_ms is not None and self.given_ms < self.of_table_ms  # writers learn from it that their files may be gone
+        is_short = (
+            self.given_ms is not None and self.given_ms < self.of_table_ms
+        )  # writers learn from it that their files may be gone
         if not (is_short or split_url(self.table.url)[0] in _LOGGED_SCHEMES if wanted is None else wanted):
             return None
         snapshot = self._newest()
@@ -424,7 +472,9 @@ class _Run:
 
 
 def _territory(snapshot: Snapshot) -> Territory:
-    fields = [field for field in (snapshot.schema.find(name) for name in snapshot.partition_columns) if field is not None]
+    fields = [
+        field for field in (snapshot.schema.find(name) for name in snapshot.partition_columns) if field is not None
+    ]
     physical = {stored_name(field, snapshot.column_mapping_mode) for field in fields}
     formats = snapshot.properties.get(_UNIFORM, "").lower().split(",")
     return Territory(

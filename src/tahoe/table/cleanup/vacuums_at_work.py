@@ -1,7 +1,9 @@
-"""Whether a VACUUM that is at work may delete files of an earlier version, so that these must not be brought back, nor the version tagged.
+"""Whether a VACUUM that is at work may delete files of an earlier version, so that these must not be brought back, nor
+the version tagged.
 
-A VACUUM looks at the newest version before it deletes files. What it does not see there is committed after its VACUUM START, and so its
-writer learns here that the VACUUM is at work. Until the log has its VACUUM END, nobody but VACUUM knows which files are left.
+A VACUUM looks at the newest version before it deletes files. What it does not see there is committed after its VACUUM
+START, and so its writer learns here that the VACUUM is at work. Until the log has its VACUUM END, nobody but VACUUM
+knows which files are left.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from tahoe.table.versions.tags import holding_tags
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleting:
-    """A VACUUM that may be deleting files of a version: it began at one version, and keeps versions from another one on."""
+    """A VACUUM that may be deleting files of a version: it began at one version, and keeps versions from another one
+    on.
+    """
 
     began: int
     kept: int
@@ -36,7 +40,8 @@ class VacuumsAtWork:
     _until: int = field(default=-1, init=False)
 
     def deleting(self, newest: Snapshot, before: int | None = None) -> Deleting | None:
-        """One of them that may delete files of the version; None if there is none. Commits that it has looked at are not read again.
+        """One of them that may delete files of the version; None if there is none. Commits that it has looked at are
+        not read again.
 
         Args:
             before: VACUUMs that began at this version or later do not count; None for the version after the newest one.
@@ -47,7 +52,9 @@ class VacuumsAtWork:
             if before is not None and began >= before:
                 continue
             assert info.vacuum_cutoff_ms is not None
-            kept = version_before(newest, info.vacuum_cutoff_ms)  # VACUUM keeps the newest version before its cutoff, and all later ones
+            kept = version_before(
+                newest, info.vacuum_cutoff_ms
+            )  # VACUUM keeps the newest version before its cutoff, and all later ones
             if kept is not None and self.version < kept and not self._was_tagged_at(newest, began):
                 return Deleting(began=began, kept=kept)
         return None

@@ -1,9 +1,10 @@
-"""Carries row deletions over a compaction: those of a winner onto the files that a compaction adds, and those of a transaction onto the
-files of a compaction that won.
+"""Carries row deletions over a compaction: those of a winner onto the files that a compaction adds, and those of a
+transaction onto the files of a compaction that won.
 
-A compaction moves rows and changes none, so the one who comes second needs not be in conflict: a row of an old file has a place in the new
-one, where a deletion vector deletes it. The compaction's commit has recorded the place (`protocol/statistics/moved_rows`), or the row is
-found by its id (`rows_by_ids`). What cannot be carried over stays as it is, and is a conflict.
+A compaction moves rows and changes none, so the one who comes second needs not be in conflict: a row of an old file has
+a place in the new one, where a deletion vector deletes it. The compaction's commit has recorded the place
+(`protocol/statistics/moved_rows`), or the row is found by its id (`rows_by_ids`). What cannot be carried over stays as
+it is, and is a conflict.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from pyroaring import BitMap64
 from tahoe.errors import DeletionVectorError
 from tahoe.protocol.changes.conflict import Winner
 from tahoe.protocol.log.actions import Action, Add, Remove, remove_of
-from tahoe.protocol.statistics.moved_rows import CopiedRange, MovedRows, all_places, new_places, places_of, recorded_places
+from tahoe.protocol.statistics.moved_rows import (
+    CopiedRange,
+    MovedRows,
+    all_places,
+    new_places,
+    places_of,
+    recorded_places,
+)
 from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.rows_by_ids import Rows, rows_by_ids
 from tahoe.table.log.deletion_vectors import deleted_rows
@@ -52,12 +60,20 @@ def behind_compaction(log: Log, base: SnapshotState | None, mine: FileChanges, w
     """The changes after a winner that may have moved the rows which they delete."""
     removed = {log.canonical(a.path) for a in mine.actions if isinstance(a, Remove)}
     files = winner.files(log.canonical)
-    lost = {path: gone for path, (gone, again) in files.items() if gone and not again and (path in removed or path in mine.deletions)}
+    lost = {
+        path: gone
+        for path, (gone, again) in files.items()
+        if gone and not again and (path in removed or path in mine.deletions)
+    }
     if not lost:
         return mine
     wanted = {path: None if path in removed else mine.deletions[path].rows for path in lost}
     places = recorded_places(winner.actions, log.canonical)
-    followed = {path: _rows_behind(log, places[path], lost[path], files, rows) for path, rows in wanted.items() if path in places}
+    followed = {
+        path: _rows_behind(log, places[path], lost[path], files, rows)
+        for path, rows in wanted.items()
+        if path in places
+    }
     others = {path: (lost[path], rows) for path, rows in wanted.items() if followed.get(path) is None}
     if others and base is not None and base.row_tracking is not None:
         followed |= rows_by_ids(base, others, winner)
@@ -78,11 +94,17 @@ def _united(several: Iterable[Rows]) -> Rows:
 
 
 def _rows_behind(
-    log: Log, places: Sequence[CopiedRange], gone: Remove, files: Mapping[str, tuple[Remove | None, Add | None]], rows: BitMap64 | None
+    log: Log,
+    places: Sequence[CopiedRange],
+    gone: Remove,
+    files: Mapping[str, tuple[Remove | None, Add | None]],
+    rows: BitMap64 | None,
 ) -> Rows | None:
-    """The places of rows of one file (None: all its rows) after a winner that moved them; None if what it recorded does not fit.
+    """The places of rows of one file (None: all its rows) after a winner that moved them; None if what it recorded does
+    not fit.
 
-    The winner may have read the file with an older vector than its remove has. Then its new files have vectors for the difference.
+    The winner may have read the file with an older vector than its remove has. Then its new files have vectors for the
+    difference.
     """
     try:
         read, known = _dead_when_copied(log, places), deleted_rows(log, gone)
@@ -111,7 +133,9 @@ def _dead_when_copied(log: Log, places: Sequence[CopiedRange]) -> BitMap64:
 # --- a compaction behind row deletions
 
 
-def behind_deletions(log: Log, mine: FileChanges, moved: MovedRows, winner: Winner) -> tuple[FileChanges, frozenset[str]]:
+def behind_deletions(
+    log: Log, mine: FileChanges, moved: MovedRows, winner: Winner
+) -> tuple[FileChanges, frozenset[str]]:
     """The changes of a compaction after a winner that may have deleted rows of its sources.
 
     Returns:
@@ -138,7 +162,9 @@ def behind_deletions(log: Log, mine: FileChanges, moved: MovedRows, winner: Winn
 
 
 def _deleted_copies(log: Log, places: Sequence[CopiedRange], gone: Remove | None, added: Add | None) -> Rows | None:
-    """The copies of the rows that a winner deleted from one source, by paths as in the log; None if the winner is a conflict."""
+    """The copies of the rows that a winner deleted from one source, by paths as in the log; None if the winner is a
+    conflict.
+    """
     if gone is None:
         return None
     if added is None:

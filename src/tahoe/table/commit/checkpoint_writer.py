@@ -1,8 +1,9 @@
 """Writes checkpoints: the full state of a version in one or several files, so that readers need not replay the log.
 
-Protocol: "Checkpoints", "Checkpoint Specs", "Sidecar Files", "Last Checkpoint File". Files are processed in batches, so that the checkpoint
-of a table with a million files needs little memory. A crash leaves files that no reader looks at, a checkpoint without the hint that names
-it, or, if the table was dropped and recreated meanwhile, a checkpoint that names a commit of the old table, so that readers refuse it.
+Protocol: "Checkpoints", "Checkpoint Specs", "Sidecar Files", "Last Checkpoint File". Files are processed in batches, so
+that the checkpoint of a table with a million files needs little memory. A crash leaves files that no reader looks at, a
+checkpoint without the hint that names it, or, if the table was dropped and recreated meanwhile, a checkpoint that names
+a commit of the old table, so that readers refuse it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,16 @@ from tahoe.protocol.configuration import properties
 from tahoe.protocol.configuration.column_mapping import physical_path, physical_schema, stored_name
 from tahoe.protocol.configuration.features import setting
 from tahoe.protocol.log import log_files
-from tahoe.protocol.log.actions import Action, Add, CheckpointMetadata, Remove, Sidecar, Txn, action_to_json, encode_commit
+from tahoe.protocol.log.actions import (
+    Action,
+    Add,
+    CheckpointMetadata,
+    Remove,
+    Sidecar,
+    Txn,
+    action_to_json,
+    encode_commit,
+)
 from tahoe.protocol.log.last_checkpoint import LastCheckpoint, encode_last_checkpoint
 from tahoe.protocol.log.log_files import Checkpoint, Kind, LogFile, Segment, parse_name
 from tahoe.protocol.log.replay import FileKey, file_key
@@ -57,7 +67,12 @@ _BUFFERED_BYTES_MAX = 16 << 20
 _TEXTS = pa.list_(pa.string())
 _SCHEMAS: Mapping[str, pa.DataType] = {
     "protocol": pa.struct(
-        [("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32()), ("readerFeatures", _TEXTS), ("writerFeatures", _TEXTS)]
+        [
+            ("minReaderVersion", pa.int32()),
+            ("minWriterVersion", pa.int32()),
+            ("readerFeatures", _TEXTS),
+            ("writerFeatures", _TEXTS),
+        ]
     ),
     "metaData": pa.struct(
         [
@@ -74,7 +89,9 @@ _SCHEMAS: Mapping[str, pa.DataType] = {
     "txn": pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]),
     "domainMetadata": pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]),
     "checkpointMetadata": pa.struct([("version", pa.int64()), ("tags", TEXT_MAP)]),
-    "sidecar": pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), ("tags", TEXT_MAP)]),
+    "sidecar": pa.struct(
+        [("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), ("tags", TEXT_MAP)]
+    ),
     "remove": TOMBSTONE,
 }
 _V1_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata")
@@ -89,8 +106,8 @@ def write_checkpoint(
     Args:
         top_level: the format of the top-level file of a V2 checkpoint.
         classic_name: give a V2 checkpoint a classic name, so that readers that do not know V2 find the protocol in it.
-        with_tombstones: False leaves out the tombstones, whose paths have partition values; a checkpoint of the same name is replaced.
-            Precondition: no removed file is left for VACUUM.
+        with_tombstones: False leaves out the tombstones, whose paths have partition values; a checkpoint of the same
+            name is replaced. Precondition: no removed file is left for VACUUM.
 
     Raises:
         DeltaLogError: the log has lost the commits that contain the recent removes.
@@ -112,7 +129,9 @@ class _Writer:
             is_there = snapshot.log.env.store.head(key) is not None
             if is_there and self.with_tombstones and self._is_good(key):
                 return self._checkpoint(key)
-            size_bytes, files = self._put_parquet(key, _V1_ACTIONS, few, self._files(), if_absent=not is_there, tags=self._tags)
+            size_bytes, files = self._put_parquet(
+                key, _V1_ACTIONS, few, self._files(), if_absent=not is_there, tags=self._tags
+            )
             return self._finish(key, len(few), files, size_bytes)
         sidecars, files = self._put_sidecars()
         top: list[Action] = [CheckpointMetadata(version=snapshot.version, tags=self._tags), *few, *sidecars]
@@ -127,7 +146,9 @@ class _Writer:
             self._put(key, text)
             size_bytes = len(text)
         else:
-            size_bytes, _ = self._put_parquet(key, _V2_ACTIONS, top, (), if_absent=classic_name and self.with_tombstones)
+            size_bytes, _ = self._put_parquet(
+                key, _V2_ACTIONS, top, (), if_absent=classic_name and self.with_tombstones
+            )
         return self._finish(key, len(top), files, size_bytes + sum(sidecar.size_bytes for sidecar in sidecars))
 
     @cached_property
@@ -142,7 +163,9 @@ class _Writer:
         newer = any(file.is_checkpoint for file in snapshot.log.list_files(snapshot.version + 1))
         if not newer and (known is None or known.version <= snapshot.version):
             size = others + files.total()
-            hint = LastCheckpoint(version=snapshot.version, size=size, size_bytes=all_bytes, num_of_add_files=files["add"])
+            hint = LastCheckpoint(
+                version=snapshot.version, size=size, size_bytes=all_bytes, num_of_add_files=files["add"]
+            )
             self._put(log_files.LAST_CHECKPOINT, encode_last_checkpoint(hint))
         return self._checkpoint(key)
 
@@ -152,7 +175,9 @@ class _Writer:
         return Checkpoint(version=self.snapshot.version, files=(file,), commit=self.snapshot.commit)
 
     def _is_good(self, key: str) -> bool:
-        """Whether a checkpoint is whole and that of this version. Readers may have it open, so it is rewritten only if it is not."""
+        """Whether a checkpoint is whole and that of this version. Readers may have it open, so it is rewritten only if
+        it is not.
+        """
         try:
             return bool(read_checkpoint(self.snapshot.log, self._checkpoint(key), whole=True)[0])
         except CorruptCheckpointError:
@@ -209,7 +234,8 @@ class _Writer:
     def _stands_elsewhere(self, commit: LogFile) -> bool:
         """Whether the file was put into another table's log, or into the folder of a dropped table.
 
-        If only older commits are gone, metadata cleanup deleted the version's commit, and the version may depend on this checkpoint.
+        If only older commits are gone, metadata cleanup deleted the version's commit, and the version may depend on
+        this checkpoint.
         """
         log = self.snapshot.log
         found = log.commit_file(commit.version)
@@ -219,7 +245,9 @@ class _Writer:
         return max(versions, default=commit.version) < commit.version or self._has_lost_its_files()
 
     def _has_lost_its_files(self) -> bool:
-        """Whether a data file of the snapshot is missing. Later commits are no proof that the table still exists: they may be late too."""
+        """Whether a data file of the snapshot is missing. Later commits are no proof that the table still exists: they
+        may be late too.
+        """
         try:
             path = self.snapshot.live.first_path()
         except MissingVersionError:  # its checkpoint is gone, too
@@ -253,7 +281,9 @@ class _Writer:
         """Live files as checkpoint rows; `dataChange` is false."""
         columns = {field: batch[name] for name, (_, field, _) in COLUMNS.items()}
         if columns["partitionValues"].null_count:  # another writer's checkpoint of a table without partitions
-            columns["partitionValues"] = pa.chunked_array([pa.array([v or [] for v in columns["partitionValues"].to_pylist()], TEXT_MAP)])
+            columns["partitionValues"] = pa.chunked_array(
+                [pa.array([v or [] for v in columns["partitionValues"].to_pylist()], TEXT_MAP)]
+            )
         columns["dataChange"] = pa.chunked_array([pa.nulls(len(batch), pa.bool_()).fill_null(False)])
         if STATS_PARSED in batch.column_names and columns["stats"].null_count:
             columns["stats"] = pc.coalesce(columns["stats"], texts_of_parsed(batch[STATS_PARSED], self._physical))
@@ -266,7 +296,9 @@ class _Writer:
         return pa.StructArray.from_arrays(list(arrays.values()), fields=list(self._add_type))
 
     def _parsed(self, batch: pa.Table, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Typed statistics: those of the previous checkpoint if they have the same columns and types, else from the texts."""
+        """Typed statistics: those of the previous checkpoint if they have the same columns and types, else from the
+        texts.
+        """
         if STATS_PARSED in batch.column_names:
             known = batch[STATS_PARSED]
             if known.type == self._add_type.field(STATS_PARSED).type and known.null_count == texts.null_count:
@@ -290,9 +322,15 @@ class _Writer:
         """The columns with statistics, by physical path."""
         snapshot = self.snapshot
         found = statistics_columns(
-            snapshot.schema, snapshot.partition_columns, snapshot.properties, clustering=snapshot.clustering_columns, table=snapshot.url
+            snapshot.schema,
+            snapshot.partition_columns,
+            snapshot.properties,
+            clustering=snapshot.clustering_columns,
+            table=snapshot.url,
         )
-        paths = ((physical_path(snapshot.schema, path, snapshot.column_mapping_mode), column.type) for path, column in found)
+        paths = (
+            (physical_path(snapshot.schema, path, snapshot.column_mapping_mode), column.type) for path, column in found
+        )
         return {path: kind for path, kind in paths if path is not None}
 
     def _typed_partition(self, texts: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
@@ -301,7 +339,10 @@ class _Writer:
         if not fields:
             return {}
         names = [stored_name(f, snapshot.column_mapping_mode) for f in fields]
-        values = [one_array(typed_partition_values(texts, name, f.type, snapshot.log.zone)) for name, f in zip(names, fields, strict=True)]
+        values = [
+            one_array(typed_partition_values(texts, name, f.type, snapshot.log.zone))
+            for name, f in zip(names, fields, strict=True)
+        ]
         return {"partitionValues_parsed": pa.chunked_array([pa.StructArray.from_arrays(values, names=names)])}
 
     @cached_property
@@ -315,7 +356,11 @@ class _Writer:
         if self._as_struct:
             if self.snapshot.partition_columns:
                 mode = self.snapshot.column_mapping_mode
-                columns = [f for f in (self.snapshot.schema.find(name) for name in self.snapshot.partition_columns) if f is not None]
+                columns = [
+                    f
+                    for f in (self.snapshot.schema.find(name) for name in self.snapshot.partition_columns)
+                    if f is not None
+                ]
                 typed = pa.struct([(stored_name(f, mode), arrow_type(f.type)) for f in columns])
                 fields.append(pa.field("partitionValues_parsed", typed))
             empty = parsed_statistics(pa.chunked_array([], pa.string()), self._statistics_columns)
@@ -345,25 +390,35 @@ class _Writer:
         if_absent: bool = False,
         tags: Mapping[str, str] | None = None,
     ) -> tuple[int, Counter[str]]:
-        """Put a Parquet file with a column for each kind of action. Returns its size in bytes and the number of adds and removes in it.
+        """Put a Parquet file with a column for each kind of action. Returns its size in bytes and the number of adds
+        and removes in it.
 
         The columns of files are always present: the reference expects them even if all files are in sidecars.
 
         Args:
             tags: metadata in the footer.
         """
-        schema = pa.schema([*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)])
+        schema = pa.schema(
+            [*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)]
+        )
         codec = arrow_codec(self.snapshot.properties, table=self.snapshot.url)
         counts = Counter[str]()
         with tempfile.SpooledTemporaryFile(_BUFFERED_BYTES_MAX) as out:
-            how = {"compression": codec, "use_dictionary": _REPEATED, "write_page_checksum": True, "store_schema": False}
+            how = {
+                "compression": codec,
+                "use_dictionary": _REPEATED,
+                "write_page_checksum": True,
+                "store_schema": False,
+            }
             with pq.ParquetWriter(out, schema, **how) as writer:
                 for group in _row_groups(_tables(schema, actions, files, counts)):
                     writer.write_table(group)
                 writer.add_key_value_metadata(tags or {})
             size_bytes = out.tell()
             out.seek(0)
-            self._put(key, out.read() if size_bytes <= _BUFFERED_BYTES_MAX else cast(BinaryIO, out), if_absent=if_absent)
+            self._put(
+                key, out.read() if size_bytes <= _BUFFERED_BYTES_MAX else cast(BinaryIO, out), if_absent=if_absent
+            )
         return size_bytes, counts
 
 
@@ -380,7 +435,9 @@ def _tables(
 
 
 def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Tables as row groups: a small checkpoint has one, because each takes kilobytes in the footer. Those of a large one stay apart."""
+    """Tables as row groups: a small checkpoint has one, because each takes kilobytes in the footer. Those of a large
+    one stay apart.
+    """
     small: list[pa.Table] = []
     for table in tables:
         small.append(table)
@@ -443,26 +500,40 @@ def unexpired_tombstones(
         until: commits after this version are not read, for a caller who knows the files that they name.
     """
     log = snapshot.log
-    checkpoint, commits = log.from_segment(snapshot.version, partial(_checkpoint_and_commits, log, until=until), listed=listed)
+    checkpoint, commits = log.from_segment(
+        snapshot.version, partial(_checkpoint_and_commits, log, until=until), listed=listed
+    )
     seen: set[FileKey] = set()
     newer: list[Remove] = []
     for actions in reversed(commits):
         found = [(file_key(a, log.canonical), a) for a in actions if isinstance(a, Add | Remove)]
-        newer.extend(a for key, a in found if isinstance(a, Remove) and (a.deletion_timestamp_ms or 0) > cutoff_ms and key not in seen)
+        newer.extend(
+            a
+            for key, a in found
+            if isinstance(a, Remove) and (a.deletion_timestamp_ms or 0) > cutoff_ms and key not in seen
+        )
         seen.update(key for key, _ in found)
     if newer:
         yield tombstones(newer)
     superseded = Superseded(seen, log.canonical)
     for batch in () if checkpoint is None else read_tombstones(log.env.store, checkpoint):
         for removes in _later(batch, cutoff_ms):
-            named = {"path": removes.field("path"), "deletion_vector": removes.field("deletionVector"), "remove": removes}
+            named = {
+                "path": removes.field("path"),
+                "deletion_vector": removes.field("deletionVector"),
+                "remove": removes,
+            }
             kept = MemoryPart(pa.table(named)).without(superseded)
             if kept.num_rows:
                 yield one_array(kept.column("remove"))
 
 
-def _checkpoint_and_commits(log: Log, segment: Segment, *, until: int | None = None) -> tuple[Checkpoint | None, list[list[Action]]]:
-    """The checkpoint of a version, which is verified to be readable, and the commits after it, oldest first; see `unexpired_tombstones`."""
+def _checkpoint_and_commits(
+    log: Log, segment: Segment, *, until: int | None = None
+) -> tuple[Checkpoint | None, list[list[Action]]]:
+    """The checkpoint of a version, which is verified to be readable, and the commits after it, oldest first; see
+    `unexpired_tombstones`.
+    """
     if segment.checkpoint is not None:
         read_checkpoint(log, segment.checkpoint)
     deltas = [f for f in segment.deltas if until is None or f.version <= until or f.kind is Kind.COMPACTED]

@@ -1,23 +1,30 @@
 """Checks that a commit continues the log on which its work was planned.
 
-Protocol: "Creation of New Log Entries", "Metadata Cleanup". Put-if-absent protects only versions that exist. If metadata cleanup has
-deleted commits, or the table was dropped and recreated, a late writer could still create an old version: one that nobody reads, or one in
-the log of another table. So a writer checks its base before it puts a version, and checks the preceding version afterwards. Checking only
-before the put would leave a race.
+Protocol: "Creation of New Log Entries", "Metadata Cleanup". Put-if-absent protects only versions that exist. If
+metadata cleanup has deleted commits, or the table was dropped and recreated, a late writer could still create an old
+version: one that nobody reads, or one in the log of another table. So a writer checks its base before it puts a
+version, and checks the preceding version afterwards. Checking only before the put would leave a race.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tahoe.errors import ConcurrentWriteException, DeltaConcurrentModificationException, DeltaError, DeltaLogError, MetadataChangedException
+from tahoe.errors import (
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    DeltaError,
+    DeltaLogError,
+    MetadataChangedException,
+)
 from tahoe.protocol.log import log_files
 from tahoe.protocol.log.actions import Action
 from tahoe.protocol.log.log_files import Kind, LogFile
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, is_current
 
-# A check that the storage does not answer is repeated: the version is already put, and its writer waits for the outcome.
+# A check that the storage does not answer is repeated: the version is already put, and its writer waits for the
+# outcome.
 LOOKS_MAX = 3
 _PAUSE_SECONDS = 0.1
 
@@ -51,7 +58,9 @@ def check_same_table(planned: Snapshot, newest: Snapshot) -> None:
     before, after = planned.metadata.id, newest.metadata.id
     if before != after:
         detail = f"this work was planned on another table: the id of the table was {before} and is {after}"
-        raise MetadataChangedException(table=newest.url, winner=f"version {newest.version} or an earlier one", detail=detail)
+        raise MetadataChangedException(
+            table=newest.url, winner=f"version {newest.version} or an earlier one", detail=detail
+        )
 
 
 def check_follows(
@@ -97,7 +106,9 @@ def _follows(log: Log, version: int, base: Snapshot | None, winner: LogFile | No
 
 
 def _says(log: Log, file: LogFile, actions: Sequence[Action]) -> bool:
-    """Whether a commit has these actions although its identity in the storage differs, because the table was copied, restored or moved."""
+    """Whether a commit has these actions although its identity in the storage differs, because the table was copied,
+    restored or moved.
+    """
     try:
         return log.read(file) == list(actions)
     except DeltaLogError:
@@ -111,13 +122,18 @@ def _taken_away(log: Log, version: int, data: bytes) -> DeltaConcurrentModificat
         CommitMismatch: others may have read the version already, so it must stay.
     """
     if version and log.commit_file(version - 1) is not None:
-        raise CommitMismatch(f"the table was dropped and recreated while version {version} was written: check the log of the new table")
+        raise CommitMismatch(
+            f"the table was dropped and recreated while version {version} was written: check the log of the new table"
+        )
     commits = [file for file in log.list_files(version) if file.kind is Kind.COMMIT]
     mine = next((file for file in commits if file.version == version), None)
     newer = [file for file in commits if file.version > version]
-    # Cleanup keeps the commit of a newer checkpoint. If that commit is older than ours, it existed when ours was put, and so did the gap.
+    # Cleanup keeps the commit of a newer checkpoint. If that commit is older than ours, it existed when ours was put,
+    # and so did the gap.
     if newer and (mine is None or mine.modified_ms <= newer[0].modified_ms):
-        raise CommitMismatch(f"the log up to version {newer[0].version} was cleaned up while version {version} was written")
+        raise CommitMismatch(
+            f"the log up to version {newer[0].version} was cleaned up while version {version} was written"
+        )
     conflict = _conflict(log, version - 1, _versions(newer))
     key = log_files.commit_key(version)
     try:
@@ -134,7 +150,9 @@ def gone(log: Log, version: int) -> DeltaConcurrentModificationException:
 
 
 def _conflict(log: Log, version: int, found: Sequence[int]) -> DeltaConcurrentModificationException:
-    """The conflict of a writer whose base is no longer `version`; `found` are the versions that the log has from there on."""
+    """The conflict of a writer whose base is no longer `version`; `found` are the versions that the log has from there
+    on.
+    """
     if found and version not in found:
         cleaned = f"version {version}, on which this write is based, was deleted by metadata cleanup"
         return ConcurrentWriteException(

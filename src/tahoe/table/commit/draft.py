@@ -1,7 +1,7 @@
 """A commit in preparation: files to add and remove, rows to delete, and how to delete the files of a failed write.
 
-Protocol: "Actions", "Writer Requirements for Deletion Vectors". Every writer fills a draft. Only this module makes a transaction from a
-draft, and only this module decides whether the draft's files are deleted if the transaction fails.
+Protocol: "Actions", "Writer Requirements for Deletion Vectors". Every writer fills a draft. Only this module makes a
+transaction from a draft, and only this module decides whether the draft's files are deleted if the transaction fails.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypedDict
 
-from tahoe.errors import CommitOutcomeUnknownError, DeltaConcurrentModificationException, DeltaError, WriteAlreadyRecordedError
+from tahoe.errors import (
+    CommitOutcomeUnknownError,
+    DeltaConcurrentModificationException,
+    DeltaError,
+    WriteAlreadyRecordedError,
+)
 from tahoe.protocol.changes.assigned_numbers import with_numbers_of
 from tahoe.protocol.changes.conflict import EVERYTHING, Intent, Reads
 from tahoe.protocol.configuration.features import setting
@@ -118,14 +123,18 @@ class Draft:
     def __enter__(self) -> Draft:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if error is not None:
             self.discard()
 
     # --- changes of files
 
     def on_discard(self, delete_files: Callable[[], None]) -> None:
-        """Register a function that deletes files written for this draft. It is called if it is certain that they are not committed."""
+        """Register a function that deletes files written for this draft. It is called if it is certain that they are
+        not committed.
+        """
         self._discards.append(delete_files)
 
     def remove(self, files: Iterable[Add]) -> None:
@@ -137,7 +146,9 @@ class Draft:
         self.restated |= {self.log.canonical(file.path): file for file in files}
 
     def delete_rows(self, deletions: Iterable[RowDeletion]) -> None:
-        """Delete rows of files. Without deletion vectors the files are removed, and the caller adds their remaining rows."""
+        """Delete rows of files. Without deletion vectors the files are removed, and the caller adds their remaining
+        rows.
+        """
         self.deleted |= {self.log.canonical(deletion.file.path): deletion for deletion in deletions}
 
     @property
@@ -148,13 +159,21 @@ class Draft:
     @property
     def by_vector(self) -> dict[str, RowDeletion]:
         """The rows to delete through deletion vectors."""
-        return {path: deletion for path, deletion in self.deleted.items() if path not in self.removed} if self.deletes_by_vector else {}
+        return (
+            {path: deletion for path, deletion in self.deleted.items() if path not in self.removed}
+            if self.deletes_by_vector
+            else {}
+        )
 
     @property
     def removed_files(self) -> dict[str, Add]:
-        """The files that the commit removes: whole files and, without deletion vectors, files that contain deleted rows."""
+        """The files that the commit removes: whole files and, without deletion vectors, files that contain deleted
+        rows.
+        """
         return (
-            self.removed if self.deletes_by_vector else {**{path: deletion.file for path, deletion in self.deleted.items()}, **self.removed}
+            self.removed
+            if self.deletes_by_vector
+            else {**{path: deletion.file for path, deletion in self.deleted.items()}, **self.removed}
         )
 
     # --- commit or discard
@@ -167,7 +186,15 @@ class Draft:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to commit."""
-        changes = (self._txn_versions(), self.domains, self.adds, self.change_files, self.removed, self.restated, self.deleted)
+        changes = (
+            self._txn_versions(),
+            self.domains,
+            self.adds,
+            self.change_files,
+            self.removed,
+            self.restated,
+            self.deleted,
+        )
         return self._is_same_table and not any(changes)
 
     @property
@@ -184,7 +211,8 @@ class Draft:
         Raises:
             DeltaConcurrentModificationException: a winner conflicts; nothing was committed.
             CommitOutcomeUnknownError: the storage did not tell whether the commit was written; the files stay.
-            PostCommitHookFailedError, ManifestsWithVectorsError: the version is committed, but its manifests are not written.
+            PostCommitHookFailedError, ManifestsWithVectorsError: the version is committed, but its manifests are not
+            written.
         """
         if self.is_recorded:
             self.discard()
@@ -203,7 +231,9 @@ class Draft:
             return None
         except BaseException as error:
             if isinstance(error, DeltaConcurrentModificationException):
-                error.may_rerun &= self.reads is not EVERYTHING  # what else it read may be cached rows of the old version
+                error.may_rerun &= (
+                    self.reads is not EVERYTHING
+                )  # what else it read may be cached rows of the old version
                 error.makes_table = self.base is None
             # An error that is not a DeltaError may occur after the commit, when readers already need the files.
             if isinstance(error, DeltaError) and not isinstance(error, CommitOutcomeUnknownError):
@@ -231,14 +261,20 @@ class Draft:
             note(new)
 
     def discard(self) -> None:
-        """Delete the files written for this draft, unless it may be committed. Files that cannot be deleted stay, unreferenced."""
+        """Delete the files written for this draft, unless it may be committed. Files that cannot be deleted stay,
+        unreferenced.
+        """
         while self._discards and not self.may_be_put:
             try:
                 if self.base is None and self.log.was_converted():
                     return  # its files may belong to the table all the same
                 self._discards.pop()()
             except Exception as error:
-                _logger.warning("%s: cannot delete files, so they are left behind; no version refers to them: %s", self.log.url, error)
+                _logger.warning(
+                    "%s: cannot delete files, so they are left behind; no version refers to them: %s",
+                    self.log.url,
+                    error,
+                )
 
     def _transaction(self, info: OperationInfo, log: Log) -> Transaction:
         return Transaction(
@@ -247,7 +283,10 @@ class Draft:
             actions=self._actions(),
             deletions=self.by_vector,
             moved=self.moved,
-            carries=self.carries and self.deletes_by_vector and self._is_same_table and (self.data_change or bool(self.moved)),
+            carries=self.carries
+            and self.deletes_by_vector
+            and self._is_same_table
+            and (self.data_change or bool(self.moved)),
             operation=info.operation,
             intent=Intent(
                 reads=self.reads,
@@ -268,9 +307,20 @@ class Draft:
         now_ms = self.log.env.clock_ms()
         protocol = [self.protocol] if self.base is None or self.protocol != self.base.protocol else []
         metadata = self._changed_metadata()
-        txns = [Txn(app_id=app, version=version, last_updated_ms=now_ms) for app, version in self._txn_versions().items()]
+        txns = [
+            Txn(app_id=app, version=version, last_updated_ms=now_ms) for app, version in self._txn_versions().items()
+        ]
         removes = [remove_of(file, now_ms, data_change=self.data_change) for file in self.removed_files.values()]
-        return [*protocol, *metadata, *self.domains.values(), *txns, *removes, *self.adds, *self.restated.values(), *self.change_files]
+        return [
+            *protocol,
+            *metadata,
+            *self.domains.values(),
+            *txns,
+            *removes,
+            *self.adds,
+            *self.restated.values(),
+            *self.change_files,
+        ]
 
     def _changed_metadata(self) -> list[Metadata]:
         if self.base is None:
@@ -291,9 +341,14 @@ def was_recorded(base: Snapshot | None, txn: tuple[str, int] | None) -> bool:
     recorded = None if base is None or txn is None else base.txn_version(txn[0])
     if base is None or txn is None or recorded is None or recorded < txn[1]:
         return False
-    skipped = f"{base.url}: write {txn[1]} of {txn[0]} is skipped: version {base.version} of the table has recorded its write {recorded}"
+    skipped = (
+        f"{base.url}: write {txn[1]} of {txn[0]} is skipped: version {base.version} of the table has recorded its "
+        f"write {recorded}"
+    )
     if recorded == txn[1]:
         _logger.info(skipped)
     else:
-        _logger.warning("%s. If its checkpoint is an old copy, rows may be missing: compare the table with its source", skipped)
+        _logger.warning(
+            "%s. If its checkpoint is an old copy, rows may be missing: compare the table with its source", skipped
+        )
     return True

@@ -1,8 +1,9 @@
 """The order in which a checkpoint lists files, so that a query needs few of its row groups.
 
-Files are in the order of their partitions, and then of the least values of the clustering columns; of several clustering columns, along a
-curve that keeps files close that are close in all of them. If a table has neither, the column decides whose ranges overlap least. The
-borders of row groups come from a sample. Nothing depends on the order but speed.
+Files are in the order of their partitions, and then of the least values of the clustering columns; of several
+clustering columns, along a curve that keeps files close that are close in all of them. If a table has neither, the
+column decides whose ranges overlap least. The borders of row groups come from a sample. Nothing depends on the order
+but speed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from tahoe.protocol.configuration.column_mapping import physical_path, stored_na
 from tahoe.protocol.types.schema import DataType, Field
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.spool import Spool
-from tahoe.table.arrow.statistics import STATS_PARSED, Path, StatisticsRequest, bound_type, bounds_of_parsed, column_name, parse_statistics
+from tahoe.table.arrow.statistics import (
+    STATS_PARSED,
+    Path,
+    StatisticsRequest,
+    bound_type,
+    bounds_of_parsed,
+    column_name,
+    parse_statistics,
+)
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.reading.scan import typed_partition_values
 from tahoe.table.reading.snapshot_state import SnapshotState
@@ -87,7 +96,8 @@ class FileOrder:
     def ordered(self, batches: Iterable[pa.StructArray]) -> Iterator[pa.StructArray]:
         """Files in row groups, which are in this order; inside of a row group files are in any order.
 
-        If files come almost in order, few are in memory at a time, and those that come late are in row groups behind all others.
+        If files come almost in order, few are in memory at a time, and those that come late are in row groups behind
+        all others.
         """
         firsts = range(0, self.borders.num_rows + 1, UNIT_GROUPS)
         passing = _Passing(self.group_files)
@@ -109,7 +119,9 @@ class FileOrder:
             start += len(adds)
 
     def _row_groups(self, found: pa.Table | None) -> Iterator[pa.StructArray]:
-        """Files by row groups, each put together from the runs of its files. One that has become too large is divided."""
+        """Files by row groups, each put together from the runs of its files. One that has become too large is
+        divided.
+        """
         if found is None:
             return
         numbers, files = _numbers(found), found[_FILES]
@@ -187,17 +199,23 @@ def order_of(snapshot: SnapshotState, statistics: Mapping[Path, DataType]) -> Fi
         return None
     steps = _steps(sample, columns) if len(columns) > 1 else {}
     order = FileOrder(snapshot=snapshot, partitions=partitions, columns=columns, steps=steps, borders=pa.table({}))
-    places = np.split(np.linspace(0, total, sum(map(len, sample)), dtype=np.int64), np.cumsum([len(adds) for adds in sample])[:-1])
+    places = np.split(
+        np.linspace(0, total, sum(map(len, sample)), dtype=np.int64), np.cumsum([len(adds) for adds in sample])[:-1]
+    )
     keys = pa.concat_tables([order.keys(adds, ties) for adds, ties in zip(sample, places, strict=True)])
     borders = _quantiles(keys, -(-total // ROW_GROUP_FILES))
-    return replace(order, borders=borders, is_kept=_come_in_order(keys, borders), group_files=total / (borders.num_rows + 1))
+    return replace(
+        order, borders=borders, is_kept=_come_in_order(keys, borders), group_files=total / (borders.num_rows + 1)
+    )
 
 
 def _sample(snapshot: SnapshotState, total: int, columns: Mapping[Path, DataType]) -> Iterator[pa.StructArray]:
     """Some files as `add` structs, with what `FileOrder.keys` needs of them."""
     parsed = [".".join((STATS_PARSED, field, *path)) for path in columns for field in ("minValues", "maxValues")]
     texts = ["stats"] if columns else []
-    for batch in snapshot.live.sample(min(1.0, _SAMPLED_FILES / total), ["partitionValues", *texts], ["partitionValues", *parsed]):
+    for batch in snapshot.live.sample(
+        min(1.0, _SAMPLED_FILES / total), ["partitionValues", *texts], ["partitionValues", *parsed]
+    ):
         found = {"partitionValues": batch["partition_values"], "stats": batch["stats"]}
         if STATS_PARSED in batch.column_names:
             found[STATS_PARSED] = batch[STATS_PARSED]
@@ -221,7 +239,9 @@ def _clustering(snapshot: SnapshotState, bounded: Mapping[Path, DataType]) -> di
     return {path: bounded[path] for path in paths if path is not None and path in bounded}
 
 
-def _bounds(adds: pa.StructArray, columns: Mapping[Path, DataType]) -> dict[Path, tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+def _bounds(
+    adds: pa.StructArray, columns: Mapping[Path, DataType]
+) -> dict[Path, tuple[pa.ChunkedArray, pa.ChunkedArray]]:
     """The least and the greatest value of columns in each file, null if unknown."""
     if not columns:
         return {}
@@ -236,7 +256,9 @@ def _bounds_of_all(
     sample: Sequence[pa.StructArray], columns: Mapping[Path, DataType]
 ) -> dict[Path, tuple[pa.ChunkedArray, pa.ChunkedArray]]:
     found = [_bounds(adds, columns) for adds in sample]
-    return {path: (_joined([one[path][0] for one in found]), _joined([one[path][1] for one in found])) for path in columns}
+    return {
+        path: (_joined([one[path][0] for one in found]), _joined([one[path][1] for one in found])) for path in columns
+    }
 
 
 def _joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
@@ -254,12 +276,16 @@ def _tidiest(sample: Sequence[pa.StructArray], columns: Mapping[Path, DataType])
 
 
 def _overlap(least: pa.ChunkedArray, greatest: pa.ChunkedArray) -> float | None:
-    """With which share of the files a file's range overlaps, on average; None if fewer than half of the files have a range."""
+    """With which share of the files a file's range overlaps, on average; None if fewer than half of the files have a
+    range.
+    """
     both = pc.and_(least.is_valid(), greatest.is_valid())
     least, greatest = least.filter(both), greatest.filter(both)
     if not len(least) or 2 * len(least) < len(both):
         return None
-    ranks = np.asarray(pc.rank(pa.chunked_array([*least.chunks, *greatest.chunks]), tiebreaker="dense")).astype(np.int64)
+    ranks = np.asarray(pc.rank(pa.chunked_array([*least.chunks, *greatest.chunks]), tiebreaker="dense")).astype(
+        np.int64
+    )
     low, high = ranks[: len(least)], ranks[len(least) :]
     starts = np.sort(low)
     return float(np.mean(np.searchsorted(starts, high, side="right") - np.searchsorted(starts, low)) / len(low))

@@ -1,4 +1,5 @@
-"""Notes which commits of this thread have added files with new rows or deleted rows by vectors, for what follows a write: auto compaction.
+"""Notes which commits of this thread have added files with new rows or deleted rows by vectors, for what follows a
+write: auto compaction.
 
 The notes are kept only inside `noted`, so that a commit costs nothing where nobody asks.
 """

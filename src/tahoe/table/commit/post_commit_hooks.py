@@ -1,7 +1,8 @@
 """Work on the log after a commit: version checksums, checkpoints, compacted log files, log cleanup.
 
-Protocol: "Version Checksum File", "Checkpoints", "Log Compaction Files", "Metadata Cleanup". None of these changes the table's rows, so
-each may fail or be interrupted at any point. Cleanup deletes files only after it has read the checkpoint that replaces them.
+Protocol: "Version Checksum File", "Checkpoints", "Log Compaction Files", "Metadata Cleanup". None of these changes the
+table's rows, so each may fail or be interrupted at any point. Cleanup deletes files only after it has read the
+checkpoint that replaces them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from tahoe.errors import CommitGoneError, DeltaError, InvalidOptionError
 from tahoe.protocol.configuration import properties
 from tahoe.protocol.configuration.features import setting, supports
 from tahoe.protocol.log import log_files
-from tahoe.protocol.log.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Sidecar, Txn, encode_commit
+from tahoe.protocol.log.actions import (
+    Action,
+    Add,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Remove,
+    Sidecar,
+    Txn,
+    encode_commit,
+)
 from tahoe.protocol.log.log_files import Checkpoint, Kind, LogFile
 from tahoe.protocol.log.replay import FileKey, file_key
 from tahoe.protocol.log.version_checksum import VersionChecksum, encode_version_checksum
@@ -32,8 +44,9 @@ from tahoe.table.versions.tags import oldest_held
 
 _logger = logging.getLogger("tahoe")
 
-# Version checksums list files, transactions and domains if there are few, so that a small table can be opened from one file. Every commit
-# writes the list again: with up to 50 files, as the reference has it, a table of tiny commits was mostly such lists.
+# Version checksums list files, transactions and domains if there are few, so that a small table can be opened from one
+# file. Every commit writes the list again: with up to 50 files, as the reference has it, a table of tiny commits was
+# mostly such lists.
 CHECKSUM_FILES_MAX = 10
 CHECKSUM_TXNS_MAX = 100
 CHECKSUM_DOMAINS_MAX = 10
@@ -42,7 +55,9 @@ _DAY_MS = 86_400_000
 
 
 def _is_there_still(log: Log, version: int) -> bool:
-    """Whether the log still has a version. If not, a failed hook is not worth a warning: tables in temporary folders are deleted early."""
+    """Whether the log still has a version. If not, a failed hook is not worth a warning: tables in temporary folders
+    are deleted early.
+    """
     try:
         return log.commit_file(version) is not None
     except (DeltaError, OSError):
@@ -55,7 +70,8 @@ def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequenc
     Args:
         base: the snapshot that the writer began with.
         actions: the actions of the commit, so that it need not be read again.
-        size_bytes: the size of the commit file. It identifies the commit, because the table may have been dropped and recreated meanwhile.
+        size_bytes: the size of the commit file. It identifies the commit, because the table may have been dropped and
+            recreated meanwhile.
     """
 
     def work() -> None:
@@ -64,7 +80,8 @@ def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequenc
         except Exception as error:
             if _is_there_still(log, version):
                 _logger.warning(
-                    "%s: version %s is committed, but a post-commit hook failed, and it may have no checksum or checkpoint: %s",
+                    "%s: version %s is committed, but a post-commit hook failed, and it may have no checksum or "
+                    "checkpoint: %s",
                     log.url,
                     version,
                     error,
@@ -115,7 +132,9 @@ def checksum_of(snapshot: Snapshot, info: CommitInfo) -> VersionChecksum:
         protocol=snapshot.protocol,
         metadata=snapshot.metadata,
         txn_id=info.txn_id,
-        in_commit_timestamp_ms=info.in_commit_timestamp_ms if in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata) else None,
+        in_commit_timestamp_ms=info.in_commit_timestamp_ms
+        if in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata)
+        else None,
         txns=txns if len(txns) <= CHECKSUM_TXNS_MAX else None,
         domains=domains if len(domains) <= CHECKSUM_DOMAINS_MAX else None,
         files=tuple(live.adds()) if _can_be_listed(live) else None,
@@ -154,7 +173,9 @@ def compact_log(log: Log, start: int, end: int) -> LogFile:
     found = log.commit_file(end)
     if last is None or found is None or found.identity != last.identity:  # the table was recreated meanwhile
         log.env.store.delete(file.key)
-        raise CommitGoneError(table=log.url, version=end, detail=f"{log_files.commit_name(end)} disappeared while it was read")
+        raise CommitGoneError(
+            table=log.url, version=end, detail=f"{log_files.commit_name(end)} disappeared while it was read"
+        )
     return file
 
 
@@ -186,14 +207,15 @@ def _reconciled(log: Log, commits: Iterable[Iterable[Action]]) -> list[Action]:
 def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[str]:
     """Delete the commits and checkpoints past `delta.logRetentionDuration`, and sidecars that no checkpoint refers to.
 
-    Every version from the last one before the cutoff on stays readable, and every version from the oldest one on that a tag holds. If no
-    checkpoint can be kept for it, nothing is deleted.
+    Every version from the last one before the cutoff on stays readable, and every version from the oldest one on that a
+    tag holds. If no checkpoint can be kept for it, nothing is deleted.
 
-    The tags are read after the cutoff was chosen. So a tag that is not seen here is newer than the cutoff's clock, and if its version was
-    within the retention at that time, it is not deleted.
+    The tags are read after the cutoff was chosen. So a tag that is not seen here is newer than the cutoff's clock, and
+    if its version was within the retention at that time, it is not deleted.
 
     Args:
-        retention: the minimum age of an expired version. None uses the table's retention, with the cutoff moved back to midnight (UTC).
+        retention: the minimum age of an expired version. None uses the table's retention, with the cutoff moved back to
+            midnight (UTC).
 
     Returns:
         the keys of the files that were deleted.
@@ -219,7 +241,9 @@ def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[st
 
 
 def delete_if_same(log: Log, file: LogFile | FileInfo) -> str | None:
-    """Delete a file if it is still the one that was listed: a table recreated since then has files of the same names. Returns its key."""
+    """Delete a file if it is still the one that was listed: a table recreated since then has files of the same names.
+    Returns its key.
+    """
     found = log.env.store.head(file.key)
     if found is None or found.identity != file.identity:
         return None
@@ -276,8 +300,8 @@ def _staged_version(key: str) -> int | None:
 def _unused_sidecars(log: Log) -> list[str]:
     """Sidecars from before yesterday that no checkpoint refers to; none if a checkpoint cannot be read.
 
-    A writer puts sidecars before the checkpoint that refers to them. Their age is measured by the storage's clock, as far as the log shows
-    it: the local clock may be ahead.
+    A writer puts sidecars before the checkpoint that refers to them. Their age is measured by the storage's clock, as
+    far as the log shows it: the local clock may be ahead.
     """
     store = log.env.store
     sidecars = list(store.list_from(log_files.SIDECAR_FOLDER))
@@ -290,7 +314,13 @@ def _unused_sidecars(log: Log) -> list[str]:
     if not old:
         return []
     try:
-        named = {sidecar_key(a) for file in files if file.is_checkpoint for a in read_few(store, file.key) if isinstance(a, Sidecar)}
+        named = {
+            sidecar_key(a)
+            for file in files
+            if file.is_checkpoint
+            for a in read_few(store, file.key)
+            if isinstance(a, Sidecar)
+        }
     except DeltaError as error:
         _logger.warning("%s: sidecars are kept, because a checkpoint cannot be read: %s", log.url, error)
         return []

@@ -1,7 +1,8 @@
 """Runs a command again if another writer has made a conflicting commit meanwhile.
 
-The command then reads the newest version, as if it had been executed later. It is not run again behind a change of the table that refuses
-it (`conflict_rules`), if the outcome of its commit is unknown, or if it has read more than its table's rows: see `may_rerun`.
+The command then reads the newest version, as if it had been executed later. It is not run again behind a change of the
+table that refuses it (`conflict_rules`), if the outcome of its commit is unknown, or if it has read more than its
+table's rows: see `may_rerun`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from tahoe.storage.env import Env
 
 Result = TypeVar("Result")
 
-# Before a command is run again it waits for up to this long, twice as long each time, so that rivals do not meet again at once.
+# Before a command is run again it waits for up to this long, twice as long each time, so that rivals do not meet again
+# at once.
 _PAUSE_SECONDS = 0.1
 
 
@@ -35,7 +37,10 @@ def run_again(env: Env, command: Callable[[int], Result], allowed: Callable[[], 
         except DeltaConcurrentModificationException as error:
             if not error.may_rerun or retries >= allowed():
                 if retries:
-                    error.add_note(f"The command was run {retries + 1} times, and each time another commit was in conflict with it.")
+                    error.add_note(
+                        f"The command was run {retries + 1} times, and each time another commit was in conflict "
+                        f"with it."
+                    )
                 raise
             env.sleep(env.random() * _PAUSE_SECONDS * 2**retries)
             retries += 1

@@ -1,7 +1,7 @@
 """Row deletions: the rows of a file that a transaction deletes through its deletion vector.
 
-Protocol: "Writer Requirements for Deletion Vectors", "Per-file Statistics". A row deletion names rows and not a vector, so that it can be
-rebased onto the vector that the file has after other writers have won.
+Protocol: "Writer Requirements for Deletion Vectors", "Per-file Statistics". A row deletion names rows and not a vector,
+so that it can be rebased onto the vector that the file has after other writers have won.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class RowDeletion:
 
     Attributes:
         file: the file's newest action.
-        is_new: whether this commit itself adds the file. The rows are then copies of rows that other commits have deleted meanwhile.
+        is_new: whether this commit itself adds the file. The rows are then copies of rows that other commits have
+            deleted meanwhile.
         total: the physical number of rows, if the file's footer was asked.
     """
 
@@ -56,10 +57,14 @@ def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int, ke
     before = deleted_rows_of(log, [deletion.file for deletion in wanted])
     rows = [deletion.rows | deleted for deletion, deleted in zip(wanted, before, strict=True)]
     wanted = counted(log, wanted, [len(each) for each in rows], version)
-    totals = [num_records_of(deletion.file.stats) or 0 if deletion.total is None else deletion.total for deletion in wanted]
+    totals = [
+        num_records_of(deletion.file.stats) or 0 if deletion.total is None else deletion.total for deletion in wanted
+    ]
     left = [number for number, (deleted, total) in enumerate(zip(rows, totals, strict=True)) if len(deleted) < total]
     descriptors = write_vectors(log, [rows[number] for number in left], keys)
-    again = [_with_vector(wanted[number], vector, totals[number]) for number, vector in zip(left, descriptors, strict=True)]
+    again = [
+        _with_vector(wanted[number], vector, totals[number]) for number, vector in zip(left, descriptors, strict=True)
+    ]
     removes = (remove_of(deletion.file, now_ms) for deletion in wanted if not deletion.is_new)
     return [*removes, *again]
 
@@ -72,7 +77,8 @@ def _with_vector(deletion: RowDeletion, vector: DeletionVectorDescriptor, total:
 def counted(log: Log, deletions: Sequence[RowDeletion], deleted: Sequence[int], version: int) -> list[RowDeletion]:
     """The deletions, with the number of rows in the file where the statistics leave no row, or do not tell.
 
-    Statistics that count too few must not remove a file with rows that nobody deleted, so the footer is asked before a file is removed.
+    Statistics that count too few must not remove a file with rows that nobody deleted, so the footer is asked before a
+    file is removed.
 
     Args:
         deleted: for each, how many rows of its file are deleted then.
@@ -106,8 +112,8 @@ def num_records(log: Log, file: Add, version: int) -> int:
 def with_counted_rows(log: Log, adds: Iterable[Add], version: int) -> list[Add]:
     """Entries of existing files with the numbers of rows in their footers, where this commit gives row ids to them.
 
-    Another writer's statistics may tell fewer rows, and a row id would be given twice. Statistics that are wrong about the number of rows
-    are left out. A file that is gone has no rows, so its statistics are as good.
+    Another writer's statistics may tell fewer rows, and a row id would be given twice. Statistics that are wrong about
+    the number of rows are left out. A file that is gone has no rows, so its statistics are as good.
 
     Raises:
         DataFileMissingError, InvalidDataFileError: a footer cannot be read, and statistics do not do.
@@ -148,7 +154,9 @@ def alive_records(file: Add) -> int | None:
     return None if total is None else total - (vector.cardinality if vector else 0)
 
 
-def with_row_ids_of(actions: Sequence[Action], winner: Iterable[Action], canonical: Callable[[str], str]) -> Sequence[Action]:
+def with_row_ids_of(
+    actions: Sequence[Action], winner: Iterable[Action], canonical: Callable[[str], str]
+) -> Sequence[Action]:
     """The actions with the row ids that a winner gave to files which they remove.
 
     Protocol: "Writer Requirements for Row Tracking". A remove has the base row id of the last add of its file.
@@ -165,9 +173,13 @@ def _with_ids(remove: Remove, add: Add | None) -> Remove:
     return remove.replace(base_row_id=add.base_row_id, default_row_commit_version=add.default_row_commit_version)
 
 
-def rebased(deletions: Mapping[str, RowDeletion], actions: Iterable[Action], canonical: Callable[[str], str]) -> Mapping[str, RowDeletion]:
+def rebased(
+    deletions: Mapping[str, RowDeletion], actions: Iterable[Action], canonical: Callable[[str], str]
+) -> Mapping[str, RowDeletion]:
     """Rebase row deletions onto the adds that a winning commit has for their files."""
     newer = {path: a for a in actions if isinstance(a, Add) and (path := canonical(a.path)) in deletions}
     if not newer:
         return deletions
-    return {path: replace(deletion, file=newer[path]) if path in newer else deletion for path, deletion in deletions.items()}
+    return {
+        path: replace(deletion, file=newer[path]) if path in newer else deletion for path, deletion in deletions.items()
+    }

@@ -1,7 +1,8 @@
-"""Finds rows that a winner has moved by their row ids, for a winner that sorted them, or that has not recorded where they are.
+"""Finds rows that a winner has moved by their row ids, for a winner that sorted them, or that has not recorded where
+they are.
 
-Protocol: "Row Tracking", "Writer Requirements for Row Tracking". A commit says in `delta.rowTracking.preserved` that rows which it copied
-have kept their ids. Only the row ids of the files are read.
+Protocol: "Row Tracking", "Writer Requirements for Row Tracking". A commit says in `delta.rowTracking.preserved` that
+rows which it copied have kept their ids. Only the row ids of the files are read.
 """
 
 from __future__ import annotations
@@ -32,15 +33,17 @@ Rows: TypeAlias = dict[str, BitMap64]
 _ROWS_MAX = 20_000_000
 
 
-def rows_by_ids(base: SnapshotState, wanted: Mapping[str, tuple[Remove, BitMap64 | None]], winner: Winner) -> dict[str, Rows | None]:
+def rows_by_ids(
+    base: SnapshotState, wanted: Mapping[str, tuple[Remove, BitMap64 | None]], winner: Winner
+) -> dict[str, Rows | None]:
     """Where rows are after a winner that moved them.
 
     Args:
         wanted: by canonical path the files that the winner removed, and row indexes in them; None for all live rows.
 
     Returns:
-        for each file the places of its rows in the files that the winner added; None if not all of them are there. Empty if the winner
-        does not say that it only moved rows, or if they are too many.
+        for each file the places of its rows in the files that the winner added; None if not all of them are there.
+        Empty if the winner does not say that it only moved rows, or if they are too many.
     """
     files = [a for a in winner.actions if isinstance(a, Add | Remove)]
     removed = {base.log.canonical(a.path) for a in files if isinstance(a, Remove)}

@@ -1,11 +1,13 @@
-"""Symlink manifests: text files that list a version's data files, for Presto, Athena and other engines that read Hive's symlink tables.
+"""Symlink manifests: text files that list a version's data files, for Presto, Athena and other engines that read Hive's
+symlink tables.
 
-`_symlink_format_manifest/<partition folders>/manifest` has one line for each data file of a partition: its absolute, unescaped path. The
-format is that of the reference. A manifest is replaced as a whole, but the manifests of several partitions are not replaced at once.
+`_symlink_format_manifest/<partition folders>/manifest` has one line for each data file of a partition: its absolute,
+unescaped path. The format is that of the reference. A manifest is replaced as a whole, but the manifests of several
+partitions are not replaced at once.
 
-Of several writers, the last one that writes a manifest looks at the log again afterwards, so that no older version overwrites a newer one.
-A hidden file beside the manifests says up to which version they are complete: whoever writes manifests next also writes those that a killed
-writer, or a writer that does not know manifests, left behind.
+Of several writers, the last one that writes a manifest looks at the log again afterwards, so that no older version
+overwrites a newer one. A hidden file beside the manifests says up to which version they are complete: whoever writes
+manifests next also writes those that a killed writer, or a writer that does not know manifests, left behind.
 """
 
 from __future__ import annotations
@@ -68,14 +70,21 @@ def generate_manifests(log: Log) -> ManifestReport:
     """Write the manifests of all partitions of the newest version, and delete those of partitions that are gone.
 
     Raises:
-        ManifestsWithVectorsError, ManifestsWithColumnMappingError, ManifestsWithNullTextError: readers of manifests would return wrong
+        ManifestsWithVectorsError, ManifestsWithColumnMappingError, ManifestsWithNullTextError: readers of manifests
+        would return wrong
             rows. Nothing was written.
     """
     return _write_until_newest(load_snapshot(log), None)
 
 
 def check_manifests_before_commit(
-    base: Snapshot | None, protocol: Protocol, metadata: Metadata, *, adds: Iterable[Add], removed: Container[str], table: str
+    base: Snapshot | None,
+    protocol: Protocol,
+    metadata: Metadata,
+    *,
+    adds: Iterable[Add],
+    removed: Container[str],
+    table: str,
 ) -> None:
     """Refuse a commit after which the table keeps manifests that their readers would misunderstand.
 
@@ -84,14 +93,19 @@ def check_manifests_before_commit(
         removed: the canonical paths of the files that it removes.
 
     Raises:
-        ManifestPropertyError: the table has deletion vectors or column mapping, or a partition with the name of NULL's folder.
+        ManifestPropertyError: the table has deletion vectors or column mapping, or a partition with the name of NULL's
+            folder.
     """
     if not SYMLINK_MANIFESTS.get(metadata.configuration):
         return
     adds, is_new = list(adds), not (base is not None and SYMLINK_MANIFESTS.get(base.properties))
-    values = [add.partition_values for add in adds] + ([] if base is None or not is_new else list(_values_left(base, removed)))
+    values = [add.partition_values for add in adds] + (
+        [] if base is None or not is_new else list(_values_left(base, removed))
+    )
     column = next(filter(None, (_named_like_null(each, metadata.partition_columns) for each in values)), None)
-    name = next((f.name for f in active_features(protocol, metadata) if f.name in ("deletionVectors", "columnMapping")), None)
+    name = next(
+        (f.name for f in active_features(protocol, metadata) if f.name in ("deletionVectors", "columnMapping")), None
+    )
     if name is not None:
         detail = f"readers of manifests do not know the feature {name}, which the table uses"
         remedy = f"Use either manifests or {name}, not both."
@@ -103,14 +117,18 @@ def check_manifests_before_commit(
         remedy = "Use either manifests or this text, not both."
     else:
         return
-    raise ManifestPropertyError(property=SYMLINK_MANIFESTS.name, table=table, value="true", detail=detail, remedy=remedy)
+    raise ManifestPropertyError(
+        property=SYMLINK_MANIFESTS.name, table=table, value="true", detail=detail, remedy=remedy
+    )
 
 
 def _values_left(base: Snapshot, removed: Container[str]) -> Iterator[Mapping[str, str | None]]:
     """The partition values of the files that a commit leaves in the table."""
     if base.partition_columns:
         live = base.live
-        for path, pairs in zip(live.column("path").to_pylist(), live.column("partition_values").to_pylist(), strict=True):
+        for path, pairs in zip(
+            live.column("path").to_pylist(), live.column("partition_values").to_pylist(), strict=True
+        ):
             if base.log.canonical(path) not in removed:
                 yield dict(pairs or ())
 
@@ -129,8 +147,11 @@ def _will_have_vectors(base: Snapshot | None, adds: Iterable[Add], removed: Cont
     return any(base.log.canonical(path) not in removed for path in paths.to_pylist())
 
 
-def manifests_after_commit(log: Log, base: Snapshot | None, version: int, metadata: Metadata, files: Iterable[Add | Remove]) -> None:
-    """Bring the manifests up to date after a commit, if the table asks for it: those of the partitions that the commit changed.
+def manifests_after_commit(
+    log: Log, base: Snapshot | None, version: int, metadata: Metadata, files: Iterable[Add | Remove]
+) -> None:
+    """Bring the manifests up to date after a commit, if the table asks for it: those of the partitions that the commit
+    changed.
 
     Args:
         base: the snapshot that the writer began with.
@@ -138,14 +159,19 @@ def manifests_after_commit(log: Log, base: Snapshot | None, version: int, metada
         files: the files that the commit adds or removes.
 
     Raises:
-        ManifestsWithVectorsError, ManifestsWithColumnMappingError, ManifestsWithNullTextError: readers of manifests would return wrong
+        ManifestsWithVectorsError, ManifestsWithColumnMappingError, ManifestsWithNullTextError: readers of manifests
+        would return wrong
             rows.
         PostCommitHookFailedError: a manifest could not be written. The version is committed all the same.
     """
     if not SYMLINK_MANIFESTS.get(metadata.configuration):
         return
     try:
-        was_kept = base is not None and SYMLINK_MANIFESTS.get(base.properties) and base.partition_columns == metadata.partition_columns
+        was_kept = (
+            base is not None
+            and SYMLINK_MANIFESTS.get(base.properties)
+            and base.partition_columns == metadata.partition_columns
+        )
         newest = load_snapshot(log) if base is None else refresh(base)
         complete = _complete_version(newest) if was_kept else None
         is_next = (complete, newest.version) == (version - 1, version)
@@ -251,7 +277,9 @@ def _folder_of(metadata: Metadata) -> Callable[[Mapping[str, str | None]], str]:
 def _write_all(snapshot: Snapshot) -> ManifestReport:
     contents = dict(_contents(snapshot, None))
     _put(snapshot.log.env.store, contents)
-    stale = {info.key for info in snapshot.log.env.store.walk(_ROOT) if info.key.endswith("/" + _NAME)} - contents.keys()
+    stale = {
+        info.key for info in snapshot.log.env.store.walk(_ROOT) if info.key.endswith("/" + _NAME)
+    } - contents.keys()
     return _delete(snapshot, stale, written=len(contents))
 
 
@@ -296,7 +324,9 @@ def _hadoop_path(url: str) -> str:
 def _put(store: Store, contents: Mapping[str, bytes]) -> None:
     def put(entry: tuple[str, bytes]) -> None:
         key, content = entry
-        if store.url.startswith(LOCAL_SCHEME):  # Hadoop, which reads the manifest, would compare it with an older checksum
+        if store.url.startswith(
+            LOCAL_SCHEME
+        ):  # Hadoop, which reads the manifest, would compare it with an older checksum
             store.delete(f"{key.removesuffix(_NAME)}.{_NAME}.crc")
         store.put(key, content)
 
@@ -306,10 +336,14 @@ def _put(store: Store, contents: Mapping[str, bytes]) -> None:
 
 def _delete(snapshot: Snapshot, keys: Set[str], *, written: int) -> ManifestReport:
     store = snapshot.log.env.store
-    checksums = {f"{key.removesuffix(_NAME)}.{_NAME}.crc" for key in keys} if store.url.startswith(LOCAL_SCHEME) else set[str]()
+    checksums = (
+        {f"{key.removesuffix(_NAME)}.{_NAME}.crc" for key in keys} if store.url.startswith(LOCAL_SCHEME) else set[str]()
+    )
     failed: Mapping[str, DeltaError] = store.delete_many(sorted(keys | checksums)) if keys else {}
     for error in failed.values():
         raise error
-    emptied = {above for key in keys for above in accumulate(key.split("/")[:-1], lambda a, b: f"{a}/{b}") if above != _ROOT}
+    emptied = {
+        above for key in keys for above in accumulate(key.split("/")[:-1], lambda a, b: f"{a}/{b}") if above != _ROOT
+    }
     store.remove_folders(deepest_first(emptied))
     return ManifestReport(version=snapshot.version, written=written, removed=len(keys))

@@ -1,7 +1,7 @@
 """One attempt to change a table: what it read, its actions, and the commit.
 
-Paper §3.2: read a snapshot, write data files, put the next log entry if absent. If another writer won the version, check for a conflict and
-try the next version.
+Paper §3.2: read a snapshot, write data files, put the next log entry if absent. If another writer won the version,
+check for a conflict and try the next version.
 """
 
 from __future__ import annotations
@@ -27,9 +27,26 @@ from tahoe.protocol.changes.conflict import Intent, Isolation, Winner, find_conf
 from tahoe.protocol.configuration.features import setting
 from tahoe.protocol.configuration.properties import ENABLE_DELETION_VECTORS, ENABLEMENT, ISOLATION_LEVEL
 from tahoe.protocol.configuration.row_tracking import DOMAIN as ROW_TRACKING
-from tahoe.protocol.configuration.row_tracking import PRESERVED, assigns_row_ids, enabled_row_tracking, high_water_mark, with_row_ids
+from tahoe.protocol.configuration.row_tracking import (
+    PRESERVED,
+    assigns_row_ids,
+    enabled_row_tracking,
+    high_water_mark,
+    with_row_ids,
+)
 from tahoe.protocol.log import log_files
-from tahoe.protocol.log.actions import Action, Add, Cdc, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
+from tahoe.protocol.log.actions import (
+    Action,
+    Add,
+    Cdc,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Remove,
+    Txn,
+    encode_commit,
+)
 from tahoe.protocol.log.log_files import LogFile
 from tahoe.protocol.log.replay import check_commit
 from tahoe.protocol.statistics import moved_rows
@@ -64,16 +81,19 @@ class Transaction:
         deletions: rows to delete through deletion vectors, by the canonical paths of their files.
         moved: what the added files consist of, if this is a compaction. The commit records it.
         carries: whether row deletions are carried over compactions, see `carried_deletions`.
-        vector_files: the keys of the deletion vector files that `commit` has written. If it raises, and it is certain that the version was
-            not written, the caller deletes them.
-        copies: rows of added files that winners deleted from the removed files, by the canonical paths of the added files.
+        vector_files: the keys of the deletion vector files that `commit` has written. If it raises, and it is certain
+            that the version was not written, the caller deletes them.
+        copies: rows of added files that winners deleted from the removed files, by the canonical paths of the added
+            files.
         operation, parameters, metrics, user_metadata, engine: for the table's history.
-        txn_app_id: the application id of this write's `txn`. If a winner has recorded its version or a later one, nothing is committed.
+        txn_app_id: the application id of this write's `txn`. If a winner has recorded its version or a later one,
+            nothing is committed.
         txn_id: identifies the commit; assigned by `commit`.
         last_winner: the newest winner that this transaction was rebased onto; None on the first attempt.
         last_winner_file: the commit file of `last_winner` as the storage listed it.
         protocol, metadata: those of the newest winner that changed them; None if they are the base's.
-        row_id_high_water_mark: the highest row id that is assigned before this commit; None if the base's value applies.
+        row_id_high_water_mark: the highest row id that is assigned before this commit; None if the base's value
+            applies.
     """
 
     log: Log
@@ -110,7 +130,8 @@ class Transaction:
 
         Raises:
             WriteAlreadyRecordedError: a winner recorded this write's `txn`, or a later one: there is nothing to commit.
-            DeltaConcurrentModificationException: a winner conflicts, or the base is no longer part of the table; nothing was committed.
+            DeltaConcurrentModificationException: a winner conflicts, or the base is no longer part of the table;
+                nothing was committed.
             InvalidCommitError: a winner broke a rule that this commit depends on.
             CommitOutcomeUnknownError: the storage did not tell whether the commit was written.
             CommitAttemptsExceededError: other writers won every attempt.
@@ -123,7 +144,9 @@ class Transaction:
             if mine._put(version, deletions):
                 return version
             # before the rebase: what wins meanwhile would win the next attempt as well
-            self.log.env.sleep(self.log.env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX))
+            self.log.env.sleep(
+                self.log.env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX)
+            )
             before, mine = mine, mine._rebased()
             if mine.deletions is not before.deletions or mine.copies is not before.copies:
                 self.log.env.discard(self.vector_files)
@@ -167,13 +190,21 @@ class Transaction:
             raise self._in_doubt(version, error) from error
 
     def _in_doubt(self, version: int, reason: Exception) -> CommitOutcomeUnknownError:
-        return CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=self.txn_id, detail=cause_text(reason))
+        return CommitOutcomeUnknownError(
+            table=self.log.url, version=version, txn_id=self.txn_id, detail=cause_text(reason)
+        )
 
     @cached_property
     def isolation(self) -> Isolation:
-        """`delta.isolationLevel`; `SnapshotIsolation` for a commit that only rearranges data, because concurrent adds do not affect it."""
+        """`delta.isolationLevel`; `SnapshotIsolation` for a commit that only rearranges data, because concurrent adds
+        do not affect it.
+        """
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
-        changes = bool(self.deletions) or any(a.data_change for a in files) or any(isinstance(a, Metadata | Protocol) for a in self.actions)
+        changes = (
+            bool(self.deletions)
+            or any(a.data_change for a in files)
+            or any(isinstance(a, Metadata | Protocol) for a in self.actions)
+        )
         if not changes and (files or self.intent.reads is None):
             return Isolation.SNAPSHOT
         before = self._before(Metadata)
@@ -202,8 +233,8 @@ class Transaction:
 
         A listing may not show the newest winner yet. So each version is read by its name, and none is skipped.
 
-        Checking several takes so long that others follow, and the next put would be lost to them. So a transaction that is behind by more
-        than one catches up first: beside a writer that never rests, only the put itself is a race.
+        Checking several takes so long that others follow, and the next put would be lost to them. So a transaction that
+        is behind by more than one catches up first: beside a writer that never rests, only the put itself is a race.
         """
         lost = self._next_version
         newest = max([lost, *(f.version for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT)])
@@ -222,8 +253,12 @@ class Transaction:
         _check_not_recorded(self, winner)
         mine, settled = self._carried(winner)
         intent, is_vacuum = mine._whole_intent, winner.info.vacuum_cutoff_ms is not None
-        intent = replace(intent, removed_paths=intent.removed_paths - settled, written_ms=_written_ms(mine) if is_vacuum else None)
-        conflict = find_conflict(intent, winner, self.log.canonical, lambda file: deleted_rows(self.log, file), table=self.log.url)
+        intent = replace(
+            intent, removed_paths=intent.removed_paths - settled, written_ms=_written_ms(mine) if is_vacuum else None
+        )
+        conflict = find_conflict(
+            intent, winner, self.log.canonical, lambda file: deleted_rows(self.log, file), table=self.log.url
+        )
         if isinstance(conflict, ConcurrentDeleteDeleteException):
             conflict.paths = frozenset(winner.files(self.log.canonical)) & intent.removed_paths
         if conflict is not None:
@@ -236,12 +271,16 @@ class Transaction:
             metadata=winner.metadata or self.metadata,
             carries=_still_carries(self, winner),
             actions=with_row_ids_of(mine.actions, winner.actions, self.log.canonical),
-            deletions=_written_again(mine) if is_vacuum else rebased(mine.deletions, winner.actions, self.log.canonical),
+            deletions=_written_again(mine)
+            if is_vacuum
+            else rebased(mine.deletions, winner.actions, self.log.canonical),
             row_id_high_water_mark=self.row_id_high_water_mark if domain is None else high_water_mark(domain),
         )
 
     def _carried(self, winner: Winner) -> tuple[Transaction, frozenset[str]]:
-        """This transaction with row deletions carried over a compaction, and the files for which the winner is then no conflict."""
+        """This transaction with row deletions carried over a compaction, and the files for which the winner is then no
+        conflict.
+        """
         before = FileChanges(actions=self.actions, deletions=self.deletions, copies=self.copies)
         if not _still_carries(self, winner):
             return self, frozenset()
@@ -253,7 +292,9 @@ class Transaction:
             return self, settled
         removed = frozenset(self.log.canonical(a.path) for a in after.actions if isinstance(a, Remove))
         intent = replace(self.intent, removed_paths=self.intent.removed_paths & removed)
-        return replace(self, actions=after.actions, deletions=after.deletions, copies=after.copies, intent=intent), settled
+        return replace(
+            self, actions=after.actions, deletions=after.deletions, copies=after.copies, intent=intent
+        ), settled
 
     # --- values that depend on the version and on its predecessor
 
@@ -269,7 +310,9 @@ class Transaction:
         if mark is None:
             mark = high_water_mark(None if self.base is None else self.base.domains.get(ROW_TRACKING))
         assigned = assigned_row_ids(None, metadata.configuration, table=self.log.url)
-        return with_row_ids(actions, mark, version, lambda file: num_records(self.log, file, version), assigned=assigned)
+        return with_row_ids(
+            actions, mark, version, lambda file: num_records(self.log, file, version), assigned=assigned
+        )
 
     def _found(self, kind: type[Any]) -> Any:
         """The table's protocol or metadata after this commit."""
@@ -284,8 +327,8 @@ class Transaction:
     def _with_timestamp(self, version: int, actions: Sequence[Action]) -> list[Action]:
         """Protocol: "Writer Requirements for In-Commit Timestamps".
 
-        If this commit enables the feature on an existing table, the properties record the version and time. If it disables the feature,
-        these properties are removed.
+        If this commit enables the feature on an existing table, the properties record the version and time. If it
+        disables the feature, these properties are removed.
         """
         now_ms = self.log.env.clock_ms()
         protocol, metadata = self._found(Protocol), self._found(Metadata)
@@ -294,7 +337,10 @@ class Transaction:
             return [info, *(_without_enablement(a) if isinstance(a, Metadata) else a for a in actions)]
         stamp_ms = max(now_ms, self._timestamp_before() + 1)
         info = self._commit_info(actions, now_ms, stamp_ms)
-        return [info, *(_with_enablement(a, self.base, version, stamp_ms) if isinstance(a, Metadata) else a for a in actions)]
+        return [
+            info,
+            *(_with_enablement(a, self.base, version, stamp_ms) if isinstance(a, Metadata) else a for a in actions),
+        ]
 
     def _timestamp_before(self) -> int:
         """The time of the preceding commit; -1 if there is none.
@@ -311,14 +357,18 @@ class Transaction:
         if protocol is not None and metadata is not None and in_commit_timestamps_enabled(protocol, metadata):
             file = log_files.commit_name(self.last_winner.version)
             raise InvalidCommitError(
-                table=self.log.url, file=file, detail="it has no inCommitTimestamp, but delta.enableInCommitTimestamps is true"
+                table=self.log.url,
+                file=file,
+                detail="it has no inCommitTimestamp, but delta.enableInCommitTimestamps is true",
             )
         found = self.log.env.store.head(log_files.commit_key(self.last_winner.version))
         return -1 if found is None else found.modified_ms
 
     # --- commitInfo
 
-    def _commit_info(self, actions: Sequence[Action], timestamp_ms: int, in_commit_timestamp_ms: int | None = None) -> CommitInfo:
+    def _commit_info(
+        self, actions: Sequence[Action], timestamp_ms: int, in_commit_timestamp_ms: int | None = None
+    ) -> CommitInfo:
         added = {a.path for a in actions if isinstance(a, Add)}
         moved = {target: rows for target, rows in self.moved.items() if target in added}
         fields = {
@@ -340,9 +390,15 @@ class Transaction:
 
     @property
     def _tracks_rows(self) -> bool:
-        """Whether rows have stable ids after this commit. Every writer of tahoe keeps those of the rows that it copies or updates."""
+        """Whether rows have stable ids after this commit. Every writer of tahoe keeps those of the rows that it copies
+        or updates.
+        """
         protocol, metadata = self._found(Protocol), self._found(Metadata)
-        return protocol is not None and metadata is not None and enabled_row_tracking(protocol, metadata.configuration) is not None
+        return (
+            protocol is not None
+            and metadata is not None
+            and enabled_row_tracking(protocol, metadata.configuration) is not None
+        )
 
     @property
     def is_blind_append(self) -> bool:
@@ -364,7 +420,9 @@ def _winner(log: Log, version: int) -> Winner:
 
 
 def _check_not_recorded(transaction: Transaction, winner: Winner) -> None:
-    """Protocol: "Transaction Identifiers". The application may have sent this write twice, and the other attempt may have won."""
+    """Protocol: "Transaction Identifiers". The application may have sent this write twice, and the other attempt may
+    have won.
+    """
     mine = {
         action.app_id: action.version
         for action in transaction.actions
@@ -373,13 +431,16 @@ def _check_not_recorded(transaction: Transaction, winner: Winner) -> None:
     for action in winner.actions:
         if isinstance(action, Txn) and action.app_id in mine and action.version >= mine[action.app_id]:
             detail = (
-                f"it recorded version {action.version} of the application {action.app_id}; this write has version {mine[action.app_id]}"
+                f"it recorded version {action.version} of the application {action.app_id}; this write has version "
+                f"{mine[action.app_id]}"
             )
             raise WriteAlreadyRecordedError(table=transaction.log.url, winner=str(winner), detail=detail)
 
 
 def _written_again(mine: Transaction) -> dict[str, RowDeletion]:
-    """A copy of the row deletions, whose vectors are therefore written again: a VACUUM may delete those that no commit names yet."""
+    """A copy of the row deletions, whose vectors are therefore written again: a VACUUM may delete those that no commit
+    names yet.
+    """
     return dict(mine.deletions)
 
 
@@ -388,18 +449,23 @@ def _written_ms(mine: Transaction) -> int | None:
     canonical, store = mine.log.canonical, mine.log.env.store
     new = (a for a in mine.actions if isinstance(a, Add) and canonical(a.path) not in mine.intent.restated_paths)
     changes = (store.head(canonical(a.path)) for a in mine.actions if isinstance(a, Cdc))
-    return min([*(a.modification_time_ms for a in new), *(0 if file is None else file.modified_ms for file in changes)], default=None)
+    return min(
+        [*(a.modification_time_ms for a in new), *(0 if file is None else file.modified_ms for file in changes)],
+        default=None,
+    )
 
 
 def _still_carries(mine: Transaction, winner: Winner) -> bool:
-    """Whether row deletions can be carried over compactions from this winner on: it changes neither deletion vectors nor row ids."""
+    """Whether row deletions can be carried over compactions from this winner on: it changes neither deletion vectors
+    nor row ids.
+    """
     if not mine.carries or (winner.protocol is None and winner.metadata is None):
         return mine.carries
     before: tuple[Protocol, Metadata] = mine._before(Protocol), mine._before(Metadata)
     after = winner.protocol or before[0], winner.metadata or before[1]
-    return _deletes_by_vector(*after) and enabled_row_tracking(before[0], before[1].configuration) == enabled_row_tracking(
-        after[0], after[1].configuration
-    )
+    return _deletes_by_vector(*after) and enabled_row_tracking(
+        before[0], before[1].configuration
+    ) == enabled_row_tracking(after[0], after[1].configuration)
 
 
 def _deletes_by_vector(protocol: Protocol, metadata: Metadata) -> bool:
@@ -418,4 +484,6 @@ def _with_enablement(metadata: Metadata, base: Snapshot | None, version: int, st
 
 
 def _without_enablement(metadata: Metadata) -> Metadata:
-    return metadata.replace(configuration={name: value for name, value in metadata.configuration.items() if name not in ENABLEMENT})
+    return metadata.replace(
+        configuration={name: value for name, value in metadata.configuration.items() if name not in ENABLEMENT}
+    )

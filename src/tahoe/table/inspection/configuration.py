@@ -21,7 +21,9 @@ _PROPERTIES = (
     Column(name="name", type=pa.string(), meaning="name of the property"),
     Column(name="value", type=pa.string(), meaning="its value as stored; null if the table does not set it"),
     Column(name="default", type=pa.string(), meaning="what applies to tables that do not set it; null if nothing does"),
-    Column(name="feature", type=pa.string(), meaning="feature without which the value has no effect; null if it needs none"),
+    Column(
+        name="feature", type=pa.string(), meaning="feature without which the value has no effect; null if it needs none"
+    ),
 )
 
 
@@ -53,22 +55,37 @@ def _text(value: Any) -> str | None:
             return str(value)
 
 
-PROPERTIES = Inspection(name="properties", rows="a table property; first those that the table sets", columns=_PROPERTIES, read=_properties)
+PROPERTIES = Inspection(
+    name="properties", rows="a table property; first those that the table sets", columns=_PROPERTIES, read=_properties
+)
 
 _FEATURES = (
     Column(name="name", type=pa.string(), meaning="name of the table feature"),
-    Column(name="is_listed", type=pa.bool_(), meaning="whether the protocol lists it; else its reader and writer versions imply it"),
+    Column(
+        name="is_listed",
+        type=pa.bool_(),
+        meaning="whether the protocol lists it; else its reader and writer versions imply it",
+    ),
     Column(name="is_for_readers", type=pa.bool_(), meaning="whether readers must know it, not only writers"),
     Column(
-        name="is_active", type=pa.bool_(), meaning="whether the schema or the properties make use of it; null if tahoe does not know it"
+        name="is_active",
+        type=pa.bool_(),
+        meaning="whether the schema or the properties make use of it; null if tahoe does not know it",
     ),
     Column(name="rule", type=pa.string(), meaning="what it is about; null if tahoe does not know it"),
-    Column(name="writes", type=pa.string(), meaning="what tahoe can write while it is active; null if tahoe does not know it"),
+    Column(
+        name="writes",
+        type=pa.string(),
+        meaning="what tahoe can write while it is active; null if tahoe does not know it",
+    ),
 )
 
 
 def _features(snapshot: Snapshot) -> dict[str, pa.Array]:
-    protocol, active = snapshot.protocol, {feature.name for feature in active_features(snapshot.protocol, snapshot.metadata)}
+    protocol, active = (
+        snapshot.protocol,
+        {feature.name for feature in active_features(snapshot.protocol, snapshot.metadata)},
+    )
     readers = protocol.reader_features or frozenset()
     listed = readers | (protocol.writer_features or frozenset())
     rows = []
@@ -82,7 +99,9 @@ def _features(snapshot: Snapshot) -> dict[str, pa.Array]:
     return from_rows(rows, _FEATURES)
 
 
-FEATURES = Inspection(name="features", rows="a table feature that the table supports", columns=_FEATURES, read=_features)
+FEATURES = Inspection(
+    name="features", rows="a table feature that the table supports", columns=_FEATURES, read=_features
+)
 
 _TXNS = (
     Column(name="app_id", type=pa.string(), meaning="application that numbers its writes, such as a streaming query"),
@@ -93,7 +112,9 @@ _TXNS = (
 
 def _txns(snapshot: Snapshot) -> dict[str, pa.Array]:
     found = sorted(snapshot.txns.values(), key=lambda txn: txn.app_id)
-    return from_rows([{"app_id": txn.app_id, "version": txn.version, "last_updated": txn.last_updated_ms} for txn in found], _TXNS)
+    return from_rows(
+        [{"app_id": txn.app_id, "version": txn.version, "last_updated": txn.last_updated_ms} for txn in found], _TXNS
+    )
 
 
 TXNS = Inspection(name="txns", rows="an application with the last of its numbered writes", columns=_TXNS, read=_txns)
@@ -101,13 +122,20 @@ TXNS = Inspection(name="txns", rows="an application with the last of its numbere
 _DOMAINS = (
     Column(name="domain", type=pa.string(), meaning="name of the domain"),
     Column(name="configuration", type=pa.string(), meaning="its content, mostly JSON"),
-    Column(name="is_system", type=pa.bool_(), meaning="whether it belongs to a feature of the protocol; users cannot change it"),
+    Column(
+        name="is_system",
+        type=pa.bool_(),
+        meaning="whether it belongs to a feature of the protocol; users cannot change it",
+    ),
 )
 
 
 def _domains(snapshot: Snapshot) -> dict[str, pa.Array]:
     found = sorted(snapshot.domains.values(), key=lambda domain: domain.domain)
-    rows = [{"domain": d.domain, "configuration": d.configuration, "is_system": d.domain.startswith("delta.")} for d in found]
+    rows = [
+        {"domain": d.domain, "configuration": d.configuration, "is_system": d.domain.startswith("delta.")}
+        for d in found
+    ]
     return from_rows(rows, _DOMAINS)
 
 
@@ -117,13 +145,18 @@ _TAGS = (
     Column(name="name", type=pa.string(), meaning="name of the version"),
     Column(name="version", type=pa.int64(), meaning="version of the table that has the name"),
     Column(name="created", type=TIME, meaning="when the tag was made"),
-    Column(name="expires", type=TIME, meaning="expiry, from which on the tag protects nothing; null if it does not expire"),
+    Column(
+        name="expires", type=TIME, meaning="expiry, from which on the tag protects nothing; null if it does not expire"
+    ),
 )
 
 
 def _tags(snapshot: Snapshot) -> dict[str, pa.Array]:
     found = tags_of(snapshot.domains)
-    rows = [{"name": tag.name, "version": tag.version, "created": tag.created_ms, "expires": tag.expires_ms} for tag in found]
+    rows = [
+        {"name": tag.name, "version": tag.version, "created": tag.created_ms, "expires": tag.expires_ms}
+        for tag in found
+    ]
     return from_rows(rows, _TAGS)
 
 

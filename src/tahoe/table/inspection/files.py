@@ -23,14 +23,20 @@ _PARTITION = Column(
     type="struct of the partition columns",
     meaning="the partition's values, typed, by logical name; no column if the table has no partitions",
 )
-_NUM_RECORDS = Column(name="num_records", type=pa.int64(), meaning="rows in the file, deleted ones included; null if it has no statistics")
+_NUM_RECORDS = Column(
+    name="num_records", type=pa.int64(), meaning="rows in the file, deleted ones included; null if it has no statistics"
+)
 _DELETED = Column(name="deleted_records", type=pa.int64(), meaning="rows that the file's deletion vector deletes")
 
 
 def _files(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
     listing = snapshot.files()
     found = {name: listing.column(name) for name in listing.column_names}
-    return {**found, "clustering_provider": snapshot.live.column("clustering_provider"), "tags": snapshot.live.column("tags")}
+    return {
+        **found,
+        "clustering_provider": snapshot.live.column("clustering_provider"),
+        "tags": snapshot.live.column("tags"),
+    }
 
 
 FILES = Inspection(
@@ -44,9 +50,17 @@ FILES = Inspection(
         _PARTITION,
         _NUM_RECORDS,
         _DELETED,
-        Column(name="base_row_id", type=pa.int64(), meaning="row id of the file's first row; null without row tracking"),
-        Column(name="default_row_commit_version", type=pa.int64(), meaning="version that added the rows; null without row tracking"),
-        Column(name="clustering_provider", type=pa.string(), meaning="who clustered the file; null if it is not clustered"),
+        Column(
+            name="base_row_id", type=pa.int64(), meaning="row id of the file's first row; null without row tracking"
+        ),
+        Column(
+            name="default_row_commit_version",
+            type=pa.int64(),
+            meaning="version that added the rows; null without row tracking",
+        ),
+        Column(
+            name="clustering_provider", type=pa.string(), meaning="who clustered the file; null if it is not clustered"
+        ),
         Column(name="tags", type=TEXTS, meaning="the file's tags; null if it has none"),
     ),
     read=_files,
@@ -63,12 +77,20 @@ def _partitions(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
     table = pa.table(keys | {name: summed.column(name) for name in summed.column_names})
     strict = pc.ScalarAggregateOptions(skip_nulls=False)
     grouped = table.group_by(list(keys)).aggregate(
-        [([], "count_all"), ("size_bytes", "sum"), ("num_records", "sum", strict), ("deleted_records", "sum"), ("modification_time", "max")]
+        [
+            ([], "count_all"),
+            ("size_bytes", "sum"),
+            ("num_records", "sum", strict),
+            ("deleted_records", "sum"),
+            ("modification_time", "max"),
+        ]
     )
     grouped = sorted_table(grouped, list(values)) if values else grouped
     arrays = [one_array(grouped.column(key)) for key in values]
     return {
-        "partition_values": pa.StructArray.from_arrays(arrays, fields=list(kind)) if arrays else pa.array([{}] * grouped.num_rows, kind),
+        "partition_values": pa.StructArray.from_arrays(arrays, fields=list(kind))
+        if arrays
+        else pa.array([{}] * grouped.num_rows, kind),
         "num_files": grouped.column("count_all"),
         "size_bytes": grouped.column("size_bytes_sum"),
         "num_records": grouped.column("num_records_sum"),
@@ -84,7 +106,11 @@ PARTITIONS = Inspection(
         _PARTITION,
         Column(name="num_files", type=pa.int64(), meaning="data files of the partition"),
         Column(name="size_bytes", type=pa.int64(), meaning="size of these files in bytes"),
-        Column(name="num_records", type=pa.int64(), meaning="rows in these files, deleted ones included; null if a file has no statistics"),
+        Column(
+            name="num_records",
+            type=pa.int64(),
+            meaning="rows in these files, deleted ones included; null if a file has no statistics",
+        ),
         Column(name="deleted_records", type=pa.int64(), meaning="rows that deletion vectors delete"),
         Column(name="modification_time", type=TIME, meaning="when the newest of these files was written"),
     ),
@@ -110,7 +136,9 @@ def _vectors(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
 def _vector_urls(snapshot: Snapshot, vectors: pa.StructArray) -> pa.StringArray:
     """Where vectors are, null for those in the log. Many of them share a file, whose url is computed once."""
     kinds, paths = (pc.struct_field(vectors, name) for name in ("storageType", "pathOrInlineDv"))
-    stored = pc.if_else(pc.equal(kinds, INLINE), None, pc.binary_join_element_wise(kinds, paths, "")).dictionary_encode()
+    stored = pc.if_else(
+        pc.equal(kinds, INLINE), None, pc.binary_join_element_wise(kinds, paths, "")
+    ).dictionary_encode()
     urls = [_vector_url(snapshot, text[0], text[1:]) for text in stored.dictionary.to_pylist()]
     return pa.array(urls, pa.string()).take(stored.indices)
 
@@ -126,9 +154,21 @@ VECTORS = Inspection(
     rows="a data file with a deletion vector",
     columns=(
         Column(name="path", type=pa.string(), meaning="data file, as in the log"),
-        Column(name="storage_type", type=pa.string(), meaning="`u`: in a file of the table; `p`: in a file elsewhere; `i`: in the log"),
-        Column(name="url", type=pa.string(), meaning="file with the vector, absolute and unescaped; null if it is in the log"),
-        Column(name="offset", type=pa.int64(), meaning="position of the vector in that file, in bytes; null if it is in the log"),
+        Column(
+            name="storage_type",
+            type=pa.string(),
+            meaning="`u`: in a file of the table; `p`: in a file elsewhere; `i`: in the log",
+        ),
+        Column(
+            name="url",
+            type=pa.string(),
+            meaning="file with the vector, absolute and unescaped; null if it is in the log",
+        ),
+        Column(
+            name="offset",
+            type=pa.int64(),
+            meaning="position of the vector in that file, in bytes; null if it is in the log",
+        ),
         Column(name="size_bytes", type=pa.int64(), meaning="size of the vector in bytes"),
         Column(name="deleted_records", type=pa.int64(), meaning="rows that it deletes"),
         _NUM_RECORDS,
@@ -153,11 +193,15 @@ def _statistics(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
 
 def _nested(known: pa.Table, kind: str, columns: Sequence[IndexedColumn]) -> pa.ChunkedArray:
     """One statistic of all columns that have it, as structs like the rows of the table."""
-    names = {column.logical: name for column in columns if (name := column_name(kind, column.physical)) in known.column_names}
+    names = {
+        column.logical: name for column in columns if (name := column_name(kind, column.physical)) in known.column_names
+    }
     if not names:
         return pa.chunked_array([pa.array([{}] * known.num_rows, pa.struct([]))])
     batches = known.select(list(names.values())).to_batches() or [pa.RecordBatch.from_pylist([], schema=known.schema)]
-    return pa.chunked_array([nested_array({path: batch.column(name) for path, name in names.items()}) for batch in batches])
+    return pa.chunked_array(
+        [nested_array({path: batch.column(name) for path, name in names.items()}) for batch in batches]
+    )
 
 
 _OF_COLUMNS = "struct of the columns with statistics"  # no column if none has any
@@ -168,10 +212,22 @@ STATISTICS = Inspection(
     columns=(
         Column(name="path", type=pa.string(), meaning="as in the log"),
         _NUM_RECORDS,
-        Column(name="has_tight_bounds", type=pa.bool_(), meaning="false if bounds may be wider than the rows, because rows were deleted"),
+        Column(
+            name="has_tight_bounds",
+            type=pa.bool_(),
+            meaning="false if bounds may be wider than the rows, because rows were deleted",
+        ),
         Column(name="null_count", type=_OF_COLUMNS, meaning="nulls in each column; null if they were not counted"),
-        Column(name="min_values", type=_OF_COLUMNS, meaning="lower bound of each column, typed; long strings are cut; null if not known"),
-        Column(name="max_values", type=_OF_COLUMNS, meaning="upper bound of each column, typed; long strings are cut; null if not known"),
+        Column(
+            name="min_values",
+            type=_OF_COLUMNS,
+            meaning="lower bound of each column, typed; long strings are cut; null if not known",
+        ),
+        Column(
+            name="max_values",
+            type=_OF_COLUMNS,
+            meaning="upper bound of each column, typed; long strings are cut; null if not known",
+        ),
     ),
     read=_statistics,
 )

@@ -1,4 +1,6 @@
-"""What an inspection of a table is: a name, the columns of its answer, and a function of a snapshot. Knows nothing of what is inspected."""
+"""What an inspection of a table is: a name, the columns of its answer, and a function of a snapshot. Knows nothing of
+what is inspected.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ class Inspection:
     """One way to look into a table.
 
     Attributes:
-        name: the method of `Table.inspect`, the argument of `tahoe inspect`, and after `delta_` the table function in SQL.
+        name: the method of `Table.inspect`, the argument of `tahoe inspect`, and after `delta_` the table function in
+            SQL.
         rows: what a row is, for help and documentation.
         columns: of the answer, in order.
         read: the columns by name, from a snapshot.
@@ -48,7 +51,9 @@ class Inspection:
         """Look into one version of a table. Structs without fields are left out: no format of files has them."""
         found = self.read(snapshot)
         types = {c.name: found[c.name].type if isinstance(c.type, str) else c.type for c in self.columns}
-        fields = [pa.field(name, kind) for name, kind in types.items() if not pa.types.is_struct(kind) or kind.num_fields]
+        fields = [
+            pa.field(name, kind) for name, kind in types.items() if not pa.types.is_struct(kind) or kind.num_fields
+        ]
         return pa.table({field.name: found[field.name] for field in fields}, schema=pa.schema(fields))
 
 

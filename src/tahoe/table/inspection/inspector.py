@@ -19,7 +19,20 @@ from tahoe.table.versions.table_reader import TableReader
 # By name, as documentation and help list them.
 INSPECTIONS: Mapping[str, Inspection] = {
     found.name: found
-    for found in (FILES, PARTITIONS, STATISTICS, VECTORS, ROW_GROUPS, HISTORY, SIZES, PROPERTIES, FEATURES, TXNS, DOMAINS, TAGS)
+    for found in (
+        FILES,
+        PARTITIONS,
+        STATISTICS,
+        VECTORS,
+        ROW_GROUPS,
+        HISTORY,
+        SIZES,
+        PROPERTIES,
+        FEATURES,
+        TXNS,
+        DOMAINS,
+        TAGS,
+    )
 }
 
 

@@ -70,5 +70,8 @@ def _described(path: str, footer: pq.FileMetaData) -> list[dict[str, object]]:
 
 
 ROW_GROUPS = Inspection(
-    name="row_groups", rows="a row group of a data file; the footers of all files are read", columns=_COLUMNS, read=_row_groups
+    name="row_groups",
+    rows="a row group of a data file; the footers of all files are read",
+    columns=_COLUMNS,
+    read=_row_groups,
 )

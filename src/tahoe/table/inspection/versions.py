@@ -1,7 +1,7 @@
 """The versions that the log still has: who committed them, and how large they are.
 
-Protocol: "Commit Provenance Information", "Action Reconciliation". The totals of each version are computed by columns, from the oldest
-version that can be read and the commits after it: a `remove` need not have the size of its file.
+Protocol: "Commit Provenance Information", "Action Reconciliation". The totals of each version are computed by columns,
+from the oldest version that can be read and the commits after it: a `remove` need not have the size of its file.
 """
 
 from __future__ import annotations
@@ -36,21 +36,35 @@ _HISTORY = (
     _VERSION,
     Column(name="timestamp", type=TIME, meaning="when it was committed"),
     Column(name="operation", type=pa.string(), meaning="what the commit did: `WRITE`, `MERGE`, ..."),
-    Column(name="operation_parameters", type=TEXTS, meaning="parameters of the operation, by name; values other than strings as JSON"),
+    Column(
+        name="operation_parameters",
+        type=TEXTS,
+        meaning="parameters of the operation, by name; values other than strings as JSON",
+    ),
     Column(name="operation_metrics", type=TEXTS, meaning="counts, sizes in bytes and times in milliseconds, by name"),
     Column(name="user_metadata", type=pa.string(), meaning="a text that the writer gave the commit, such as who it is"),
     Column(name="engine_info", type=pa.string(), meaning="program and version that committed it"),
     Column(name="read_version", type=pa.int64(), meaning="version on which the commit was planned"),
-    Column(name="isolation_level", type=pa.string(), meaning="`Serializable`, `WriteSerializable` or `SnapshotIsolation`"),
+    Column(
+        name="isolation_level", type=pa.string(), meaning="`Serializable`, `WriteSerializable` or `SnapshotIsolation`"
+    ),
     Column(name="is_blind_append", type=pa.bool_(), meaning="whether it appended and read nothing of the table"),
-    Column(name="user_id", type=pa.string(), meaning="id of the user who ran it; null in commits of tahoe, which knows no users"),
+    Column(
+        name="user_id",
+        type=pa.string(),
+        meaning="id of the user who ran it; null in commits of tahoe, which knows no users",
+    ),
     Column(name="user_name", type=pa.string(), meaning="name of the user who ran it; null in commits of tahoe"),
     Column(name="cluster_id", type=pa.string(), meaning="cluster on which it ran"),
     Column(name="txn_id", type=pa.string(), meaning="unique id of the commit"),
 )
 
 # The field of `commitInfo` for each column that is one.
-_FIELDS = {"operation": "operation", "operation_parameters": "operationParameters", "operation_metrics": "operationMetrics"} | {
+_FIELDS = {
+    "operation": "operation",
+    "operation_parameters": "operationParameters",
+    "operation_metrics": "operationMetrics",
+} | {
     "user_metadata": "userMetadata",
     "engine_info": "engineInfo",
     "read_version": "readVersion",
@@ -109,7 +123,8 @@ def _oldest(snapshot: Snapshot, listed: Sequence[LogFile]) -> Snapshot:
     return load_snapshot(snapshot.log, version, listed=listed)
 
 
-# What is counted of each version: the files, their sizes, their rows, the files without a known number of rows, and the deleted rows.
+# What is counted of each version: the files, their sizes, their rows, the files without a known number of rows, and the
+# deleted rows.
 _FILES, _BYTES, _ROWS, _UNKNOWN, _DELETED = range(5)
 
 
@@ -181,7 +196,9 @@ def _events(log: Log, files: Sequence[LogFile]) -> pa.Table:
 def _listed(snapshot: Snapshot) -> pa.Table:
     """The files of a version as events."""
     live = snapshot.live
-    cardinality = pa.chunked_array([pc.struct_field(chunk, "cardinality") for chunk in live.column("deletion_vector").chunks], pa.int64())
+    cardinality = pa.chunked_array(
+        [pc.struct_field(chunk, "cardinality") for chunk in live.column("deletion_vector").chunks], pa.int64()
+    )
     columns = {
         "version": pa.repeat(pa.scalar(snapshot.version), len(live)),
         "key": file_keys(live, snapshot.log),
@@ -203,9 +220,16 @@ def _named(base: Snapshot, keys: pa.ChunkedArray) -> pa.Table:
 def _counted(events: pa.Table) -> npt.NDArray[np.int64]:
     """What each event leaves of its file: one column for each number that is counted."""
     records = events.column("num_records")
-    numbers = [events.column("size_bytes"), pc.fill_null(records, 0), records.is_null().cast(pa.int64()), events.column("deleted_records")]
+    numbers = [
+        events.column("size_bytes"),
+        pc.fill_null(records, 0),
+        records.is_null().cast(pa.int64()),
+        events.column("deleted_records"),
+    ]
     is_add = events.column("is_add").to_numpy()
-    return np.column_stack([np.where(is_add, column, 0) for column in (is_add, *(np.asarray(column) for column in numbers))])
+    return np.column_stack(
+        [np.where(is_add, column, 0) for column in (is_add, *(np.asarray(column) for column in numbers))]
+    )
 
 
 def _changes(events: pa.Table, first: int, versions: int) -> Sequence[npt.NDArray[np.int64]]:
@@ -236,11 +260,23 @@ SIZES = Inspection(
         Column(name="timestamp", type=TIME, meaning="when it was committed; null if only a checkpoint is left of it"),
         Column(name="num_files", type=pa.int64(), meaning="data files of the version"),
         Column(name="size_bytes", type=pa.int64(), meaning="size of these files in bytes"),
-        Column(name="num_records", type=pa.int64(), meaning="rows in these files, deleted ones included; null if a file has no statistics"),
+        Column(
+            name="num_records",
+            type=pa.int64(),
+            meaning="rows in these files, deleted ones included; null if a file has no statistics",
+        ),
         Column(name="deleted_records", type=pa.int64(), meaning="rows that deletion vectors delete"),
-        Column(name="added_files", type=pa.int64(), meaning="files that the version before did not have; null if that one cannot be read"),
+        Column(
+            name="added_files",
+            type=pa.int64(),
+            meaning="files that the version before did not have; null if that one cannot be read",
+        ),
         Column(name="added_bytes", type=pa.int64(), meaning="their size in bytes"),
-        Column(name="removed_files", type=pa.int64(), meaning="files that only the version before had; null if that one cannot be read"),
+        Column(
+            name="removed_files",
+            type=pa.int64(),
+            meaning="files that only the version before had; null if that one cannot be read",
+        ),
         Column(name="removed_bytes", type=pa.int64(), meaning="their size in bytes"),
     ),
     read=_sizes,

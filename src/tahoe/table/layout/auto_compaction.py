@@ -1,8 +1,9 @@
-"""Auto compaction: after a write, compacts the partitions in which it added files, if many small files are in them, and rewrites the files
-of which it deleted most rows by vectors.
+"""Auto compaction: after a write, compacts the partitions in which it added files, if many small files are in them, and
+rewrites the files of which it deleted most rows by vectors.
 
-Which files are compacted is decided from the sizes in the snapshot, so it does not matter which process wrote them. The write is committed
-before: a compaction that fails is only logged, and one that meets a concurrent commit leaves the files that the commit changed as they are.
+Which files are compacted is decided from the sizes in the snapshot, so it does not matter which process wrote them. The
+write is committed before: a compaction that fails is only logged, and one that meets a concurrent commit leaves the
+files that the commit changed as they are.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ class AutoCompaction:
         min_file_bytes: smaller files are small; half of `max_file_bytes` by default.
         only_modified: whether only partitions in which the write has added files are compacted.
         max_partitions: how many partitions are compacted after one write: those with the most small files.
-        max_deleted_share: a file of which the write deleted rows is rewritten if a larger share of its rows is deleted by now.
-        skips_blind_appends: whether a write that only adds files compacts nothing; only together with `only_modified`, as in the reference.
+        max_deleted_share: a file of which the write deleted rows is rewritten if a larger share of its rows is deleted
+            by now.
+        skips_blind_appends: whether a write that only adds files compacts nothing; only together with `only_modified`,
+            as in the reference.
     """
 
     is_on: bool | None = None
@@ -77,7 +80,9 @@ def files_to_compact(scan: Scan, new: NewFiles, settings: AutoCompaction) -> Sca
     """
     small = small_files(scan, new.paths, settings)
     assert small.file_positions is not None
-    return scan.within([*small.file_positions.to_pylist(), *files_over_deleted_ratio(scan, new.marked, settings.max_deleted_share)])
+    return scan.within(
+        [*small.file_positions.to_pylist(), *files_over_deleted_ratio(scan, new.marked, settings.max_deleted_share)]
+    )
 
 
 def files_over_deleted_ratio(scan: Scan, marked: Set[str], max_share: float) -> list[int]:
@@ -126,7 +131,12 @@ def auto_compacted(table: TableReader) -> Iterator[None]:
 
 
 def compact_after(
-    table: TableReader, new: NewFiles, settings: AutoCompaction, *, rewriter: Rewriter | None = None, **author: Unpack[Author]
+    table: TableReader,
+    new: NewFiles,
+    settings: AutoCompaction,
+    *,
+    rewriter: Rewriter | None = None,
+    **author: Unpack[Author],
 ) -> OptimizeReport | None:
     """Run auto compaction after a commit. It never raises, except for an interruption.
 
@@ -147,7 +157,11 @@ def compact_after(
         )
         return optimize(table, request, rewriter=rewriter)
     except DeltaConcurrentModificationException as error:  # others changed the files, or compacted them themselves
-        _logger.debug("%s: auto compaction after version %s left its files as they were: %s", table.url, new.version, error)
+        _logger.debug(
+            "%s: auto compaction after version %s left its files as they were: %s", table.url, new.version, error
+        )
     except Exception as error:
-        _logger.warning("%s: version %s is committed, but auto compaction failed after it: %s", table.url, new.version, error)
+        _logger.warning(
+            "%s: version %s is committed, but auto compaction failed after it: %s", table.url, new.version, error
+        )
     return None

@@ -124,7 +124,8 @@ def order_of(snapshot: Snapshot, request: OrderRequest, predicates: Sequence[str
     Raises:
         ClusteringWithPredicateError, ClusteringWithZOrderError: the table is clustered.
         OptimizeFullNotSupportedError: it has no clustering columns.
-        ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError: a column of ZORDER BY does not fit.
+        ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError: a column of ZORDER BY does not
+        fit.
     """
     table, clustered = snapshot.url, snapshot.clustering_columns
     asked = ", ".join(".".join(path) for path in request.zorder_by)
@@ -152,9 +153,13 @@ def _checked(snapshot: Snapshot, request: OrderRequest) -> tuple[tuple[str, ...]
             raise ZOrderPartitionColumnError(table=snapshot.url, colName=name)
         fields = snapshot.schema.resolve(path)
         if fields is None:
-            raise ZOrderColumnNotFoundError(table=snapshot.url, columnName=name, columns=", ".join(snapshot.schema.names))
+            raise ZOrderColumnNotFoundError(
+                table=snapshot.url, columnName=name, columns=", ".join(snapshot.schema.names)
+            )
         found.append((tuple(field.name for field in fields), fields[-1].type))
-    unsorted = [f"{'.'.join(path)} ({kind})" for path, kind in found if not has_bounds(kind) and kind not in (BOOLEAN, BINARY)]
+    unsorted = [
+        f"{'.'.join(path)} ({kind})" for path, kind in found if not has_bounds(kind) and kind not in (BOOLEAN, BINARY)
+    ]
     if unsorted:
         detail = f"{', '.join(unsorted)} is of a type without an order"
         remedy = "Order by columns, or fields of structs, that are numbers, dates, timestamps, strings or booleans."
@@ -164,13 +169,18 @@ def _checked(snapshot: Snapshot, request: OrderRequest) -> tuple[tuple[str, ...]
 
 
 def _check_statistics(snapshot: Snapshot, request: OrderRequest, columns: Sequence[tuple[str, ...]]) -> None:
-    kept = {path for path, _ in statistics_columns(snapshot.schema, snapshot.partition_columns, snapshot.properties, table=snapshot.url)}
+    kept = {
+        path
+        for path, _ in statistics_columns(
+            snapshot.schema, snapshot.partition_columns, snapshot.properties, table=snapshot.url
+        )
+    }
     missing = ", ".join(".".join(path) for path in columns if path not in kept)
     if missing and request.checks_statistics:
         detail = f"no statistics are collected for {missing}, so that queries cannot skip files by them"
         remedy = (
-            "Add the columns to the table property delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols. "
-            f"To order by them nevertheless, set {CHECK_SETTING} = false."
+            "Add the columns to the table property delta.dataSkippingStatsColumns, or raise "
+            f"delta.dataSkippingNumIndexedCols. To order by them nevertheless, set {CHECK_SETTING} = false."
         )
         raise ZOrderStatisticsError(table=snapshot.url, cols=missing, detail=detail, remedy=remedy)
 
@@ -219,7 +229,11 @@ def _rows(scan: Scan) -> npt.NDArray[np.float64]:
 
 
 def _files_to_order(
-    adds: Sequence[Add], files: npt.NDArray[np.int64], is_worn: npt.NDArray[np.bool_], order: Order, settings: CompactionSettings
+    adds: Sequence[Add],
+    files: npt.NDArray[np.int64],
+    is_worn: npt.NDArray[np.bool_],
+    order: Order,
+    settings: CompactionSettings,
 ) -> npt.NDArray[np.int64]:
     """All files of a partition; none if ZORDER BY has just written them."""
     done = is_ordered((adds[n] for n in files), order.names, settings.max_file_bytes) and not is_worn[files].any()
@@ -227,7 +241,11 @@ def _files_to_order(
 
 
 def _files_to_cluster(
-    adds: Sequence[Add], files: npt.NDArray[np.int64], is_worn: npt.NDArray[np.bool_], order: Order, _: CompactionSettings
+    adds: Sequence[Add],
+    files: npt.NDArray[np.int64],
+    is_worn: npt.NDArray[np.bool_],
+    order: Order,
+    _: CompactionSettings,
 ) -> npt.NDArray[np.int64]:
     """The files that become a new cube. Files with many deleted rows leave their cubes."""
     candidates = [adds[n].replace(tags=None, clustering_provider=None) if is_worn[n] else adds[n] for n in files]
@@ -255,6 +273,8 @@ def _key(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
     name, *inner = path
     column = rows.column(name)
     for field in inner:
-        chunks = [chunk.flatten()[chunk.type.get_field_index(field)] for chunk in column.chunks]  # null where the struct is
+        chunks = [
+            chunk.flatten()[chunk.type.get_field_index(field)] for chunk in column.chunks
+        ]  # null where the struct is
         column = pa.chunked_array(chunks, column.type.field(column.type.get_field_index(field)).type)
     return column

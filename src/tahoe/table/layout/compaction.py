@@ -1,7 +1,7 @@
 """Chooses the files that OPTIMIZE rewrites, and packs them into bins. Each bin becomes one file.
 
-Paper §4.3 and §5: small files make listings, planning and reading slow. Nothing is read but the snapshot's columns, so that planning costs
-a fraction of a second for 100,000 files.
+Paper §4.3 and §5: small files make listings, planning and reading slow. Nothing is read but the snapshot's columns, so
+that planning costs a fraction of a second for 100,000 files.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class CompactionSettings:
     Attributes:
         max_file_bytes: the size of a bin, by live bytes: the size of its files without deleted rows.
         min_file_bytes: files with fewer live bytes are rewritten together with others.
-        max_deleted_share: a file with a larger share of deleted rows, from 0 to 1, is rewritten even if it is large or alone. So is a file
-            with a deletion vector and an unknown number of rows.
+        max_deleted_share: a file with a larger share of deleted rows, from 0 to 1, is rewritten even if it is large or
+            alone. So is a file with a deletion vector and an unknown number of rows.
         batch_bytes: commit after bins of this many live bytes; None commits all bins at once.
     """
 
@@ -45,7 +45,12 @@ class CompactionSettings:
 
     @classmethod
     def of_table(
-        cls, properties: Mapping[str, str], *, table: str, max_file_bytes: int | None = None, min_file_bytes: int | None = None
+        cls,
+        properties: Mapping[str, str],
+        *,
+        table: str,
+        max_file_bytes: int | None = None,
+        min_file_bytes: int | None = None,
     ) -> CompactionSettings:
         """The settings for a table; sizes that are None follow from its properties."""
         target = (TARGET_FILE_SIZE.get(properties, table=table) if max_file_bytes is None else max_file_bytes) or GIB
@@ -72,7 +77,8 @@ class Bin:
 def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.bool_] | None = None) -> list[Bin]:
     """The bins to rewrite among the files of a scan. Files that need no rewrite are in none.
 
-    The files of a bin are in the order of their modification times, so that rows that were written together stay together.
+    The files of a bin are in the order of their modification times, so that rows that were written together stay
+    together.
 
     Args:
         also: for each file of the scan whether it is rewritten in any case.
@@ -122,7 +128,8 @@ def live_sizes(scan: Scan) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float6
 def by_partition(scan: Scan, candidates: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
     """The candidates of each partition. Different spellings of one value are one partition.
 
-    A timestamp without a time zone is another moment for each reader's zone: each spelling of one is a partition of its own.
+    A timestamp without a time zone is another moment for each reader's zone: each spelling of one is a partition of its
+    own.
     """
     if not scan.snapshot.partition_columns or not len(candidates):
         yield candidates

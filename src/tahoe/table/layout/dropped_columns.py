@@ -1,7 +1,7 @@
 """Finds data files that still contain dropped columns, for REORG ... APPLY (PURGE).
 
-Protocol: "Column Mapping". Only with column mapping is a column dropped without rewriting files: its name and id are never used again.
-Which columns a file has is in its footer.
+Protocol: "Column Mapping". Only with column mapping is a column dropped without rewriting files: its name and id are
+never used again. Which columns a file has is in its footer.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def of_footers(scan: Scan, test: Callable[[pq.ParquetFile], bool]) -> npt.NDArra
     Raises:
         DataFileMissingError, InvalidDataFileError: a file is not what the log says.
     """
-    return np.fromiter(in_threads(lambda file: _tested(scan.snapshot, file, test), data_files(scan)), bool, scan.kept_files)
+    return np.fromiter(
+        in_threads(lambda file: _tested(scan.snapshot, file, test), data_files(scan)), bool, scan.kept_files
+    )
 
 
 def _tested(snapshot: SnapshotState, file: DataFile, test: Callable[[pq.ParquetFile], bool]) -> bool:

@@ -1,8 +1,8 @@
 """The statistics of a data file that exists already: from its footer where that is exact, otherwise from its live rows.
 
-Protocol: "Per-file Statistics", "Deletion Vectors". The result is what a new file with the same live rows would have, except that the
-number of rows includes the deleted ones. A footer is not enough if the file has a deletion vector, or if its writer may have shortened
-texts or left out NaN.
+Protocol: "Per-file Statistics", "Deletion Vectors". The result is what a new file with the same live rows would have,
+except that the number of rows includes the deleted ones. A footer is not enough if the file has a deletion vector, or
+if its writer may have shortened texts or left out NaN.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def has_statistics(column: IndexedColumn) -> bool:
     return not isinstance(column.type, Array | Map)
 
 
-def measure_footer(snapshot: Snapshot, file: DataFile, size_bytes: int, columns: Sequence[IndexedColumn]) -> Measurement:
+def measure_footer(
+    snapshot: Snapshot, file: DataFile, size_bytes: int, columns: Sequence[IndexedColumn]
+) -> Measurement:
     """Read a file's footer.
 
     Raises:
@@ -166,7 +168,9 @@ def _is_absent(columns: FileColumns, path: Sequence[str]) -> bool:
 
 
 def _is_alike(field: Any, column: IndexedColumn, mode: str) -> bool:
-    """Whether the file, as a struct, has the column under its physical name, in the same case, and in exactly the table's type."""
+    """Whether the file, as a struct, has the column under its physical name, in the same case, and in exactly the
+    table's type.
+    """
     for name in column.physical:
         place = field.type.get_field_index(name) if pa.types.is_struct(field.type) else -1
         if place < 0:
@@ -245,7 +249,10 @@ class _Measured:
         if not self._ends or not self._has_bounds or any(is_nan(end) for end in self._ends):
             return None
         low, high = min(self._ends), max(self._ends)
-        if self._column.type in (FLOAT, DOUBLE):  # zeros are equal whatever their sign, and a footer does not tell which were there
+        if self._column.type in (
+            FLOAT,
+            DOUBLE,
+        ):  # zeros are equal whatever their sign, and a footer does not tell which were there
             return low or -0.0, high or 0.0
         value = BOUND_VALUES.get(self._column.type)
         return (low, high) if value is None else (value(low), value(high))

@@ -1,8 +1,9 @@
 """Lays out the live rows of a cube's files as new files, without Spark's engine.
 
-The files are read twice. First the columns of the order: a random sample of them plans the layout. Then whole rows, in batches. A batch is
-sorted by units, ranges of the layout's parts that become row groups, and waits in a spool. When all rows are there, each file's units are
-sorted and written in order. What is in memory at once does not depend on the size of the table.
+The files are read twice. First the columns of the order: a random sample of them plans the layout. Then whole rows, in
+batches. A batch is sorted by units, ranges of the layout's parts that become row groups, and waits in a spool. When all
+rows are there, each file's units are sorted and written in order. What is in memory at once does not depend on the size
+of the table.
 """
 
 from __future__ import annotations
@@ -39,14 +40,22 @@ from tahoe.table.layout.rewriting import (
     stored_rows,
 )
 from tahoe.table.writing.footers import read_statistics
-from tahoe.table.writing.parquet_files import as_stored, columns_with_nan, new_key, parquet_writer, plain_value, serialised
+from tahoe.table.writing.parquet_files import (
+    as_stored,
+    columns_with_nan,
+    new_key,
+    parquet_writer,
+    plain_value,
+    serialised,
+)
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WrittenFile
 
 # About a page of each column: what queries can skip inside a file.
 _PART_ROWS = 20_000
 
-# The parts need not be as equal as the leaves. So many parts are planned in about ten seconds, and their numbers have two bytes.
+# The parts need not be as equal as the leaves. So many parts are planned in about ten seconds, and their numbers have
+# two bytes.
 _SAMPLE_ROWS_PER_PART = 50
 PARTS_MAX = 1 << 15
 
@@ -104,7 +113,9 @@ def lay_out_in_threads(plan: WritePlan, bins: Sequence[Bin]) -> Iterator[Rewritt
     def lay_out(found: Bin) -> Rewritten | BaseException:
         assert isinstance(found, CubeBin)
         try:
-            return _lay_out(_Job(rewrite=rewrite_of(plan, found.numbers), cube=found, threads=max(1, CORES // at_once)), at_once)
+            return _lay_out(
+                _Job(rewrite=rewrite_of(plan, found.numbers), cube=found, threads=max(1, CORES // at_once)), at_once
+            )
         except Exception as error:
             return error
 
@@ -237,7 +248,11 @@ def _with_nan(plan: WritePlan, rows: pa.Table, starts: Sequence[int]) -> dict[in
     if not columns_with_nan(stored):
         return {}
     ranges = pairwise(starts)
-    return {unit: columns_with_nan(stored.slice(first, stop - first)) for unit, (first, stop) in enumerate(ranges) if stop > first}
+    return {
+        unit: columns_with_nan(stored.slice(first, stop - first))
+        for unit, (first, stop) in enumerate(ranges)
+        if stop > first
+    }
 
 
 # --- units to files
@@ -256,7 +271,9 @@ def _written(job: _Job, units: _Units, spool: Spool) -> list[WrittenFile]:
         for content in _contents(job, _row_groups(job, spool, found), with_nan):
             size = content.tell()
             content.seek(0)
-            file = WrittenFile(key=new_key(plan, values), size_bytes=size, modification_time_ms=before_ms, partition_values=values)
+            file = WrittenFile(
+                key=new_key(plan, values), size_bytes=size, modification_time_ms=before_ms, partition_values=values
+            )
             files.append(file)
             env.store.put(file.key, content)
 
@@ -264,7 +281,9 @@ def _written(job: _Job, units: _Units, spool: Spool) -> list[WrittenFile]:
         for _ in in_threads(write, range(job.cube.files), job.threads):
             pass
         keys = [file.key for file in files]
-        found = read_statistics(env.store, keys, plan.metadata, plan.column_mapping_mode, clustering=plan.clustering_columns)
+        found = read_statistics(
+            env.store, keys, plan.metadata, plan.column_mapping_mode, clustering=plan.clustering_columns
+        )
         return [replace(file, statistics=found[file.key].json) for file in files]
     except BaseException:
         env.discard(file.key for file in files)
@@ -286,7 +305,9 @@ def _row_groups(job: _Job, spool: Spool, units: range) -> Iterator[pa.Table]:
 
 
 def _contents(job: _Job, row_groups: Iterable[pa.Table], with_nan: set[str]) -> Iterator[BinaryIO]:
-    """Parquet files with these row groups, positioned at their ends: one, or several if the number of rows in a file is limited."""
+    """Parquet files with these row groups, positioned at their ends: one, or several if the number of rows in a file is
+    limited.
+    """
     limited = _limited(row_groups, job.cube.order.request.max_file_rows or sys.maxsize)
     for _, parts in groupby(limited, lambda part: part[0]):
         _, first = next(parts)

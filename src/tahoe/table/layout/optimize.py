@@ -1,7 +1,9 @@
-"""OPTIMIZE: rewrites small files, and files with many deleted rows, into larger ones, or lays out rows by columns. The rows stay the same.
+"""OPTIMIZE: rewrites small files, and files with many deleted rows, into larger ones, or lays out rows by columns. The
+rows stay the same.
 
-Protocol: "Add File and Remove File", `dataChange`. If a row of a rewritten file was deleted meanwhile, it is deleted in the new file as
-well (`commit/carried_deletions`). Where that is not possible, the bin is dropped, and the others are committed.
+Protocol: "Add File and Remove File", `dataChange`. If a row of a rewritten file was deleted meanwhile, it is deleted in
+the new file as well (`commit/carried_deletions`). Where that is not possible, the bin is dropped, and the others are
+committed.
 """
 
 from __future__ import annotations
@@ -85,10 +87,17 @@ class OptimizeRequest:
         """The parameters of the operation in the history, under the reference's names."""
         predicate = {"predicate": list(self.predicates)}
         if self.operation == REORG:
-            return {**predicate, "applyPurge": True} if self.purpose == PURGE else {**predicate, "applyBloomFilters": True}
+            return (
+                {**predicate, "applyPurge": True} if self.purpose == PURGE else {**predicate, "applyBloomFilters": True}
+            )
         names, is_clustered = ([], False) if order is None else (order.names, order.is_clustered)
         columns = {"zOrderBy": [] if is_clustered else names, "clusterBy": names if is_clustered else []}
-        return {**predicate, **columns, "auto": self.is_auto, **({"isFull": self.order.is_full} if is_clustered else {})}
+        return {
+            **predicate,
+            **columns,
+            "auto": self.is_auto,
+            **({"isFull": self.order.is_full} if is_clustered else {}),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,17 +107,21 @@ class OptimizeReport:
     Attributes:
         version: the last version that was committed; None if there was nothing to do.
         files_considered: how many files the table has, as far as the filter selects them.
-        removed_bytes, added_bytes: the sizes of the removed and the added files. With `dry_run`, which writes none, no size is added.
+        removed_bytes, added_bytes: the sizes of the removed and the added files. With `dry_run`, which writes none, no
+        size is added.
         partitions: the partition values of the rewritten files, as in the log.
-        bins, batches: how many bins were to be rewritten, and in how many commits. A bin becomes a file or, in an order, a cube: several.
-        bins_dropped: how many bins were not committed, because another writer changed one of their files meanwhile, or clustered the table
-            by columns of which their new files have no statistics.
+        bins, batches: how many bins were to be rewritten, and in how many commits. A bin becomes a file or, in an
+        order, a cube: several.
+        bins_dropped: how many bins were not committed, because another writer changed one of their files meanwhile, or
+            clustered the table by columns of which their new files have no statistics.
         vectors_removed, rows_purged: how many deletion vectors were removed, and how many rows they deleted.
-        small_files, worn_files: of the files to rewrite, how many are small, and how many have too many deleted rows. Only with `dry_run`.
+        small_files, worn_files: of the files to rewrite, how many are small, and how many have too many deleted rows.
+        Only with `dry_run`.
         is_dry_run: whether nothing was changed.
         began_ms, ended_ms: when the work began and ended, in milliseconds since 1970.
         order: how rows were laid out; None if files were only compacted.
-        cube_bytes, cubes: the sizes of the removed files that were in cubes of a clustered table, and how many cubes these were.
+        cube_bytes, cubes: the sizes of the removed files that were in cubes of a clustered table, and how many cubes
+        these were.
     """
 
     version: int | None = None
@@ -133,7 +146,10 @@ class OptimizeReport:
     def __repr__(self) -> str:
         if self.is_dry_run:
             return f"OptimizeReport(dry run: {summary(self)})"
-        removed = f"{len(self.removed_bytes):,} of {counted(self.files_considered, 'file')} ({counted(sum(self.removed_bytes), 'byte')})"
+        removed = (
+            f"{len(self.removed_bytes):,} of {counted(self.files_considered, 'file')} "
+            f"({counted(sum(self.removed_bytes), 'byte')})"
+        )
         added = f"{counted(len(self.added_bytes), 'file')} ({counted(sum(self.added_bytes), 'byte')})"
         return f"OptimizeReport(version={self.version}, rewritten: {removed} as {added})"
 
@@ -151,7 +167,9 @@ class OptimizeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Done:
-    """A bin that was rewritten: the files to remove, the files to add, and the rows of the one added file if their order is known."""
+    """A bin that was rewritten: the files to remove, the files to add, and the rows of the one added file if their
+    order is known.
+    """
 
     bin: Bin
     removed: tuple[Add, ...]
@@ -161,12 +179,14 @@ class _Done:
     def added(self, plan: WritePlan) -> list[Add]:
         """The new files as actions.
 
-        Their partition values are spelled as those of the first removed file: a timestamp without a time zone stays one.
+        Their partition values are spelled as those of the first removed file: a timestamp without a time zone stays
+        one.
         """
         texts = self.removed[0].partition_values
         adds = [plan.add(file) for file in self.written]
         adds = [
-            add.replace(partition_values={name: texts.get(name) or text for name, text in add.partition_values.items()}) for add in adds
+            add.replace(partition_values={name: texts.get(name) or text for name, text in add.partition_values.items()})
+            for add in adds
         ]
         if len(self.removed) == 1 and len(adds) == 1:  # the same rows in the same order: the file stays in its cube
             adds = [adds[0].replace(tags=self.removed[0].tags, clustering_provider=self.removed[0].clustering_provider)]
@@ -199,7 +219,8 @@ def optimize(
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> OptimizeReport:
-    """Compact the newest version of a table. OPTIMIZE also computes the statistics of files that have none, from their footers.
+    """Compact the newest version of a table. OPTIMIZE also computes the statistics of files that have none, from their
+    footers.
 
     Args:
         rewriter: rewrites the bins; threads of this process by default.
@@ -230,7 +251,9 @@ def optimize(
             if failure is not None:
                 raise failure
     if request.operation == OPTIMIZE and not request.is_auto:
-        wanted = AnalyzeRequest(filter=request.filter, absent_only=True, user_metadata=request.user_metadata, engine=request.engine)
+        wanted = AnalyzeRequest(
+            filter=request.filter, absent_only=True, user_metadata=request.user_metadata, engine=request.engine
+        )
         report = replace(report, version=compute_absent(table, wanted, snapshot) or report.version)
     return replace(report, ended_ms=table.env.clock_ms())
 
@@ -244,10 +267,14 @@ def _bins(scan: Scan, request: OptimizeRequest, order: Order | None, cubes: Iter
     return plan_bins(scan, request.settings, has_dropped_columns(scan) if request.is_purge else None)
 
 
-def _as_planned(report: OptimizeReport, snapshot: Snapshot, bins: Sequence[Bin], settings: CompactionSettings) -> OptimizeReport:
+def _as_planned(
+    report: OptimizeReport, snapshot: Snapshot, bins: Sequence[Bin], settings: CompactionSettings
+) -> OptimizeReport:
     """The report of a dry run."""
     small, worn = reasons(snapshot.scan().within([number for found in bins for number in found.numbers]), settings)
-    planned = _with_bins(report, [_Done(bin=found, removed=_adds(snapshot, found.numbers), written=()) for found in bins])
+    planned = _with_bins(
+        report, [_Done(bin=found, removed=_adds(snapshot, found.numbers), written=()) for found in bins]
+    )
     batches = sum(1 for _ in _batches(bins, settings.batch_bytes))
     return replace(planned, is_dry_run=True, small_files=small, worn_files=worn, batches=batches)
 
@@ -342,15 +369,21 @@ def result_or_error(work: Rewrite) -> Rewritten | BaseException:
 # --- commit
 
 
-def _committed(table: TableReader, plan: WritePlan, request: OptimizeRequest, done: list[_Done], report: OptimizeReport) -> OptimizeReport:
-    """Commit bins in one version. Bins of which another writer has changed a file meanwhile are dropped, and their files deleted."""
+def _committed(
+    table: TableReader, plan: WritePlan, request: OptimizeRequest, done: list[_Done], report: OptimizeReport
+) -> OptimizeReport:
+    """Commit bins in one version. Bins of which another writer has changed a file meanwhile are dropped, and their
+    files deleted.
+    """
     asked = len(done)
     while done:
         loose: list[str] = []
         kept: list[_Done] = []
         try:
             version = _commit(plan, request, report.order, done, loose)
-            return replace(_with_bins(report, done), version=version, bins_dropped=report.bins_dropped + asked - len(done))
+            return replace(
+                _with_bins(report, done), version=version, bins_dropped=report.bins_dropped + asked - len(done)
+            )
         except DeltaConcurrentModificationException as error:
             plan, kept = _without_conflicts(table, plan, request, done, error)
             if not kept:
@@ -363,21 +396,37 @@ def _committed(table: TableReader, plan: WritePlan, request: OptimizeRequest, do
 
 
 def _without_conflicts(
-    table: TableReader, plan: WritePlan, request: OptimizeRequest, done: list[_Done], error: DeltaConcurrentModificationException
+    table: TableReader,
+    plan: WritePlan,
+    request: OptimizeRequest,
+    done: list[_Done],
+    error: DeltaConcurrentModificationException,
 ) -> tuple[WritePlan, list[_Done]]:
-    """What can be committed after a conflict: the bins without the files in conflict; after a change of the metadata, a plan of the newest
-    version, and the bins whose files have not changed and whose new files have statistics of its clustering columns."""
+    """What can be committed after a conflict: the bins without the files in conflict; after a change of the metadata, a
+    plan of the newest version, and the bins whose files have not changed and whose new files have statistics of its
+    clustering columns."""
     if error.paths:
-        return plan, [entry for entry in done if not any(table.log.canonical(add.path) in error.paths for add in entry.removed)]
+        return plan, [
+            entry for entry in done if not any(table.log.canonical(add.path) in error.paths for add in entry.removed)
+        ]
     newest = table.snapshot()
     if plan.snapshot is None or newest.version <= plan.snapshot.version or not _fits(plan, newest):
         return plan, []
-    again, cutoff_ms = _plan(table, newest, request), vacuum_cutoff_ms(newest.log, plan.snapshot.version, newest.version)
-    there = [entry for entry in done if cutoff_ms is None or all(file.modification_time_ms >= cutoff_ms for file in entry.written)]
+    again, cutoff_ms = (
+        _plan(table, newest, request),
+        vacuum_cutoff_ms(newest.log, plan.snapshot.version, newest.version),
+    )
+    there = [
+        entry
+        for entry in done
+        if cutoff_ms is None or all(file.modification_time_ms >= cutoff_ms for file in entry.written)
+    ]
     return again, [entry for entry in _still_live(there, newest) if _is_measured(again, entry)]
 
 
-def _commit(plan: WritePlan, request: OptimizeRequest, order: Order | None, done: Sequence[_Done], loose: list[str]) -> int | None:
+def _commit(
+    plan: WritePlan, request: OptimizeRequest, order: Order | None, done: Sequence[_Done], loose: list[str]
+) -> int | None:
     """Commit bins.
 
     Args:
@@ -424,11 +473,17 @@ def _metrics(done: Sequence[_Done]) -> dict[str, int]:
 
 
 def _fits(plan: WritePlan, newest: Snapshot) -> bool:
-    """Whether files that were written for a version are right in a later one: its columns in files are the same, or further ones."""
+    """Whether files that were written for a version are right in a later one: its columns in files are the same, or
+    further ones.
+    """
     assert plan.snapshot is not None
     before = plan.snapshot
     modes = {before.column_mapping_mode, newest.column_mapping_mode}
-    is_same = before.metadata.id == newest.metadata.id and before.partition_columns == newest.partition_columns and len(modes) == 1
+    is_same = (
+        before.metadata.id == newest.metadata.id
+        and before.partition_columns == newest.partition_columns
+        and len(modes) == 1
+    )
     in_files = {keeps_partitions_in_files(version.protocol, version.metadata) for version in (before, newest)}
     if not is_same or before.row_tracking != newest.row_tracking or len(in_files) == 2:
         return False

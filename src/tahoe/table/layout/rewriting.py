@@ -1,8 +1,8 @@
 """Rewrites the live rows of several files into one file, in their order, without Spark's engine.
 
-Protocol: "Deletion Vectors", "Writer Requirements for Row Tracking". The values of rows do not change: no rule of a column and no
-constraint is evaluated. Files are read ahead by threads while one row group is encoded, so that memory is bounded whatever the size of
-the files.
+Protocol: "Deletion Vectors", "Writer Requirements for Row Tracking". The values of rows do not change: no rule of a
+column and no constraint is evaluated. Files are read ahead by threads while one row group is encoded, so that memory is
+bounded whatever the size of the files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ from tahoe.table.reading.rows import DataFile, data_files, live_pieces, tracked_
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.footers import bounds_nan, read_statistics
-from tahoe.table.writing.parquet_files import as_stored, columns_with_nan, new_key, parquet_writer, plain_value, serialised
+from tahoe.table.writing.parquet_files import (
+    as_stored,
+    columns_with_nan,
+    new_key,
+    parquet_writer,
+    plain_value,
+    serialised,
+)
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WrittenFile
 
@@ -80,7 +87,9 @@ def rewrite_of(plan: WritePlan, numbers: Sequence[int]) -> Rewrite:
     order = {number: place for place, number in enumerate(numbers)}
     scan = Scan(snapshot, None, pa.array(sorted(numbers), pa.uint64()))
     places = [order[number] for number in sorted(numbers)]
-    found = sorted(zip(places, data_files(scan), scan.column("size_bytes").to_pylist(), strict=True), key=lambda entry: entry[0])
+    found = sorted(
+        zip(places, data_files(scan), scan.column("size_bytes").to_pylist(), strict=True), key=lambda entry: entry[0]
+    )
     return Rewrite(
         plan=replace(plan, snapshot=snapshot.without_files()),
         files=tuple(file for _, file, _ in found),
@@ -109,12 +118,22 @@ def rewrite(work: Rewrite) -> Rewritten:
         key, before_ms = new_key(plan, values), env.clock_ms()
         env.store.put(key, out)
     try:
-        statistics = read_statistics(env.store, [key], plan.metadata, plan.column_mapping_mode, clustering=plan.clustering_columns)
+        statistics = read_statistics(
+            env.store, [key], plan.metadata, plan.column_mapping_mode, clustering=plan.clustering_columns
+        )
     except BaseException:
         env.discard([key])
         raise
-    file = WrittenFile(key=key, size_bytes=size, modification_time_ms=before_ms, partition_values=values, statistics=statistics[key].json)
-    copied = (CopiedRows(path=f.path, vector=f.vector, count=count) for f, count in zip(work.files, counts, strict=True))
+    file = WrittenFile(
+        key=key,
+        size_bytes=size,
+        modification_time_ms=before_ms,
+        partition_values=values,
+        statistics=statistics[key].json,
+    )
+    copied = (
+        CopiedRows(path=f.path, vector=f.vector, count=count) for f, count in zip(work.files, counts, strict=True)
+    )
     return Rewritten(files=(file,), copied=tuple(copied))
 
 

@@ -1,8 +1,8 @@
 """ANALYZE TABLE ... COMPUTE DELTA STATISTICS: computes statistics that are missing or wide. No data file is written.
 
-Protocol: "Per-file Statistics", "Add File and Remove File", `dataChange`. The entries of such files are added again with their new
-statistics, in several commits if there are many files. If another writer removes a file or replaces its entry meanwhile, that file is left
-out, and the others are committed.
+Protocol: "Per-file Statistics", "Add File and Remove File", `dataChange`. The entries of such files are added again
+with their new statistics, in several commits if there are many files. If another writer removes a file or replaces its
+entry meanwhile, that file is left out, and the others are committed.
 """
 
 from __future__ import annotations
@@ -87,10 +87,11 @@ class AnalyzeReport:
         version: the last version that was committed; None if there was nothing to do.
         files_considered: how many files the table has, as far as the filter selects them.
         files_examined: how many of them had missing or wide statistics.
-        files_updated: how many of them have new statistics. The others could not get better ones, for example because of a NaN.
+        files_updated: how many of them have new statistics. The others could not get better ones, for example because
+            of a NaN.
         files_dropped: how many new statistics were not committed, because another writer changed the file meanwhile.
-        unread: the paths of the files that could not be read, because only Spark can read them, each with the reason. Their statistics are
-            as they were.
+        unread: the paths of the files that could not be read, because only Spark can read them, each with the reason.
+            Their statistics are as they were.
     """
 
     version: int | None = None
@@ -142,14 +143,15 @@ def compute_statistics(
 
 
 def compute_absent(table: TableReader, request: AnalyzeRequest, planned: Snapshot) -> int | None:
-    """What OPTIMIZE does for files that it does not rewrite and that have no statistics: those of their footers, a few milliseconds each.
+    """What OPTIMIZE does for files that it does not rewrite and that have no statistics: those of their footers, a few
+    milliseconds each.
 
     Args:
         planned: the version on which OPTIMIZE was planned.
 
     Returns:
-        the last version that was committed. A file that cannot be read, a conflict, and a table that tahoe must not write by now, are no
-        failure of OPTIMIZE.
+        the last version that was committed. A file that cannot be read, a conflict, and a table that tahoe must not
+        write by now, are no failure of OPTIMIZE.
     """
     try:
         report = compute_statistics(table, request, planned=planned)
@@ -162,7 +164,9 @@ def compute_absent(table: TableReader, request: AnalyzeRequest, planned: Snapsho
 
 
 def with_statistics(snapshot: Snapshot, adds: Sequence[Add]) -> list[Add]:
-    """Entries that are about to be committed, with the statistics of their live rows; as they are if the file cannot be read."""
+    """Entries that are about to be committed, with the statistics of their live rows; as they are if the file cannot be
+    read.
+    """
     there = replace(snapshot, live=LiveFiles([MemoryPart(to_table(adds))]))
     columns = [c for c in _columns(snapshot) if has_statistics(c)]
     measured, unread, failure = _measured(there.everything, columns, AnalyzeRequest(), measured_in_threads)
@@ -173,7 +177,9 @@ def with_statistics(snapshot: Snapshot, adds: Sequence[Add]) -> list[Add]:
 
 
 def _check_writable(table: TableReader, snapshot: Snapshot) -> None:
-    plan_existing(table, WriteRequest(mode="append", schema=snapshot.schema, data_change=False, operation=COMPUTE_STATS), snapshot)
+    plan_existing(
+        table, WriteRequest(mode="append", schema=snapshot.schema, data_change=False, operation=COMPUTE_STATS), snapshot
+    )
 
 
 def _columns(snapshot: Snapshot) -> list[IndexedColumn]:
@@ -236,8 +242,12 @@ def _measured(
     bare = snapshot.without_files()
     sized = zip(data_files(scan), scan.column("size_bytes").to_pylist(), strict=True)
     footers = list(in_threads(lambda given: _or_error(measure_footer, bare, *given, columns), sized))
-    results: list[Statistics | BaseException] = [found if isinstance(found, BaseException) else found.found for found in footers]
-    work = {number: found for number, found in enumerate(footers) if isinstance(found, Measurement) and found.needs_rows}
+    results: list[Statistics | BaseException] = [
+        found if isinstance(found, BaseException) else found.found for found in footers
+    ]
+    work = {
+        number: found for number, found in enumerate(footers) if isinstance(found, Measurement) and found.needs_rows
+    }
     if work and not request.absent_only:
         for number, result in zip(work, measurer(list(work.values())), strict=True):
             results[number] = result
@@ -285,7 +295,9 @@ def _or_error(measure: Callable[..., Result], *given: object) -> Result | BaseEx
 def _committed(
     table: TableReader, snapshot: Snapshot, request: AnalyzeRequest, found: list[_Restated], report: AnalyzeReport
 ) -> AnalyzeReport:
-    """Commit new statistics in one version, without those of files that another writer has changed since the snapshot."""
+    """Commit new statistics in one version, without those of files that another writer has changed since the
+    snapshot.
+    """
     asked, newest = len(found), snapshot
     while found:
         newest = table.snapshot()
@@ -321,13 +333,18 @@ def _unchanged(found: Sequence[_Restated], before: Snapshot, newest: Snapshot) -
     """The files that are live in a later version with the same entry, apart from the statistics.
 
     Raises:
-        MetadataChangedException: the table was replaced, or other columns have statistics by now, or have other names or types.
+        MetadataChangedException: the table was replaced, or other columns have statistics by now, or have other names
+            or types.
     """
     check_same_table(before, newest)
     if _columns(before) != _columns(newest):
         detail = "it changed the columns of the table, or which of them have statistics"
-        raise MetadataChangedException(table=newest.url, winner=f"version {newest.version} or an earlier one", detail=detail)
-    places = pc.index_in(pa.array([entry.before.path for entry in found], pa.string()), value_set=newest.live.column("path"))
+        raise MetadataChangedException(
+            table=newest.url, winner=f"version {newest.version} or an earlier one", detail=detail
+        )
+    places = pc.index_in(
+        pa.array([entry.before.path for entry in found], pa.string()), value_set=newest.live.column("path")
+    )
     there = Scan(newest, None, pa.array(sorted(places.drop_null().to_pylist()), pa.uint64()))
     live = {add.path: add.replace(stats=None) for add in there.adds()}
     return [entry for entry in found if live.get(entry.before.path) == entry.before.replace(stats=None)]

@@ -1,4 +1,6 @@
-"""Removes deletion vectors from a table, without Spark: what `Table.drop_feature` does before it drops their feature."""
+"""Removes deletion vectors from a table, without Spark: what `Table.drop_feature` does before it drops their
+feature.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads checkpoints of every kind: their non-file actions, and parts with their files.
 
-Protocol: "Checkpoints", "Sidecar Files", "Checkpoint Schema". A checkpoint that cannot be read raises `CorruptCheckpointError`; the
-snapshot then uses an older one.
+Protocol: "Checkpoints", "Sidecar Files", "Checkpoint Schema". A checkpoint that cannot be read raises
+`CorruptCheckpointError`; the snapshot then uses an older one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,15 @@ from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns
 from tahoe.table.log.commit_fingerprint import TAG, CommitFingerprint, has_commit, parse_fingerprint
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.file_parts import BATCH_ROWS, DELETION_VECTOR, TEXT_MAP, CheckpointPart, MemoryPart, Part, cast_column
+from tahoe.table.log.file_parts import (
+    BATCH_ROWS,
+    DELETION_VECTOR,
+    TEXT_MAP,
+    CheckpointPart,
+    MemoryPart,
+    Part,
+    cast_column,
+)
 from tahoe.table.log.grouped_part import opened_part
 from tahoe.table.log.live_files import to_table
 
@@ -92,11 +100,15 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) ->
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=detail)
     sidecars = [sidecar_key(a) for a in actions if isinstance(a, Sidecar)]
     if len(set(sidecars)) != len(sidecars):
-        raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail="it lists a sidecar more than once")
+        raise CorruptCheckpointError(
+            table=store.url, file=checkpoint.files[0].name, detail="it lists a sidecar more than once"
+        )
     opened = on_all_cores if len(sidecars) >= _IN_PARALLEL_MIN else map
     parts.extend(opened(lambda key: _open_part(NestedColumns(store, key)), sidecars))
     if (twice := _named_twice(parts)) is not None:
-        raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=f"it has {twice} more than once")
+        raise CorruptCheckpointError(
+            table=store.url, file=checkpoint.files[0].name, detail=f"it has {twice} more than once"
+        )
     _check_table(log, checkpoint, _tagged(actions) or fingerprint, parts)
     for part in parts if whole else ():
         part.check()
@@ -105,18 +117,27 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) ->
 
 def _tagged(actions: Iterable[Action]) -> CommitFingerprint | None:
     """The fingerprint in a V2 checkpoint."""
-    return next((parse_fingerprint((a.tags or {}).get(TAG)) for a in actions if isinstance(a, CheckpointMetadata)), None)
+    return next(
+        (parse_fingerprint((a.tags or {}).get(TAG)) for a in actions if isinstance(a, CheckpointMetadata)), None
+    )
 
 
-def _check_table(log: Log, checkpoint: Checkpoint, fingerprint: CommitFingerprint | None, parts: Sequence[Part]) -> None:
+def _check_table(
+    log: Log, checkpoint: Checkpoint, fingerprint: CommitFingerprint | None, parts: Sequence[Part]
+) -> None:
     path = next((path for part in parts if (path := part.first_path()) is not None), None) if fingerprint else None
     if fingerprint is not None and not has_commit(log, checkpoint.version, fingerprint, checkpoint.commit, path):
-        detail = "the log does not have the commit that it was made of: it is the checkpoint of another table, which was dropped"
+        detail = (
+            "the log does not have the commit that it was made of: it is the checkpoint of another table, which was "
+            "dropped"
+        )
         raise CorruptCheckpointError(table=log.url, file=checkpoint.files[0].name, detail=detail)
 
 
 def _named_twice(parts: Sequence[Part]) -> str | None:
-    """A file that appears twice, so that its rows would be read twice. Only `tahoe check` tests large checkpoints, because it is slow."""
+    """A file that appears twice, so that its rows would be read twice. Only `tahoe check` tests large checkpoints,
+    because it is slow.
+    """
     if sum(part.num_rows for part in parts) > IN_ONE_GO_ROWS_MAX:
         return None
     paths = pa.chunked_array([chunk for part in parts for chunk in part.column("path").chunks], pa.string())
@@ -156,9 +177,12 @@ def _parquet_tombstones(store: Store, key: str) -> Iterator[pa.StructArray]:
         for batch in NestedColumns(store, key).batches("remove", [field.name for field in TOMBSTONE], BATCH_ROWS):
             there = {field.name: values for field, values in zip(batch.type, batch.flatten(), strict=True)}
             removed = pc.is_valid(there["path"])
-            columns = [cast_column(pa.chunked_array([there[f.name]]), f.type) if f.name in there else None for f in TOMBSTONE]
+            columns = [
+                cast_column(pa.chunked_array([there[f.name]]), f.type) if f.name in there else None for f in TOMBSTONE
+            ]
             arrays = [
-                pa.nulls(len(batch), f.type) if column is None else one_array(column) for f, column in zip(TOMBSTONE, columns, strict=True)
+                pa.nulls(len(batch), f.type) if column is None else one_array(column)
+                for f, column in zip(TOMBSTONE, columns, strict=True)
             ]
             yield pa.StructArray.from_arrays(arrays, fields=list(TOMBSTONE)).filter(removed)
     except UNREADABLE as error:
@@ -176,7 +200,9 @@ def tombstones(removes: Iterable[Remove]) -> pa.StructArray:
 
 
 def sidecar_key(sidecar: Sidecar) -> str:
-    """Protocol: sidecars "must always reside in the table's own _delta_log/_sidecars directory", so only the name counts."""
+    """Protocol: sidecars "must always reside in the table's own _delta_log/_sidecars directory", so only the name
+    counts.
+    """
     return f"{log_files.SIDECAR_FOLDER}/{decode_path(sidecar.path).rsplit('/', 1)[-1]}"
 
 
@@ -191,13 +217,16 @@ def _read_json(store: Store, key: str) -> list[Action]:
     return actions
 
 
-# The columns that every reader needs; if there are few files, also those that decide which rows a version has, at no extra cost.
+# The columns that every reader needs; if there are few files, also those that decide which rows a version has, at no
+# extra cost.
 _OPENED = ("path", "size_bytes", "deletion_vector")
 _OPENED_WHERE_FEW = (*_OPENED, "partition_values", "modification_time_ms", "base_row_id", "default_row_commit_version")
 
 
 def _open_part(columns: NestedColumns) -> Part:
-    """Open a part. Of a small file the columns that every reader needs are read, so that it is found now if it is broken."""
+    """Open a part. Of a small file the columns that every reader needs are read, so that it is found now if it is
+    broken.
+    """
     try:
         CheckpointPart(columns).check_types()
         part = opened_part(columns)
@@ -214,8 +243,8 @@ def _open_part(columns: NestedColumns) -> Part:
 def _lost_files(columns: NestedColumns) -> str | None:
     """Why a file must once have had a column of live files, if it has none.
 
-    "Any missing column should be treated as null": a sidecar or a part may contain only tombstones. But a column with a strange name may
-    be that of the files, in a damaged footer.
+    "Any missing column should be treated as null": a sidecar or a part may contain only tombstones. But a column with a
+    strange name may be that of the files, in a damaged footer.
     """
     if columns.has(("add", "path")):
         return None
@@ -249,19 +278,25 @@ def _read_few(columns: NestedColumns) -> list[Action]:
 
 
 def _groups_with(metadata: pq.FileMetaData, names: Sequence[str]) -> list[int]:
-    """The row groups in which one of the columns has a value; in a large checkpoint most row groups contain only files."""
+    """The row groups in which one of the columns has a value; in a large checkpoint most row groups contain only
+    files.
+    """
     leaves = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path.split(".")[0] in names]
     found = []
     for group in range(metadata.num_row_groups):
         columns = [metadata.row_group(group).column(i) for i in leaves]
-        if not all(c.is_stats_set and c.statistics.has_null_count and c.statistics.null_count == c.num_values for c in columns):
+        if not all(
+            c.is_stats_set and c.statistics.has_null_count and c.statistics.null_count == c.num_values for c in columns
+        ):
             found.append(group)
     return found
 
 
 def _decode_column(table: pa.Table, name: str) -> Iterator[Action]:
     column = table.column(name)
-    for position in pc.indices_nonzero(column.is_valid()).to_pylist():  # there are few, and Arrow cannot filter every type
+    for position in pc.indices_nonzero(
+        column.is_valid()
+    ).to_pylist():  # there are few, and Arrow cannot filter every type
         action = decode_action({name: column[position].as_py(maps_as_pydicts="lossy")})
         if action is not None:
             yield action

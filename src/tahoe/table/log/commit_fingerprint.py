@@ -1,8 +1,9 @@
 """Which commit a checkpoint was made of.
 
-A writer may put a checkpoint after the table was dropped and another table was created in its folder, and die before it can delete the
-file again. Names and versions do not show this, so a checkpoint of tahoe contains a fingerprint of its version's commit, which metadata
-cleanup preserves (Protocol: "Metadata Cleanup"). Checkpoints of other writers have none.
+A writer may put a checkpoint after the table was dropped and another table was created in its folder, and die before it
+can delete the file again. Names and versions do not show this, so a checkpoint of tahoe contains a fingerprint of its
+version's commit, which metadata cleanup preserves (Protocol: "Metadata Cleanup"). Checkpoints of other writers have
+none.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ TAG = "tahoe.commit"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFingerprint:
-    """A commit file by its identity in the storage, which a listing tells, and by its content, which copies have too."""
+    """A commit file by its identity in the storage, which a listing tells, and by its content, which copies have
+    too.
+    """
 
     size_bytes: int
     etag: str
@@ -56,8 +59,11 @@ def parse_fingerprint(text: str | bytes | None) -> CommitFingerprint | None:
     return CommitFingerprint(size_bytes=size_bytes, etag=etag, digest=digest)
 
 
-def has_commit(log: Log, version: int, fingerprint: CommitFingerprint, listed: LogFile | None, path: str | None) -> bool:
-    """Whether the log has the commit of a checkpoint. Only the commit of a copied table is read; a listing tells the others apart.
+def has_commit(
+    log: Log, version: int, fingerprint: CommitFingerprint, listed: LogFile | None, path: str | None
+) -> bool:
+    """Whether the log has the commit of a checkpoint. Only the commit of a copied table is read; a listing tells the
+    others apart.
 
     Args:
         version: of the checkpoint.
@@ -76,6 +82,8 @@ def has_commit(log: Log, version: int, fingerprint: CommitFingerprint, listed: L
 
 
 def _may_have_lost_it(log: Log, version: int, path: str | None) -> bool:
-    """Whether a log without the commit of a checkpoint may be that of its table: somebody deleted the commit with those before it."""
+    """Whether a log without the commit of a checkpoint may be that of its table: somebody deleted the commit with those
+    before it.
+    """
     commits = [file.version for file in log.list_files() if file.kind is Kind.COMMIT]
     return max(commits) > version if commits else path is None or log.has_file(path)

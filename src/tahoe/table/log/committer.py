@@ -1,8 +1,8 @@
 """Puts the bytes of a commit into the log exactly once. This module knows no actions.
 
-Protocol: "Creation of New Log Entries": writers must never overwrite an existing one. A put that failed may have been executed, and the
-answer "exists" may be caused by our own first attempt. Both cases are resolved by reading the version back. If the version is not there
-yet, nothing is proved, unless the storage refused the put.
+Protocol: "Creation of New Log Entries": writers must never overwrite an existing one. A put that failed may have been
+executed, and the answer "exists" may be caused by our own first attempt. Both cases are resolved by reading the version
+back. If the version is not there yet, nothing is proved, unless the storage refused the put.
 """
 
 from __future__ import annotations

@@ -32,7 +32,9 @@ from tahoe.table.log.delta_log import Log
 INLINE_BYTES_MAX = 256
 
 
-def load_deletion_vector(log: Log, vector: DeletionVectorDescriptor, file: str, *, rows: int | None = None) -> npt.NDArray[np.int64]:
+def load_deletion_vector(
+    log: Log, vector: DeletionVectorDescriptor, file: str, *, rows: int | None = None
+) -> npt.NDArray[np.int64]:
     """The row indexes that a vector deletes, sorted.
 
     Args:
@@ -81,7 +83,9 @@ def load_bitmap(log: Log, vector: DeletionVectorDescriptor, file: str) -> BitMap
         data = store.get_range(key, offset, length)
     except FileNotFoundError as error:
         where = " of the table that this one is a shallow clone of" if vector.storage_type == ABSOLUTE else ""
-        raise DeletionVectorMissingError(table=log.url, vector=vector.unique_id, file=file, url=url, where=where) from error
+        raise DeletionVectorMissingError(
+            table=log.url, vector=vector.unique_id, file=file, url=url, where=where
+        ) from error
     return decode_stored(data, vector, table=log.url, file=file)
 
 
@@ -89,7 +93,8 @@ def write_vectors(log: Log, bitmaps: Sequence[BitMap64], keys: list[str]) -> lis
     """Write vectors: small ones become part of their descriptors, all others share one new file.
 
     Args:
-        keys: gets the key of the file before it is written, so that an interruption leaves none behind that nobody knows.
+        keys: gets the key of the file before it is written, so that an interruption leaves none behind that nobody
+            knows.
 
     Returns:
         a descriptor for each vector, in order.
@@ -103,6 +108,8 @@ def write_vectors(log: Log, bitmaps: Sequence[BitMap64], keys: list[str]) -> lis
         log.env.store.put(keys[-1], content)
     places = iter(offsets)
     return [
-        inline_descriptor(bitmap) if len(data) <= INLINE_BYTES_MAX else stored_descriptor("", name, next(places), data, len(bitmap))
+        inline_descriptor(bitmap)
+        if len(data) <= INLINE_BYTES_MAX
+        else stored_descriptor("", name, next(places), data, len(bitmap))
         for bitmap, data in zip(bitmaps, encoded, strict=True)
     ]

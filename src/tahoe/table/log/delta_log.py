@@ -1,7 +1,7 @@
 """The log of one table: the files of `_delta_log`, read through the store.
 
-Protocol: "Delta Log Entries", "Last Checkpoint File". This module knows file names and actions, but does not reconcile actions: that is the
-snapshot's work.
+Protocol: "Delta Log Entries", "Last Checkpoint File". This module knows file names and actions, but does not reconcile
+actions: that is the snapshot's work.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from tahoe.table.log.kept_commits import KeptCommits
 
 Result = TypeVar("Result")
 
-# Who committed usually stands in the first line of a commit, which is read without the files that follow: there may be a million.
+# Who committed usually stands in the first line of a commit, which is read without the files that follow: there may be
+# a million.
 _HEAD_BYTES = 64 << 10
 
 
@@ -78,13 +79,16 @@ class Log:
     def list_files(self, from_version: int = 0) -> list[LogFile]:
         """The files of the log from a version on, oldest first. Unknown names are left out.
 
-        A file system lists a folder in any order, while others write into it: the listing may have a new commit, but not the one before
-        it, although that is older. A commit that seems to be missing is therefore looked for by its name.
+        A file system lists a folder in any order, while others write into it: the listing may have a new commit, but
+        not the one before it, although that is older. A commit that seems to be missing is therefore looked for by its
+        name.
         """
         start_after = f"{log_files.LOG_FOLDER}/{from_version:020d}"
         found = []
         for info in self.env.store.list_from(log_files.LOG_FOLDER, start_after if from_version else ""):
-            if file := log_files.parse_name(_name(info.key), size_bytes=info.size_bytes, modified_ms=info.modified_ms, etag=info.etag):
+            if file := log_files.parse_name(
+                _name(info.key), size_bytes=info.size_bytes, modified_ms=info.modified_ms, etag=info.etag
+            ):
                 found.append(file)
         unlisted = self._unlisted(found, from_version)
         return sorted([*found, *unlisted], key=lambda file: file.name) if unlisted else found
@@ -100,7 +104,10 @@ class Log:
         return found
 
     def exists(self) -> bool:
-        return any(_makes_a_table(log_files.parse_name(_name(info.key))) for info in self.env.store.list_from(log_files.LOG_FOLDER))
+        return any(
+            _makes_a_table(log_files.parse_name(_name(info.key)))
+            for info in self.env.store.list_from(log_files.LOG_FOLDER)
+        )
 
     def is_file(self) -> bool:
         """Whether the table's url is that of a file."""
@@ -117,10 +124,13 @@ class Log:
         except FileNotFoundError:
             return None
 
-    def segment(self, version: int | None = None, *, unusable: Set[str] = frozenset(), listed: Sequence[LogFile] | None = None) -> Segment:
+    def segment(
+        self, version: int | None = None, *, unusable: Set[str] = frozenset(), listed: Sequence[LogFile] | None = None
+    ) -> Segment:
         """The files that make up a version; the newest version if None.
 
-        The listing starts at the version in `_last_checkpoint`. If this hint is missing or wrong, the whole log is listed.
+        The listing starts at the version in `_last_checkpoint`. If this hint is missing or wrong, the whole log is
+        listed.
 
         Args:
             listed: the whole log, if the caller has listed it.
@@ -148,8 +158,8 @@ class Log:
     ) -> Result:
         """Apply `read` to the segment of a version; the newest version if None.
 
-        If `read` finds a broken checkpoint or compacted file, it is called again with a segment without that file. This costs time but
-        never correctness. If there is no such segment, the first error is raised.
+        If `read` finds a broken checkpoint or compacted file, it is called again with a segment without that file. This
+        costs time but never correctness. If there is no such segment, the first error is raised.
 
         Args:
             unusable: the names of checkpoints and compacted files that are not used.
@@ -202,8 +212,9 @@ class Log:
     def read_compacted(self, file: LogFile, *, may_lack_removes: bool = False) -> list[Action]:
         """The actions of a compacted file.
 
-        Writers that use Delta Kernel, such as delta-rs, leave out the removes that are older than the retention of removed files, although
-        older log files may have the adds. Their compacted files are used where there are no older files, and where commits are gone.
+        Writers that use Delta Kernel, such as delta-rs, leave out the removes that are older than the retention of
+        removed files, although older log files may have the adds. Their compacted files are used where there are no
+        older files, and where commits are gone.
 
         Args:
             may_lack_removes: read it also if it may lack removes.
@@ -272,7 +283,9 @@ class Log:
         return next((a for a in self._actions(version, data) if isinstance(a, CommitInfo)), None)
 
     def was_converted(self) -> bool:
-        """Whether CONVERT TO DELTA has made the table, of all files in the folder: also of those that another writer had in hand."""
+        """Whether CONVERT TO DELTA has made the table, of all files in the folder: also of those that another writer
+        had in hand.
+        """
         info = self.commit_info(0)
         return info is not None and info.fields.get("operation") == CONVERT
 

@@ -1,6 +1,7 @@
 """The keys by which files are reconciled, as columns: the canonical path and the id of the deletion vector.
 
-Protocol: "Action Reconciliation", "Derived Fields" of deletion vectors. `protocol.replay.file_key` has the same for one action.
+Protocol: "Action Reconciliation", "Derived Fields" of deletion vectors. `protocol.replay.file_key` has the same for one
+action.
 """
 
 from __future__ import annotations

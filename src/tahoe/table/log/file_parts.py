@@ -1,7 +1,7 @@
 """Parts of the live files of a snapshot, as columns: files that commits added, and files of a checkpoint.
 
-Protocol: "Add File and Remove File", "Checkpoint Schema". A checkpoint's columns are read when they are needed. How parts are
-reconciled is known in `tahoe.table.log.live_files`.
+Protocol: "Add File and Remove File", "Checkpoint Schema". A checkpoint's columns are read when they are needed. How
+parts are reconciled is known in `tahoe.table.log.live_files`.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ class Part(ABC):
         return self.column("deletion_vector").drop_null()
 
     def lacks_texts(self) -> bool:
-        """Whether a file has its statistics only in typed columns of a checkpoint; perhaps a file that newer actions name."""
+        """Whether a file has its statistics only in typed columns of a checkpoint; perhaps a file that newer actions
+        name.
+        """
         return bool(self.column("stats").null_count)
 
     def texts(self, schema: Struct) -> pa.ChunkedArray:  # noqa: ARG002  only checkpoints have others
@@ -270,7 +272,9 @@ class CheckpointPart(Part):
         wanted = list(dict.fromkeys(names if self._rows is not None or self._finds_rows() else [*names, "path"]))
         read = {}
         for name, found in zip(wanted, self._columns.read([("add", COLUMNS[n][1]) for n in wanted]), strict=True):
-            read[name] = pa.chunked_array([pa.nulls(self._columns.num_rows, COLUMNS[name][0])]) if found is None else found
+            read[name] = (
+                pa.chunked_array([pa.nulls(self._columns.num_rows, COLUMNS[name][0])]) if found is None else found
+            )
         if self._rows is None:
             there = pc.is_valid(read["path"])
             if "size_bytes" in read and pc.any(pc.and_not(pc.is_valid(read["size_bytes"]), there)).as_py():
@@ -296,7 +300,9 @@ class CheckpointPart(Part):
     def num_records(self) -> pa.ChunkedArray:
         if self._num_records is None:
             self._known_rows()
-            self._num_records = self._unless_unreadable(self._read_counts, lambda: pa.chunked_array([pa.nulls(self.num_rows, pa.int64())]))
+            self._num_records = self._unless_unreadable(
+                self._read_counts, lambda: pa.chunked_array([pa.nulls(self.num_rows, pa.int64())])
+            )
         return self._num_records
 
     def _read_counts(self) -> pa.ChunkedArray:
@@ -307,7 +313,9 @@ class CheckpointPart(Part):
 
     def _read_statistics(self, request: StatisticsRequest) -> pa.Table:
         self._known_rows()
-        return self._unless_unreadable(lambda: self._typed_statistics(request), lambda: no_statistics(self.num_rows, request))
+        return self._unless_unreadable(
+            lambda: self._typed_statistics(request), lambda: no_statistics(self.num_rows, request)
+        )
 
     def _unless_unreadable(self, read: Callable[[], Answer], none: Callable[[], Answer]) -> Answer:
         """Read statistics. If they cannot be read, no file has any: this costs time but never correctness."""
@@ -322,13 +330,17 @@ class CheckpointPart(Part):
         parsed = read_parsed_statistics(self._columns, request)
         if parsed is not None:
             return pa.table([self._live(column) for column in parsed.columns], schema=parsed.schema)
-        return pa.concat_tables([no_statistics(0, request), *self._map_texts(lambda texts: parse_statistics(texts, request))])
+        return pa.concat_tables(
+            [no_statistics(0, request), *self._map_texts(lambda texts: parse_statistics(texts, request))]
+        )
 
     def texts(self, schema: Struct) -> pa.ChunkedArray:
         texts = self.column("stats")
         if not texts.null_count or not self._columns.has(("add", STATS_PARSED)):
             return texts
-        return self._unless_unreadable(lambda: pc.coalesce(texts, joined_columns(self._typed_texts(schema), pa.string())), lambda: texts)
+        return self._unless_unreadable(
+            lambda: pc.coalesce(texts, joined_columns(self._typed_texts(schema), pa.string())), lambda: texts
+        )
 
     def _typed_texts(self, schema: Struct) -> Iterator[pa.ChunkedArray]:
         """The typed statistics as texts, batch by batch: as Python has them they take much memory."""
@@ -351,7 +363,9 @@ class CheckpointPart(Part):
         return self._columns.map_batches(("add", "stats"), parse_batch, batch_rows)
 
     def head(self, rows: int, fields: Sequence[str]) -> pa.Table:
-        """The first files, as `batches` has them, with some fields of `add`, by dotted path; the other columns are null."""
+        """The first files, as `batches` has them, with some fields of `add`, by dotted path; the other columns are
+        null.
+        """
         return next(self._batches(rows, fields), SCHEMA.empty_table())
 
     def batches(self) -> Iterator[pa.Table]:
@@ -374,7 +388,9 @@ class CheckpointPart(Part):
 
     def take(self, rows: pa.Array) -> CheckpointPart:
         smaller = CheckpointPart(self._columns, self._known_rows().take(rows))
-        smaller._read = {name: taken(column, rows) for name, column in dict(self._read).items()}  # other threads may add columns
+        smaller._read = {
+            name: taken(column, rows) for name, column in dict(self._read).items()
+        }  # other threads may add columns
         smaller._statistics = self._statistics.take(rows)
         smaller._num_records = None if self._num_records is None else taken(self._num_records, rows)
         return smaller
@@ -389,14 +405,20 @@ def _rows_by_footer(columns: NestedColumns) -> pa.Array | None:
 
 
 def wrong_files(columns: Mapping[str, pa.ChunkedArray]) -> str | None:
-    """Describe illegal values in the numbers of a checkpoint's files, as far as the columns are there; None if there are none."""
+    """Describe illegal values in the numbers of a checkpoint's files, as far as the columns are there; None if there
+    are none.
+    """
     if "size_bytes" in columns and not _is_counted(columns["size_bytes"]):
         return "a file has no size, or a negative size"
     vectors = columns["deletion_vector"].drop_null() if "deletion_vector" in columns else ()
     if not len(vectors):
         return None
-    fields = {name: pc.struct_field(vectors, name) for name in ("pathOrInlineDv", "sizeInBytes", "cardinality", "offset")}
-    if fields["pathOrInlineDv"].null_count or not all(_is_counted(fields[name]) for name in ("sizeInBytes", "cardinality")):
+    fields = {
+        name: pc.struct_field(vectors, name) for name in ("pathOrInlineDv", "sizeInBytes", "cardinality", "offset")
+    }
+    if fields["pathOrInlineDv"].null_count or not all(
+        _is_counted(fields[name]) for name in ("sizeInBytes", "cardinality")
+    ):
         return "a deletion vector has no path, size or cardinality, or a negative size or cardinality"
     return None if _is_counted(fields["offset"].drop_null()) else "a deletion vector has a negative offset"
 
@@ -421,7 +443,9 @@ def _batch_table(adds: pa.StructArray, rows: npt.NDArray[np.integer[Any]]) -> pa
     there = {field.name: pa.chunked_array([values]) for field, values in zip(adds.type, adds.flatten(), strict=True)}
     columns = {}
     for name, (kind, field, _) in COLUMNS.items():
-        columns[name] = _selected(cast_column(there[field], kind), rows) if field in there else pa.nulls(len(rows), kind)
+        columns[name] = (
+            _selected(cast_column(there[field], kind), rows) if field in there else pa.nulls(len(rows), kind)
+        )
     if STATS_PARSED in there:
         columns[STATS_PARSED] = _selected(there[STATS_PARSED], rows)
     return pa.table(columns)
@@ -429,23 +453,31 @@ def _batch_table(adds: pa.StructArray, rows: npt.NDArray[np.integer[Any]]) -> pa
 
 def _within(rows: npt.NDArray[np.integer[Any]], start: int, end: int) -> npt.NDArray[np.integer[Any]]:
     """The rows of a range, counted from its start."""
-    return rows[slice(*np.searchsorted(rows, np.array([start, end], rows.dtype)))] - start  # of another type, all rows would be converted
+    return (
+        rows[slice(*np.searchsorted(rows, np.array([start, end], rows.dtype)))] - start
+    )  # of another type, all rows would be converted
 
 
 def _selected(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa.ChunkedArray:
-    """Some rows of a column, by sorted positions. Files are mostly contiguous in a checkpoint; then nothing is copied."""
+    """Some rows of a column, by sorted positions. Files are mostly contiguous in a checkpoint; then nothing is
+    copied.
+    """
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
         return column.slice(int(rows[0]), len(rows))
     return taken(column, rows)
 
 
 def cast_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Cast a field of a checkpoint's action to its type, whatever type its writer chose: Arrow cannot select rows of every type."""
+    """Cast a field of a checkpoint's action to its type, whatever type its writer chose: Arrow cannot select rows of
+    every type.
+    """
     if kind == DELETION_VECTOR:
         return _conform_vectors(column)
     if column.type == kind:
         return column
-    if pa.types.is_map(kind) and not pa.types.is_map(column.type):  # a checkpoint of a table without partitions may have an empty group
+    if pa.types.is_map(kind) and not pa.types.is_map(
+        column.type
+    ):  # a checkpoint of a table without partitions may have an empty group
         return pa.chunked_array([pa.nulls(len(column), kind)], type=kind)
     return column.cast(kind)
 
@@ -457,7 +489,9 @@ def _conform_vectors(column: pa.ChunkedArray) -> pa.ChunkedArray:
     chunks = []
     for chunk in column.chunks:
         fields = {field.name: values for field, values in zip(chunk.type, chunk.flatten(), strict=True)}
-        columns = [fields[f.name].cast(f.type) if f.name in fields else pa.nulls(len(chunk), f.type) for f in DELETION_VECTOR]
+        columns = [
+            fields[f.name].cast(f.type) if f.name in fields else pa.nulls(len(chunk), f.type) for f in DELETION_VECTOR
+        ]
         chunks.append(pa.StructArray.from_arrays(columns, fields=list(DELETION_VECTOR), mask=pc.is_null(columns[0])))
     return pa.chunked_array(chunks, type=DELETION_VECTOR)
 

@@ -1,7 +1,8 @@
-"""The files in a large Parquet checkpoint or sidecar, of which a query reads only the row groups that may hold what it looks for.
+"""The files in a large Parquet checkpoint or sidecar, of which a query reads only the row groups that may hold what it
+looks for.
 
-Protocol: "Checkpoints", "Action Reconciliation". The footer tells how many files each row group has. The files that newer actions name are
-looked for in each row group when it is read, and in all of them when all files are asked for.
+Protocol: "Checkpoints", "Action Reconciliation". The footer tells how many files each row group has. The files that
+newer actions name are looked for in each row group when it is read, and in all of them when all files are asked for.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ Numbers = npt.NDArray[np.int64]
 # Row groups that queries have read are kept, up to this many files of one checkpoint file: about 150 MB.
 KEPT_FILES_MAX = 500_000
 
-# If a query needs more than this share of the row groups, all of them are read at once, which is faster and serves later queries too.
+# If a query needs more than this share of the row groups, all of them are read at once, which is faster and serves
+# later queries too.
 NARROW_SHARE_MAX = 0.5
 
 
@@ -87,7 +89,9 @@ class GroupedFile:
         if key not in self._bounds:
             found = leaf_bounds(self.columns, ("add", *path), kind)
             others = self.columns.group_rows - self.files
-            self._bounds[key] = LeafBounds(found.least, found.greatest, np.where(found.nulls < 0, -1, found.nulls - others))
+            self._bounds[key] = LeafBounds(
+                found.least, found.greatest, np.where(found.nulls < 0, -1, found.nulls - others)
+            )
         return self._bounds[key]
 
     def nulls(self, *path: str) -> Numbers:
@@ -124,7 +128,8 @@ class GroupedPart(Part):
         if "whole" in self.__dict__:
             return np.setdiff1d(np.arange(file.files.sum()), self._places(), assume_unique=True)
         found = on_all_cores(
-            lambda group: file.fresh(group).positions_of(superseded) + file.starts[group], np.flatnonzero(file.files).tolist()
+            lambda group: file.fresh(group).positions_of(superseded) + file.starts[group],
+            np.flatnonzero(file.files).tolist(),
         )
         return np.concatenate([np.zeros(0, np.int64), *found])
 
@@ -170,8 +175,12 @@ class GroupedPart(Part):
     def size_bytes(self) -> int:
         if "whole" in self.__dict__ or not self.has("size"):
             return self.whole.size_bytes
-        every = self.file.columns.map_batches(("add", "size"), lambda _, sizes: int(pc.sum(sizes).as_py() or 0), BATCH_ROWS)
-        return sum(every) - sum(self.file.group(group).take(members).size_bytes for group, members in self._gone_by_group())
+        every = self.file.columns.map_batches(
+            ("add", "size"), lambda _, sizes: int(pc.sum(sizes).as_py() or 0), BATCH_ROWS
+        )
+        return sum(every) - sum(
+            self.file.group(group).take(members).size_bytes for group, members in self._gone_by_group()
+        )
 
     def _gone_by_group(self) -> Iterator[tuple[int, pa.Array]]:
         for group, members in _by_group(self.gone, self.file.starts):
@@ -203,7 +212,9 @@ class GroupedPart(Part):
     # --- some of the files
 
     def head(self, group: int, share: float, fields: Sequence[str]) -> pa.Table:
-        """A share of the files of a row group, the first ones, those included that newer actions name; see `CheckpointPart.head`."""
+        """A share of the files of a row group, the first ones, those included that newer actions name; see
+        `CheckpointPart.head`.
+        """
         return self.file.fresh(group).head(max(1, round(share * int(self.file.files[group]))), fields)
 
     def has(self, field: str) -> bool:
@@ -233,7 +244,9 @@ class GroupedPart(Part):
             return [self.take(pa.array(rows, pa.int64()))]
         ends = np.cumsum([len(members) for _, members in wanted])
         inside = zip(wanted, np.split(rows, ends[:-1]), strict=True) if wanted else ()
-        return [self.group(group).take(pa.array(members - self.start(group), pa.int64())) for (group, _), members in inside]
+        return [
+            self.group(group).take(pa.array(members - self.start(group), pa.int64())) for (group, _), members in inside
+        ]
 
 
 def _by_group(places: Numbers, starts: Numbers) -> Iterator[tuple[int, Numbers]]:
@@ -252,6 +265,8 @@ def opened_part(columns: NestedColumns) -> Part:
     """The files of a Parquet file. Nothing but the footer is read."""
     part = CheckpointPart(columns)
     nulls = null_counts(columns, "add.path")
-    if columns.num_rows <= IN_ONE_GO_ROWS_MAX or np.any(nulls < 0):  # without counts in the footer, files are counted by reading paths
+    if columns.num_rows <= IN_ONE_GO_ROWS_MAX or np.any(
+        nulls < 0
+    ):  # without counts in the footer, files are counted by reading paths
         return part
     return GroupedPart(GroupedFile(columns, columns.group_rows - nulls))

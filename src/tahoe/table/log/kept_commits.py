@@ -13,7 +13,9 @@ _BYTES_MAX = 64 << 20
 
 
 class KeptCommits:
-    """The actions of some commits, by the identity of their files. Small commits are kept until the files are too large together."""
+    """The actions of some commits, by the identity of their files. Small commits are kept until the files are too large
+    together.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, tuple[int, str]], list[Action]] = {}

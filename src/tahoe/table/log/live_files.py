@@ -1,8 +1,9 @@
 """The live files of a snapshot as columns, so that a million files cost a second and not a minute.
 
-Protocol: "Action Reconciliation". A snapshot's files are a few parts, newest first: the files that commits added, in memory, and the files
-of a checkpoint, whose columns are read on demand. Replay goes from the newest commit to the checkpoint; a file that a newer part names is
-dropped from older parts. The result must agree with the reference implementation in `tahoe.protocol.log.replay`.
+Protocol: "Action Reconciliation". A snapshot's files are a few parts, newest first: the files that commits added, in
+memory, and the files of a checkpoint, whose columns are read on demand. Replay goes from the newest commit to the
+checkpoint; a file that a newer part names is dropped from older parts. The result must agree with the reference
+implementation in `tahoe.protocol.log.replay`.
 """
 
 from __future__ import annotations
@@ -101,9 +102,9 @@ class Origin:
 class LiveFiles:
     """The files of one version. `after` makes those of a newer version.
 
-    A checkpoint may be deleted by metadata cleanup, or replaced by another writer, before all needed columns are read. Then the version is
-    loaded again from the present log, once for all threads. A file keeps its position from the first column that was read, or from when its
-    position was handed out: until then nobody knows an order.
+    A checkpoint may be deleted by metadata cleanup, or replaced by another writer, before all needed columns are read.
+    Then the version is loaded again from the present log, once for all threads. A file keeps its position from the
+    first column that was read, or from when its position was handed out: until then nobody knows an order.
 
     Args:
         origin: of the whole version, for its files and for some of them.
@@ -111,10 +112,16 @@ class LiveFiles:
 
     def __init__(self, parts: Iterable[Part], origin: Origin | None = None) -> None:
         given = tuple(parts)
-        self.parts = given if not any(part.is_empty for part in given) else tuple(part for part in given if not part.is_empty)
+        self.parts = (
+            given if not any(part.is_empty for part in given) else tuple(part for part in given if not part.is_empty)
+        )
         self.origin = origin
-        self._lock = threading.RLock()  # for the two attributes that change: `parts`, when the version is loaded again, and the next one
-        self._handed_out: list[tuple[npt.NDArray[np.int64], pa.ChunkedArray]] = []  # positions, with the paths of their files
+        self._lock = (
+            threading.RLock()
+        )  # for the two attributes that change: `parts`, when the version is loaded again, and the next one
+        self._handed_out: list[
+            tuple[npt.NDArray[np.int64], pa.ChunkedArray]
+        ] = []  # positions, with the paths of their files
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Files are sent to workers, without the lock and the positions of this process."""
@@ -214,8 +221,12 @@ class LiveFiles:
                 self.parts = again.parts
                 self.__dict__.pop("num_records", None)  # the only answer that needs no paths
 
-    def _order(self, again: LiveFiles, total: int, known: Sequence[tuple[npt.NDArray[np.int64], pa.ChunkedArray]]) -> pa.Array:
-        """The places of these files in the version as it was loaded again: of files whose positions are known, and of all others."""
+    def _order(
+        self, again: LiveFiles, total: int, known: Sequence[tuple[npt.NDArray[np.int64], pa.ChunkedArray]]
+    ) -> pa.Array:
+        """The places of these files in the version as it was loaded again: of files whose positions are known, and of
+        all others.
+        """
         assert self.origin is not None
         order, paths = np.full(total, -1), again.column("path")
         for positions, known_paths in known:
@@ -237,16 +248,22 @@ class LiveFiles:
     @property
     def files_at_most(self) -> int:
         """The number of files, those included that newer actions name: known without listing them."""
-        return sum(part.num_rows for part in self.parts if not isinstance(part, GroupedPart)) + int(self.group_files.sum())
+        return sum(part.num_rows for part in self.parts if not isinstance(part, GroupedPart)) + int(
+            self.group_files.sum()
+        )
 
     @property
     def is_listed(self) -> bool:
-        """Whether the files are few, or in memory; else they should not be listed for a query that needs only some of them."""
+        """Whether the files are few, or in memory; else they should not be listed for a query that needs only some of
+        them.
+        """
         return not any(isinstance(part, GroupedPart) for part in self.parts)
 
     @cached_property
     def totals(self) -> Totals:
-        """The number and the size of the files. They are read from the version checksum if counting them would list all files."""
+        """The number and the size of the files. They are read from the version checksum if counting them would list all
+        files.
+        """
         stated = None if self.is_listed or self.origin is None else self.origin.totals()
         return stated or Totals(len(self), sum(self._answers(lambda part: part.size_bytes)))
 
@@ -268,7 +285,9 @@ class LiveFiles:
         return next((path for path in self._answers(lambda part: part.first_path()) if path is not None), None)
 
     def adds(self) -> Iterable[Add]:
-        """The files as actions, for callers that need few of them. `Scan.adds` has also statistics that are only in typed columns."""
+        """The files as actions, for callers that need few of them. `Scan.adds` has also statistics that are only in
+        typed columns.
+        """
         tables = self._answers(lambda part: pa.table({name: part.column(name) for name in COLUMNS}))
         return chain.from_iterable(map(to_adds, tables))
 
@@ -334,7 +353,9 @@ class LiveFiles:
         for part in self.parts:
             if isinstance(part, GroupedPart):
                 wanted = parsed if part.has(STATS_PARSED) else fields
-                yield from on_all_cores(partial(part.head, share=share, fields=wanted), np.flatnonzero(part.file.files).tolist())
+                yield from on_all_cores(
+                    partial(part.head, share=share, fields=wanted), np.flatnonzero(part.file.files).tolist()
+                )
             else:
                 every = max(1, round(1 / share))
                 yield from (batch.take(np.arange(0, len(batch), every)) for batch in part.batches())
@@ -362,7 +383,9 @@ class RowGroupSubset:
         places: of each part, the number of the version's part that it is from, and its row group there.
     """
 
-    def __init__(self, version: LiveFiles, whole: tuple[Part, ...], parts: Sequence[Part], places: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self, version: LiveFiles, whole: tuple[Part, ...], parts: Sequence[Part], places: Sequence[tuple[int, int]]
+    ) -> None:
         self._version, self._whole, self._parts, self._places = version, whole, parts, places
         self.files = LiveFiles(parts, version.origin)
 
@@ -437,7 +460,9 @@ def to_adds(table: pa.Table) -> Iterator[Add]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """The values of a column as Python has them. `to_pylist` takes a microsecond for each, and most columns need less."""
+    """The values of a column as Python has them. `to_pylist` takes a microsecond for each, and most columns need
+    less.
+    """
     if column.null_count == len(column):
         return [None] * len(column)
     if pa.types.is_integer(column.type) and not column.null_count:

@@ -42,7 +42,9 @@ class Superseded:
         # a path that is not valid text has escapes in the log, so it is `ambiguous`
         return pa.array(sorted({path for path, _ in self.keys if is_text(path)}), pa.string())
 
-    def positions(self, paths: pa.ChunkedArray, ambiguous: pa.ChunkedArray, vectors: Callable[[], pa.ChunkedArray]) -> Positions:
+    def positions(
+        self, paths: pa.ChunkedArray, ambiguous: pa.ChunkedArray, vectors: Callable[[], pa.ChunkedArray]
+    ) -> Positions:
         """The positions of these files among others, ascending.
 
         Args:
@@ -55,7 +57,9 @@ class Superseded:
             return np.zeros(0, np.int64)
         descriptors = taken(vectors(), candidates).to_pylist()
         found = zip(candidates.to_pylist(), taken(paths, candidates).to_pylist(), descriptors, strict=True)
-        return np.array([n for n, path, vector in found if (self.canonical(path), _unique_id(vector)) in self.keys], np.int64)
+        return np.array(
+            [n for n, path, vector in found if (self.canonical(path), _unique_id(vector)) in self.keys], np.int64
+        )
 
 
 def _unique_id(vector: Mapping[str, Any] | None) -> str | None:

@@ -1,7 +1,8 @@
-"""Whether a VACUUM began between two versions: it may delete files that were written before its cutoff and that no commit names.
+"""Whether a VACUUM began between two versions: it may delete files that were written before its cutoff and that no
+commit names.
 
-Protocol: "Commit Provenance Information". A write that goes on from a newer version than it began with asks here about its files, and a
-RESTORE about those that it brings back.
+Protocol: "Commit Provenance Information". A write that goes on from a newer version than it began with asks here about
+its files, and a RESTORE about those that it brings back.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def unended_vacuums(log: Log, after: int, until: int, begun: Mapping[int, Commit
         elif info is not None and info.ends_vacuum:
             started = info.vacuum_started
             if started is None:  # other writers do not tell it
-                started = max((number for number, begin in at_work.items() if begin.engine == info.engine), default=None)
+                started = max(
+                    (number for number, begin in at_work.items() if begin.engine == info.engine), default=None
+                )
             at_work.pop(-1 if started is None else started, None)
     return at_work

@@ -1,11 +1,13 @@
 """Erases rows: afterwards no file below the table's folder has them, and a search of every byte proves it.
 
-The steps are those of other commands: DELETE, REORG ... APPLY (PURGE), VACUUM without retention, and truncation of the log to the newest
-version, because statistics, histories, partition values and change files of earlier commits have values too. Each step may be repeated, so
-an interrupted run is. Only the values to search for are lost with the first step: a later run finds no rows to take them from.
+The steps are those of other commands: DELETE, REORG ... APPLY (PURGE), VACUUM without retention, and truncation of the
+log to the newest version, because statistics, histories, partition values and change files of earlier commits have
+values too. Each step may be repeated, so an interrupted run is. Only the values to search for are lost with the first
+step: a later run finds no rows to take them from.
 
-VACUUM here deletes what commits have removed, whatever its age, and of the files that no commit names only those that are older than the
-table's retention, because a writer at work may be about to commit the others. Readers of earlier versions are not protected.
+VACUUM here deletes what commits have removed, whatever its age, and of the files that no commit names only those that
+are older than the table's retention, because a writer at work may be about to commit the others. Readers of earlier
+versions are not protected.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from tahoe.table.versions.tags import holding_tags, tagged_snapshot
 # Shorter texts are found by chance.
 TEXT_CHARACTERS_MIN = 4
 
-# More values make the search slow, and prove no more: the longest ones are taken, which are the least likely to be found by chance.
+# More values make the search slow, and prove no more: the longest ones are taken, which are the least likely to be
+# found by chance.
 VALUES_MAX = 100
 
 # Of rows with many different texts, so many are considered.
@@ -74,15 +77,18 @@ class EraseReport:
         table: the table's url.
         is_dry_run: whether nothing was changed; then only `rows`, `values` and `oldest_version` are told.
         version: the newest version, which is the only one left.
-        rows: how many rows of the newest version matched; rows that only earlier versions have are erased with these, and not counted.
+        rows: how many rows of the newest version matched; rows that only earlier versions have are erased with these,
+            and not counted.
         oldest_version: the oldest version that could be read before; time travel to it and all later ones has ended.
         files_rewritten: files that still contained deleted rows or dropped columns.
         files_deleted, bytes_deleted: data files, deletion vectors and change files.
         log_files_deleted: commits, checkpoints, checksums and sidecars.
         values: how many texts were searched for.
-        values_left_out: how many texts of the erased rows were not: they are short, or other rows have them, or they are too many.
+        values_left_out: how many texts of the erased rows were not: they are short, or other rows have them, or they
+            are too many.
         search: the proof; its `traces` are places in which one of the texts still is. None of a dry run.
-        elsewhere: folders outside of the table's with files that the table used: a shallow clone's source still has its rows.
+        elsewhere: folders outside of the table's with files that the table used: a shallow clone's source still has its
+            rows.
     """
 
     table: str
@@ -109,7 +115,10 @@ class EraseReport:
         if self.search is None:
             return f"EraseReport({self.table!r}, {rows} would be erased)"
         found = "no trace" if self.is_proven else counted(len(self.search.traces), "trace")
-        return f"EraseReport({self.table!r}, version={self.version}, {rows} erased, {found} of {counted(self.values, 'text')})"
+        return (
+            f"EraseReport({self.table!r}, version={self.version}, {rows} erased, {found} of "
+            f"{counted(self.values, 'text')})"
+        )
 
 
 @dataclass(kw_only=True)
@@ -161,7 +170,8 @@ def erase(table: TableRows, request: EraseRequest) -> EraseReport:
     request.tell("deleting old versions from the log")
     _finish_hooks(table)
     newest = _checked(table)
-    # The next VACUUM LITE begins here. Files that other writers have removed since the last one are left to VACUUM FULL.
+    # The next VACUUM LITE begins here. Files that other writers have removed since the last one are left to VACUUM
+    # FULL.
     record_vacuumed_version(table.env.store, newest.version)
     truncated = truncate_log(newest)
     table.forget()
@@ -220,7 +230,8 @@ def _elsewhere(snapshot: Snapshot) -> tuple[str, ...]:
 def _vacuum(table: TableRows, *, is_lite: bool) -> list[VacuumReport]:
     """VACUUM with the table's retention, and then without any.
 
-    The first one records how far LITE has come, and its commits separate the change files of the newest version from the cutoff.
+    The first one records how far LITE has come, and its commits separate the change files of the newest version from
+    the cutoff.
     """
     usual = vacuum(table, VacuumRequest(log_history=True))
     for _ in range(_TICKS_MAX):
@@ -262,7 +273,9 @@ def _texts_of(snapshot: Snapshot, filter: str) -> _Texts:
 
 
 def _sought(snapshot: Snapshot, texts: _Texts, search: Sequence[str]) -> dict[str, str]:
-    """What is searched for, each with its column. Texts that rows of the table contain are left out: files have them rightfully."""
+    """What is searched for, each with its column. Texts that rows of the table contain are left out: files have them
+    rightfully.
+    """
     columns = _text_columns(snapshot)
     for batch in snapshot.to_batches(columns) if columns and texts.found else ():
         for column in batch.columns:

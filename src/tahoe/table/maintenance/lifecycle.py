@@ -1,5 +1,5 @@
-"""The methods of `Table` that are about a whole table: RESTORE, CLONE, CONVERT TO DELTA, tags, manifests for other engines,
-and the maintenance of the log.
+"""The methods of `Table` that are about a whole table: RESTORE, CLONE, CONVERT TO DELTA, tags, manifests for other
+engines, and the maintenance of the log.
 """
 
 from __future__ import annotations
@@ -32,9 +32,18 @@ from tahoe.table.versions.table_reader import TableReader
 
 
 class TableLifecycle(TableReader):
-    """A table that can be restored, cloned and converted, whose versions can have names, and whose log can be maintained."""
+    """A table that can be restored, cloned and converted, whose versions can have names, and whose log can be
+    maintained.
+    """
 
-    @takes(version=VERSION, timestamp=TIMESTAMP, ignore_missing_files=FLAG, retention_check=FLAG, dry_run=FLAG, user_metadata=TEXT)
+    @takes(
+        version=VERSION,
+        timestamp=TIMESTAMP,
+        ignore_missing_files=FLAG,
+        retention_check=FLAG,
+        dry_run=FLAG,
+        user_metadata=TEXT,
+    )
     def restore(
         self,
         version: int | str | None = None,
@@ -45,11 +54,12 @@ class TableLifecycle(TableReader):
         dry_run: bool = False,
         user_metadata: str | None = None,
     ) -> RestoreReport:
-        """Make a new version that equals an earlier one: its files, deleted rows, schema, properties and clustering columns.
+        """Make a new version that equals an earlier one: its files, deleted rows, schema, properties and clustering
+        columns.
 
-        What was assigned is never assigned again: row ids, identity values and column ids. The protocol is not lowered. Versions that
-        applications have recorded stay, so a stream does not write again what was removed. Other writers are not disturbed; if one of
-        them commits first, its changes are undone as well.
+        What was assigned is never assigned again: row ids, identity values and column ids. The protocol is not lowered.
+        Versions that applications have recorded stay, so a stream does not write again what was removed. Other writers
+        are not disturbed; if one of them commits first, its changes are undone as well.
 
         >>> table.restore(0, dry_run=True).removed_files
         1
@@ -57,15 +67,16 @@ class TableLifecycle(TableReader):
         2
 
         Args:
-            version, timestamp: exactly one of them: a version or the name of a tag, or the newest version not after the timestamp.
+            version, timestamp: exactly one of them: a version or the name of a tag, or the newest version not after the
+            timestamp.
             ignore_missing_files: restore also a version of which files are gone.
             retention_check: refuse a version that is older than `delta.deletedFileRetentionDuration`.
             dry_run: change nothing, and report what would be done; what is refused otherwise is refused, too.
             user_metadata: for the table's history.
 
         Raises:
-            RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such a version.
-            TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
+            RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such
+            a version. TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
             RestoreRetentionError: the version is too old, and no tag holds it.
             RestoreBesideVacuumError: a VACUUM is at work that may delete files of the version.
             RestoreFilesMissingError: files of the version are gone.
@@ -111,9 +122,9 @@ class TableLifecycle(TableReader):
         progress: Callable[[int, int], None] | None = None,
         env: Env | None = None,
     ) -> CloneReport:
-        """Create an independent table with the rows of this one. Changes of one do not affect the other. A deep clone copies all files;
-        repeated after an interruption, the rest; and with `replace`, what has changed since. A shallow clone reads this table's files,
-        until a VACUUM of this table deletes them.
+        """Create an independent table with the rows of this one. Changes of one do not affect the other. A deep clone
+        copies all files; repeated after an interruption, the rest; and with `replace`, what has changed since. A
+        shallow clone reads this table's files, until a VACUUM of this table deletes them.
 
         >>> cloned = table.clone("/data/copy", shallow=True)
 
@@ -122,10 +133,13 @@ class TableLifecycle(TableReader):
             version, timestamp: clone an earlier version of this table, which may be named by its tag.
             replace: the target may be a table, which then gets the rows of this one and keeps its history.
             properties: of the clone, in addition to those of this table or instead of them.
-            source_format: `delta`, `parquet` (files as `convert` takes them) or `iceberg` (a table's folder or metadata file).
+            source_format: `delta`, `parquet` (files as `convert` takes them) or `iceberg` (a table's folder or metadata
+                file).
             partition_schema: the partition columns of a folder of Parquet files, as in `convert`.
-            storage_options, env: of the target: credentials and settings of its storage; its outside world, for tests and other hosts.
-            user_metadata: for the clone's history; progress: called with the numbers of files that were copied and that are to be copied.
+            storage_options, env: of the target: credentials and settings of its storage; its outside world, for tests
+            and other hosts.
+            user_metadata: for the clone's history; progress: called with the numbers of files that were copied and that
+                are to be copied.
 
         Raises: those of `tahoe.table.adoption.clone.clone`, and InvalidArgumentError for another format.
         """
@@ -143,12 +157,17 @@ class TableLifecycle(TableReader):
 
     @takes(partition_schema=SCHEMA, statistics=FLAG, user_metadata=TEXT)
     def convert(
-        self, partition_schema: Struct | pa.Schema | None = None, *, statistics: bool = True, user_metadata: str | None = None
+        self,
+        partition_schema: Struct | pa.Schema | None = None,
+        *,
+        statistics: bool = True,
+        user_metadata: str | None = None,
     ) -> ConvertReport:
         """Make this folder of Parquet files a Delta table, in place. If it is a Delta table already, nothing is done.
 
-        No data file is written or changed. All files below the folder belong to the table, whatever their names are, except those that
-        begin with an underscore or a dot. Nothing is changed before all footers were read and all checks were made.
+        No data file is written or changed. All files below the folder belong to the table, whatever their names are,
+        except those that begin with an underscore or a dot. Nothing is changed before all footers were read and all
+        checks were made.
 
         >>> tahoe.Table("/data/parquet").convert().version
         0
@@ -160,15 +179,26 @@ class TableLifecycle(TableReader):
 
         Raises:
             EmptyFolderError: there is no data file.
-            UnexpectedPartitionCountError, UnexpectedPartitionColumnError, PartitionCastFailedError: the folders do not fit the columns.
-            UnreadableFooterError, FileSchemaMismatchError, UnsupportedDataTypeError: a file cannot be a part of the table.
+            UnexpectedPartitionCountError, UnexpectedPartitionColumnError, PartitionCastFailedError: the folders do not
+            fit the columns. UnreadableFooterError, FileSchemaMismatchError, UnsupportedDataTypeError: a file cannot be
+            a part of the table.
             UnsupportedOperationError: the folder is a part of a Delta table, or contains a table.
             FilesChangedError: other programs keep changing the files.
         """
         partition = _partition_columns(self, partition_schema)
-        return convert(self, ConvertRequest(partition_schema=partition, statistics=statistics, user_metadata=user_metadata))
+        return convert(
+            self, ConvertRequest(partition_schema=partition, statistics=statistics, user_metadata=user_metadata)
+        )
 
-    @takes(name=TEXT, version=VERSION, timestamp=TIMESTAMP, expires=TIMESTAMP, replace=FLAG, retention_check=FLAG, user_metadata=TEXT)
+    @takes(
+        name=TEXT,
+        version=VERSION,
+        timestamp=TIMESTAMP,
+        expires=TIMESTAMP,
+        replace=FLAG,
+        retention_check=FLAG,
+        user_metadata=TEXT,
+    )
     def tag(
         self,
         name: str,
@@ -180,17 +210,19 @@ class TableLifecycle(TableReader):
         retention_check: bool = True,
         user_metadata: str | None = None,
     ) -> TagReport:
-        """Give a version a name, under which it can be read, restored and cloned. VACUUM and log cleanup keep what it needs.
+        """Give a version a name, under which it can be read, restored and cloned. VACUUM and log cleanup keep what it
+        needs.
 
-        VACUUM and log cleanup by other writers delete it nevertheless, because only tahoe knows tags. Readers need not know them. The first
-        tag adds the writer feature `domainMetadata`.
+        VACUUM and log cleanup by other writers delete it nevertheless, because only tahoe knows tags. Readers need not
+        know them. The first tag adds the writer feature `domainMetadata`.
 
         >>> table.tag("2026-q3", expires="2031-01-01").version
         2
 
         Args:
             name: up to 128 letters, digits, `_`, `-` and `.`; not only digits, and not digits behind a `v`.
-            version, timestamp: a version or another tag of it, or the newest version not after the timestamp; the newest version if both
+            version, timestamp: a version or another tag of it, or the newest version not after the timestamp; the
+            newest version if both
                 are None.
             expires: when the tag expires: from then on it protects nothing, but the name stays. Without a zone in UTC.
             replace: move the tag to this version if the name exists.
@@ -202,7 +234,8 @@ class TableLifecycle(TableReader):
             InvalidTagNameError, TagExpiryError: the name or the expiry cannot be used.
             TagExistsError: the name is taken.
             VersionNotFoundError, TimestampOutOfRangeError, TagNotFoundError: there is no such version.
-            TagRetentionError, TagFilesMissingError, TagBesideVacuumError: it has expired, its files are gone, or a VACUUM may delete them.
+            TagRetentionError, TagFilesMissingError, TagBesideVacuumError: it has expired, its files are gone, or a
+            VACUUM may delete them.
         """
         request = TagRequest(
             name=name,
@@ -230,7 +263,8 @@ class TableLifecycle(TableReader):
         return drop_tag(self, name, if_exists=if_exists, user_metadata=user_metadata)
 
     def tags(self) -> list[Tag]:
-        """The tags, oldest version first: their `name`, `version`, `created`, and `expires`, which is None if they do not.
+        """The tags, oldest version first: their `name`, `version`, `created`, and `expires`, which is None if they do
+        not.
 
         >>> [tag.name for tag in table.tags()]
         []
@@ -255,7 +289,8 @@ class TableLifecycle(TableReader):
 
         Raises:
             ManifestModeError: another mode.
-            ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows. Nothing was written.
+            ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows.
+            Nothing was written.
         """
         if mode.lower() != MODE:
             raise ManifestModeError(table=self.url, mode=mode, supportedModes=MODE)
@@ -264,13 +299,15 @@ class TableLifecycle(TableReader):
     # --- maintenance of the log
 
     def create_checkpoint(self) -> int:
-        """Write a checkpoint of the newest version. Every `delta.checkpointInterval`-th commit does this by itself. Returns the version.
+        """Write a checkpoint of the newest version. Every `delta.checkpointInterval`-th commit does this by itself.
+        Returns the version.
 
         >>> table.create_checkpoint()
         1
 
         Raises:
-            UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the table has a writer feature that tahoe does not know: a
+            UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the table has a writer feature that tahoe
+            does not know: a
                 checkpoint would lose what the feature keeps in the log.
         """
         snapshot = self._known_snapshot()
@@ -292,7 +329,8 @@ class TableLifecycle(TableReader):
         compact_log(self.log, starting_version, ending_version)
 
     def cleanup_metadata(self) -> int:
-        """Delete the commits and checkpoints past `delta.logRetentionDuration`, up to the oldest version that a tag holds.
+        """Delete the commits and checkpoints past `delta.logRetentionDuration`, up to the oldest version that a tag
+        holds.
 
         Automatic checkpoints do this by themselves.
 
@@ -319,7 +357,9 @@ def _partition_columns(table: TableReader, given: Struct | pa.Schema | None) -> 
     return columns if isinstance(columns, Struct) else delta_schema(columns, table=table.url)
 
 
-def _clone_source(table: TableReader, source_format: str, partition_schema: Struct | pa.Schema | None) -> TableReader | ForeignSource:
+def _clone_source(
+    table: TableReader, source_format: str, partition_schema: Struct | pa.Schema | None
+) -> TableReader | ForeignSource:
     """What a clone of a table is made of.
 
     Raises:
@@ -328,7 +368,9 @@ def _clone_source(table: TableReader, source_format: str, partition_schema: Stru
     if partition_schema is not None and partition_schema.names and source_format.lower() != "parquet":
         remedy = 'Leave it out: other tables know their partition columns; or set source_format="parquet".'
         found, expected = ", ".join(partition_schema.names), f"None for a source of the format {source_format}"
-        raise InvalidArgumentError(argument="partition_schema", table=table.url, found=found, expected=expected, remedy=remedy)
+        raise InvalidArgumentError(
+            argument="partition_schema", table=table.url, found=found, expected=expected, remedy=remedy
+        )
     name = f"{source_format}.`{table.url}`"
     match source_format.lower():
         case "delta":
@@ -340,5 +382,9 @@ def _clone_source(table: TableReader, source_format: str, partition_schema: Stru
             return IcebergSource.at(table, name)
     remedy = "Give the format of the table that is cloned."
     raise InvalidArgumentError(
-        argument="source_format", table=table.url, found=repr(source_format), expected='"delta", "parquet" or "iceberg"', remedy=remedy
+        argument="source_format",
+        table=table.url,
+        found=repr(source_format),
+        expected='"delta", "parquet" or "iceberg"',
+        remedy=remedy,
     )

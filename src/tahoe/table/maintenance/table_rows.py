@@ -1,4 +1,5 @@
-"""The methods of `Table` that make a table and change its rows: CREATE, append, overwrite, DELETE, UPDATE, MERGE and transactions.
+"""The methods of `Table` that make a table and change its rows: CREATE, append, overwrite, DELETE, UPDATE, MERGE and
+transactions.
 
 Each is one commit. What changes rows of the newest version is run again if another writer's commit conflicts with it.
 """
@@ -104,9 +105,10 @@ class TableRows(TableLifecycle):
         2
 
         Args:
-            data: an Arrow table or batch, a frame of pandas, Polars, DuckDB or another library that exports Arrow data, or a stream: a
-                RecordBatchReader, or an iterable of batches. Rows are written as they come, so that memory is bounded. Named index levels
-                of a pandas frame become columns. A stream can be read only once: create a new one for another attempt.
+            data: an Arrow table or batch, a frame of pandas, Polars, DuckDB or another library that exports Arrow data,
+                or a stream: a RecordBatchReader, or an iterable of batches. Rows are written as they come, so that
+                memory is bounded. Named index levels of a pandas frame become columns. A stream can be read only once:
+                create a new one for another attempt.
             partition_by: names of columns; for an existing table they must be its partition columns.
             properties: of a new table.
             merge_schema: add columns that the table does not have.
@@ -185,7 +187,8 @@ class TableRows(TableLifecycle):
         txn: tuple[str, int] | None = None,
         user_metadata: str | None = None,
     ) -> int | None:
-        """Replace the rows of the table, or some of them, in one commit. A missing table is created. The rest is as for `append`.
+        """Replace the rows of the table, or some of them, in one commit. A missing table is created. The rest is as for
+        `append`.
 
         >>> table.overwrite(rows, filter="shop = 'B'")
         2
@@ -220,15 +223,22 @@ class TableRows(TableLifecycle):
 
     def _replace(self, rows: Any, filter: Filter, request: WriteRequest) -> int | None:
         """Replace the rows for which a filter is true, as a request says; a missing table is created."""
-        refused = {"partitions": ("dynamic", request.dynamic_partitions), "overwrite_schema": (True, request.overwrite_schema)}
+        refused = {
+            "partitions": ("dynamic", request.dynamic_partitions),
+            "overwrite_schema": (True, request.overwrite_schema),
+        }
         for option, (value, is_set) in refused.items():
             if is_set:
-                raise InvalidOptionError(option=option, value=value, table=self.url, detail="it cannot be combined with a filter")
+                raise InvalidOptionError(
+                    option=option, value=value, table=self.url, detail="it cannot be combined with a filter"
+                )
         snapshot = self.snapshot_if_exists()
         if snapshot is None:
             predicate = predicate_of(filter, request.schema, zone=self.log.zone, table=self.url)
             return write_arrow(self, rows, request, Must(predicate, str(filter)))
-        plan_existing(self, replace(request, mode="append", casts=Casts.KEPT), snapshot)  # refuses what does not fit the table
+        plan_existing(
+            self, replace(request, mode="append", casts=Casts.KEPT), snapshot
+        )  # refuses what does not fit the table
 
         def run(_: int) -> int | None:
             with staged.attempt(), self.transaction(txn=request.txn, user_metadata=request.user_metadata) as changes:
@@ -252,7 +262,9 @@ class TableRows(TableLifecycle):
         return self._change(lambda changes: ChangedRows(deleted=changes.delete(filter)), user_metadata)
 
     @takes(set=SET, filter=FILTER, user_metadata=TEXT)
-    def update(self, set: Mapping[str, Any], filter: Filter | None = None, *, user_metadata: str | None = None) -> ChangedRows:
+    def update(
+        self, set: Mapping[str, Any], filter: Filter | None = None, *, user_metadata: str | None = None
+    ) -> ChangedRows:
         """Change the rows for which a filter is true; all rows if None. See `TransactionBuilder.update`.
 
         >>> table.update({"price": "price * 2", "shop": "'C'"}, "id = 1").updated
@@ -284,9 +296,16 @@ class TableRows(TableLifecycle):
         """
         rows: Any = source  # `takes` has converted it
         request = MergeRequest(
-            table=self.url, source=rows, on=on, source_alias=source_alias, target_alias=target_alias, merge_schema=merge_schema
+            table=self.url,
+            source=rows,
+            on=on,
+            source_alias=source_alias,
+            target_alias=target_alias,
+            merge_schema=merge_schema,
         )
-        return MergeBuilder(request, lambda asked: self._change(lambda changes: changes._run_merge(asked), user_metadata))
+        return MergeBuilder(
+            request, lambda asked: self._change(lambda changes: changes._run_merge(asked), user_metadata)
+        )
 
     def _change(self, change: Callable[[TransactionBuilder], ChangedRows], user_metadata: str | None) -> ChangedRows:
         """Run a change of rows as a transaction of its own; again, if other writers' commits conflict."""

@@ -1,8 +1,10 @@
-"""Tags: gives a version a name, and takes it away. VACUUM and log cleanup of tahoe keep what a version with a name needs.
+"""Tags: gives a version a name, and takes it away. VACUUM and log cleanup of tahoe keep what a version with a name
+needs.
 
-Protocol: "Domain Metadata". A tag is made only of a version that no VACUUM and no log cleanup may be deleting: one that was the newest
-within the retentions of the table. A run that began before the tag, and does not see it, keeps such a version; a run that begins later
-sees the tag. After the commit this is checked again, because the version may have expired meanwhile; then the tag is taken back.
+Protocol: "Domain Metadata". A tag is made only of a version that no VACUUM and no log cleanup may be deleting: one that
+was the newest within the retentions of the table. A run that began before the tag, and does not see it, keeps such a
+version; a run that begins later sees the tag. After the commit this is checked again, because the version may have
+expired meanwhile; then the tag is taken back.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ class TagRequest:
     """What CREATE TAG asks for.
 
     Attributes:
-        version, timestamp: of the version that gets the name, which may have another tag; the newest version if both are None.
+        version, timestamp: of the version that gets the name, which may have another tag; the newest version if both
+        are None.
         expires: when the tag expires; None if it does not.
         replace: move the tag if the name exists.
         retention_check: refuse a version that VACUUM or log cleanup may be deleting.
@@ -76,7 +79,8 @@ class TagReport:
 
     Attributes:
         version: the version of the table that was committed; that of the tag is `tag.version`.
-        added_features: the writer features that the table did not have before. Writers without them can no longer write to it.
+        added_features: the writer features that the table did not have before. Writers without them can no longer write
+            to it.
     """
 
     table: str
@@ -110,7 +114,8 @@ def create_tag(table: TableReader, request: TagRequest) -> TagReport:
     work.verify(version)
     if work.added:
         _logger.warning(
-            "%s: version %s adds the writer feature %s, which stores tags; writers without it can no longer write to the table",
+            "%s: version %s adds the writer feature %s, which stores tags; writers without it can no longer write "
+            "to the table",
             table.url,
             version,
             FEATURE,
@@ -126,7 +131,11 @@ def _expires_ms(request: TagRequest, now_ms: int, table: str) -> int | None:
     except InvalidTimeTravelError:
         found = f"{request.expires!r}"
         raise InvalidArgumentError(
-            argument="expires", table=table, found=found, expected="a timestamp", remedy='Pass "2027-01-31", or a datetime.'
+            argument="expires",
+            table=table,
+            found=found,
+            expected="a timestamp",
+            remedy='Pass "2027-01-31", or a datetime.',
         ) from None
     if expires_ms <= now_ms:
         expires, now = (_text(moment_ms) for moment_ms in (expires_ms, now_ms))
@@ -192,18 +201,26 @@ class _Tagging:
             raise TagRetentionError(table=newest.url, version=self.tag.version, hours=hours)
 
     def _is_kept(self, newest: Snapshot, latest: int) -> bool:
-        """Whether a VACUUM or a log cleanup that began before the version after `latest` was committed keeps the version.
+        """Whether a VACUUM or a log cleanup that began before the version after `latest` was committed keeps the
+        version.
 
-        They keep the last version that was committed at or before their cutoff, all later ones, and those that tags hold.
+        They keep the last version that was committed at or before their cutoff, all later ones, and those that tags
+        hold.
         """
         now_ms, version = self.table.env.clock_ms(), self.tag.version
         kept = version_before(newest, now_ms - _retention(newest) // timedelta(milliseconds=1))
         domains = {**newest.domains, self.tag.domain.domain: self.before}
         tags = tags_of({name: domain for name, domain in domains.items() if domain is not None})
-        return kept is None or version >= min(kept, latest) or any(tag.version == version and tag.holds(now_ms) for tag in tags)
+        return (
+            kept is None
+            or version >= min(kept, latest)
+            or any(tag.version == version and tag.holds(now_ms) for tag in tags)
+        )
 
     def _check_vacuums(self, newest: Snapshot, committed: int | None = None) -> None:
-        """Refuse a version of which a VACUUM may be deleting files, that began before the tag was committed and need not know it."""
+        """Refuse a version of which a VACUUM may be deleting files, that began before the tag was committed and need
+        not know it.
+        """
         vacuum = self._vacuums.deleting(newest, committed) if self.request.retention_check else None
         if vacuum is not None:
             version = self.tag.version
@@ -212,13 +229,17 @@ class _Tagging:
     def _check_files(self, newest: Snapshot) -> None:
         missing = missing_since(self.tagged, newest)
         if missing:
-            raise TagFilesMissingError(table=newest.url, version=self.tag.version, count=len(missing), files=shown(missing))
+            raise TagFilesMissingError(
+                table=newest.url, version=self.tag.version, count=len(missing), files=shown(missing)
+            )
 
     def verify(self, committed: int) -> None:
-        """After the commit: check that the version can still be read, and that it had not expired before. If not, take the tag back.
+        """After the commit: check that the version can still be read, and that it had not expired before. If not, take
+        the tag back.
 
         Raises:
-            TagRetentionError, TagBesideVacuumError, TagFilesMissingError, VersionNotFoundError, MissingVersionError: it cannot be held.
+            TagRetentionError, TagBesideVacuumError, TagFilesMissingError, VersionNotFoundError, MissingVersionError: it
+            cannot be held.
         """
         try:
             newest = self.table.snapshot()
@@ -228,11 +249,22 @@ class _Tagging:
             has_ended = vacuum_cutoff_ms(newest.log, self.first.version, committed) is not None
             if has_ended or not self._is_kept(newest, committed - 1):
                 self._check_files(newest)
-        except (TagRetentionError, TagBesideVacuumError, TagFilesMissingError, VersionNotFoundError, MissingVersionError):
+        except (
+            TagRetentionError,
+            TagBesideVacuumError,
+            TagFilesMissingError,
+            VersionNotFoundError,
+            MissingVersionError,
+        ):
             self._take_back()
             raise
         except DeltaError as error:
-            _logger.warning("%s: the tag %s is made, but it could not be checked afterwards: %s", self.table.url, self.tag.name, error)
+            _logger.warning(
+                "%s: the tag %s is made, but it could not be checked afterwards: %s",
+                self.table.url,
+                self.tag.name,
+                error,
+            )
 
     def _take_back(self) -> None:
         """Remove the tag, or put the one that it has replaced in its place."""
@@ -262,7 +294,12 @@ def _retention(newest: Snapshot) -> timedelta:
 
 
 def drop_tag(
-    table: TableReader, name: str, *, if_exists: bool = False, user_metadata: str | None = None, engine: str | None = None
+    table: TableReader,
+    name: str,
+    *,
+    if_exists: bool = False,
+    user_metadata: str | None = None,
+    engine: str | None = None,
 ) -> int | None:
     """Take the name away from its version.
 
@@ -289,7 +326,9 @@ def drop_tag(
 
 
 def _draft(newest: Snapshot, domain: DomainMetadata) -> Draft:
-    """The commit that sets or removes a domain. Commits of other writers may come first, unless they concern the same domain."""
+    """The commit that sets or removes a domain. Commits of other writers may come first, unless they concern the same
+    domain.
+    """
     protocol = upgrade(newest.protocol, frozenset({FEATURE}))
     check_writable(protocol, newest.metadata, table=newest.url)
     return Draft(
@@ -303,7 +342,9 @@ def _draft(newest: Snapshot, domain: DomainMetadata) -> Draft:
     )
 
 
-def _commit(draft: Draft, operation: str, parameters: Mapping[str, Any], user_metadata: str | None, engine: str | None) -> int:
+def _commit(
+    draft: Draft, operation: str, parameters: Mapping[str, Any], user_metadata: str | None, engine: str | None
+) -> int:
     info = OperationInfo(operation=operation, parameters=parameters, user_metadata=user_metadata, engine=engine)
     with draft:
         version = draft.commit(info)

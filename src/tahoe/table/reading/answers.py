@@ -1,7 +1,8 @@
-"""Answers from the log: aggregates over the rows of a version, of the files whose statistics decide them, and the files that are left.
+"""Answers from the log: aggregates over the rows of a version, of the files whose statistics decide them, and the files
+that are left.
 
-Protocol: "Per-file Statistics", "Deletion Vectors". `tahoe.protocol.statistics.answers` says which statistics are exact. A minimum
-or maximum that may itself be null is accompanied by a mask of the files that decide it.
+Protocol: "Per-file Statistics", "Deletion Vectors". `tahoe.protocol.statistics.answers` says which statistics are
+exact. A minimum or maximum that may itself be null is accompanied by a mask of the files that decide it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ class Answer:
     """The answer to a question for some of a scan's files.
 
     Attributes:
-        rows: the keys, and the values of the aggregates under their positions (`0`, `1`, ...) over all rows of the answered files. One row
-            for each combination of keys, also if `left` has other rows of it; without keys one row in any case.
+        rows: the keys, and the values of the aggregates under their positions (`0`, `1`, ...) over all rows of the
+            answered files. One row for each combination of keys, also if `left` has other rows of it; without keys one
+            row in any case.
         left: the files that the statistics do not decide, which must be read.
     """
 
@@ -37,13 +39,17 @@ class Answer:
 def measures_of(question: Question, scan: Scan) -> tuple[Measure, ...] | None:
     """What gives the aggregates of a question; None if the log cannot give one of them."""
     snapshot = scan.snapshot
-    found = [measure_of(a, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode) for a in question.aggregates]
+    found = [
+        measure_of(a, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
+        for a in question.aggregates
+    ]
     known = tuple(measure for measure in found if measure is not None)
     return known if len(known) == len(found) else None
 
 
 def answer(question: Question, scan: Scan) -> Answer:
-    """Answer a question as far as statistics and partition values decide it. Questions with keys have no `count_distinct`.
+    """Answer a question as far as statistics and partition values decide it. Questions with keys have no
+    `count_distinct`.
 
     Args:
         scan: the files that may have a row for which the question's condition is true.
@@ -56,7 +62,9 @@ def answer(question: Question, scan: Scan) -> Answer:
     measures = measures_of(question, scan)
     assert measures is not None
     facts = Facts(scan, (path for measure in measures for path in _paths(measure)))
-    values = [_value(facts, aggregate, measure) for aggregate, measure in zip(question.aggregates, measures, strict=True)]
+    values = [
+        _value(facts, aggregate, measure) for aggregate, measure in zip(question.aggregates, measures, strict=True)
+    ]
     decided = reduce(pc.and_, (value.decided for value in values), facts.satisfying(question.condition))
     if question.keys:  # a group exists if it has a row
         decided = pc.and_(decided, facts.live.is_valid())
@@ -160,14 +168,23 @@ def _combined(question: Question, facts: Facts, values: list[_Value], decided: p
     wanted = pc.and_(decided, pc.invert(facts.is_empty)) if question.keys else decided
     columns = {str(number): value.values.filter(wanted) for number, value in enumerate(values)}
     if not question.keys:
-        return pa.table({name: _single(aggregate, columns[name]) for name, aggregate in zip(columns, question.aggregates, strict=True)})
+        return pa.table(
+            {
+                name: _single(aggregate, columns[name])
+                for name, aggregate in zip(columns, question.aggregates, strict=True)
+            }
+        )
     keys = {name: facts.partition(name).filter(wanted) for name in question.keys}
     # a partition column may have the name of a position
     named = {f"key {number}": column for number, column in enumerate(keys.values())} | columns
     functions = [(str(number), _HASHED[a.function]) for number, a in enumerate(question.aggregates)]
     grouped = pa.table(named).group_by([name for name in named if name not in columns]).aggregate(functions)
-    found = [grouped.column(f"key {number}") for number in range(len(keys))] + [grouped.column(f"{n}_{f}") for n, f in functions]
-    return pa.table([column.cast(kind) for column, kind in zip(found, _kinds(named), strict=True)], names=[*keys, *columns])
+    found = [grouped.column(f"key {number}") for number in range(len(keys))] + [
+        grouped.column(f"{n}_{f}") for n, f in functions
+    ]
+    return pa.table(
+        [column.cast(kind) for column, kind in zip(found, _kinds(named), strict=True)], names=[*keys, *columns]
+    )
 
 
 def _kinds(columns: dict[str, pa.Array]) -> list[pa.DataType]:

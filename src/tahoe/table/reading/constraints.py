@@ -1,7 +1,7 @@
 """Checks constraints on Arrow rows, for the Arrow writer.
 
-Protocol: "CHECK Constraints", "Column Invariants". Evaluates the conditions that `tahoe.sql.predicates` can parse; Spark's writer evaluates
-all conditions.
+Protocol: "CHECK Constraints", "Column Invariants". Evaluates the conditions that `tahoe.sql.predicates` can parse;
+Spark's writer evaluates all conditions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct
             raise UnsupportedOperationError(
                 operation="Writing without Spark's engine",
                 table=table,
-                detail=f"the constraint {constraint.name} ({constraint.expression}) cannot be evaluated: {error.parameters['detail']}",
+                detail=(
+                    f"the constraint {constraint.name} ({constraint.expression}) cannot be evaluated: "
+                    f"{error.parameters['detail']}"
+                ),
                 remedy=WITH_SPARKS_ENGINE,
             ) from error
         kept = pc.fill_null(evaluate(predicate, rows, table=table), False)
@@ -50,14 +53,22 @@ def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct
             names = dict.fromkeys(column.path[0].lower() for column in columns_of(predicate))
             row = rows.slice(int(broken[0]), 1).to_pylist()[0]
             values = row_text({name: value for name, value in row.items() if name.lower() in names})
-            raise CheckConstraintViolatedError(table=table, constraint=constraint.name, expression=constraint.expression, values=values)
+            raise CheckConstraintViolatedError(
+                table=table, constraint=constraint.name, expression=constraint.expression, values=values
+            )
 
 
 def row_text(value: Any) -> str:
     """A row or a value as an error shows it: as JSON, in the form of Spark's `to_json`."""
     match value:
         case dict():
-            return "{" + ",".join(f"{json.dumps(str(name), ensure_ascii=False)}:{row_text(item)}" for name, item in value.items()) + "}"
+            return (
+                "{"
+                + ",".join(
+                    f"{json.dumps(str(name), ensure_ascii=False)}:{row_text(item)}" for name, item in value.items()
+                )
+                + "}"
+            )
         case list() | tuple():
             return "[" + ",".join(map(row_text, value)) + "]"
         case None | bool() | int() | str():

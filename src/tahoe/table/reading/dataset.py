@@ -1,7 +1,8 @@
 """A version of a table as a `pyarrow.dataset.Dataset`.
 
-DuckDB, Polars and other consumers of data sets ask it for the columns that a query needs, and leave conditions to it: files are left out by
-partition values and statistics, deletion vectors and column mapping are applied. It has no fragments: their readers would know neither.
+DuckDB, Polars and other consumers of data sets ask it for the columns that a query needs, and leave conditions to it:
+files are left out by partition values and statistics, deletion vectors and column mapping are applied. It has no
+fragments: their readers would know neither.
 """
 
 from __future__ import annotations
@@ -25,20 +26,21 @@ Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
 """Names of columns, expressions by the names of new columns, or None for all columns."""
 
 
-# The only file of the data set in C++. Functions that pass by the methods below would end the process if there were no data set in C++, and
-# lose the rows if it were empty; so they fail, and say why.
+# The only file of the data set in C++. Functions that pass by the methods below would end the process if there were no
+# data set in C++, and lose the rows if it were empty; so they fail, and say why.
 _FILE = "this data set is read by its own methods: scanner(), to_batches(), to_table()"
 
 
 class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has no types
-    """The rows of a version, for consumers of data sets. Made by `Table.to_pyarrow_dataset`. No method of the base class is left as it is.
+    """The rows of a version, for consumers of data sets. Made by `Table.to_pyarrow_dataset`. No method of the base
+    class is left as it is.
 
     Args:
         everything: the scan of all files of the version.
         filters: conditions that every row satisfies.
 
-    Conditions may be those of `pyarrow.compute`, and all others that `Snapshot.scan` takes. Of the options of pyarrow's scanner,
-    `batch_size` is kept; the others are about the reading of files, and have no effect.
+    Conditions may be those of `pyarrow.compute`, and all others that `Snapshot.scan` takes. Of the options of pyarrow's
+    scanner, `batch_size` is kept; the others are about the reading of files, and have no effect.
     """
 
     def __init__(self, everything: Scan, filters: Sequence[Filter] = ()) -> None:
@@ -65,7 +67,9 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has n
     # --- rows
 
     @takes(filter=FILTER)
-    def scanner(self, columns: Columns = None, filter: Filter | None = None, batch_size: int | None = None, **_: object) -> ds.Scanner:
+    def scanner(
+        self, columns: Columns = None, filter: Filter | None = None, batch_size: int | None = None, **_: object
+    ) -> ds.Scanner:
         """A scanner of the rows, which can be read once. Files are read when their rows are asked for.
 
         Raises:
@@ -118,7 +122,9 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has n
         parts = [predicate_of(each, snapshot.schema, zone=snapshot.log.zone, table=snapshot.url) for each in filters]
         return plan_scan(And(tuple(parts)), self._everything) if parts else self._everything
 
-    def _reader(self, columns: Sequence[str] | None, filter: Filter | None, batch_size: int | None) -> pa.RecordBatchReader:
+    def _reader(
+        self, columns: Sequence[str] | None, filter: Filter | None, batch_size: int | None
+    ) -> pa.RecordBatchReader:
         reader = self._scan(filter).to_batches(columns)
         if batch_size is None:
             return reader

@@ -95,7 +95,9 @@ def _shown(predicate: Comparison | IsNull | In | StartsWith | Computed) -> str:
 
 
 def _combined(parts: Sequence[Predicate], table: pa.Table, *, is_and: bool) -> pa.Array:
-    """AND or OR. As in SQL, a computed part may fail for rows that an earlier part has decided, so it is not computed for these."""
+    """AND or OR. As in SQL, a computed part may fail for rows that an earlier part has decided, so it is not computed
+    for these.
+    """
     result = pa.repeat(pa.scalar(is_and), table.num_rows)
     for part in parts:
         if not has_computed(part):
@@ -115,7 +117,9 @@ _COMPARED_MAX = 100
 
 def _is_in(values: pa.Array, candidates: Sequence[Any]) -> pa.Array:
     """`values IN (candidates)`. The result equals that of `compare` with each candidate."""
-    looked_up, compared = ([], candidates) if len(candidates) <= _COMPARED_MAX else _to_be_looked_up(values.type, candidates)
+    looked_up, compared = (
+        ([], candidates) if len(candidates) <= _COMPARED_MAX else _to_be_looked_up(values.type, candidates)
+    )
     result = pa.repeat(pa.scalar(False), len(values))
     if looked_up:
         found, wanted = _one_zero(values), _one_zero(pa.array(looked_up, values.type))
@@ -126,7 +130,9 @@ def _is_in(values: pa.Array, candidates: Sequence[Any]) -> pa.Array:
 
 
 def _to_be_looked_up(kind: pa.DataType, candidates: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The candidates that are exact values of the column's type, and the others: null, NaN, values that the type cannot represent."""
+    """The candidates that are exact values of the column's type, and the others: null, NaN, values that the type cannot
+    represent.
+    """
     looked_up: list[Any] = []
     others: list[Any] = []
     for candidate in dict.fromkeys(candidates):
@@ -189,9 +195,11 @@ def _literal_type(kind: pa.DataType, literal: Any) -> pa.DataType | None:
 
 
 def overlap(low: pa.Array, high: pa.Array, least: Sequence[Any], greatest: Sequence[Any]) -> pa.Array:
-    """Whether the range from `low` to `high` overlaps one of the ranges from `least[n]` to `greatest[n]`; null if a bound is null or NaN.
+    """Whether the range from `low` to `high` overlaps one of the ranges from `least[n]` to `greatest[n]`; null if a
+    bound is null or NaN.
 
-    Precondition: `least` and `greatest` are ascending, and their values are comparable with the column's; none is null or NaN.
+    Precondition: `least` and `greatest` are ascending, and their values are comparable with the column's; none is null
+    or NaN.
     """
     if pa.types.is_decimal(low.type) or pa.types.is_string(low.type):
         return pa.array(list(_objects_overlap(low, high, least, greatest)), pa.bool_())
@@ -214,7 +222,9 @@ def _numbers(values: pa.Array) -> npt.NDArray[Any]:
     return np.asarray(pc.fill_null(one_array(wide).cast(kind), 0))
 
 
-def _objects_overlap(low: pa.Array, high: pa.Array, least: Sequence[Any], greatest: Sequence[Any]) -> Iterator[bool | None]:
+def _objects_overlap(
+    low: pa.Array, high: pa.Array, least: Sequence[Any], greatest: Sequence[Any]
+) -> Iterator[bool | None]:
     for start, end in zip(_objects(low), _objects(high), strict=True):
         if start is None or end is None:
             yield None

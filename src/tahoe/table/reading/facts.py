@@ -70,7 +70,10 @@ class Facts:
         nulls = only_where(pc.and_(is_sound, pc.or_(pc.less(nulls, stored), self.has_no_bounds(path))), nulls)
         some = only_where(self.is_exact, pc.subtract(stored, nulls))
         return pc.case_when(
-            pc.make_struct(certainly(pc.equal(nulls, 0)), certainly(pc.equal(nulls, stored))), self.live, pa.scalar(0, pa.int64()), some
+            pc.make_struct(certainly(pc.equal(nulls, 0)), certainly(pc.equal(nulls, stored))),
+            self.live,
+            pa.scalar(0, pa.int64()),
+            some,
         )
 
     def partition(self, name: str) -> pa.Array:

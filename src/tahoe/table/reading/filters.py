@@ -1,4 +1,6 @@
-"""What users may pass as a filter, as one predicate: SQL text, a `pyarrow.compute` condition, tuples, or a predicate."""
+"""What users may pass as a filter, as one predicate: SQL text, a `pyarrow.compute` condition, tuples, or a
+predicate.
+"""
 
 from __future__ import annotations
 
@@ -68,9 +70,13 @@ def _of_arrow(condition: pc.Expression, schema: Struct, zone: tzinfo, table: str
     try:
         found = condition_of_arrow(condition, empty)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
-        raise InvalidPredicateError(table=table, predicate=str(condition), detail=str(error).strip().splitlines()[0]) from error
+        raise InvalidPredicateError(
+            table=table, predicate=str(condition), detail=str(error).strip().splitlines()[0]
+        ) from error
     if found.type != pa.bool_():
-        raise InvalidPredicateError(table=table, predicate=str(condition), detail=f"it is of type {found.type}, not bool")
+        raise InvalidPredicateError(
+            table=table, predicate=str(condition), detail=f"it is of type {found.type}, not bool"
+        )
     columns = tuple(Column((name,)) for name in columns_in(condition, schema.names))
     computed = Computed(condition, columns, str(condition))
     parts = parts_of(condition)
@@ -87,7 +93,9 @@ class _Implied:
     table: str
 
     def by(self, part: Part) -> Predicate | None:
-        """A predicate that is true wherever a part of the condition is; None if there is none that statistics would understand."""
+        """A predicate that is true wherever a part of the condition is; None if there is none that statistics would
+        understand.
+        """
         match part:
             case Call("and" | "and_kleene", parts):
                 known = tuple(found for found in map(self.by, parts) if found is not None)
@@ -109,7 +117,9 @@ class _Implied:
                 return self._compared(path, _SYMBOLS[function], value, [value])
         return None
 
-    def _compared(self, path: tuple[str, ...], symbol: str, value: object, values: Sequence[object]) -> Predicate | None:
+    def _compared(
+        self, path: tuple[str, ...], symbol: str, value: object, values: Sequence[object]
+    ) -> Predicate | None:
         kind, name = self._type(path), ".".join(path)
         is_clear = len(path) == 1 or (not any("." in part for part in path) and self.schema.find(name) is None)
         if kind is None or not is_clear or not all(_is_alike(kind, each) for each in values):
@@ -128,7 +138,9 @@ _DOUBLE_WHOLE_MAX = 2**53
 
 
 def _is_alike(kind: DataType, value: object) -> bool:
-    """Whether SQL's comparison with a column of this type is true wherever Arrow's is: both compare values of the type, without a cast."""
+    """Whether SQL's comparison with a column of this type is true wherever Arrow's is: both compare values of the type,
+    without a cast.
+    """
     match value:
         case bool():
             return kind == BOOLEAN

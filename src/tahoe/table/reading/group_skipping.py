@@ -1,8 +1,8 @@
 """Skips row groups of checkpoints: which of them may hold a file that a test on statistics keeps?
 
-Protocol: "Per-file Statistics", "Checkpoint Schema" (`stats_parsed`, `partitionValues_parsed`). The bounds of these columns in the footer
-are bounds of the statistics of all files in a row group. Whatever a footer does not tell keeps the row group: a file may have no
-statistics, and a writer may state no bounds, or wider ones.
+Protocol: "Per-file Statistics", "Checkpoint Schema" (`stats_parsed`, `partitionValues_parsed`). The bounds of these
+columns in the footer are bounds of the statistics of all files in a row group. Whatever a footer does not tell keeps
+the row group: a file may have no statistics, and a writer may state no bounds, or wider ones.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ class _Evaluator:
 
     def _joined(self, test: Both | Either, part: Callable[[StatTest], Mask]) -> Mask:
         every = isinstance(test, Both)
-        return reduce(np.logical_and if every else np.logical_or, map(part, test.parts), np.full(len(self._files), every))
+        return reduce(
+            np.logical_and if every else np.logical_or, map(part, test.parts), np.full(len(self._files), every)
+        )
 
     def _evaluate(self, test: StatTest, leaf: Callable[[Any], Mask]) -> Mask:
         match test:
@@ -179,7 +181,9 @@ class _Evaluator:
                 return value.may(operator, other)
 
     def _partition_value(self, path: Path) -> _Known:
-        """A partition column. An empty text may stand for null; what a timestamp without a zone means depends on the reader."""
+        """A partition column. An empty text may stand for null; what a timestamp without a zone means depends on the
+        reader.
+        """
         data_type = self._type_at(path)
         kind = bound_type(data_type)
         found = unknown_bounds(len(self._files), kind or pa.null())

@@ -23,7 +23,8 @@ FILES_MAX = 1000
 
 
 def share_of_files(scan: Scan, column: tuple[str, ...]) -> float:
-    """The share of a scan's files whose bounds have a single value of a column between them, on average; 1 if that is not known.
+    """The share of a scan's files whose bounds have a single value of a column between them, on average; 1 if that is
+    not known.
 
     Args:
         column: a logical path. The values of partition columns are in no statistics.
@@ -46,7 +47,9 @@ def _sample(bounds: pa.ChunkedArray) -> list[Any]:
 
 
 def _share(lows: Sequence[Any], highs: Sequence[Any]) -> float:
-    """The share of ranges in which the least value of one of them lies, on average. A range with an unknown end may have any value."""
+    """The share of ranges in which the least value of one of them lies, on average. A range with an unknown end may
+    have any value.
+    """
     known = [(low, high) for low, high in zip(lows, highs, strict=True) if low is not None and high is not None]
     try:
         starts, ends = sorted(low for low, _ in known), sorted(high for _, high in known)

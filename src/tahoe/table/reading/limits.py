@@ -1,10 +1,12 @@
-"""The files that a query with LIMIT needs: so many that their rows suffice, or those that may have one of the first rows in an order.
+"""The files that a query with LIMIT needs: so many that their rows suffice, or those that may have one of the first
+rows in an order.
 
-Protocol: "Per-file Statistics", "Deletion Vectors". `tahoe.protocol.statistics.limits` says which statistics tell where the first rows are.
-Only rows count that are there for certain: those of files that satisfy the condition wholly, without the rows that deletion vectors mark.
+Protocol: "Per-file Statistics", "Deletion Vectors". `tahoe.protocol.statistics.limits` says which statistics tell where
+the first rows are. Only rows count that are there for certain: those of files that satisfy the condition wholly,
+without the rows that deletion vectors mark.
 
-The choice depends on the files alone, not on their order in the snapshot: a query chooses when it is planned and again when it runs, and
-the version may have been loaded again in between.
+The choice depends on the files alone, not on their order in the snapshot: a query chooses when it is planned and again
+when it runs, and the version may have been loaded again in between.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ def needed(limit: RowLimit, scan: Scan) -> Scan:
 def _enough(limit: RowLimit, scan: Scan, *, may_be_marked: bool = True) -> Numbers | None:
     """The positions of files with enough rows, ascending; None if files with so many rows are not known.
 
-    Files without a deletion vector come first: Spark reads the others in a plan of their own. One file is enough if it has the rows; of
-    several, the smallest.
+    Files without a deletion vector come first: Spark reads the others in a plan of their own. One file is enough if it
+    has the rows; of several, the smallest.
     """
     facts = Facts(scan, ())
     rows = np.asarray(pc.fill_null(only_where(facts.satisfying(limit.condition), facts.live), 0)).astype(np.int64)
@@ -87,9 +89,11 @@ def _first_paths(paths: pa.ChunkedArray, files: Numbers, number: int) -> Numbers
 
 
 def _of_first_groups(limit: RowLimit, scan: Scan) -> Scan | None:
-    """Enough files of newer commits and of the first row groups of a large checkpoint, so that not all files are listed for few rows.
+    """Enough files of newer commits and of the first row groups of a large checkpoint, so that not all files are listed
+    for few rows.
 
-    All are files without a deletion vector, among which any choice is as good: which row groups come first depends on the checkpoint.
+    All are files without a deletion vector, among which any choice is as good: which row groups come first depends on
+    the checkpoint.
     """
     if limit.condition != TRUE or scan.chosen is not None:
         return None
@@ -141,7 +145,9 @@ def _ends_of_partition(facts: Facts, name: str) -> _Ends:
 
 
 def _ends_of_column(facts: Facts, key: ColumnKey) -> _Ends:
-    """One row of a file has its near bound, if the statistics are about exactly its rows; the others are not behind the far bound."""
+    """One row of a file has its near bound, if the statistics are about exactly its rows; the others are not behind the
+    far bound.
+    """
     present = facts.present(key.path)
     is_consistent = unless_known(pc.less_equal(facts.statistic("min", key.path), facts.statistic("max", key.path)))
     is_consistent = pc.and_(is_consistent, unless_known(pc.less(facts.statistic("null_count", key.path), facts.stored)))

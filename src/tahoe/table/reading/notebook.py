@@ -22,7 +22,9 @@ _COLUMNS_MAX = 30
 
 
 def html_or_reason(url: str, make: Callable[[], str]) -> str:
-    """The HTML of a table or a version. One that cannot be read is shown with the reason, so that a cell of a notebook never fails."""
+    """The HTML of a table or a version. One that cannot be read is shown with the reason, so that a cell of a notebook
+    never fails.
+    """
     try:
         return make()
     except Exception as error:  # also what the storage or a Spark session that has ended raises
@@ -48,7 +50,9 @@ def html_of(snapshot: SnapshotState, scan: Scan, name: str | None = None) -> str
         ("columns", _columns(snapshot)),
     ]
     rows = [*facts, ("last commits", "\n".join(_commits(snapshot)))]
-    cells = "".join(f"<tr><th style='text-align:left'>{escape(name)}</th><td>{_lines(value)}</td></tr>" for name, value in rows)
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th><td>{_lines(value)}</td></tr>" for name, value in rows
+    )
     return f"<div><b>{escape(snapshot.url)}</b><table>{cells}</table></div>"
 
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:  # optional packages
 BATCH_ROWS = 1 << 17
 
 
-def batch_reader(scan: Files, columns: Sequence[str] | None = None, *, limit: int | None = None) -> pa.RecordBatchReader:
+def batch_reader(
+    scan: Files, columns: Sequence[str] | None = None, *, limit: int | None = None
+) -> pa.RecordBatchReader:
     """The rows of a scan as a stream of batches, at most `limit` of them.
 
     Raises:
@@ -55,8 +57,8 @@ def first_rows(pieces: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Tab
 
 
 def count_rows(scan: Files) -> int:
-    """How many rows a scan has: from the log for files whose partition values decide the predicate and that have a row count; others are
-    read.
+    """How many rows a scan has: from the log for files whose partition values decide the predicate and that have a row
+    count; others are read.
     """
     counts = pc.subtract(scan.num_records, scan.deleted_records)
     if scan.predicate is not None:

@@ -1,7 +1,8 @@
 """The physical rows of single files, deleted ones too, with the table's schema.
 
-Protocol: "Deletion Vectors". What changes rows looks at a file several times: at the columns of its condition, at the rows that it changes,
-and at the other rows, which it copies. Columns that were read are kept while there is room for them.
+Protocol: "Deletion Vectors". What changes rows looks at a file several times: at the columns of its condition, at the
+rows that it changes, and at the other rows, which it copies. Columns that were read are kept while there is room for
+them.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _KEPT_BYTES_MAX = 256 << 20
 
 
 class PhysicalRows:
-    """Reads files in pieces of bounded size, and keeps the columns that it has read: of the file that was read last, and of those before
-    it that fit beside it.
+    """Reads files in pieces of bounded size, and keeps the columns that it has read: of the file that was read last,
+    and of those before it that fit beside it.
 
     The methods raise:
         DataFileMissingError, InvalidDataFileError: a file is not what the log says.
@@ -52,7 +53,11 @@ class PhysicalRows:
         self._kept, self._bytes = {}, 0
 
     def pieces(
-        self, snapshot: SnapshotState, file: FileAction, fields: Sequence[Field], positions: npt.NDArray[np.int64] | None = None
+        self,
+        snapshot: SnapshotState,
+        file: FileAction,
+        fields: Sequence[Field],
+        positions: npt.NDArray[np.int64] | None = None,
     ) -> Iterator[tuple[int, pa.Table]]:
         """Some columns of the rows of a file, in tables of bounded size, each with the row index of its first row.
 
@@ -63,7 +68,9 @@ class PhysicalRows:
         if self._schema != snapshot.metadata.schema_string:  # a column may have another name or type by now
             self.forget()
             self._schema = snapshot.metadata.schema_string
-        kept = {field.name: self._kept[file.path, field.name] for field in fields if (file.path, field.name) in self._kept}
+        kept = {
+            field.name: self._kept[file.path, field.name] for field in fields if (file.path, field.name) in self._kept
+        }
         missing = [field for field in fields if field.name not in kept]
         names = [field.name for field in fields]
         if fields and not missing:
@@ -94,12 +101,19 @@ class PhysicalRows:
             self._bytes -= self._kept.pop(oldest).nbytes
 
     def at(
-        self, snapshot: SnapshotState, file: FileAction, positions: BitMap64 | npt.NDArray[np.int64], *, with_row_ids: bool = False
+        self,
+        snapshot: SnapshotState,
+        file: FileAction,
+        positions: BitMap64 | npt.NDArray[np.int64],
+        *,
+        with_row_ids: bool = False,
     ) -> Iterator[tuple[npt.NDArray[np.int64], pa.Table]]:
-        """The rows of a file at some ascending row indexes, whether deleted or not, in tables of bounded size, each with its row indexes.
+        """The rows of a file at some ascending row indexes, whether deleted or not, in tables of bounded size, each
+        with its row indexes.
 
         Args:
-            with_row_ids: append row ids and row commit versions as the last two columns; the table must have row tracking.
+            with_row_ids: append row ids and row commit versions as the last two columns; the table must have row
+                tracking.
         """
         wanted = row_indexes(positions) if isinstance(positions, BitMap64) else positions
         tracked = tracked_fields(snapshot.schema) if with_row_ids else []
@@ -139,13 +153,17 @@ def _check_count(snapshot: SnapshotState, file: FileAction, rows: int) -> None:
     """
     known = num_records_of(file.stats)
     if known is not None and known != rows:
-        detail = f"its statistics tell {known} rows, but it has {rows}; tahoe repair --verify-all-files computes them again"
+        detail = (
+            f"its statistics tell {known} rows, but it has {rows}; tahoe repair --verify-all-files computes them again"
+        )
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=detail)
 
 
 def _physical(snapshot: SnapshotState, file: FileAction) -> DataFile:
     """A file with all its rows, without applying its deletion vector."""
-    partition = {name: pa.scalar(value, arrow_type(f.type)) for name, (f, value) in _partition_values(snapshot, file).items()}
+    partition = {
+        name: pa.scalar(value, arrow_type(f.type)) for name, (f, value) in _partition_values(snapshot, file).items()
+    }
     url = resolve_path(file.path, snapshot.url)
     return DataFile(url, file.path, partition, None, file.base_row_id, file.default_row_commit_version)
 
@@ -153,7 +171,10 @@ def _physical(snapshot: SnapshotState, file: FileAction) -> DataFile:
 def _partition_values(snapshot: SnapshotState, file: FileAction) -> dict[str, tuple[Field, Any]]:
     values, mode = file.partition_values or {}, snapshot.column_mapping_mode
     fields = [f for f in (snapshot.schema.find(name) for name in snapshot.partition_columns) if f is not None]
-    return {f.name: (f, parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=snapshot.log.zone)) for f in fields}
+    return {
+        f.name: (f, parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=snapshot.log.zone))
+        for f in fields
+    }
 
 
 def partition_row(snapshot: SnapshotState, file: FileAction) -> dict[str, Any]:

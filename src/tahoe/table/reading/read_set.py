@@ -22,7 +22,8 @@ from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.reading.physical_rows import PhysicalRows, partition_row
 from tahoe.table.reading.snapshot import Snapshot
 
-# Larger files are not read: a conflict costs its writer one more attempt, and reading this many bytes takes about as long.
+# Larger files are not read: a conflict costs its writer one more attempt, and reading this many bytes takes about as
+# long.
 LOOKED_AT_BYTES_MAX = 64 << 20
 
 
@@ -47,17 +48,22 @@ class Condition(Interface):
     """A condition that only Spark can evaluate."""
 
     def matching(self, file: FileAction) -> RowIndexes | None:
-        """The row indexes, of deleted rows too, for which it is true; None if it cannot be evaluated on single files."""
+        """The row indexes, of deleted rows too, for which it is true; None if it cannot be evaluated on single
+        files.
+        """
 
 
 @dataclass(frozen=True)
 class RowsRead:
-    """A read of all rows of a snapshot that satisfy a predicate. Matching rows that a winner adds or removes conflict with it.
+    """A read of all rows of a snapshot that satisfy a predicate. Matching rows that a winner adds or removes conflict
+    with it.
 
     Attributes:
         text: the predicate, for messages.
-        narrower: a further condition on the rows that is expensive to compute. Used only if predicate and statistics do not exclude a file.
-        condition: the whole condition, where the predicate only covers it. Used only if the rest of the predicate does not exclude a file.
+        narrower: a further condition on the rows that is expensive to compute. Used only if predicate and statistics do
+            not exclude a file.
+        condition: the whole condition, where the predicate only covers it. Used only if the rest of the predicate does
+            not exclude a file.
     """
 
     snapshot: Snapshot

@@ -1,7 +1,8 @@
 """Reads rows into Arrow: data files with the table's schema, without deleted rows, exactly filtered.
 
-Protocol: "Reader Requirements for Column Mapping", "Reader Requirements for Deletion Vectors", "Reader Requirements for Row Tracking",
-"Consistency Between Table Metadata and Data Files". This is the reader without Spark; Spark uses its own Parquet reader.
+Protocol: "Reader Requirements for Column Mapping", "Reader Requirements for Deletion Vectors", "Reader Requirements for
+Row Tracking", "Consistency Between Table Metadata and Data Files". This is the reader without Spark; Spark uses its own
+Parquet reader.
 """
 
 from __future__ import annotations
@@ -70,18 +71,24 @@ def read_rows(scan: Files, columns: Sequence[str] | None = None, *, marked: bool
     """The rows of a scan's files for which its predicate is true.
 
     Args:
-        columns: logical names of top-level columns, and the row tracking fields of `_metadata`, in the wanted order; all columns of the
-            table if None.
+        columns: logical names of top-level columns, and the row tracking fields of `_metadata`, in the wanted order;
+            all columns of the table if None.
         marked: return the rows that deletion vectors delete instead of the live rows.
 
     Raises:
         ColumnNotFoundError: no such column.
         DataFileMissingError, InvalidDataFileError, DeletionVectorError: a file is not what the log says.
     """
-    is_filtered = scan.predicate is not None  # of a file that is read at once, all rows are in memory before they are filtered
+    is_filtered = (
+        scan.predicate is not None
+    )  # of a file that is read at once, all rows are in memory before they are filtered
     schema, read = rows_schema(scan, columns), file_reader(scan, columns, marked=marked, by_group=is_filtered)
     pieces = [piece for of_file in on_all_cores(lambda file: list(read(file)), data_files(scan)) for piece in of_file]
-    return pa.concat_tables([schema.empty_table(), *pieces]) if schema.names else no_columns(sum(piece.num_rows for piece in pieces))
+    return (
+        pa.concat_tables([schema.empty_table(), *pieces])
+        if schema.names
+        else no_columns(sum(piece.num_rows for piece in pieces))
+    )
 
 
 def rows_schema(scan: Files, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -110,8 +117,16 @@ def file_reader(
 
     def read(file: DataFile) -> Iterator[pa.Table]:
         for piece in _pieces(snapshot, file, needed, marked=marked, by_group=by_group):
-            table = piece.rows if predicate is None else piece.rows.filter(evaluate(predicate, piece.rows, table=snapshot.url))
-            yield pa.table([table.column(f.name) for f in schema], schema=schema) if wanted else no_columns(table.num_rows)
+            table = (
+                piece.rows
+                if predicate is None
+                else piece.rows.filter(evaluate(predicate, piece.rows, table=snapshot.url))
+            )
+            yield (
+                pa.table([table.column(f.name) for f in schema], schema=schema)
+                if wanted
+                else no_columns(table.num_rows)
+            )
 
     return read
 
@@ -124,7 +139,10 @@ def no_columns(rows: int) -> pa.Table:
 def _chosen(snapshot: SnapshotState, columns: Sequence[str] | None) -> list[Field]:
     if columns is None:
         return list(snapshot.schema)
-    fields = [snapshot.schema.find(name) or (None if snapshot.row_tracking is None else _TRACKED.get(name)) for name in columns]
+    fields = [
+        snapshot.schema.find(name) or (None if snapshot.row_tracking is None else _TRACKED.get(name))
+        for name in columns
+    ]
     for name, found in zip(columns, fields, strict=True):
         if found is None:
             raise ColumnNotFoundError(table=snapshot.url, column=name, columns=", ".join(snapshot.schema.names))
@@ -143,11 +161,18 @@ _TRACKED = {f"{METADATA}.{name}": _Tracked(name=f"{METADATA}.{name}", type=LONG,
 
 
 def tracked_fields(schema: Struct) -> list[Field]:
-    """The row ids and row commit versions of a table with row tracking, as columns beside those of its schema, whatever their names."""
-    return [_Tracked(name=unused_name(f"{METADATA}.{name}", schema.names), type=LONG, of=name) for name in (ROW_ID, ROW_COMMIT_VERSION)]
+    """The row ids and row commit versions of a table with row tracking, as columns beside those of its schema, whatever
+    their names.
+    """
+    return [
+        _Tracked(name=unused_name(f"{METADATA}.{name}", schema.names), type=LONG, of=name)
+        for name in (ROW_ID, ROW_COMMIT_VERSION)
+    ]
 
 
-def with_predicate_columns(snapshot: SnapshotState, wanted: Sequence[Field], predicate: Predicate | None) -> list[Field]:
+def with_predicate_columns(
+    snapshot: SnapshotState, wanted: Sequence[Field], predicate: Predicate | None
+) -> list[Field]:
     names = {f.name for f in wanted}
     if predicate is not None:
         for column in columns_of(predicate):
@@ -251,9 +276,13 @@ def _pieces(
             sources = {f.name: found.name for f in in_file if (found := match(columns, f)) is not None}
             sources |= {f.name: name for f in tracked if (name := _kept_in(snapshot, f)) in names}
             dead = _dead_rows(snapshot, file, parquet.metadata.num_rows)
-            for start, rows, raw in _raw_pieces(parquet, list(sources.values()), by_group=by_group, positions=positions):
+            for start, rows, raw in _raw_pieces(
+                parquet, list(sources.values()), by_group=by_group, positions=positions
+            ):
                 _check_calendar(raw, parquet.metadata, snapshot, file)
-                table = _as_fields(snapshot, file, fields, {name: raw.column(source) for name, source in sources.items()}, start, rows)
+                table = _as_fields(
+                    snapshot, file, fields, {name: raw.column(source) for name, source in sources.items()}, start, rows
+                )
                 live = table if dead is None else table.filter(pa.array(dead[start : start + rows] == marked))
                 yield Piece(start, live, parquet.metadata.num_rows)
     except FileNotFoundError as error:
@@ -262,7 +291,8 @@ def _pieces(
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
 
 
-# What Arrow raises for values that do not fit into one array, as texts of more than two gigabytes; and for damaged files.
+# What Arrow raises for values that do not fit into one array, as texts of more than two gigabytes; and for damaged
+# files.
 _TOO_LARGE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowCapacityError)
 
 # So many rows of a row group are read at once if its values do not fit into one array.
@@ -314,7 +344,12 @@ def _dead_rows(snapshot: SnapshotState, file: DataFile, rows: int) -> npt.NDArra
 
 
 def _as_fields(
-    snapshot: SnapshotState, file: DataFile, fields: Sequence[Field], raw: Mapping[str, pa.ChunkedArray], start: int, rows: int
+    snapshot: SnapshotState,
+    file: DataFile,
+    fields: Sequence[Field],
+    raw: Mapping[str, pa.ChunkedArray],
+    start: int,
+    rows: int,
 ) -> pa.Table:
     """Rows of a file as columns of the table.
 
@@ -338,13 +373,20 @@ def _as_fields(
 
 
 def _kept_in(snapshot: SnapshotState, field: _Tracked) -> str | None:
-    """The column of data files that stores a row tracking field of rows that were moved or updated; None if there is none."""
+    """The column of data files that stores a row tracking field of rows that were moved or updated; None if there is
+    none.
+    """
     assert snapshot.row_tracking is not None
-    kept = {ROW_ID: snapshot.row_tracking.row_id_column, ROW_COMMIT_VERSION: snapshot.row_tracking.row_commit_version_column}
+    kept = {
+        ROW_ID: snapshot.row_tracking.row_id_column,
+        ROW_COMMIT_VERSION: snapshot.row_tracking.row_commit_version_column,
+    }
     return kept.get(field.of)
 
 
-def _tracked(field: _Tracked, file: DataFile, kept: pa.ChunkedArray | None, start: int, rows: int) -> pa.ChunkedArray | pa.Array:
+def _tracked(
+    field: _Tracked, file: DataFile, kept: pa.ChunkedArray | None, start: int, rows: int
+) -> pa.ChunkedArray | pa.Array:
     """A row tracking field of rows of a file: the stored values, or else the default that follows from the file."""
     constant = file.base_row_id if field.of in (ROW_ID, BASE_ROW_ID) else file.default_row_commit_version
     default = pa.repeat(pa.scalar(constant, pa.int64()), rows)
@@ -360,7 +402,10 @@ def _check_calendar(raw: pa.Table, footer: pq.FileMetaData, snapshot: SnapshotSt
         raise UnsupportedOperationError(
             operation=f"Reading {file.path} without Spark's engine",
             table=snapshot.url,
-            detail=f"its column {column} has dates before 1582-10-15, or timestamps before 1900-01-01, in the Julian calendar",
+            detail=(
+                f"its column {column} has dates before 1582-10-15, or timestamps before 1900-01-01, in the Julian "
+                f"calendar"
+            ),
             remedy=WITH_SPARKS_ENGINE,
         )
 
@@ -385,7 +430,9 @@ def matcher(mode: str) -> Match:
 def _conform(column: pa.ChunkedArray, field: Field, snapshot: SnapshotState, file: DataFile) -> pa.ChunkedArray:
     match = matcher(snapshot.column_mapping_mode)
     try:
-        return pa.chunked_array([conform(chunk, field.type, match) for chunk in column.chunks], type=arrow_type(field.type))
+        return pa.chunked_array(
+            [conform(chunk, field.type, match) for chunk in column.chunks], type=arrow_type(field.type)
+        )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         detail = f"column {field.name} is {column.type} in the file but {field.type} in the table ({error})"
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=detail) from error
@@ -394,7 +441,8 @@ def _conform(column: pa.ChunkedArray, field: Field, snapshot: SnapshotState, fil
 def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
     """Convert values of a file, in canonical form, to the table's type.
 
-    Fields are matched by physical name, in any case, or by id. Missing fields become null. Narrower numbers are widened.
+    Fields are matched by physical name, in any case, or by id. Missing fields become null. Narrower numbers are
+    widened.
     """
     wanted = arrow_type(data_type)
     if values.type.equals(wanted):
@@ -405,7 +453,11 @@ def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
             for field in fields:
                 source = match(columns, field)
                 child = None if source is None else there[values.type.get_field_index(source.name)]
-                children.append(pa.nulls(len(values), arrow_type(field.type)) if child is None else conform(child, field.type, match))
+                children.append(
+                    pa.nulls(len(values), arrow_type(field.type))
+                    if child is None
+                    else conform(child, field.type, match)
+                )
             return _struct(children, wanted, values)
         case Array():
             values = _unsliced(values)

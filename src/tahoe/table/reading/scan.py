@@ -1,7 +1,7 @@
 """Decides which files of a snapshot a query must read.
 
-Paper §4 and protocol "Per-file Statistics": partition values and statistics exclude files that cannot contain a row for which the predicate
-is true. All processing is columnar; the result is an Arrow table.
+Paper §4 and protocol "Per-file Statistics": partition values and statistics exclude files that cannot contain a row for
+which the predicate is true. All processing is columnar; the result is an Arrow table.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ class Scan:
         wanted = pa.array(sorted(numbers), pa.uint64())
         if self.file_positions is None:
             return replace(self, chosen=wanted)
-        return replace(self, chosen=self.file_positions.filter(pc.is_in(self.file_positions.cast(pa.uint64()), value_set=wanted)))
+        return replace(
+            self, chosen=self.file_positions.filter(pc.is_in(self.file_positions.cast(pa.uint64()), value_set=wanted))
+        )
 
     @cached_property
     def materialized(self) -> LiveFiles | None:
@@ -157,7 +159,11 @@ class Scan:
 
     @cached_property
     def size_bytes(self) -> int:
-        return self.snapshot.live.size_bytes if self.chosen is None else int(pc.sum(self.column("size_bytes")).as_py() or 0)
+        return (
+            self.snapshot.live.size_bytes
+            if self.chosen is None
+            else int(pc.sum(self.column("size_bytes")).as_py() or 0)
+        )
 
     @cached_property
     def urls(self) -> pa.ChunkedArray:
@@ -169,14 +175,18 @@ class Scan:
     @cached_property
     def file_ordinals(self) -> pa.Array:
         """The positions of the selected files in the snapshot, int64."""
-        return pa.array(np.arange(self.kept_files)) if self.file_positions is None else self.file_positions.cast(pa.int64())
+        return (
+            pa.array(np.arange(self.kept_files))
+            if self.file_positions is None
+            else self.file_positions.cast(pa.int64())
+        )
 
     @cached_property
     def files(self) -> pa.Table:
         """The selected files, one row each.
 
-        Columns: `url`, absolute and unescaped; `size_bytes`; `modification_time_ms`; `partition`, a struct of typed values by logical name;
-        `deletion_vector`, the descriptor or null; `base_row_id`; `default_row_commit_version`.
+        Columns: `url`, absolute and unescaped; `size_bytes`; `modification_time_ms`; `partition`, a struct of typed
+        values by logical name; `deletion_vector`, the descriptor or null; `base_row_id`; `default_row_commit_version`.
         """
         return pa.table(
             {
@@ -200,16 +210,21 @@ class Scan:
         mode, zone = self.snapshot.column_mapping_mode, self.snapshot.log.zone
         columns = [typed_partition_values(texts, stored_name(f, mode), f.type, zone) for f in fields]
         kind = pa.struct([pa.field(f.name, arrow_type(f.type)) for f in fields])
-        rows = zip(*(column.chunks for column in columns), strict=True)  # one chunk of every column, for each chunk of the texts
-        return pa.chunked_array([pa.StructArray.from_arrays(list(chunks), fields=list(kind)) for chunks in rows], type=kind)
+        rows = zip(
+            *(column.chunks for column in columns), strict=True
+        )  # one chunk of every column, for each chunk of the texts
+        return pa.chunked_array(
+            [pa.StructArray.from_arrays(list(chunks), fields=list(kind)) for chunks in rows], type=kind
+        )
 
     @takes(columns=NAMES)
     def listing(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The selected files as a table for users.
 
-        Columns: `path` as in the log, `url`, `size_bytes`, `modification_time`, `partition_values` (a struct, typed), `num_records` (rows
-        in the file, from its statistics), `deleted_records` (rows that its deletion vector deletes), `base_row_id` and
-        `default_row_commit_version` (null without row tracking), and only if asked for `stats` (JSON text).
+        Columns: `path` as in the log, `url`, `size_bytes`, `modification_time`, `partition_values` (a struct, typed),
+        `num_records` (rows in the file, from its statistics), `deleted_records` (rows that its deletion vector
+        deletes), `base_row_id` and `default_row_commit_version` (null without row tracking), and only if asked for
+        `stats` (JSON text).
 
         Args:
             columns: names, in the wanted order; all but `stats` if None.
@@ -246,7 +261,9 @@ class Scan:
         return polars_frame(self.to_arrow(columns), table=self.url)
 
     def count(self) -> int:
-        """The number of rows for which the predicate is true: without a predicate from the log, if it has the counts of all files."""
+        """The number of rows for which the predicate is true: without a predicate from the log, if it has the counts of
+        all files.
+        """
         return count_rows(self)
 
     @takes(rows=COUNT, columns=NAMES)
@@ -269,7 +286,9 @@ class Scan:
     def deleted_records(self) -> pa.ChunkedArray:
         """How many rows of each selected file its deletion vector marks; 0 without a vector."""
         vectors = self.column("deletion_vector")
-        return pc.fill_null(pa.chunked_array([pc.struct_field(chunk, "cardinality") for chunk in vectors.chunks], pa.int64()), 0)
+        return pc.fill_null(
+            pa.chunked_array([pc.struct_field(chunk, "cardinality") for chunk in vectors.chunks], pa.int64()), 0
+        )
 
 
 _LISTED: Mapping[str, Callable[[Scan], pa.ChunkedArray]] = {
@@ -310,7 +329,9 @@ def plan_scan(predicate: Predicate, everything: Scan) -> Scan:
         return Scan(snapshot, predicate, None, everything)
     among = _narrowed(snapshot, test)
     if among is None:
-        return Scan(snapshot, predicate, pc.indices_nonzero(file_mask(snapshot, test, lambda: everything.partition)), everything)
+        return Scan(
+            snapshot, predicate, pc.indices_nonzero(file_mask(snapshot, test, lambda: everything.partition)), everything
+        )
     part = replace(snapshot, live=among.files)
     found = pc.indices_nonzero(file_mask(part, test, lambda: Scan(part, None, None).partition))
     return Scan(snapshot, predicate, PrunedFiles(among, np.asarray(found).astype(np.int64)), everything)
@@ -321,7 +342,9 @@ def _narrowed(snapshot: SnapshotState, test: StatTest) -> RowGroupSubset | None:
     live = snapshot.live
     if live.is_listed:
         return None
-    parts = LiveFiles(live.parts, live.origin)  # another thread may load the version again meanwhile, with other row groups
+    parts = LiveFiles(
+        live.parts, live.origin
+    )  # another thread may load the version again meanwhile, with other row groups
     try:
         groups = groups_to_read(replace(snapshot, live=parts), test)
         if parts.group_files[groups].sum() > NARROW_SHARE_MAX * parts.group_files.sum():
@@ -333,7 +356,9 @@ def _narrowed(snapshot: SnapshotState, test: StatTest) -> RowGroupSubset | None:
 
 
 def in_few_groups(snapshot: SnapshotState) -> Iterator[RowGroupSubset]:
-    """The files of newer commits, then also those of ever more row groups of a large checkpoint, while this is less than to list all."""
+    """The files of newer commits, then also those of ever more row groups of a large checkpoint, while this is less
+    than to list all.
+    """
     live = snapshot.live
     parts = LiveFiles(live.parts, live.origin)
     files_up_to = np.cumsum(parts.group_files)
@@ -376,7 +401,9 @@ def part_of(scan: Scan, positions: pa.Array) -> Scan:
 
 
 def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:
-    """Absolute, unescaped urls for paths as they are in the log. Paths marked in `odd` are resolved one by one, all others at once."""
+    """Absolute, unescaped urls for paths as they are in the log. Paths marked in `odd` are resolved one by one, all
+    others at once.
+    """
     return replaced(
         paths,
         odd,
@@ -395,7 +422,9 @@ def zoneless_texts(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return _decoded(values, name, lambda text: None if not text or has_zone(text) else text, pa.string())
 
 
-def _decoded(values: pa.ChunkedArray, name: str, parse: Callable[[str | None], Any], kind: pa.DataType) -> pa.ChunkedArray:
+def _decoded(
+    values: pa.ChunkedArray, name: str, parse: Callable[[str | None], Any], kind: pa.DataType
+) -> pa.ChunkedArray:
     return pa.chunked_array([_decode_texts(_lookup(chunk, name), parse, kind) for chunk in values.chunks], type=kind)
 
 

@@ -1,7 +1,7 @@
 """Skips files in bulk: evaluates a test on statistics over columns; and tells the files that partition values decide.
 
-Protocol: "Per-file Statistics". `tahoe.protocol.statistics.skipping` defines the test and evaluates it for one file; this module gives the
-same results. A file without the needed statistics is kept.
+Protocol: "Per-file Statistics". `tahoe.protocol.statistics.skipping` defines the test and evaluates it for one file;
+this module gives the same results. A file without the needed statistics is kept.
 """
 
 from __future__ import annotations
@@ -58,9 +58,11 @@ def file_mask(snapshot: SnapshotState, test: StatTest, partition: Callable[[], p
 
 
 def decided_by_partition(snapshot: SnapshotState, predicate: Predicate, partition: pa.ChunkedArray) -> pa.Array:
-    """Whether a predicate is true for all rows of a file (true) or for none (false); null if its partition values do not decide it.
+    """Whether a predicate is true for all rows of a file (true) or for none (false); null if its partition values do
+    not decide it.
 
-    Statistics are not used: those of another writer may be wrong, and nobody looks at the rows of a file that is decided.
+    Statistics are not used: those of another writer may be wrong, and nobody looks at the rows of a file that is
+    decided.
 
     Args:
         partition: the typed partition values of the files.

@@ -83,8 +83,9 @@ class Snapshot(SnapshotState):
         """The files that may contain rows for which a filter is true.
 
         Args:
-            filter: SQL text (`"n > 990 AND upper(name) LIKE '%X'"`); a condition of `pyarrow.compute` (`pc.field("n") > 990`); or tuples,
-                which are joined by AND (`[("n", ">", 990)]`), and lists of tuples, which are joined by OR.
+            filter: SQL text (`"n > 990 AND upper(name) LIKE '%X'"`); a condition of `pyarrow.compute` (`pc.field("n") >
+                990`); or tuples, which are joined by AND (`[("n", ">", 990)]`), and lists of tuples, which are joined
+                by OR.
 
         Raises:
             InvalidPredicateError, ColumnNotFoundError: the text is not a valid predicate over the table's columns.
@@ -119,7 +120,8 @@ class Snapshot(SnapshotState):
     ) -> pa.RecordBatchReader:
         """The rows of `to_arrow` as a stream of record batches, at most `limit` of them.
 
-        Files are read when their rows are asked for, one row group at a time, so that memory is bounded whatever the size of the table.
+        Files are read when their rows are asked for, one row group at a time, so that memory is bounded whatever the
+        size of the table.
 
         Raises:
             ColumnNotFoundError, InvalidPredicateError: at once.
@@ -139,7 +141,9 @@ class Snapshot(SnapshotState):
 
     @takes(filter=FILTER)
     def count(self, filter: Filter | None = None) -> int:
-        """The number of rows for which the filter is true: without a filter from the log, if it has the counts of all files."""
+        """The number of rows for which the filter is true: without a filter from the log, if it has the counts of all
+        files.
+        """
         return self.scan(filter).count()
 
     @takes(rows=COUNT, columns=NAMES, filter=FILTER)
@@ -148,13 +152,17 @@ class Snapshot(SnapshotState):
         return self.scan(filter).head(rows, columns)
 
     def to_pyarrow_dataset(self) -> TableDataset:
-        """This version as a `pyarrow.dataset.Dataset`, to which DuckDB and Polars hand down columns and conditions of their queries."""
+        """This version as a `pyarrow.dataset.Dataset`, to which DuckDB and Polars hand down columns and conditions of
+        their queries.
+        """
         from tahoe.table.reading.dataset import TableDataset  # noqa: PLC0415 - pyarrow.dataset imports pandas, where that is installed
 
         return TableDataset(self.everything)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows for any library that takes Arrow data: `polars.DataFrame(snapshot)`, `duckdb.sql("from snapshot")`."""
+        """The rows for any library that takes Arrow data: `polars.DataFrame(snapshot)`, `duckdb.sql("from
+        snapshot")`.
+        """
         return self.everything.__arrow_c_stream__(requested_schema)
 
     def without_files(self) -> Snapshot:
@@ -245,10 +253,11 @@ def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
 
 
 def _trusted_checksum(log: Log, commit: LogFile, *, with_files: bool = False) -> VersionChecksum | None:
-    """The version checksum beside a commit, if it may be relied upon, and lists the files if that is asked for; None otherwise.
+    """The version checksum beside a commit, if it may be relied upon, and lists the files if that is asked for; None
+    otherwise.
 
-    Only checksums written by tahoe are used, and only if checksum and commit have the same `txnId`. Checksums of other writers are compared
-    by `tahoe check`, but not relied upon.
+    Only checksums written by tahoe are used, and only if checksum and commit have the same `txnId`. Checksums of other
+    writers are compared by `tahoe check`, but not relied upon.
     """
     try:
         found = parse_version_checksum(log.env.store.get(log_files.checksum_key(commit.version)))
@@ -278,7 +287,12 @@ def _without_files(actions: Iterable[Action]) -> list[Action]:
 
 
 def _checked(
-    log: Log, state: State, live: LiveFiles, version: int, commit: LogFile | None, checkpoint: frozenset[str] = frozenset()
+    log: Log,
+    state: State,
+    live: LiveFiles,
+    version: int,
+    commit: LogFile | None,
+    checkpoint: frozenset[str] = frozenset(),
 ) -> Snapshot:
     _check_complete(log, state, version, log_files.commit_name(version))
     _check_schema(log, state)
@@ -305,7 +319,8 @@ def _checked(
 
 
 def _find_again(log: Log, version: int, table_id: str, checkpoint: frozenset[str], error: Exception) -> LiveFiles:
-    """Find the files of a version again in the present log, because its checkpoint no longer exists or turned out to be broken.
+    """Find the files of a version again in the present log, because its checkpoint no longer exists or turned out to be
+    broken.
 
     Raises:
         VersionNotFoundError, DeltaLogError: the version can no longer be read, or is of another table by now.
@@ -323,7 +338,9 @@ def _find_again(log: Log, version: int, table_id: str, checkpoint: frozenset[str
 
 
 def _check_complete(log: Log, state: State, version: int, file: str) -> None:
-    """Refuse a state without protocol or metadata. No other checkpoint is tried: the file is readable, so its writer is at fault."""
+    """Refuse a state without protocol or metadata. No other checkpoint is tried: the file is readable, so its writer is
+    at fault.
+    """
     for name, found in (("protocol", state.protocol), ("metaData", state.metadata)):
         if found is None:
             raise MissingActionError(table=log.url, version=version, action=name, file=file)
@@ -339,7 +356,9 @@ def _check_schema(log: Log, state: State) -> None:
 
 
 def refresh(snapshot: Snapshot) -> Snapshot:
-    """The newest snapshot, made from an earlier one and the commits since; loaded from scratch if the log does not continue it."""
+    """The newest snapshot, made from an earlier one and the commits since; loaded from scratch if the log does not
+    continue it.
+    """
     log = snapshot.log
     files = log.list_files(snapshot.version)
     commits = {f.version: f for f in files if f.kind is log_files.Kind.COMMIT}
@@ -359,8 +378,8 @@ def refresh(snapshot: Snapshot) -> Snapshot:
 def is_current(snapshot: Snapshot) -> bool:
     """Whether the log still has the version of a snapshot, and the table was not dropped and recreated.
 
-    A table that was copied, restored or moved to another disk is still the same, although the identities of its files in the storage
-    differ.
+    A table that was copied, restored or moved to another disk is still the same, although the identities of its files
+    in the storage differ.
 
     Raises:
         DeltaStorageError: the storage does not answer.
@@ -383,8 +402,14 @@ def _is_the_same_table(one: Snapshot, other: Snapshot) -> bool:
 
 
 def _has_the_same_files(one: Snapshot, other: Snapshot) -> bool:
-    """Compare by content, because one snapshot may be from commits and the other from a checkpoint, which keeps fewer fields."""
-    return _stated(one) == _stated(other) and len(one.live) == len(other.live) and _telling(one.live).equals(_telling(other.live))
+    """Compare by content, because one snapshot may be from commits and the other from a checkpoint, which keeps fewer
+    fields.
+    """
+    return (
+        _stated(one) == _stated(other)
+        and len(one.live) == len(other.live)
+        and _telling(one.live).equals(_telling(other.live))
+    )
 
 
 def _stated(snapshot: Snapshot) -> tuple[object, ...]:

@@ -1,1 +1,3 @@
-"""A page about a table: its files, deleted rows, partitions, growth, commits and data skipping, with what to do about them."""
+"""A page about a table: its files, deleted rows, partitions, growth, commits and data skipping, with what to do about
+them.
+"""

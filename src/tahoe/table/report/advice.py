@@ -1,4 +1,6 @@
-"""What to do about a table, from its figures alone: what is wrong, with numbers, and the statement that fixes it. Pure."""
+"""What to do about a table, from its figures alone: what is wrong, with numbers, and the statement that fixes it.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from rich.filesize import decimal as size_text
 from tahoe.protocol.types.names import counted, dotted, literal, quoted, sql_path
 from tahoe.table.report.figures import ColumnSkipping, Compaction, Figures, Unneeded
 
-# OPTIMIZE is worth a run if it leaves at most this share of the files that it rewrites, and if these are more than a few.
+# OPTIMIZE is worth a run if it leaves at most this share of the files that it rewrites, and if these are more than a
+# few.
 _LEFT_SHARE_MAX = 0.5
 _REWRITTEN_MIN = 10
 
@@ -91,10 +94,11 @@ def _optimize(figures: Figures, table: _Names) -> Iterator[Advice]:
     left = figures.files - found.files + found.new_files
     order = f" Their rows are ordered by {', '.join(found.order)}." if found.order else ""
     reason = (
-        f"OPTIMIZE would rewrite {counted(found.files, 'file')} ({size_text(found.size_bytes)}) as about"
-        f" {counted(found.new_files, 'file')} of up to {size_text(found.target_bytes)}, which leaves {counted(left, 'file')} instead of"
-        f" {figures.files:,}.{order} Queries then open fewer files.{_purged(figures, found)} No row changes. The new files take storage in"
-        " addition until a VACUUM after the retention deletes the old ones."
+        f"OPTIMIZE would rewrite {counted(found.files, 'file')} ({size_text(found.size_bytes)}) as about "
+        f"{counted(found.new_files, 'file')} of up to {size_text(found.target_bytes)}, which leaves "
+        f"{counted(left, 'file')} instead of {figures.files:,}.{order} Queries then open fewer "
+        f"files.{_purged(figures, found)} No row changes. The new files take storage in addition until a VACUUM "
+        "after the retention deletes the old ones."
     )
     title = "Combine small files" if is_small else "Remove deleted rows from files"
     yield Advice(title=title, reason=reason, sql=f"OPTIMIZE {table.sql}", command=table.command("optimize"))
@@ -106,9 +110,10 @@ def _purged(figures: Figures, found: Compaction) -> str:
     rows, share = figures.rows, figures.rows.deleted_share
     shown = "" if share is None else f", {percent(share)} of the rows in files"
     return (
-        f" Deletion vectors mark {counted(rows.deleted, 'row')} in {counted(rows.files_with_deleted, 'file')}{shown}: queries read and drop"
-        f" them. The rewritten files, {found.worn_files:,} of them with more than 5\u00a0% deleted rows, have none. To erase the rows from"
-        " all files, use REORG TABLE … APPLY (PURGE)."
+        f" Deletion vectors mark {counted(rows.deleted, 'row')} in "
+        f"{counted(rows.files_with_deleted, 'file')}{shown}: queries read and drop them. The rewritten files, "
+        f"{found.worn_files:,} of them with more than 5\u00a0% deleted rows, have none. To erase the rows from "
+        "all files, use REORG TABLE … APPLY (PURGE)."
     )
 
 
@@ -120,9 +125,11 @@ def _vacuum(figures: Figures, table: _Names) -> Iterator[Advice]:
     compared = f", {percent(found.size_bytes / figures.size_bytes)} of the table's size" if figures.size_bytes else ""
     yield Advice(
         title="Delete files that nothing needs",
-        reason=f"VACUUM would delete {counted(found.files, 'file')} and free {size_text(found.size_bytes)}{compared}. No version of the"
-        f" last {_hours(found.retention_hours)} and no tagged one needs them. Other older versions, and shallow clones of them, can no"
-        " longer be read afterwards.",
+        reason=(
+            f"VACUUM would delete {counted(found.files, 'file')} and free {size_text(found.size_bytes)}{compared}. No "
+            f"version of the last {_hours(found.retention_hours)} and no tagged one needs them. Other older versions, "
+            "and shallow clones of them, can no longer be read afterwards."
+        ),
         sql=f"VACUUM {table.sql}",
         command=table.command("vacuum"),
     )
@@ -134,9 +141,11 @@ def _statistics(figures: Figures, table: _Names) -> Iterator[Advice]:
         return
     yield Advice(
         title="Compute missing statistics",
-        reason=f"{missing:,} of {counted(figures.files, 'file')} {'has' if missing == 1 else 'have'} no statistics, so that queries cannot"
-        " skip by them. They are computed from the footers of the files where these are enough, and otherwise from the rows. No data file"
-        " is written.",
+        reason=(
+            f"{missing:,} of {counted(figures.files, 'file')} {'has' if missing == 1 else 'have'} no statistics, "
+            "so that queries cannot skip by them. They are computed from the footers of the files where these "
+            "are enough, and otherwise from the rows. No data file is written."
+        ),
         sql=f"ANALYZE TABLE {table.sql} COMPUTE DELTA STATISTICS",
         command=table.command("analyze"),
     )
@@ -147,23 +156,34 @@ def _cluster(figures: Figures, table: _Names) -> Iterator[Advice]:
     files = figures.skipping.files
     poor = [c for c in figures.skipping.columns if not c.is_partition and 1 - c.range_skipped > _READ_SHARE_MAX]
     compaction = figures.upkeep.compaction
-    left = figures.files if not isinstance(compaction, Compaction) else figures.files - compaction.files + compaction.new_files
+    left = (
+        figures.files
+        if not isinstance(compaction, Compaction)
+        else figures.files - compaction.files + compaction.new_files
+    )
     partitions = 1 if figures.partitions is None else figures.partitions.count
     if not poor or figures.clustering_columns or files < _FILES_TO_SKIP_MIN or left < _FILES_TO_SKIP_MIN * partitions:
         return
     poor.sort(key=lambda column: column.range_skipped)
     example, *others = poor
-    named = ", ".join(dotted(column.column) for column in others[:_NAMED_MAX]) + ("" if len(others) <= _NAMED_MAX else ", ...")
+    named = ", ".join(dotted(column.column) for column in others[:_NAMED_MAX]) + (
+        "" if len(others) <= _NAMED_MAX else ", ..."
+    )
     best = max(math.ceil(left / 100) + 1, partitions)
     yield Advice(
         title="Order rows by the columns that queries filter by",
-        reason=f"A query for 1\u00a0% of the rows by {dotted(example.column)} reads {percent(1 - example.range_skipped)} of the files. If"
-        f" rows were ordered by that column, and it has many different values, the query would read about {best:,} of {left:,}."
-        f"{f' Other columns by which queries skip little: {named}.' if others else ''} The log does not tell which columns queries filter"
-        f" by: name those in place of {dotted(example.column)}, at most {_CLUSTERING_COLUMNS_MAX}. The more columns, the less each of them"
-        f" skips.{_how(figures)}",
+        reason=(
+            f"A query for 1\u00a0% of the rows by {dotted(example.column)} reads "
+            f"{percent(1 - example.range_skipped)} of the files. If rows were ordered by that column, and it has "
+            f"many different values, the query would read about {best:,} of "
+            f"{left:,}.{f' Other columns by which queries skip little: {named}.' if others else ''} The log does "
+            f"not tell which columns queries filter by: name those in place of {dotted(example.column)}, at most "
+            f"{_CLUSTERING_COLUMNS_MAX}. The more columns, the less each of them skips.{_how(figures)}"
+        ),
         sql=_ordering(figures, table, example),
-        command=table.command("optimize", "--zorder-by", sql_path(example.column)) if figures.partition_columns else None,
+        command=table.command("optimize", "--zorder-by", sql_path(example.column))
+        if figures.partition_columns
+        else None,
     )
 
 
@@ -171,8 +191,9 @@ def _how(figures: Figures) -> str:
     if figures.partition_columns:
         return " Rows are ordered within each partition, and all files are rewritten."
     return (
-        f" All files ({size_text(figures.size_bytes)}) are rewritten once, which also combines small ones; afterwards OPTIMIZE orders what"
-        " was added. Clustering needs the table features clustering and domainMetadata, which other writers must support."
+        f" All files ({size_text(figures.size_bytes)}) are rewritten once, which also combines small ones; "
+        "afterwards OPTIMIZE orders what was added. Clustering needs the table features clustering and "
+        "domainMetadata, which other writers must support."
     )
 
 
@@ -192,13 +213,16 @@ def _partitions(figures: Figures, table: _Names) -> Iterator[Advice]:
     if found.count >= _PARTITIONS_MIN and mean < _PARTITION_BYTES_MIN and columns:
         yield Advice(
             title="Use fewer partitions",
-            reason=f"The table has {counted(found.count, 'partition')} with {size_text(mean)} on average. A file belongs to one partition,"
-            f" so OPTIMIZE cannot make larger files than that. Cluster the table by {', '.join(map(dotted, columns))} instead: queries skip"
-            " files as well, and files are as large as wanted. The statement writes all rows again, as a new version. It does not keep"
-            " constraints, NOT NULL, comments, and the rules of generated, default and identity columns: SHOW CREATE TABLE prints them."
-            " Programs that name partitions must be changed.",
-            sql=f"REPLACE TABLE {table.sql} USING delta CLUSTER BY ({', '.join(map(sql_path, columns))}){_properties(figures)}"
-            f" AS SELECT * FROM {table.sql}",
+            reason=(
+                f"The table has {counted(found.count, 'partition')} with {size_text(mean)} on average. A file "
+                "belongs to one partition, so OPTIMIZE cannot make larger files than that. Cluster the table by "
+                f"{', '.join(map(dotted, columns))} instead: queries skip files as well, and files are as large "
+                "as wanted. The statement writes all rows again, as a new version. It does not keep "
+                "constraints, NOT NULL, comments, and the rules of generated, default and identity columns: "
+                "SHOW CREATE TABLE prints them. Programs that name partitions must be changed."
+            ),
+            sql=f"REPLACE TABLE {table.sql} USING delta CLUSTER BY "
+            f"({', '.join(map(sql_path, columns))}){_properties(figures)} AS SELECT * FROM {table.sql}",
         )
 
 

@@ -1,7 +1,9 @@
-"""Pictures as SVG: bars, lines over time, and stacked bars over time. Colours are classes of the page's style, for light, dark and paper.
+"""Pictures as SVG: bars, lines over time, and stacked bars over time. Colours are classes of the page's style, for
+light, dark and paper.
 
-Pictures are made here instead of by a library: there are three kinds, they need no script, follow the reader's colour scheme and stay
-small. Libraries of Python write fixed colours and shapes for every letter; those of JavaScript bring megabytes of scripts.
+Pictures are made here instead of by a library: there are three kinds, they need no script, follow the reader's colour
+scheme and stay small. Libraries of Python write fixed colours and shapes for every letter; those of JavaScript bring
+megabytes of scripts.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ def bar(share: float, kind: str = "s0") -> Markup:
     """A horizontal bar beside a number, which fills a share of its cell. The number is the text; the bar has none."""
     width = f"{100 * min(max(share, 0.0), 1.0):.2f}%"
     back = element("rect", width="100%", height="100%", class_="back")
-    return element("svg", back, element("rect", width=width, height="100%", class_=kind), class_="bar", aria_hidden="true")
+    return element(
+        "svg", back, element("rect", width=width, height="100%", class_=kind), class_="bar", aria_hidden="true"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +56,23 @@ def line_over_time(points: Sequence[tuple[int, int]], title: str, number: Callab
     up = _Scale(0, ticks[-1], _HEIGHT - _BOTTOM, _TOP)
     path = f"M{across(first)} {up(points[0][1])}" + "".join(f"H{across(at)}V{up(value)}" for at, value in points[1:])
     area = f"{path}V{up(0)}H{across(first)}Z"
-    return _picture(title, ticks, up, number, first, last, element("path", d=area, class_="area"), element("path", d=path, class_="line"))
+    return _picture(
+        title,
+        ticks,
+        up,
+        number,
+        first,
+        last,
+        element("path", d=area, class_="area"),
+        element("path", d=path, class_="line"),
+    )
 
 
 def stacked_over_time(
-    bars: Sequence[tuple[int, int, Mapping[str, int]]], kinds: Mapping[str, str], title: str, number: Callable[[int], str]
+    bars: Sequence[tuple[int, int, Mapping[str, int]]],
+    kinds: Mapping[str, str],
+    title: str,
+    number: Callable[[int], str],
 ) -> Markup:
     """Counts by kind, in adjacent periods.
 
@@ -76,19 +92,32 @@ def stacked_over_time(
             below += counts[kind]
             tooltip = element("title", f"{moment(start)} to {moment(end)}: {kind} {number(counts[kind])}")
             drawn.append(
-                element("rect", tooltip, x=across(start), y=top, width=round(width, 1), height=round(bottom - top, 1), class_=kinds[kind])
+                element(
+                    "rect",
+                    tooltip,
+                    x=across(start),
+                    y=top,
+                    width=round(width, 1),
+                    height=round(bottom - top, 1),
+                    class_=kinds[kind],
+                )
             )
     return _picture(title, ticks, up, number, first, last, *drawn)
 
 
-def _picture(title: str, ticks: Sequence[int], up: _Scale, number: Callable[[int], str], first: int, last: int, *drawn: Markup) -> Markup:
+def _picture(
+    title: str, ticks: Sequence[int], up: _Scale, number: Callable[[int], str], first: int, last: int, *drawn: Markup
+) -> Markup:
     """A picture with both axes."""
     lines = [element("path", d=f"M{_LEFT} {up(tick)}H{_WIDTH - _RIGHT}", class_="grid") for tick in ticks]
     labels = [element("text", number(tick), x=_LEFT - 6, y=up(tick) + 4, text_anchor="end") for tick in ticks]
     times = [
         element("text", text, x=x, y=_HEIGHT - 8, text_anchor=anchor)
         for text, x, anchor in zip(
-            _times(first, last), (_LEFT, (_LEFT + _WIDTH - _RIGHT) / 2, _WIDTH - _RIGHT), ("start", "middle", "end"), strict=False
+            _times(first, last),
+            (_LEFT, (_LEFT + _WIDTH - _RIGHT) / 2, _WIDTH - _RIGHT),
+            ("start", "middle", "end"),
+            strict=False,
         )
     ]
     content = joined(element("title", title), *lines, *drawn, *labels, *times)
@@ -116,6 +145,10 @@ def _times(first: int, last: int) -> list[str]:
 def moment(timestamp_ms: int) -> str:
     """A time as text, in UTC: `2026-11-23 17:49:00`. One that no calendar has is a number of milliseconds."""
     try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
+        return (
+            datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+            .isoformat(sep=" ", timespec="seconds")
+            .removesuffix("+00:00")
+        )
     except (OverflowError, ValueError, OSError):
         return f"{timestamp_ms} ms"

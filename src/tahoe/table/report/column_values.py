@@ -1,8 +1,9 @@
 """Values that a column probably has, from the bounds of files. Pure: values in, values out.
 
-The log knows no values but bounds. If all files have nearly the same bounds, these lie at the edges of what the column has, and a query by
-one of them would skip far more files than most queries do. So the values are taken from between the bounds of files: a file with many rows
-gives many of them, at positions that are spread evenly. Each value lies between the bounds of a file, as a value of the column would.
+The log knows no values but bounds. If all files have nearly the same bounds, these lie at the edges of what the column
+has, and a query by one of them would skip far more files than most queries do. So the values are taken from between the
+bounds of files: a file with many rows gives many of them, at positions that are spread evenly. Each value lies between
+the bounds of a file, as a value of the column would.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import numpy.typing as npt
 # Positions between bounds are multiples of 2 ** -32, so that arithmetic with integers is exact.
 _BITS = 32
 
-# The fractional part of the golden ratio: its multiples, without their whole part, are spread evenly however many there are.
+# The fractional part of the golden ratio: its multiples, without their whole part, are spread evenly however many there
+# are.
 _GOLDEN = int(0.6180339887498949 * (1 << _BITS))
 
 # Strings are interpolated by so many bytes after those that both bounds have in common.
@@ -39,7 +41,9 @@ def files_by_rows(rows: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.i
 
 
 def values_between(lows: Sequence[Any], highs: Sequence[Any]) -> list[Any]:
-    """A value between each two bounds, all in ascending order. Bounds that are missing, out of order or not finite give none."""
+    """A value between each two bounds, all in ascending order. Bounds that are missing, out of order or not finite give
+    none.
+    """
     found = []
     for at, (low, high) in enumerate(zip(lows, highs, strict=True)):
         if low is not None and high is not None and type(low) is type(high) and _key(low) <= _key(high):
@@ -55,7 +59,9 @@ def _key(value: Any) -> Any:
 
 
 def between(low: Any, high: Any, position: int) -> Any:
-    """The value at a position between two values of one type, `low` at 0 and `high` at 2 ** 32; None for a type without positions."""
+    """The value at a position between two values of one type, `low` at 0 and `high` at 2 ** 32; None for a type without
+    positions.
+    """
     match low:
         case bool():
             return None
@@ -88,7 +94,9 @@ def _decimal(low: Decimal, high: Decimal, position: int) -> Decimal:
 
 def _text(low: str, high: str, position: int) -> str:
     first, last = _key(low), _key(high)
-    common = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    common = next(
+        (at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last))
+    )
     numbers = [int.from_bytes(text[common : common + _TEXT_BYTES].ljust(_TEXT_BYTES, b"\0")) for text in (first, last)]
     middle = between(numbers[0], numbers[1], position).to_bytes(_TEXT_BYTES)
     value = (first[:common] + middle.rstrip(b"\0")).decode("utf-8", "ignore")

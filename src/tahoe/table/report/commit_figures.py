@@ -1,4 +1,6 @@
-"""How a table grew, and which commits it had. Of a long log some commits are read, each of which stands for its neighbours."""
+"""How a table grew, and which commits it had. Of a long log some commits are read, each of which stands for its
+neighbours.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def commit_figures(snapshot: Snapshot) -> tuple[Commits | None, list[VersionSize
 
 
 def _read(line: Timeline, known: int) -> Iterator[_Read]:
-    """Some of the first `known` commits: one at a random place in each of as many stretches of the log as may be read."""
+    """Some of the first `known` commits: one at a random place in each of as many stretches of the log as may be
+    read.
+    """
     ends = np.linspace(0, known, min(known, COMMITS_MAX) + 1).astype(int)
     stretches = np.diff(ends)
     positions = ends[:-1] + np.random.default_rng(0).integers(0, np.maximum(stretches, 1))
@@ -131,7 +135,9 @@ def _from_commits(snapshot: Snapshot) -> list[VersionSize]:
     rows = SIZES.of(snapshot).select(["version", "timestamp", "num_files", "size_bytes"])
     rows = rows.set_column(1, "timestamp", rows.column("timestamp").cast(pa.int64())).to_pylist()
     found = [
-        VersionSize(version=row["version"], timestamp_ms=row["timestamp"], files=row["num_files"], size_bytes=row["size_bytes"])
+        VersionSize(
+            version=row["version"], timestamp_ms=row["timestamp"], files=row["num_files"], size_bytes=row["size_bytes"]
+        )
         for row in rows
         if row["timestamp"] is not None
     ]
@@ -151,12 +157,18 @@ def _from_checksums(snapshot: Snapshot, read: Sequence[_Read]) -> list[VersionSi
         if checksum is None:
             return None
         return VersionSize(
-            version=commit.version, timestamp_ms=commit.timestamp_ms, files=checksum.num_files, size_bytes=checksum.table_size_bytes
+            version=commit.version,
+            timestamp_ms=commit.timestamp_ms,
+            files=checksum.num_files,
+            size_bytes=checksum.table_size_bytes,
         )
 
     found = [entry for entry in load_all(size, [read[at] for at in _spread(len(read))]) if entry is not None]
     newest = VersionSize(
-        version=snapshot.version, timestamp_ms=snapshot.timestamp_ms, files=len(snapshot.live), size_bytes=snapshot.live.size_bytes
+        version=snapshot.version,
+        timestamp_ms=snapshot.timestamp_ms,
+        files=len(snapshot.live),
+        size_bytes=snapshot.live.size_bytes,
     )
     return [*found, newest]
 

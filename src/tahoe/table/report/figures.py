@@ -1,4 +1,6 @@
-"""What a report says of a table, as plain values. Sizes are in bytes, times in milliseconds since 1970. Knows no table and no page."""
+"""What a report says of a table, as plain values. Sizes are in bytes, times in milliseconds since 1970. Knows no table
+and no page.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ class Rows:
         count: rows that a query sees; None if some files have no number of rows.
         deleted: rows that deletion vectors delete.
         files_with_deleted: files with a deletion vector.
-        deleted_shares: how many files have which share of deleted rows, in hundredths of a percent: files without a deletion vector are not
-            counted.
+        deleted_shares: how many files have which share of deleted rows, in hundredths of a percent: files without a
+            deletion vector are not counted.
     """
 
     count: int | None
@@ -89,7 +91,8 @@ class Commits:
 
     Attributes:
         first_version, last_version: of these commits.
-        read: how many of them were read. If fewer than all, the operations are estimates, and each commit read stands for its neighbours.
+        read: how many of them were read. If fewer than all, the operations are estimates, and each commit read stands
+            for its neighbours.
         operations: how many commits there are of each operation, most frequent first.
     """
 
@@ -112,7 +115,8 @@ class ColumnSkipping:
         column: its path of logical names.
         type: as SQL names it.
         files_with_bounds: files whose statistics have a minimum and a maximum, or which have a partition value.
-        equality_skipped: the share of the files that `column = value` skips, from 0 to 1, on average over values of the column.
+        equality_skipped: the share of the files that `column = value` skips, from 0 to 1, on average over values of the
+            column.
         range_skipped: the same for a range with 1 % of the rows.
     """
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 # More bars than this are hard to read and to print as a table.
 BARS_MAX = 16
 
-# Values of about the same size, the largest one less than so many times the smallest, are divided into some ranges of equal length. These
-# are not shorter than the given part of the values.
+# Values of about the same size, the largest one less than so many times the smallest, are divided into some ranges of
+# equal length. These are not shorter than the given part of the values.
 _NARROW_MAX = 4
 _NARROW_BARS_MAX = 8
 _FINENESS_MAX = 20
@@ -57,25 +57,37 @@ def histogram(values: npt.NDArray[np.int64], *, unknown: int = 0, limits: Sequen
     """The distribution of values; negative ones, which only a wrong log has, count as 0.
 
     Args:
-        limits: of the ranges, in order, around all values; if None, round numbers: equally spaced for values of about the same size, and
-            otherwise 0, 1, 2, 5, 10, 20, ..., or powers of ten if these are too many.
+        limits: of the ranges, in order, around all values; if None, round numbers: equally spaced for values of about
+            the same size, and otherwise 0, 1, 2, 5, 10, 20, ..., or powers of ten if these are too many.
     """
     if not len(values):
         return Histogram(unknown=unknown)
     known = np.sort(np.clip(values, 0, _VALUE_MAX))
     edges = np.array(_around(int(known[0]), int(known[-1])) if limits is None else limits, np.int64)
     counts = np.diff(np.searchsorted(known, edges, side="left"))
-    counts[-1] += len(known) - np.searchsorted(known, edges[-1], side="left")  # the largest limit belongs to the last range
+    counts[-1] += len(known) - np.searchsorted(
+        known, edges[-1], side="left"
+    )  # the largest limit belongs to the last range
     used = np.flatnonzero(counts)
-    ranges = zip(edges[used[0] : used[-1] + 1], edges[used[0] + 1 : used[-1] + 2], counts[used[0] : used[-1] + 1], strict=True)
+    ranges = zip(
+        edges[used[0] : used[-1] + 1], edges[used[0] + 1 : used[-1] + 2], counts[used[0] : used[-1] + 1], strict=True
+    )
     bars = [Bar(low=int(low), high=int(high), count=int(count)) for low, high, count in ranges]
-    return Histogram(bars=tuple(bars), unknown=unknown, smallest=int(known[0]), median=int(known[len(known) // 2]), largest=int(known[-1]))
+    return Histogram(
+        bars=tuple(bars),
+        unknown=unknown,
+        smallest=int(known[0]),
+        median=int(known[len(known) // 2]),
+        largest=int(known[-1]),
+    )
 
 
 def _around(low: int, high: int) -> list[int]:
     """Round limits, from the last one that is not above `low` to the first one above `high`."""
     if high < low * _NARROW_MAX:
-        step = next(step for step in _limits((1, 2, 5)) if step * _NARROW_BARS_MAX > high - low and step * _FINENESS_MAX >= high)
+        step = next(
+            step for step in _limits((1, 2, 5)) if step * _NARROW_BARS_MAX > high - low and step * _FINENESS_MAX >= high
+        )
         return [*range(low // step * step, high // step * step + step + 1, step)]
     for steps in ((1, 2, 5), (1,)):
         limits = list(_limits(steps))

@@ -22,13 +22,21 @@ _VOID = frozenset({"meta", "br"})
 
 def element(name: str, /, *content: Content, **attributes: str | float | None) -> Markup:
     """An element. Attributes that are None are left out; `class_` is `class`, and other underscores are hyphens."""
-    attributes_text = "".join(f' {_attribute(key)}="{_shown(str(value))}"' for key, value in attributes.items() if value is not None)
-    return Markup(f"<{name}{attributes_text}>") if name in _VOID else Markup(f"<{name}{attributes_text}>{joined(*content)}</{name}>")
+    attributes_text = "".join(
+        f' {_attribute(key)}="{_shown(str(value))}"' for key, value in attributes.items() if value is not None
+    )
+    return (
+        Markup(f"<{name}{attributes_text}>")
+        if name in _VOID
+        else Markup(f"<{name}{attributes_text}>{joined(*content)}</{name}>")
+    )
 
 
 def joined(*content: Content) -> Markup:
     """Content one after the other."""
-    return Markup("".join(part if isinstance(part, Markup) else _shown(str(part)) for part in content if part is not None))
+    return Markup(
+        "".join(part if isinstance(part, Markup) else _shown(str(part)) for part in content if part is not None)
+    )
 
 
 def _attribute(key: str) -> str:

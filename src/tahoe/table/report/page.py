@@ -1,6 +1,8 @@
-"""The page: figures and advice as one HTML document that needs nothing else. It has no script, and asks for nothing from a network.
+"""The page: figures and advice as one HTML document that needs nothing else. It has no script, and asks for nothing
+from a network.
 
-A histogram is a table whose bars are pictures, so that picture and numbers are one. A picture over time has a table beside it.
+A histogram is a table whose bars are pictures, so that picture and numbers are one. A picture over time has a table
+beside it.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ def _sections(figures: Figures, advice: Sequence[Advice]) -> dict[str, Markup]:
         "Maintenance": None if figures.upkeep is None else _upkeep(figures.upkeep),
     }
     return {
-        heading: element("section", element("h2", heading, id=_anchor(heading)), content, aria_labelledby=_anchor(heading))
+        heading: element(
+            "section", element("h2", heading, id=_anchor(heading)), content, aria_labelledby=_anchor(heading)
+        )
         for heading, content in made.items()
         if content is not None
     }
@@ -95,19 +99,37 @@ def _header(figures: Figures, sections: Mapping[str, Markup]) -> Markup:
 def _facts(figures: Figures) -> list[Markup]:
     rows, share = figures.rows, figures.rows.deleted_share
     facts: list[tuple[str, str, str]] = [
-        ("Files", f"{figures.files:,}", f"{size_text(figures.size_bytes // figures.files)} on average" if figures.files else ""),
+        (
+            "Files",
+            f"{figures.files:,}",
+            f"{size_text(figures.size_bytes // figures.files)} on average" if figures.files else "",
+        ),
         ("Size", size_text(figures.size_bytes), f"{figures.size_bytes:,} bytes in files"),
         ("Rows", "unknown" if rows.count is None else f"{rows.count:,}", "without deleted ones"),
-        ("Deleted rows", f"{rows.deleted:,}", "still in files" if share is None else f"{percent(share)} of the rows in files"),
+        (
+            "Deleted rows",
+            f"{rows.deleted:,}",
+            "still in files" if share is None else f"{percent(share)} of the rows in files",
+        ),
         ("Columns", f"{figures.columns:,}", _laid_out(figures)),
     ]
     if figures.partitions is not None:
         facts.append(("Partitions", f"{figures.partitions.count:,}", f"by {', '.join(figures.partitions.columns)}"))
     if figures.commits is not None:
         commits = figures.commits
-        facts.append(("Commits in the log", f"{commits.count:,}", f"versions {commits.first_version:,} to {commits.last_version:,}"))
+        facts.append(
+            (
+                "Commits in the log",
+                f"{commits.count:,}",
+                f"versions {commits.first_version:,} to {commits.last_version:,}",
+            )
+        )
     return [
-        element("div", element("dt", name), element("dd", element("span", value, data_fact=_anchor(name)), element("small", more or None)))
+        element(
+            "div",
+            element("dt", name),
+            element("dd", element("span", value, data_fact=_anchor(name)), element("small", more or None)),
+        )
         for name, value, more in facts
     ]
 
@@ -139,7 +161,11 @@ def _nothing(upkeep: Upkeep) -> str:
 
 
 def _piece_of_advice(found: Advice) -> Markup:
-    command = None if found.command is None else joined(element("p", "On the command line:", class_="soft"), element("pre", found.command))
+    command = (
+        None
+        if found.command is None
+        else joined(element("p", "On the command line:", class_="soft"), element("pre", found.command))
+    )
     return element(
         "div",
         element("h3", found.title),
@@ -158,8 +184,13 @@ def _files(figures: Figures) -> Markup:
     if not figures.files:
         return element("p", "The table has no files: it is empty.")
     sizes = _histogram(figures.file_sizes, "Sizes of files", "size", "files", _size_range, size_text)
-    rows = _histogram(figures.file_rows, "Rows per file", "rows", "files", _count_range, _number, unknown="without statistics")
-    return joined(element("p", "Deleted rows are counted here as long as they are in files."), element("div", sizes, rows, class_="grid"))
+    rows = _histogram(
+        figures.file_rows, "Rows per file", "rows", "files", _count_range, _number, unknown="without statistics"
+    )
+    return joined(
+        element("p", "Deleted rows are counted here as long as they are in files."),
+        element("div", sizes, rows, class_="grid"),
+    )
 
 
 def _deleted_rows(figures: Figures) -> Markup | None:
@@ -191,7 +222,10 @@ def _partitions(partitions: Partitions | None) -> Markup | None:
     sizes = partitions.sizes
     text = f"{counted(partitions.count, 'partition')} by {', '.join(partitions.columns)}."
     if partitions.count > 1:
-        text += f" The largest one is {(sizes.largest or 0) / max(sizes.median or 0, 1):,.1f} times as large as the middle one."
+        text += (
+            f" The largest one is {(sizes.largest or 0) / max(sizes.median or 0, 1):,.1f} times as large as the "
+            f"middle one."
+        )
     if partitions.count > 10:
         tenth = -(-partitions.count // 10)
         text += f" The largest {tenth:,} have {percent(partitions.largest_tenth_share)} of all bytes."
@@ -231,7 +265,9 @@ def _histogram(
     """A histogram as a table with bars."""
     top = max([bar.count for bar in found.bars] + [found.unknown, 1])
     total = max(found.count + found.unknown, 1)
-    shown = [(limits(found_bar), found_bar.count) for found_bar in found.bars] + ([(unknown, found.unknown)] if found.unknown else [])
+    shown = [(limits(found_bar), found_bar.count) for found_bar in found.bars] + (
+        [(unknown, found.unknown)] if found.unknown else []
+    )
     rows = [
         (
             element("th", label, scope="row", class_="range"),
@@ -281,17 +317,21 @@ def _history(figures: Figures) -> Markup:
         return element("p", "The log has only checkpoints: its commits were cleaned up.")
     notes = []
     if commits.first_version > 0:
-        notes.append(f"The log begins with version {commits.first_version:,}: earlier commits were cleaned up, and are not counted.")
+        notes.append(
+            f"The log begins with version {commits.first_version:,}: earlier commits were cleaned up, and are not "
+            f"counted."
+        )
     if commits.read < commits.count:
         notes.append(
-            f"{commits.read:,} of {commits.count:,} commits were read, spread evenly over the log: the numbers by operation are"
-            " estimates, and the sizes are those of some versions."
+            f"{commits.read:,} of {commits.count:,} commits were read, spread evenly over the log: the numbers by "
+            "operation are estimates, and the sizes are those of some versions."
         )
     growth = figures.growth
     if len(growth) < 2:
         lacks = "has only one commit" if commits.count == 1 else "does not tell the sizes of earlier versions"
         return joined(
-            _paragraph(*notes, f"The log {lacks}, so there is no growth to show."), element("div", _operations(commits), class_="grid")
+            _paragraph(*notes, f"The log {lacks}, so there is no growth to show."),
+            element("div", _operations(commits), class_="grid"),
         )
     pictures = (
         _growth(growth, "Size of the table", [entry.size_bytes for entry in growth], _size_tick),
@@ -307,7 +347,10 @@ def _paragraph(*sentences: str) -> Markup | None:
 
 def _growth(growth: Sequence[VersionSize], title: str, values: Sequence[int], number: Callable[[int], str]) -> Markup:
     points = [(entry.timestamp_ms, value) for entry, value in zip(growth, values, strict=True)]
-    change = f"from {number(values[0])} in version {growth[0].version:,} to {number(values[-1])} in version {growth[-1].version:,}"
+    change = (
+        f"from {number(values[0])} in version {growth[0].version:,} to {number(values[-1])} in version "
+        f"{growth[-1].version:,}"
+    )
     return _figure(title, line_over_time(points, f"{title}: {change}", number), change)
 
 
@@ -324,7 +367,8 @@ def _sizes(growth: Sequence[VersionSize]) -> Markup:
         for entry in chosen
     ]
     return _scrolled(
-        _table(_heads("version", "committed (UTC)", "files", "size", numbers=("version", "files", "size")), rows), "Sizes of versions"
+        _table(_heads("version", "committed (UTC)", "files", "size", numbers=("version", "files", "size")), rows),
+        "Sizes of versions",
     )
 
 
@@ -338,7 +382,13 @@ def _operations(commits: Commits) -> Markup:
     about = "" if commits.read == commits.count else "about "
     rows = [
         (
-            element("th", _key(kinds.get(name, kinds.get("others", "s6"))), element("code", name), scope="row", class_="name"),
+            element(
+                "th",
+                _key(kinds.get(name, kinds.get("others", "s6"))),
+                element("code", name),
+                scope="row",
+                class_="name",
+            ),
             _numeric(f"{about}{count:,}"),
             _numeric(percent(count / commits.count)),
         )
@@ -371,14 +421,23 @@ def _skipping(skipping: Skipping, files: int) -> Markup:
     if not skipping.columns:
         text = "No file has statistics with a minimum and a maximum, so that queries skip no file by its columns."
         return element("p", text)
-    sampled = f" They are those of {skipping.files:,} of the {files:,} files, chosen at random." if skipping.files < files else ""
-    more = f" {counted(skipping.more_columns, 'further column')} with bounds may be left out." if skipping.more_columns else ""
+    sampled = (
+        f" They are those of {skipping.files:,} of the {files:,} files, chosen at random."
+        if skipping.files < files
+        else ""
+    )
+    more = (
+        f" {counted(skipping.more_columns, 'further column')} with bounds may be left out."
+        if skipping.more_columns
+        else ""
+    )
     if skipping.unbounded_columns:
         more += f" Left out: {counted(skipping.unbounded_columns, 'column')} without bounds in any file."
     text = (
-        "The share of files that a query skips if it filters by one column: for one value, and for a range with 1\u00a0% of the rows, on"
-        " average over values from all parts of the column. Each condition was evaluated by the data skipping that queries use. The values"
-        f" of a column are estimated from the bounds of its files.{sampled}{more}"
+        "The share of files that a query skips if it filters by one column: for one value, and for a range with "
+        "1\u00a0% of the rows, on average over values from all parts of the column. Each condition was evaluated by "
+        "the data skipping that queries use. The values of a column are estimated from the bounds of its "
+        f"files.{sampled}{more}"
     )
     heads = joined(
         element("th", "column", scope="col"),
@@ -388,12 +447,17 @@ def _skipping(skipping: Skipping, files: int) -> Markup:
         element("th", "files with bounds", scope="col", class_="number extra"),
     )
     rows = [_column_row(found) for found in skipping.columns]
-    return joined(element("p", text), _figure("Files skipped by column", _scrolled(_table(heads, rows), "Files skipped by column"), None))
+    return joined(
+        element("p", text),
+        _figure("Files skipped by column", _scrolled(_table(heads, rows), "Files skipped by column"), None),
+    )
 
 
 def _column_row(found: ColumnSkipping) -> Sequence[Markup]:
     tags = [text for text, holds in (("partition", found.is_partition), ("clustering", found.is_clustering)) if holds]
-    name = joined(element("code", dotted(found.column)), *(joined(" ", element("span", tag, class_="tag")) for tag in tags))
+    name = joined(
+        element("code", dotted(found.column)), *(joined(" ", element("span", tag, class_="tag")) for tag in tags)
+    )
     return (
         element("th", name, scope="row", class_="name"),
         element("td", found.type, class_="range extra"),
@@ -412,7 +476,10 @@ def _meter(share: float, kind: str) -> Markup:
 
 
 def _upkeep(upkeep: Upkeep) -> Markup:
-    return element("dl", *(joined(element("dt", name), element("dd", element("small", text))) for name, text in _upkeep_texts(upkeep)))
+    return element(
+        "dl",
+        *(joined(element("dt", name), element("dd", element("small", text))) for name, text in _upkeep_texts(upkeep)),
+    )
 
 
 def _upkeep_texts(upkeep: Upkeep) -> Iterable[tuple[str, str]]:
@@ -424,16 +491,21 @@ def _upkeep_texts(upkeep: Upkeep) -> Iterable[tuple[str, str]]:
             why = ", ".join(f"{count:,} {reason}" for count, reason in reasons if count)
             yield (
                 "OPTIMIZE",
-                f"would rewrite {counted(found.files, 'file')} ({size_text(found.size_bytes)}) as about {counted(found.new_files, 'file')}"
-                f" of up to {size_text(found.target_bytes)}{f': {why}' if why else ''}.",
+                f"would rewrite {counted(found.files, 'file')} ({size_text(found.size_bytes)}) as about "
+                f"{counted(found.new_files, 'file')} of up to "
+                f"{size_text(found.target_bytes)}{f': {why}' if why else ''}.",
             )
         case reason:
             yield "OPTIMIZE", f"was not planned. {reason}"
     match upkeep.unneeded:
         case Unneeded() as unneeded:
-            done = f"{counted(unneeded.files, 'file')} ({size_text(unneeded.size_bytes)})" if unneeded.files else "nothing"
+            done = (
+                f"{counted(unneeded.files, 'file')} ({size_text(unneeded.size_bytes)})" if unneeded.files else "nothing"
+            )
             held = (
-                f" Tags hold back {counted(unneeded.held_files, 'file')} ({size_text(unneeded.held_bytes)})." if unneeded.held_files else ""
+                f" Tags hold back {counted(unneeded.held_files, 'file')} ({size_text(unneeded.held_bytes)})."
+                if unneeded.held_files
+                else ""
             )
             yield "VACUUM", f"would delete {done}.{held}"
         case reason:
@@ -445,7 +517,12 @@ def _upkeep_texts(upkeep: Upkeep) -> Iterable[tuple[str, str]]:
 
 def _heads(*names: str, numbers: Sequence[str] = ()) -> Markup:
     return joined(
-        *(element("th", name, scope="col", class_="number" if name in numbers else None) if name else element("td", "") for name in names)
+        *(
+            element("th", name, scope="col", class_="number" if name in numbers else None)
+            if name
+            else element("td", "")
+            for name in names
+        )
     )
 
 
@@ -469,5 +546,8 @@ def _figure(title: str, content: Content, caption: str | None) -> Markup:
 
 def _footer(figures: Figures) -> Markup:
     older = "" if figures.upkeep is not None else " It is about an older version, so it has no advice."
-    text = f"Made by tahoe {VERSION} at {moment(figures.made_ms)} UTC.{older} Sizes are in powers of ten: 1 MB is 1,000,000 bytes."
+    text = (
+        f"Made by tahoe {VERSION} at {moment(figures.made_ms)} UTC.{older} Sizes are in powers of ten: 1 MB is "
+        f"1,000,000 bytes."
+    )
     return element("footer", element("p", text))

@@ -48,7 +48,10 @@ class TableReport:
         Path(path).write_text(self.html, encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        return f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: 80vh; border: 0" title="Report of a table"></iframe>'
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: 80vh; border: 0" title="Report of a '
+            f'table"></iframe>'
+        )
 
 
 def report(table: TableReader, version: int | str | None = None) -> TableReport:

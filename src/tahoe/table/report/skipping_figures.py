@@ -1,4 +1,5 @@
-"""How many files queries skip by each column: conditions on probable values, answered by the data skipping that queries use.
+"""How many files queries skip by each column: conditions on probable values, answered by the data skipping that queries
+use.
 
 Protocol: "Per-file Statistics".
 """
@@ -64,7 +65,9 @@ def skipping(snapshot: Snapshot) -> Skipping:
     columns = [column for column in found if column is not None]
     more = max(len(inside) - COLUMNS_MAX, 0)
     leaves = sum(1 for _ in snapshot.schema.leaves())
-    return Skipping(files=len(sampled.live), columns=columns, unbounded_columns=leaves - len(columns) - more, more_columns=more)
+    return Skipping(
+        files=len(sampled.live), columns=columns, unbounded_columns=leaves - len(columns) - more, more_columns=more
+    )
 
 
 def _sampled(snapshot: Snapshot) -> Snapshot:
@@ -75,7 +78,9 @@ def _sampled(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, live=snapshot.live.subset(rows))
 
 
-def _bounds(snapshot: Snapshot, columns: Sequence[tuple[tuple[str, ...], DataType]], partitions: set[str]) -> Iterator[_Bounded]:
+def _bounds(
+    snapshot: Snapshot, columns: Sequence[tuple[tuple[str, ...], DataType]], partitions: set[str]
+) -> Iterator[_Bounded]:
     inside = {path: kind for path, kind in columns if path[0].lower() not in partitions}
     physical = {path: physical_path(snapshot.schema, path, snapshot.column_mapping_mode) or path for path in inside}
     statistics = snapshot.live.statistics(StatisticsRequest({physical[path]: kind for path, kind in inside.items()}))
@@ -93,7 +98,9 @@ def _bounds(snapshot: Snapshot, columns: Sequence[tuple[tuple[str, ...], DataTyp
 
 
 def _numbers(column: pa.ChunkedArray, unknown: int) -> npt.NDArray[np.float64]:
-    values: npt.NDArray[np.float64] = one_array(pc.fill_null(column, unknown)).to_numpy(zero_copy_only=False).astype(np.float64)
+    values: npt.NDArray[np.float64] = (
+        one_array(pc.fill_null(column, unknown)).to_numpy(zero_copy_only=False).astype(np.float64)
+    )
     return values
 
 
@@ -120,7 +127,9 @@ def _values(column: _Bounded) -> list[Any]:
     is_time = pa.types.is_temporal(column.lows.type)
     bounds = (python_values(taken(found, files)) for found in (column.lows, column.highs))
     # A time that Python's calendar does not have is a number.
-    return values_between(*([None if is_time and isinstance(value, int) else value for value in values] for values in bounds))
+    return values_between(
+        *([None if is_time and isinstance(value, int) else value for value in values] for values in bounds)
+    )
 
 
 def _conditions(column: Column, values: Sequence[Any]) -> tuple[list[Predicate], list[Predicate]]:

@@ -42,14 +42,18 @@ def upkeep(table: TableReader, snapshot: Snapshot) -> Upkeep:
     """
 
     def or_reason(plan: Callable[[], T]) -> T | str:
-        """A plan, or why there is none: the table has a feature that tahoe cannot write, or a property with an invalid value, ..."""
+        """A plan, or why there is none: the table has a feature that tahoe cannot write, or a property with an invalid
+        value, ...
+        """
         try:
             check_writable(snapshot.protocol, snapshot.metadata, table=snapshot.url)
             return plan()
         except DeltaError as error:
             return str(error)
 
-    return Upkeep(compaction=or_reason(lambda: _compaction(snapshot)), unneeded=or_reason(lambda: _unneeded(table, snapshot)))
+    return Upkeep(
+        compaction=or_reason(lambda: _compaction(snapshot)), unneeded=or_reason(lambda: _unneeded(table, snapshot))
+    )
 
 
 def _compaction(snapshot: Snapshot) -> Compaction | str:
@@ -59,7 +63,10 @@ def _compaction(snapshot: Snapshot) -> Compaction | str:
     if order is None:
         bins = plan_bins(scan, settings)
     elif len(snapshot.live) > CLUSTERED_FILES_MAX:
-        return f"The table is clustered and has more than {CLUSTERED_FILES_MAX:,} files: a dry run of OPTIMIZE tells what it would do."
+        return (
+            f"The table is clustered and has more than {CLUSTERED_FILES_MAX:,} files: a dry run of OPTIMIZE tells "
+            f"what it would do."
+        )
     else:
         bins = plan_cubes(scan, order, settings, repeat("cube"))
     numbers = np.sort(np.concatenate([np.empty(0, np.uint64), *(np.array(found.numbers, np.uint64) for found in bins)]))

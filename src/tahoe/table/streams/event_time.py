@@ -1,8 +1,8 @@
 """The rows of a version in the order of their event time, in batches: where a batch ends, and which rows it has.
 
-Each batch has the rows of a range of times. So every row of a later batch is at least as late as every row of an earlier one, and a
-watermark, which follows the latest row that was read, is never past a row that is still to come. How many rows a range has is estimated
-from the statistics of the files. It must not know what a stream is.
+Each batch has the rows of a range of times. So every row of a later batch is at least as late as every row of an
+earlier one, and a watermark, which follows the latest row that was read, is never past a row that is still to come. How
+many rows a range has is estimated from the statistics of the files. It must not know what a stream is.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.reading.snapshot import Snapshot
 
-# A file counts as so many points of time, evenly from its first to its last: the more, the nearer are batches to their limits. There are
-# fewer if there are many files, so that a million files take 64 MiB.
+# A file counts as so many points of time, evenly from its first to its last: the more, the nearer are batches to their
+# limits. There are fewer if there are many files, so that a million files take 64 MiB.
 _POINTS_OF_FILE_MAX = 100
 _POINTS_MAX = 4_000_000
 
@@ -48,7 +48,9 @@ class TimeRange:
         """The rows of the range. The beginning is only open if the end is not."""
         column = Column(self.column)
         bounds: tuple[tuple[Operator, int | None], ...] = ((">=", self.begin_us), ("<", self.end_us))
-        parts = tuple(Comparison(operator, column, Literal(from_micros(us, UTC))) for operator, us in bounds if us is not None)
+        parts = tuple(
+            Comparison(operator, column, Literal(from_micros(us, UTC))) for operator, us in bounds if us is not None
+        )
         return And(parts) if self.begin_us is not None else Or((*parts, IsNull(column)))
 
 
@@ -71,7 +73,10 @@ class EventTimes:
         starts, ends = (np.asarray(bound.filter(pa.array(known))).astype(np.int64) for bound in (first, last))
         sizes = np.asarray(one_array(snapshot.live.column("size_bytes"))).astype(np.int64)[known]
         self._points_of_file = max(1, min(_POINTS_OF_FILE_MAX, _POINTS_MAX // max(1, len(sizes))))
-        points = starts[:, None] + np.arange(self._points_of_file) * (np.maximum(ends - starts, 0) // self._points_of_file)[:, None]
+        points = (
+            starts[:, None]
+            + np.arange(self._points_of_file) * (np.maximum(ends - starts, 0) // self._points_of_file)[:, None]
+        )
         order = np.argsort(points, axis=None, kind="stable")
         self._times: npt.NDArray[np.int64] = points.ravel()[order]
         self._bytes = np.cumsum(np.repeat(sizes / self._points_of_file, self._points_of_file)[order])
@@ -81,7 +86,8 @@ class EventTimes:
 
         Args:
             begin_us: where the batch begins; None for the beginning.
-            files, size_bytes: the batch has about as many rows as so many files, or as files of this size; None for any number.
+            files, size_bytes: the batch has about as many rows as so many files, or as files of this size; None for any
+            number.
         """
         times = self._times
         first = stop = self._position(begin_us)
@@ -92,7 +98,9 @@ class EventTimes:
             reached = int(np.searchsorted(self._bytes, wanted)) + 1
             stop = reached if files is None else min(stop, reached)
         if first < len(times):
-            stop = max(stop, int(np.searchsorted(times, times[first], side="right")))  # rows of one time are not divided
+            stop = max(
+                stop, int(np.searchsorted(times, times[first], side="right"))
+            )  # rows of one time are not divided
         if stop >= len(times):
             return None
         found = int(times[stop])

@@ -1,8 +1,8 @@
 """The change data feed of a table as the source of a stream: where a batch ends, and which changed rows it reads.
 
-A stream begins with the rows of a version, its initial snapshot, as inserted rows, and goes on with the changes of each commit; or it
-begins at a commit. A batch is a feed of its own, see `change_feed`. Limits and numbers of files are the reference's in every detail,
-because a query may go from one implementation to the other with its checkpoint.
+A stream begins with the rows of a version, its initial snapshot, as inserted rows, and goes on with the changes of each
+commit; or it begins at a commit. A batch is a feed of its own, see `change_feed`. Limits and numbers of files are the
+reference's in every detail, because a query may go from one implementation to the other with its checkpoint.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from tahoe.table.versions.history import file_times
 Unit: TypeAlias = Literal["file", "commit", "changes"]
 """What a batch takes of a commit: single files; or, so that both images of an update come together, all of it.
 
-The reference counts the begin and the end of a `commit` as files; it does not for `changes`, which are change data files.
+The reference counts the begin and the end of a `commit` as files; it does not for `changes`, which are change data
+files.
 """
 
 # The index after the last file of a version.
@@ -59,7 +60,9 @@ def changed(version: int, actions: Sequence[Action], *, snapshot: Snapshot) -> F
     metadata = next((a for a in actions if isinstance(a, Metadata)), None)
     if metadata is not None:
         protocol = next((a for a in actions if isinstance(a, Protocol)), snapshot.protocol)
-        check_recorded(protocol, metadata.configuration, version, (version, max(version, snapshot.version)), table=snapshot.url)
+        check_recorded(
+            protocol, metadata.configuration, version, (version, max(version, snapshot.version)), table=snapshot.url
+        )
     files = changed_files(actions)
     unit: Unit = "file"
     if any(isinstance(file, Cdc) for file in files):
@@ -75,7 +78,9 @@ def changed(version: int, actions: Sequence[Action], *, snapshot: Snapshot) -> F
 
 @dataclass(slots=True)
 class _Batch:
-    """A batch whose end is looked for. `has_begun`: whether it has taken anything, also the begin or the end of a version."""
+    """A batch whose end is looked for. `has_begun`: whether it has taken anything, also the begin or the end of a
+    version.
+    """
 
     limit: AdmissionLimit
     last: StreamOffset | None
@@ -97,7 +102,11 @@ class _Batch:
             indexes: of the files to read.
         """
         sizes = commit.sizes[indexes]
-        marked = [*([BASE] if first == BASE else []), *indexes.tolist(), *([_END] if self._may_leave(commit.version) else [])]
+        marked = [
+            *([BASE] if first == BASE else []),
+            *indexes.tolist(),
+            *([_END] if self._may_leave(commit.version) else []),
+        ]
         if commit.unit == "file":
             count = self.limit.take(sizes)
             kept = marked if count == len(sizes) else [index for index in marked if index < indexes[count]]
@@ -112,7 +121,9 @@ class _Batch:
         return self.last is None or version < self.last.version
 
     def _takes(self, files: int, size: int) -> bool:
-        """Take several files at once, if they fit, or the batch has nothing yet. A batch that has refused files is full."""
+        """Take several files at once, if they fit, or the batch has nothing yet. A batch that has refused files is
+        full.
+        """
         is_first, self.has_begun = not self.has_begun, True
         limit = self.limit
         limit.files = None if limit.files is None else limit.files - files
@@ -135,7 +146,9 @@ class FeedStream(Stream[FeedCommit]):
         super()._check_start(after, end)
 
     def _check_recorded(self, version: int, *, is_initial: bool) -> None:
-        """Check that the change data feed was enabled at a version. With `failOnDataLoss=false`, a version that is gone is not checked."""
+        """Check that the change data feed was enabled at a version. With `failOnDataLoss=false`, a version that is gone
+        is not checked.
+        """
         newest, load = self._newest, self._loaded if is_initial else partial(load_snapshot, self._newest.log)
         try:
             here = newest if version == newest.version else load(version)
@@ -146,13 +159,17 @@ class FeedStream(Stream[FeedCommit]):
         check_recorded(here.protocol, here.metadata.configuration, version, (version, newest.version), table=here.url)
 
     def _check_removed(self, version: int) -> None:
-        """Check that rows which the first commit removes can be read, although it may be a RESTORE that changes their types. Before later
-        commits, the schema of the version before is known to fit.
+        """Check that rows which the first commit removes can be read, although it may be a RESTORE that changes their
+        types. Before later commits, the schema of the version before is known to fit.
         """
         log = self._newest.log
         try:
             actions = log.read_version(version)
-            if version and any(isinstance(a, Metadata) for a in actions) and any(isinstance(a, Remove) and a.data_change for a in actions):
+            if (
+                version
+                and any(isinstance(a, Metadata) for a in actions)
+                and any(isinstance(a, Remove) and a.data_change for a in actions)
+            ):
                 self.schema.check_removed(version - 1, load_snapshot(log, version - 1).metadata)
         except (VersionNotFoundError, MissingVersionError):  # it is not there yet, or the log begins here
             return
@@ -206,7 +223,9 @@ class FeedStream(Stream[FeedCommit]):
             return self._portions([*inserted, *changes], end)
         return [*self._portions(inserted, end, span.times), *self._portions(changes, end)]
 
-    def _portions(self, commits: Sequence[CommitChanges], end: StreamOffset, rows: TimeRange | None = None) -> list[Portion]:
+    def _portions(
+        self, commits: Sequence[CommitChanges], end: StreamOffset, rows: TimeRange | None = None
+    ) -> list[Portion]:
         feed = self._feed(commits, end)
         parts = ((name, feed.part(name)) for name in PART_NAMES)
         return [Portion(part, marked=name == "remarked", rows=rows) for name, part in parts if len(part.live)]
@@ -227,7 +246,9 @@ class FeedStream(Stream[FeedCommit]):
             yield CommitChanges(snapshot.version, _time_ms(self.snapshot.log, snapshot.version), inserts)
 
     def _changes(self, span: Span[FeedCommit]) -> Iterator[CommitChanges]:
-        commits = [(commit, [file for file in commit.files[part] if self._reads(file.path)]) for commit, part in span.commits]
+        commits = [
+            (commit, [file for file in commit.files[part] if self._reads(file.path)]) for commit, part in span.commits
+        ]
         untimed = next((commit.version for commit, files in commits if files and commit.in_commit_ms is None), None)
         times = {} if untimed is None else file_times(self.snapshot.log, untimed)
         for commit, files in commits:

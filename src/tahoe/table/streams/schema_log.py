@@ -1,4 +1,6 @@
-"""The log in which a stream tracks the schema of its table: numbered files in a folder, each of which is created once."""
+"""The log in which a stream tracks the schema of its table: numbered files in a folder, each of which is created
+once.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class SchemaLog:
         self._number = max((int(name) for name in names if name.isascii() and name.isdigit()), default=-1)
         self.current = self._read(self._number)
         if self.current is not None and self.current.table_id != table_id:
-            raise SchemaLogOtherTableError(location=store.url, table=table, persistedId=self.current.table_id, tableId=table_id)
+            raise SchemaLogOtherTableError(
+                location=store.url, table=table, persistedId=self.current.table_id, tableId=table_id
+            )
 
     @property
     def url(self) -> str:
@@ -60,7 +64,8 @@ class SchemaLog:
         """Add an entry, which becomes the current one.
 
         Args:
-            replaces: the stream has read nothing with the current entry, so the entry before it remains the previous one.
+            replaces: the stream has read nothing with the current entry, so the entry before it remains the previous
+                one.
 
         Raises:
             SchemaLocationConflictError: another stream has added one meanwhile.

@@ -1,7 +1,8 @@
 """A stream that tracks its schema: where it stops for a change, and how the change gets into the log.
 
-A change of the metadata or protocol is a barrier between batches. When the batch that ends there is complete, the change is written to the
-log and the query fails; started again, it reads on with the new schema. The reference does the same, at the same offsets.
+A change of the metadata or protocol is a barrier between batches. When the batch that ends there is complete, the
+change is written to the log and the query fails; started again, it reads on with the new schema. The reference does the
+same, at the same offsets.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class SchemaTracker:
                 earlier, metadata = [*earlier, metadata], found
             if other is not None:
                 if not supported_features(protocol) <= supported_features(other):
-                    raise SchemaLogStartError(table=start.url, a=start.version, b=last, reason=f"version {version} drops a table feature")
+                    raise SchemaLogStartError(
+                        table=start.url, a=start.version, b=last, reason=f"version {version} drops a table feature"
+                    )
                 protocol = other
         for known in earlier:
             found_obstacle = obstacle(metadata, known, SchemaRules(widens=False), is_older=True)
@@ -135,7 +138,8 @@ def _changed(actions: Sequence[Action]) -> tuple[Metadata | None, Protocol | Non
 
 
 def merge_next(schema_log: SchemaLog, log: Log) -> None:
-    """Go on to the last of several changes in a row that have no rows between them, so that a query is not started again for each.
+    """Go on to the last of several changes in a row that have no rows between them, so that a query is not started
+    again for each.
 
     Raises:
         SchemaLocationConflictError: see `SchemaLog.add`.

@@ -1,7 +1,8 @@
 """A table as the source of a stream: where a batch ends, and which files it reads.
 
-A stream begins with the rows of a version, its initial snapshot, and goes on with the files that commits add; or it begins at a commit. The
-rules, limits and numbers of files are the reference's, so that a query may go from one implementation to the other with its checkpoint.
+A stream begins with the rows of a version, its initial snapshot, and goes on with the files that commits add; or it
+begins at a commit. The rules, limits and numbers of files are the reference's, so that a query may go from one
+implementation to the other with its checkpoint.
 """
 
 from __future__ import annotations
@@ -36,7 +37,15 @@ from tahoe.table.arrow.chunks import one_array, taken
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.streams.event_time import EventTimes, TimeRange, files_with
 from tahoe.table.streams.schema_tracking import SchemaTracker
-from tahoe.table.streams.stream_commits import Commit, Following, StreamCommit, StreamCommits, appended, check_same_table, excluding
+from tahoe.table.streams.stream_commits import (
+    Commit,
+    Following,
+    StreamCommit,
+    StreamCommits,
+    appended,
+    check_same_table,
+    excluding,
+)
 from tahoe.table.streams.stream_schema import StreamSchema
 from tahoe.table.versions.file_tables import protocol_for_files, table_of
 
@@ -46,13 +55,14 @@ class StreamStart:
     """What a stream reads, apart from limits.
 
     Attributes:
-        version: returns the first commit to read, or None for the rows of the newest version and all commits after it. It is called once,
-            and only if no offset is known.
+        version: returns the first commit to read, or None for the rows of the newest version and all commits after it.
+            It is called once, and only if no offset is known.
         is_given: whether the user gave the first commit, or a time.
         exclude: files whose paths match are not read.
         rules: which changes of the schema the stream may pass.
         tracker: of a stream that tracks its schema.
-        event_time: the path of the column in whose order the rows of the initial snapshot are read; None for the order of files.
+        event_time: the path of the column in whose order the rows of the initial snapshot are read; None for the order
+            of files.
     """
 
     version: Callable[[], int | None] = lambda: None
@@ -66,7 +76,9 @@ class StreamStart:
 
 @dataclass(slots=True)
 class AdmissionLimit:
-    """How many files and bytes a batch may still take; None for any number. A file is taken as long as something is left before it."""
+    """How many files and bytes a batch may still take; None for any number. A file is taken as long as something is
+    left before it.
+    """
 
     files: int | None = None
     bytes: int | None = None
@@ -104,7 +116,8 @@ class Span(Generic[Commit]):
     """What is between two offsets.
 
     Attributes:
-        initial: the initial snapshot, and the positions of its files that are to be read; None if the stream has read it.
+        initial: the initial snapshot, and the positions of its files that are to be read; None if the stream has read
+            it.
         commits: each with the indexes of its files.
         times: the rows of these files that are to be read; None for all.
     """
@@ -140,12 +153,20 @@ class Stream(ABC, Generic[Commit]):
     """
 
     def __init__(
-        self, snapshot: Snapshot, start: StreamStart, content: Callable[[int, Sequence[Action]], Commit], newest: Snapshot | None = None
+        self,
+        snapshot: Snapshot,
+        start: StreamStart,
+        content: Callable[[int, Sequence[Action]], Commit],
+        newest: Snapshot | None = None,
     ) -> None:
         self._whole: Snapshot | None = snapshot  # until its files are read; a query may run for months
         self.snapshot, self._newest = snapshot.without_files(), (newest or snapshot).without_files()
-        self.schema = StreamSchema(self.snapshot, start.rules, self._newest, has_start=start.is_given, tracker=start.tracker)
-        self.commits = StreamCommits(self.snapshot, content, self.schema, loses_data=start.following.loses_data, last=self._newest.commit)
+        self.schema = StreamSchema(
+            self.snapshot, start.rules, self._newest, has_start=start.is_given, tracker=start.tracker
+        )
+        self.commits = StreamCommits(
+            self.snapshot, content, self.schema, loses_data=start.following.loses_data, last=self._newest.commit
+        )
         self._start = start
         self._reads = excluding(start.exclude)
         self._initial_files: _Initial | None = None
@@ -175,7 +196,9 @@ class Stream(ABC, Generic[Commit]):
             DeltaError: see `StreamCommits.since` and `StreamSchema.begin`.
         """
         if self.schema.is_tracked and after.index == SCHEMA_CHANGE:
-            return replace(after, index=AFTER_SCHEMA_CHANGE)  # Spark then tells that the batch before the change is processed
+            return replace(
+                after, index=AFTER_SCHEMA_CHANGE
+            )  # Spark then tells that the batch before the change is processed
         if last is not None and after.place >= last.place:
             return after
         self._check_order(after)
@@ -192,17 +215,25 @@ class Stream(ABC, Generic[Commit]):
     def _at_barrier(self, end: StreamOffset, last: StreamOffset | None) -> StreamOffset:
         """The end of a batch that comes to a change of a tracked schema: the change itself."""
         version = self.commits.barrier
-        if version is None or end.place >= (version, SCHEMA_CHANGE) or (last is not None and (version, BASE) >= last.place):
+        if (
+            version is None
+            or end.place >= (version, SCHEMA_CHANGE)
+            or (last is not None and (version, BASE) >= last.place)
+        ):
             return end
         return StreamOffset(table_id=end.table_id, version=version, index=SCHEMA_CHANGE)
 
     @abstractmethod
     def _ends(self, after: StreamOffset, limit: AdmissionLimit, last: StreamOffset | None) -> Iterator[StreamOffset]:
-        """Ends of the next batch, each farther than the one before. None of them if there is nothing new. Arguments: see `next_end`."""
+        """Ends of the next batch, each farther than the one before. None of them if there is nothing new. Arguments:
+        see `next_end`.
+        """
 
     def _begin(self) -> StreamOffset:
         first = self._first_version
-        return StreamOffset(table_id=self.table_id, version=self._newest.version if first is None else first, is_initial=first is None)
+        return StreamOffset(
+            table_id=self.table_id, version=self._newest.version if first is None else first, is_initial=first is None
+        )
 
     @cached_property
     def _first_version(self) -> int | None:
@@ -228,8 +259,12 @@ class Stream(ABC, Generic[Commit]):
             return
         begun, asked = None if offset.event_time is None else offset.event_time.column, self._start.event_time
         if begun != asked:
-            orders = ["of their files" if column is None else f"of the times in {dotted(column)}" for column in (begun, asked)]
-            raise StreamOrderChangedError(table=self.snapshot.url, version=offset.version, begun=orders[0], asked=orders[1])
+            orders = [
+                "of their files" if column is None else f"of the times in {dotted(column)}" for column in (begun, asked)
+            ]
+            raise StreamOrderChangedError(
+                table=self.snapshot.url, version=offset.version, begun=orders[0], asked=orders[1]
+            )
 
     def _end_in_order(self, after: StreamOffset, limit: AdmissionLimit) -> StreamOffset:
         """The end of a batch in an initial snapshot that is read in the order of event time."""
@@ -242,7 +277,9 @@ class Stream(ABC, Generic[Commit]):
         return replace(after, event_time=EventTime(column=column, before_us=end_us))
 
     def _time_range(self, begin: StreamOffset, end: StreamOffset) -> TimeRange | None:
-        """The event times of a batch of the initial snapshot; None if the snapshot is read in the order of its files."""
+        """The event times of a batch of the initial snapshot; None if the snapshot is read in the order of its
+        files.
+        """
         bounds = begin.event_time, end.event_time
         known = next((bound for bound in bounds if bound is not None), None)
         if known is None:
@@ -286,7 +323,13 @@ class Stream(ABC, Generic[Commit]):
         """Where the first batch began, whose end is known from an earlier run of the query."""
         if self._first_version is not None:
             return self._begin()
-        return replace(end, version=end.version if end.is_initial else end.version - 1, index=BASE, is_initial=True, event_time=None)
+        return replace(
+            end,
+            version=end.version if end.is_initial else end.version - 1,
+            index=BASE,
+            is_initial=True,
+            event_time=None,
+        )
 
     def _initial_portion(
         self, version: int, first: int, stop: int | None, times: TimeRange | None
@@ -329,9 +372,13 @@ class Stream(ABC, Generic[Commit]):
     def _initial(self, version: int) -> _Initial:
         if self._initial_files is None or self._initial_files.snapshot.version != version:
             self.schema.check_initial(version)
-            snapshot = self._whole if self._whole is not None and version == self._whole.version else self._loaded(version)
+            snapshot = (
+                self._whole if self._whole is not None and version == self._whole.version else self._loaded(version)
+            )
             columns = {name: snapshot.live.column(name) for name in ("modification_time_ms", "path")}
-            order = np.asarray(pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])).astype(np.int64)
+            order = np.asarray(
+                pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])
+            ).astype(np.int64)
             sizes = np.asarray(one_array(snapshot.live.column("size_bytes"))).astype(np.int64)[order]
             read = snapshot if snapshot is self._whole else self._as_read(snapshot)
             times = None if self._start.event_time is None else EventTimes(read, self._start.event_time)
@@ -339,7 +386,9 @@ class Stream(ABC, Generic[Commit]):
         return self._initial_files
 
     def _as_read(self, snapshot: Snapshot) -> Snapshot:
-        """A version with the stream's schema and features: row tracking may have been enabled since, and the batches have one schema."""
+        """A version with the stream's schema and features: row tracking may have been enabled since, and the batches
+        have one schema.
+        """
         protocol = protocol_for_files(self.snapshot.protocol, has_vectors=snapshot.has_deletion_vectors)
         return replace(snapshot, metadata=self.snapshot.metadata, protocol=protocol)
 
@@ -356,16 +405,24 @@ class Stream(ABC, Generic[Commit]):
         self._whole = self._initial_files = None
 
     def version_of(self, file: str) -> int | None:
-        """The version to which a file belongs that a batch reads, by its path or url; None if the stream does not know it any more."""
+        """The version to which a file belongs that a batch reads, by its path or url; None if the stream does not know
+        it any more.
+        """
         version = self.commits.version_of(file)
         if version is not None or self._initial_files is None:
             return version
         log, initial = self.snapshot.log, self._initial_files.snapshot
         key = log.canonical(file)
-        return initial.version if any(log.canonical(path) == key for path in initial.live.column("path").to_pylist()) else None
+        return (
+            initial.version
+            if any(log.canonical(path) == key for path in initial.live.column("path").to_pylist())
+            else None
+        )
 
     def outstanding(self, after: StreamOffset | None) -> tuple[int, int]:
-        """The files and bytes that are known and not read yet: of the initial snapshot, and of the commits that were looked at."""
+        """The files and bytes that are known and not read yet: of the initial snapshot, and of the commits that were
+        looked at.
+        """
         if after is None:
             live = (self._whole or self.snapshot).live
             return len(live), live.size_bytes
@@ -402,7 +459,9 @@ class TableStream(Stream[StreamCommit[Add]]):
             if last is not None and (commit.version, BASE) >= last.place:
                 return
             first = following(after.index) if commit.version == after.version else 0
-            sizes = commit.sizes[first : last.index + 1 if last is not None and commit.version == last.version else None]
+            sizes = commit.sizes[
+                first : last.index + 1 if last is not None and commit.version == last.version else None
+            ]
             count = limit.take(sizes)
             if first + count < len(commit.sizes):
                 if count or commit.version != after.version:

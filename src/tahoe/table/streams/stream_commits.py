@@ -74,7 +74,8 @@ class StreamCommits(Generic[Commit]):
 
     Attributes:
         newest: the newest version that was seen.
-        barrier: the version before which `since` has ended, because the stream waits there for its new schema; None if it has not.
+        barrier: the version before which `since` has ended, because the stream waits there for its new schema; None if
+            it has not.
 
     Args:
         snapshot: the version whose schema the stream has.
@@ -105,7 +106,8 @@ class StreamCommits(Generic[Commit]):
         self.barrier: int | None = None
 
     def since(self, version: int, *, is_planned: bool = False) -> Iterator[Commit]:
-        """The commits from a version on that exist now, oldest first. They are read as they are asked for, a few at a time.
+        """The commits from a version on that exist now, oldest first. They are read as they are asked for, a few at a
+        time.
 
         Args:
             is_planned: whether the end of the batch is known, so that no barrier ends it.
@@ -114,10 +116,13 @@ class StreamCommits(Generic[Commit]):
             StreamCommitsMissingError: the log no longer has the next commit.
             OtherTableInStreamError: another table has taken the place of this one.
             DeltaError: the stream cannot follow a commit; see `StreamSchema.meet` and `content`.
-            DeltaLogError, DeltaProtocolError: a commit breaks the protocol, or needs a reader feature that tahoe does not support.
+            DeltaLogError, DeltaProtocolError: a commit breaks the protocol, or needs a reader feature that tahoe does
+            not support.
         """
         self.barrier = None
-        for file, commit in in_threads(lambda file: (file, self._read(file)), self._listed(version), ahead=4 * REQUESTS):
+        for file, commit in in_threads(
+            lambda file: (file, self._read(file)), self._listed(version), ahead=4 * REQUESTS
+        ):
             if file.version in self._changing and not is_planned:
                 self.barrier = file.version
                 return
@@ -135,7 +140,12 @@ class StreamCommits(Generic[Commit]):
             wanted = version + next(number for number, file in enumerate(files) if file.version != version + number)
             if not self._loses_data:
                 raise StreamCommitsMissingError(table=log.url, startVersion=wanted, earliestVersion=first)
-            _logger.warning("%s: the stream goes on at version %s, because commit %s is no longer in the log", log.url, first, wanted)
+            _logger.warning(
+                "%s: the stream goes on at version %s, because commit %s is no longer in the log",
+                log.url,
+                first,
+                wanted,
+            )
         if files:
             self.newest = max(self.newest, files[-1].version)
         return files
@@ -190,7 +200,11 @@ class StreamCommits(Generic[Commit]):
         """The newest version, of the commits that are kept, that has a file; None if there is none."""
         canonical = self._snapshot.log.canonical
         key = canonical(file)
-        having = [commit.version for commit in list(self._kept.values()) if any(canonical(one.path) == key for one in commit.files)]
+        having = [
+            commit.version
+            for commit in list(self._kept.values())
+            if any(canonical(one.path) == key for one in commit.files)
+        ]
         return max(having, default=None)
 
     def sizes_after(self, offset: StreamOffset) -> npt.NDArray[np.int64]:
@@ -242,7 +256,9 @@ def appended(version: int, actions: Sequence[Action], following: Following, *, t
     return StreamCommit(version, added, np.array([add.size_bytes for add in added], np.int64))
 
 
-def _check_change(version: int, removed: str, actions: Sequence[Action], passes: Following, *, is_change: bool, table: str) -> None:
+def _check_change(
+    version: int, removed: str, actions: Sequence[Action], passes: Following, *, is_change: bool, table: str
+) -> None:
     if passes.skips_changes or passes.ignores_changes or (passes.ignores_deletes and not is_change):
         return
     if not is_change:

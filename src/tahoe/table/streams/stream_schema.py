@@ -1,4 +1,6 @@
-"""The schema with which a stream reads, and what happens where the table's schema changes. The rules are in `protocol.stream_schema`."""
+"""The schema with which a stream reads, and what happens where the table's schema changes. The rules are in
+`protocol.stream_schema`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ READS_MOVED_COLUMNS = "spark.databricks.delta.streaming.unsafeReadOnIncompatible
 _WIDENING = {"typeWidening", "typeWidening-preview"}
 
 _REMEDIES = {
-    Remedy.NEW_DATAFRAME: "Start the query again, with a new DataFrame and the same checkpoint: it then reads the new schema.",
+    Remedy.NEW_DATAFRAME: (
+        "Start the query again, with a new DataFrame and the same checkpoint: it then reads the new schema."
+    ),
     Remedy.NEW_CHECKPOINT: "Begin with a new checkpoint: the rows before and after this version have no common schema.",
 }
 
@@ -40,7 +44,13 @@ class StreamSchema:
     """
 
     def __init__(
-        self, snapshot: Snapshot, rules: SchemaRules, newest: Snapshot, *, has_start: bool = False, tracker: SchemaTracker | None = None
+        self,
+        snapshot: Snapshot,
+        rules: SchemaRules,
+        newest: Snapshot,
+        *,
+        has_start: bool = False,
+        tracker: SchemaTracker | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._rules = rules
@@ -84,7 +94,8 @@ class StreamSchema:
         return False
 
     def begin(self, version: int, last: int | None = None) -> None:
-        """Compare the schema at the version where the stream begins with the stream's; or begin to track it. Later versions: see `meet`.
+        """Compare the schema at the version where the stream begins with the stream's; or begin to track it. Later
+        versions: see `meet`.
 
         Args:
             last: the last version of a batch that is already planned.
@@ -113,7 +124,9 @@ class StreamSchema:
             if declared_mode(self._snapshot.metadata.configuration) == "none" or self._rules.reads_moved_columns:
                 return None
             url, reason = self._snapshot.url, str(error)
-            raise StreamStartUncheckedError(table=url, version=version, reason=reason, config=READS_MOVED_COLUMNS) from error
+            raise StreamStartUncheckedError(
+                table=url, version=version, reason=reason, config=READS_MOVED_COLUMNS
+            ) from error
 
     def check(self, version: int, metadata: Metadata, *, is_start: bool = False) -> None:
         """Whether rows that were written with a version's metadata can be read with the stream's schema.
@@ -126,13 +139,15 @@ class StreamSchema:
         read = self._snapshot
         self._check_table(metadata)
         is_older = version < read.version
-        found = obstacle(read.metadata, metadata, self._rules, is_older=is_older, widens=self._widens, is_start=is_start)
+        found = obstacle(
+            read.metadata, metadata, self._rules, is_older=is_older, widens=self._widens, is_start=is_start
+        )
         if found is not None:
             raise self._error(version, metadata, found)
 
     def check_removed(self, version: int, metadata: Metadata) -> None:
-        """Whether a feed that begins behind a version can read the rows of that version which the next commit removes. A RESTORE may
-        remove rows of a wider type.
+        """Whether a feed that begins behind a version can read the rows of that version which the next commit removes.
+        A RESTORE may remove rows of a wider type.
 
         Raises:
             StreamSchemaChangedError: it cannot.
@@ -150,7 +165,9 @@ class StreamSchema:
     def _error(self, version: int, metadata: Metadata, found: Obstacle) -> DeltaError:
         url, here, there = self._snapshot.url, str(self._snapshot.schema), str(metadata.schema)
         if found.remedy is Remedy.TRACKING:
-            return StreamSchemaUntrackedError(table=url, version=version, changed=found.changed, readSchema=here, incompatibleSchema=there)
+            return StreamSchemaUntrackedError(
+                table=url, version=version, changed=found.changed, readSchema=here, incompatibleSchema=there
+            )
         kind = StreamStartSchemaChangedError if self._has_start else StreamSchemaChangedError
         remedy = _REMEDIES[found.remedy]
         return kind(table=url, version=version, changed=found.changed, readSchema=here, dataSchema=there, remedy=remedy)

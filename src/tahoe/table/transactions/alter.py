@@ -30,7 +30,9 @@ def set_properties(table: TableReader, properties: Mapping[str, str], **author: 
     return changes.snapshot.version if changes.version is None else changes.version
 
 
-def unset_properties(table: TableReader, names: Iterable[str], *, if_exists: bool = False, **author: Unpack[Author]) -> int:
+def unset_properties(
+    table: TableReader, names: Iterable[str], *, if_exists: bool = False, **author: Unpack[Author]
+) -> int:
     """Remove table properties; see `TransactionBuilder.unset_properties`.
 
     Returns:
@@ -42,7 +44,8 @@ def unset_properties(table: TableReader, names: Iterable[str], *, if_exists: boo
 
 
 def create_bloom_filters(table: TableReader, definitions: Iterable[BloomFilter], **author: Unpack[Author]) -> None:
-    """Define Bloom filters for columns of files that are written from now on. A column's earlier definition is replaced.
+    """Define Bloom filters for columns of files that are written from now on. A column's earlier definition is
+    replaced.
 
     Raises:
         BloomFilterColumnError: a column does not exist, or cannot have filters.
@@ -85,7 +88,8 @@ def truncate(table: TableReader, where: str | None = None, **author: Unpack[Auth
 
     Raises:
         AppendOnlyTableError: the table is append-only.
-        InvalidPredicateError, ColumnNotFoundError, InvalidOptionError: the text is not a predicate over partition columns.
+        InvalidPredicateError, ColumnNotFoundError, InvalidOptionError: the text is not a predicate over partition
+        columns.
     """
     snapshot = table.snapshot()
     request = WriteRequest(mode="overwrite", schema=snapshot.schema, replace_where=where, operation=TRUNCATE, **author)

@@ -1,7 +1,7 @@
 """Changes of a table's columns and of its clustering, in a transaction.
 
-Protocol: "Change Metadata", "Column Mapping", "Clustered Table". The rules are in `protocol.column_changes`. This module has the checks
-that need the table's rows or files.
+Protocol: "Change Metadata", "Column Mapping", "Clustered Table". The rules are in `protocol.column_changes`. This
+module has the checks that need the table's rows or files.
 """
 
 from __future__ import annotations
@@ -43,10 +43,12 @@ class ColumnEdits(TableEdits):
 
     @takes(schema=SCHEMA)
     def set_schema(self, schema: Struct | pa.Schema) -> None:
-        """Replace the schema by one that can still read the existing files; see `TableConfiguration.with_schema` for what may change.
+        """Replace the schema by one that can still read the existing files; see `TableConfiguration.with_schema` for
+        what may change.
 
         Raises:
-            SchemaMismatchError, DuplicateColumnsError: existing files do not allow the change, or a constraint or the clustering needs a
+            SchemaMismatchError, DuplicateColumnsError: existing files do not allow the change, or a constraint or the
+            clustering needs a
                 removed column.
         """
         wanted = schema if isinstance(schema, Struct) else delta_schema(schema, table=self.table.url)
@@ -59,18 +61,20 @@ class ColumnEdits(TableEdits):
         """Add columns; existing rows have nulls in them.
 
         Args:
-            columns: Arrow fields, which become the last columns, or `tahoe.protocol.changes.column_changes.NewColumn`, which can be
-                anywhere in the schema.
+            columns: Arrow fields, which become the last columns, or `tahoe.protocol.changes.column_changes.NewColumn`,
+                which can be anywhere in the schema.
 
         Raises:
-            ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError, InvalidArgumentError: an invalid
+            ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError,
+            InvalidArgumentError: an invalid
                 column.
         """
         wanted = [column if isinstance(column, NewColumn) else self._last_column(column) for column in columns]
         changed = column_changes.add_columns(self._configuration, wanted, self.table.env.new_id)
         check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
         parameters = [
-            {"column": column_changes.history_column(c.parent, c.field)} | ({} if c.position is None else {"position": str(c.position)})
+            {"column": column_changes.history_column(c.parent, c.field)}
+            | ({} if c.position is None else {"position": str(c.position)})
             for c in wanted
         ]
         self._define(changed, "ADD COLUMNS", {"columns": parameters})
@@ -107,7 +111,8 @@ class ColumnEdits(TableEdits):
         Raises:
             DropColumnUnsupportedError: the table has no column mapping.
             ColumnNotFoundError, DropPartitionColumnError, DropClusteringColumnError, DropLastFieldError
-            ConstraintDependsError, GeneratedColumnDependsError: a constraint or a generated column depends on one of them.
+            ConstraintDependsError, GeneratedColumnDependsError: a constraint or a generated column depends on one of
+            them.
         """
         wanted: list[Any] = list(paths)
         changed = column_changes.drop_columns(self._configuration, wanted, if_exists=if_exists)
@@ -122,7 +127,8 @@ class ColumnEdits(TableEdits):
 
         Raises:
             ColumnChangeError, ColumnNotFoundError: an invalid change.
-            ConstraintDependsError, GeneratedColumnDependsError: a type change of a column on which a constraint or a generated column
+            ConstraintDependsError, GeneratedColumnDependsError: a type change of a column on which a constraint or a
+            generated column
                 depends.
             NotNullViolationError: an existing row has a null.
         """
@@ -141,7 +147,11 @@ class ColumnEdits(TableEdits):
         ]
         if len(parameters) == 1:
             position = parameters[0].pop("position", None)
-            self._define(changed, "CHANGE COLUMN", {"column": parameters[0]} | ({} if position is None else {"position": position}))
+            self._define(
+                changed,
+                "CHANGE COLUMN",
+                {"column": parameters[0]} | ({} if position is None else {"position": position}),
+            )
         else:
             self._define(changed, "CHANGE COLUMNS", {"columns": parameters})
 
@@ -159,17 +169,21 @@ class ColumnEdits(TableEdits):
 
     @takes(columns=SCHEMA)
     def replace_columns(self, columns: Struct | pa.Schema) -> None:
-        """Replace the table's columns, matched by name, in this order; see `TableConfiguration.with_schema` for what may change.
+        """Replace the table's columns, matched by name, in this order; see `TableConfiguration.with_schema` for what
+        may change.
 
         Raises:
-            IdentityReplaceColumnsError, ColumnTypeChangeError, SchemaMismatchError: the existing rows do not allow the change.
-            ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError: something depends on a removed column.
+            IdentityReplaceColumnsError, ColumnTypeChangeError, SchemaMismatchError: the existing rows do not allow the
+            change. ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError: something depends on
+            a removed column.
         """
         wanted = columns if isinstance(columns, Struct) else delta_schema(columns, table=self.table.url)
         changed = column_changes.replace_columns(self._configuration, wanted, self.table.env.new_id)
         check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
         self._check_dependants(changed)
-        self._define(changed, "REPLACE COLUMNS", {"columns": [column_changes.history_column((), field) for field in wanted]})
+        self._define(
+            changed, "REPLACE COLUMNS", {"columns": [column_changes.history_column((), field) for field in wanted]}
+        )
 
     @takes(columns=PATHS)
     def cluster_by(self, columns: Iterable[str | Path]) -> None:
@@ -186,7 +200,11 @@ class ColumnEdits(TableEdits):
         if not wanted and clustering.FEATURE not in supported_features(definition.protocol):
             return
         spelled = clustering.check_clustering(
-            wanted, definition.schema, definition.metadata.partition_columns, definition.properties, table=self.table.url
+            wanted,
+            definition.schema,
+            definition.metadata.partition_columns,
+            definition.properties,
+            table=self.table.url,
         )
         changed = definition.with_protocol(None, None, [clustering.FEATURE], self.table.env.new_id)
         mode = changed.column_mapping_mode
@@ -206,7 +224,10 @@ class ColumnEdits(TableEdits):
         """Refuse clustering columns for which files that this transaction adds have no statistics."""
         lacking = ", ".join(clustering.columns_without_statistics(domain, self._draft.adds))
         if lacking:
-            detail, remedy = "this transaction has already added files without statistics for them", "Cluster the table before the append."
+            detail, remedy = (
+                "this transaction has already added files without statistics for them",
+                "Cluster the table before the append.",
+            )
             raise ClusteringStatisticsError(table=self.table.url, columns=lacking, detail=detail, remedy=remedy)
 
     def _clustering_columns(self, definition: TableConfiguration) -> tuple[Path, ...]:
@@ -215,7 +236,11 @@ class ColumnEdits(TableEdits):
 
     def _check_dependants(self, changed: TableConfiguration) -> None:
         """Refuse to drop or rename columns on which constraints, generated columns or the clustering depend."""
-        lost = {path: field for path, field in walk_fields(self._configuration.schema) if not _has_still(changed.schema, path, field)}
+        lost = {
+            path: field
+            for path, field in walk_fields(self._configuration.schema)
+            if not _has_still(changed.schema, path, field)
+        }
         kept = {column_id(field) for _, field in walk_fields(changed.schema)}
         for path, column in lost.items():
             self._check_unnamed(path)

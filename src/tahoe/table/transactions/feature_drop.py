@@ -1,8 +1,9 @@
 """Drops a table feature, so that readers and writers that do not know it can use the table.
 
-Protocol: "Table Features", "Checkpoint Protection". First the newest version stops using the feature. Then a checkpoint is written, so that
-no reader needs versions that use the feature. Then the feature is removed from the protocol. Earlier versions stay and their checkpoints
-are protected, unless the history is truncated, which takes two calls that are a day apart.
+Protocol: "Table Features", "Checkpoint Protection". First the newest version stops using the feature. Then a checkpoint
+is written, so that no reader needs versions that use the feature. Then the feature is removed from the protocol.
+Earlier versions stay and their checkpoints are protected, unless the history is truncated, which takes two calls that
+are a day apart.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def drop_feature(
     Args:
         truncate_history: truncate the history that uses it, as far as it is older than
             `delta.dropFeatureTruncateHistory.retentionDuration`.
-        clear: removes the feature from data files by rewriting rows, if needed. Returns whether there was anything to remove.
+        clear: removes the feature from data files by rewriting rows, if needed. Returns whether there was anything to
+            remove.
 
     Raises:
         FeatureDropError: the feature is unknown or not supported by the table, or the table still needs it.
@@ -70,9 +72,13 @@ def drop_feature(
 
 
 def _switch_off(table: TableReader, feature: Feature, author: Author) -> bool:
-    """Disable a reader feature's properties, and remove the domains that no feature has. Returns whether anything changed."""
+    """Disable a reader feature's properties, and remove the domains that no feature has. Returns whether anything
+    changed.
+    """
     snapshot = table.snapshot()
-    known = [found for name in feature.properties if (found := find_property(name)) is not None and not found.is_internal]
+    known = [
+        found for name in feature.properties if (found := find_property(name)) is not None and not found.is_internal
+    ]
     switched = [found.name for found in known if found.name in snapshot.properties] if feature.is_reader_feature else []
     domains = other_domains(feature, snapshot)
     if not (switched or domains):

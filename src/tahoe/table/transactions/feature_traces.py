@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tahoe.errors import CheckpointProtectionKeptError, FeatureInHistoryError, FeatureInUseError, NoHistoryToTruncateError
+from tahoe.errors import (
+    CheckpointProtectionKeptError,
+    FeatureInHistoryError,
+    FeatureInUseError,
+    NoHistoryToTruncateError,
+)
 from tahoe.protocol.configuration.feature_drop import uses_of
 from tahoe.protocol.configuration.features import Feature, is_activated_by_metadata, setting
 from tahoe.protocol.configuration.properties import DROP_FEATURE_RETENTION, PROTECTED_CHECKPOINTS_BEFORE
@@ -20,7 +25,12 @@ from tahoe.table.log.checkpoint import read_few
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.versions.tags import holding_tags, shown_names
 
-_VECTORS, _V2_CHECKPOINTS, _DOMAINS, _PROTECTION = "deletionVectors", "v2Checkpoint", "domainMetadata", "checkpointProtection"
+_VECTORS, _V2_CHECKPOINTS, _DOMAINS, _PROTECTION = (
+    "deletionVectors",
+    "v2Checkpoint",
+    "domainMetadata",
+    "checkpointProtection",
+)
 
 
 def check_given_up(feature: Feature, snapshot: Snapshot, *, truncate_history: bool) -> None:
@@ -28,14 +38,17 @@ def check_given_up(feature: Feature, snapshot: Snapshot, *, truncate_history: bo
 
     Raises:
         FeatureInUseError, FeatureInHistoryError: they still use it.
-        NoHistoryToTruncateError, CheckpointProtectionKeptError: the history need not be truncated for this feature, or must be.
+        NoHistoryToTruncateError, CheckpointProtectionKeptError: the history need not be truncated for this feature, or
+        must be.
     """
     check_history_matters(feature, truncate_history=truncate_history, table=snapshot.url)
     check_files(feature, snapshot)
     domains = other_domains(feature, snapshot)
     if domains:
         detail = f"the table has the metadata domains {', '.join(domains)}"
-        remedy = "Remove them first: set_domain(name, None) in a transaction. Table.drop_feature removes them by itself."
+        remedy = (
+            "Remove them first: set_domain(name, None) in a transaction. Table.drop_feature removes them by itself."
+        )
         raise FeatureInUseError(feature=feature.name, table=snapshot.url, detail=detail, remedy=remedy)
     if truncate_history and is_in_history(feature, snapshot):
         detail = "earlier versions that can still be read use it"
@@ -50,7 +63,10 @@ def check_files(feature: Feature, snapshot: Snapshot) -> None:
     """
     detail = ""
     if feature.name == _VECTORS and snapshot.live.has_deletion_vectors:
-        detail, remedy = "files of the table have deletion vectors", "Rewrite them first: REORG TABLE ... APPLY (PURGE)."
+        detail, remedy = (
+            "files of the table have deletion vectors",
+            "Rewrite them first: REORG TABLE ... APPLY (PURGE).",
+        )
     elif feature.name == _DOMAINS and (names := shown_names(snapshot.domains)):
         detail, remedy = f"the table has the tags {names}", "Drop them first: ALTER TABLE ... DROP TAG."
     elif feature.name == clustering.FEATURE and snapshot.clustering_columns:
@@ -60,7 +76,8 @@ def check_files(feature: Feature, snapshot: Snapshot) -> None:
 
 
 def is_unused(feature: Feature, snapshot: Snapshot) -> bool:
-    """Whether a table has a feature without using it, so that nothing is lost with it: no column, property, file, tag or domain needs it.
+    """Whether a table has a feature without using it, so that nothing is lost with it: no column, property, file, tag
+    or domain needs it.
 
     Features that are active wherever they are supported are used, except those of domains.
     """
@@ -74,21 +91,34 @@ def is_unused(feature: Feature, snapshot: Snapshot) -> bool:
 
 
 def other_domains(feature: Feature, snapshot: Snapshot) -> list[str]:
-    """The metadata domains that the table cannot keep without the feature, and that belong to no feature that it has."""
-    return sorted(name for name, domain in snapshot.domains.items() if not domain.removed) if feature.name == _DOMAINS else []
+    """The metadata domains that the table cannot keep without the feature, and that belong to no feature that it
+    has.
+    """
+    return (
+        sorted(name for name, domain in snapshot.domains.items() if not domain.removed)
+        if feature.name == _DOMAINS
+        else []
+    )
 
 
 def check_history_matters(feature: Feature, *, truncate_history: bool, table: str) -> None:
     """Check that `truncate_history` fits the feature: earlier versions matter only for features that readers need.
 
     Raises:
-        NoHistoryToTruncateError, CheckpointProtectionKeptError: the history need not be truncated for this feature, or must be.
+        NoHistoryToTruncateError, CheckpointProtectionKeptError: the history need not be truncated for this feature, or
+        must be.
     """
     if truncate_history and not feature.is_reader_feature and feature.name != _PROTECTION:
-        detail, remedy = "readers of earlier versions do not need it, so there is no history to truncate", "Leave out TRUNCATE HISTORY."
+        detail, remedy = (
+            "readers of earlier versions do not need it, so there is no history to truncate",
+            "Leave out TRUNCATE HISTORY.",
+        )
         raise NoHistoryToTruncateError(feature=feature.name, table=table, detail=detail, remedy=remedy)
     if feature.name == _PROTECTION and not truncate_history:
-        detail, remedy = "it protects the history", "Use ALTER TABLE ... DROP FEATURE checkpointProtection TRUNCATE HISTORY."
+        detail, remedy = (
+            "it protects the history",
+            "Use ALTER TABLE ... DROP FEATURE checkpointProtection TRUNCATE HISTORY.",
+        )
         raise CheckpointProtectionKeptError(feature=feature.name, table=table, detail=detail, remedy=remedy)
 
 
@@ -104,7 +134,8 @@ def wait_for(snapshot: Snapshot) -> str:
 def domains_of(feature: Feature, snapshot: Snapshot) -> Iterable[DomainMetadata]:
     """The metadata domains that are removed with a feature.
 
-    That of row tracking stays as long as the table supports domains, so that no row id is assigned twice, whoever begins anew.
+    That of row tracking stays as long as the table supports domains, so that no row id is assigned twice, whoever
+    begins anew.
     """
     found = snapshot.domains.get(clustering.DOMAIN) if feature.name == clustering.FEATURE else None
     return [] if found is None or found.removed else [found]
@@ -122,7 +153,9 @@ def is_in_history(feature: Feature, snapshot: Snapshot) -> bool:
     versions = readable_versions(files)
     assert versions is not None, "a snapshot has a log"
     oldest = load_snapshot(log, versions[0])
-    if uses_of(feature, oldest.schema, oldest.properties) or (feature.name == _VECTORS and oldest.live.has_deletion_vectors):
+    if uses_of(feature, oldest.schema, oldest.properties) or (
+        feature.name == _VECTORS and oldest.live.has_deletion_vectors
+    ):
         return True
     return any(_uses(feature, action) for file in files if file.kind is Kind.COMMIT for action in log.read(file))
 

@@ -50,8 +50,8 @@ class OpenTransaction:
     """The state that all changes of a transaction share. Made by `Table.transaction`.
 
     Args:
-        check: checks a condition on the rows of a snapshot, and raises CheckConstraintViolatedError. None uses Arrow, which can evaluate
-            fewer conditions.
+        check: checks a condition on the rows of a snapshot, and raises CheckConstraintViolatedError. None uses Arrow,
+            which can evaluate fewer conditions.
 
     Attributes:
         snapshot: the table at the start of the transaction.
@@ -74,7 +74,12 @@ class OpenTransaction:
         self.version: int | None = None
         self._is_open = True
         self._draft = Draft(
-            log=table.log, base=self.snapshot, protocol=self.snapshot.protocol, metadata=self.snapshot.metadata, txn=txn, is_exact=True
+            log=table.log,
+            base=self.snapshot,
+            protocol=self.snapshot.protocol,
+            metadata=self.snapshot.metadata,
+            txn=txn,
+            is_exact=True,
         )
         self._reads: list[RowsRead] = []
         self._rows = PhysicalRows()
@@ -89,7 +94,9 @@ class OpenTransaction:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if not self._is_open:
             return
         if kind is None:
@@ -105,7 +112,13 @@ class OpenTransaction:
         return self.table.url
 
     def __repr__(self) -> str:
-        state = "open" if self._is_open else "nothing committed" if self.version is None else f"committed as version {self.version}"
+        state = (
+            "open"
+            if self._is_open
+            else "nothing committed"
+            if self.version is None
+            else f"committed as version {self.version}"
+        )
         made = ", ".join(operation.name for operation in self._operations)
         return f"Transaction({self.url!r}, {state}{f': {made}' if made else ''})"
 
@@ -125,7 +138,9 @@ class OpenTransaction:
 
     @takes(columns=NAMES, filter=FILTER)
     def to_arrow(self, columns: Iterable[str] | None = None, filter: Filter | None = None) -> pa.Table:
-        """The rows that the table had when the transaction began, as `Snapshot.to_arrow`; they are added to the read set."""
+        """The rows that the table had when the transaction began, as `Snapshot.to_arrow`; they are added to the read
+        set.
+        """
         return read_rows(self.scan(filter), None if columns is None else list(columns))
 
     def _read(self, filter: Filter | None) -> RowsRead:
@@ -208,15 +223,22 @@ class OpenTransaction:
         self._add_again()
 
     def _add_again(self) -> None:
-        """Add files again because the commit enables row ids, which they get, or drops row tracking. Protocol: "Row Tracking"."""
+        """Add files again because the commit enables row ids, which they get, or drops row tracking. Protocol: "Row
+        Tracking".
+        """
         before, after = (
-            ROW_TRACKING in supported_features(protocol) for protocol in (self.snapshot.protocol, self._configuration.protocol)
+            ROW_TRACKING in supported_features(protocol)
+            for protocol in (self.snapshot.protocol, self._configuration.protocol)
         )
         if not self._begins(assigns_row_ids) and (after or not before):
             return
         draft, marked, gone = self._draft, self._draft.by_vector, self._draft.removed_files
         adds = (add for add in self.snapshot.everything.adds() if (add.base_row_id is None) == after)
-        bares = [add.replace(base_row_id=None, default_row_commit_version=None) for add in adds if self._canonical(add.path) not in gone]
+        bares = [
+            add.replace(base_row_id=None, default_row_commit_version=None)
+            for add in adds
+            if self._canonical(add.path) not in gone
+        ]
         for bare in with_counted_rows(self.table.log, bares, self.snapshot.version) if after else bares:
             if (key := self._canonical(bare.path)) in marked:  # it is added with its new vector
                 draft.delete_rows([replace(marked[key], file=bare)])

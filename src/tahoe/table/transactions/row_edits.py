@@ -1,7 +1,7 @@
 """Changes of rows in a transaction, without Spark: append, remove and delete.
 
-Protocol: "Add File and Remove File", "Writer Requirements for Deletion Vectors", "Change Data Files". Without deletion vectors, the
-remaining rows of a file are rewritten with their row ids, and a change data feed gets change data files.
+Protocol: "Add File and Remove File", "Writer Requirements for Deletion Vectors", "Change Data Files". Without deletion
+vectors, the remaining rows of a file are rewritten with their row ids, and a change data feed gets change data files.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class RowEdits(OpenTransaction):
 
     @takes(data=STREAM, merge_schema=FLAG)
     def append(self, data: Data, *, merge_schema: bool = False) -> int:
-        """Add rows; see `Table.append` for the data. The files are written now, and deleted if the transaction is not committed.
+        """Add rows; see `Table.append` for the data. The files are written now, and deleted if the transaction is not
+        committed.
 
         Returns:
             the number of files written.
@@ -107,7 +108,9 @@ class RowEdits(OpenTransaction):
         self._draft.on_discard(rows.discard)
         adds = [plan.add(file) for file in files]
         self._draft.adds += adds
-        self._configuration = replace(self._configuration, protocol=plan.protocol, metadata=with_minted(plan.metadata, files))
+        self._configuration = replace(
+            self._configuration, protocol=plan.protocol, metadata=with_minted(plan.metadata, files)
+        )
         size_bytes = sum(add.size_bytes for add in adds)
         parameters = {"mode": "Append", "partitionBy": list(plan.partition_columns)}
         self._did("WRITE", parameters, numOutputRows=rows.num_rows, numFiles=len(adds), numOutputBytes=size_bytes)
@@ -142,7 +145,9 @@ class RowEdits(OpenTransaction):
         ((key, add),) = self._files([path]).items()
         wanted, total = sorted(rows), self._num_records(add)
         if wanted and not 0 <= wanted[0] <= wanted[-1] < total:
-            raise self._invalid("rows", wanted[-1] if wanted[0] >= 0 else wanted[0], f"{path} has rows 0 to {total - 1}")
+            raise self._invalid(
+                "rows", wanted[-1] if wanted[0] >= 0 else wanted[0], f"{path} has rows 0 to {total - 1}"
+            )
         count = self._delete({key: (add, BitMap64(wanted))})
         self._did("DELETE", {"path": path}, numDeletedRows=count)
         return count
@@ -153,12 +158,13 @@ class RowEdits(OpenTransaction):
 
         Rows that the transaction appends, or has updated before, are not among them.
 
-        A file all of whose rows the condition deletes by their partition values alone is removed without a look at it, so that it may be
-        missing or damaged. Of other files, with `delta.enableDeletionVectors` the rows are deleted through deletion vectors, otherwise by
-        rewriting the other rows.
+        A file all of whose rows the condition deletes by their partition values alone is removed without a look at it,
+        so that it may be missing or damaged. Of other files, with `delta.enableDeletionVectors` the rows are deleted
+        through deletion vectors, otherwise by rewriting the other rows.
 
         Returns:
-            the number of deleted rows; -1 if a file was removed of which neither its statistics nor its footer tells it.
+            the number of deleted rows; -1 if a file was removed of which neither its statistics nor its footer tells
+            it.
 
         Raises:
             InvalidPredicateError, ColumnNotFoundError: the condition cannot be evaluated without Spark.
@@ -167,7 +173,9 @@ class RowEdits(OpenTransaction):
         self._check_removes_data()
         read = self._read(where)
         if has_unknown(read.predicate):
-            raise InvalidPredicateError(table=self.table.url, predicate=str(read.predicate), detail="a part of it cannot be evaluated")
+            raise InvalidPredicateError(
+                table=self.table.url, predicate=str(read.predicate), detail="a part of it cannot be evaluated"
+            )
         scan = read.snapshot.scan(read.predicate)
         decided = decided_by_partition(read.snapshot, read.predicate, scan.partition).to_pylist()
         files = list(zip(scan.adds(), decided, strict=True))
@@ -184,10 +192,14 @@ class RowEdits(OpenTransaction):
         return -1 if total is None else total
 
     def _remove(self, adds: Iterable[Add]) -> int | None:
-        """Remove whole files. Returns how many of their rows were not deleted before; None if neither statistics nor a footer tells it."""
+        """Remove whole files. Returns how many of their rows were not deleted before; None if neither statistics nor a
+        footer tells it.
+        """
         files = {key: add for add in adds if (key := self._canonical(add.path)) not in self._draft.removed}
         told = [alive_records(add) for add in files.values()]
-        footers = in_threads(self._alive_by_footer, [add for add, count in zip(files.values(), told, strict=True) if count is None])
+        footers = in_threads(
+            self._alive_by_footer, [add for add, count in zip(files.values(), told, strict=True) if count is None]
+        )
         counts = [next(footers) if count is None else count for count in told]
         known = self._draft.deleted
         before = sum(len(known[key].rows) for key in files if key in known)
@@ -206,7 +218,9 @@ class RowEdits(OpenTransaction):
         new = {key: (add, rows & self._left(add)) for key, (add, rows) in wanted.items()}
         known = self._draft.deleted
         self._draft.delete_rows(
-            RowDeletion(file=add, rows=rows | known[key].rows if key in known else rows) for key, (add, rows) in new.items() if rows
+            RowDeletion(file=add, rows=rows | known[key].rows if key in known else rows)
+            for key, (add, rows) in new.items()
+            if rows
         )
         return sum(len(rows) for _, rows in new.values())
 
@@ -214,10 +228,14 @@ class RowEdits(OpenTransaction):
         """Live files by their canonical paths, for paths in any spelling."""
         self._check_open()
         wanted = {self._canonical(path): path for path in paths}
-        as_written = pc.indices_nonzero(pc.is_in(self.snapshot.live.column("path"), value_set=pa.array(wanted.values(), pa.string())))
+        as_written = pc.indices_nonzero(
+            pc.is_in(self.snapshot.live.column("path"), value_set=pa.array(wanted.values(), pa.string()))
+        )
         found = {self._canonical(add.path): add for add in Scan(self.snapshot, None, as_written).adds()}
         if len(found) < len(wanted):
-            found |= {key: add for add in self.snapshot.everything.adds() if (key := self._canonical(add.path)) in wanted}
+            found |= {
+                key: add for add in self.snapshot.everything.adds() if (key := self._canonical(add.path)) in wanted
+            }
         for key, path in wanted.items():
             if key not in found:
                 raise self._invalid("path", path, f"version {self.snapshot.version} has no such file")
@@ -225,7 +243,9 @@ class RowEdits(OpenTransaction):
 
     def _check_removes_data(self) -> None:
         self._check_open()
-        check_writable(self._configuration.protocol, self._configuration.metadata, table=self.table.url, removes_data=True)
+        check_writable(
+            self._configuration.protocol, self._configuration.metadata, table=self.table.url, removes_data=True
+        )
 
     # --- commit
 
@@ -247,22 +267,28 @@ class RowEdits(OpenTransaction):
 
         def copied() -> Iterator[pa.Table]:
             for _, rows in self._rows.at(current, file, positions, with_row_ids=tracking is not None):
-                hidden = {name: column for name, column in zip(kept, rows.columns[len(names) :], strict=True) if name is not None}
+                hidden = {
+                    name: column
+                    for name, column in zip(kept, rows.columns[len(names) :], strict=True)
+                    if name is not None
+                }
                 self._copied_rows += rows.num_rows
                 yield append_hidden_columns(rows.select(names), hidden)
 
         self._draft.adds += self._wrote(plan, write_again(plan, copied()))
 
     def _write_changes(self) -> None:
-        """Write all deleted and inserted rows that are not recorded yet as change data files: readers of a commit that has such files use
-        nothing else.
+        """Write all deleted and inserted rows that are not recorded yet as change data files: readers of a commit that
+        has such files use nothing else.
         """
         current, draft = self._current, self._draft
         gone = [(add, self._alive(add)) for add in draft.removed.values()]
         known, nothing = self._recorded_rows, BitMap64()
         gone += [(deletion.file, deletion.rows) for key, deletion in draft.deleted.items() if key not in draft.removed]
         gone = [(add, rows - known.get(self._canonical(add.path), nothing)) for add, rows in gone]
-        come = [(add, self._alive(add)) for add in draft.adds if add.data_change and add.path not in self._recorded_adds]
+        come = [
+            (add, self._alive(add)) for add in draft.adds if add.data_change and add.path not in self._recorded_adds
+        ]
         kinds = [(kind, *file) for kind, files in (("delete", gone), ("insert", come)) for file in files if file[1]]
         if not kinds:
             return
@@ -271,7 +297,8 @@ class RowEdits(OpenTransaction):
         written = write_change_files(plan, rows)
         draft.on_discard(lambda: delete_files(plan, written))
         draft.change_files += [
-            Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes) for file in written
+            Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes)
+            for file in written
         ]
 
     def _plan(self, schema: Struct, *, merge_schema: bool = False, casts: Casts = Casts.ANY) -> WritePlan:

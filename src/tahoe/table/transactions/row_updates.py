@@ -1,6 +1,7 @@
 """UPDATE and MERGE in a transaction, without Spark.
 
-Rows are found file by file, so that only the rows of one file, and the source of a MERGE, are in memory. Protocol: "Change Data Files".
+Rows are found file by file, so that only the rows of one file, and the source of a MERGE, are in memory. Protocol:
+"Change Data Files".
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class RowUpdates(RowEdits):
         Rows that the transaction appends, or has updated before, are not among them.
 
         Args:
-            set: new values by column, or by `column.field`. A text is SQL over the row's old values; other Python values are taken as they
-                are.
+            set: new values by column, or by `column.field`. A text is SQL over the row's old values; other Python
+                values are taken as they are.
 
         Returns:
             the number of updated rows, including rows whose values did not change.
@@ -53,18 +54,28 @@ class RowUpdates(RowEdits):
         self._check_removes_data()
         read, current = self._read(where), self._current
         if has_unknown(read.predicate):
-            raise InvalidPredicateError(table=self.url, predicate=str(read.predicate), detail="a part of it cannot be evaluated")
+            raise InvalidPredicateError(
+                table=self.url, predicate=str(read.predicate), detail="a part of it cannot be evaluated"
+            )
         scope = Scope(schema=current.schema, zone=self.table.log.zone, table=self.url)
         assigned = parse_assignments(set, current.schema, scope)
         plan = self._plan(current.schema)
         check_assigned(plan.column_values, {path[0].lower() for path in assigned}, table=self.url)
-        rules = NewRows(plan, given := given_by_update(plan.column_values, plan.schema, {path[0] for path in assigned}), updates=True)
+        rules = NewRows(
+            plan,
+            given := given_by_update(plan.column_values, plan.schema, {path[0] for path in assigned}),
+            updates=True,
+        )
         with self._changing(plan) as changes:
             for add in read.snapshot.scan(read.predicate).adds():
                 found = self._rows.matching(read.snapshot, add, read.predicate) & self._left(add)
-                for positions, before in self._rows.at(current, add, found, with_row_ids=current.row_tracking is not None):
+                for positions, before in self._rows.at(
+                    current, add, found, with_row_ids=current.row_tracking is not None
+                ):
                     own = before.select(current.schema.names)
-                    changes.update(add, positions, before, with_assigned(own, assigned, own, scope).select(given), rules)
+                    changes.update(
+                        add, positions, before, with_assigned(own, assigned, own, scope).select(given), rules
+                    )
             self._take(changes)
         self._reads.append(read)
         self._did("UPDATE", {"predicate": [] if where is None else [str(read)]}, numUpdatedRows=changes.updated)
@@ -83,7 +94,12 @@ class RowUpdates(RowEdits):
         """A MERGE as a part of the transaction; see `Table.merge`."""
         rows: Any = source  # `takes` has converted it
         request = MergeRequest(
-            table=self.url, source=rows, on=on, source_alias=source_alias, target_alias=target_alias, merge_schema=merge_schema
+            table=self.url,
+            source=rows,
+            on=on,
+            source_alias=source_alias,
+            target_alias=target_alias,
+            merge_schema=merge_schema,
         )
         return MergeBuilder(request, self._run_merge)
 
@@ -130,7 +146,9 @@ class RowUpdates(RowEdits):
         draft.on_discard(lambda: delete_files(plan, recorded))
         draft.adds += adds
         draft.metadata = with_minted(draft.metadata, files)
-        draft.change_files += [Cdc(path=encode_path(f.key), partition_values=f.partition_values, size_bytes=f.size_bytes) for f in recorded]
+        draft.change_files += [
+            Cdc(path=encode_path(f.key), partition_values=f.partition_values, size_bytes=f.size_bytes) for f in recorded
+        ]
         deleted = {self._canonical(path): found for path, found in changes.deleted.items()}
         self._delete(deleted)
         if changes.records:

@@ -1,7 +1,7 @@
 """Changes of the table configuration in a transaction: properties, constraints, protocol, features, domains.
 
-Protocol: "Change Metadata", "Protocol Evolution", "Domain Metadata". The rules are in `protocol`. This module has the checks that need the
-table's rows or files.
+Protocol: "Change Metadata", "Protocol Evolution", "Domain Metadata". The rules are in `protocol`. This module has the
+checks that need the table's rows or files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class TableEdits(OpenTransaction):
 
     @takes(properties=TEXTS)
     def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Set known or user-defined table properties. `delta.feature.<name>` = supported adds a feature; `comment` is the description.
+        """Set known or user-defined table properties. `delta.feature.<name>` = supported adds a feature; `comment` is
+        the description.
 
         Raises:
             InvalidPropertyError: an unknown property, one that only writers set, or an invalid value.
@@ -123,7 +124,8 @@ class TableEdits(OpenTransaction):
         The absence of values beyond it counts as read: a winner that adds rows with such values conflicts.
 
         Args:
-            value: the snapshot's last identity value in the direction of the step; None if the column has no values, and nothing changes.
+            value: the snapshot's last identity value in the direction of the step; None if the column has no values,
+                and nothing changes.
 
         Raises:
             NotAnIdentityColumnError: the table has no identity column of that name.
@@ -135,13 +137,17 @@ class TableEdits(OpenTransaction):
             self.scan(self._farther(column, value))
 
     def _farther(self, column: str, value: int) -> Predicate:
-        found = {name.lower(): (name, identity) for name, identity in identity_columns(self._configuration.schema, table=self.table.url)}
+        found = {
+            name.lower(): (name, identity)
+            for name, identity in identity_columns(self._configuration.schema, table=self.table.url)
+        }
         name, identity = found[column.lower()]
         return Comparison(">" if identity.step > 0 else "<", Column((name,)), Literal(value))
 
     @takes(feature=TEXT, truncate_history=FLAG)
     def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:
-        """Remove a feature that nothing uses any more from the protocol. `Table.drop_feature` does the steps before and after.
+        """Remove a feature that nothing uses any more from the protocol. `Table.drop_feature` does the steps before and
+        after.
 
         Args:
             truncate_history: no readable version uses the feature, so no checkpoint needs protection.
@@ -153,9 +159,13 @@ class TableEdits(OpenTransaction):
         found = droppable_feature(self._configuration.protocol, feature, table=self.table.url)
         check_given_up(found, self.snapshot, truncate_history=truncate_history)
         protects = found.is_reader_feature and not truncate_history
-        changed = self._configuration.without_feature(found, protected_before=self.snapshot.version + 1 if protects else None)
+        changed = self._configuration.without_feature(
+            found, protected_before=self.snapshot.version + 1 if protects else None
+        )
         self._draft.is_alone = True
-        self._draft.domains |= {domain.domain: domain.replace(removed=True) for domain in domains_of(found, self.snapshot)}
+        self._draft.domains |= {
+            domain.domain: domain.replace(removed=True) for domain in domains_of(found, self.snapshot)
+        }
         self._define(changed, "DROP FEATURE", {"featureName": feature, "truncateHistory": truncate_history})
 
     def _define(self, changed: TableConfiguration, operation: str, parameters: Mapping[str, Any]) -> None:
@@ -182,7 +192,8 @@ class TableEdits(OpenTransaction):
 
     @takes(domain=TEXT, configuration=or_none(TEXT))
     def set_domain(self, domain: str, configuration: str | None) -> None:
-        """Set the text of a metadata domain, or remove the domain with None. Domains of features (`delta.*`) and of tags are refused.
+        """Set the text of a metadata domain, or remove the domain with None. Domains of features (`delta.*`) and of
+        tags are refused.
 
         Raises:
             InvalidOptionError: the domain belongs to a feature or is a tag, or the domain to remove does not exist.
@@ -191,7 +202,9 @@ class TableEdits(OpenTransaction):
         if domain.lower().startswith(_SYSTEM_DOMAINS):
             raise self._invalid("domain", domain, "domains that start with delta. belong to table features")
         if is_tag(domain):
-            raise self._invalid("domain", domain, "it is a tag, which is made and dropped with Table.tag and Table.untag")
+            raise self._invalid(
+                "domain", domain, "it is a tag, which is made and dropped with Table.tag and Table.untag"
+            )
         known = self._draft.domains.get(domain) or self.snapshot.domains.get(domain)
         if configuration is None and (known is None or known.removed):
             raise self._invalid("domain", domain, "the table has no such domain")
@@ -209,13 +222,17 @@ class TableEdits(OpenTransaction):
         known = self._draft.domains.get(domain) or self.snapshot.domains[domain]
         if domain == ROW_TRACKING:
             start = self._configuration
-            self._configuration = replace(start, metadata=with_row_ids_kept(start.metadata, known, table=self.table.url))
+            self._configuration = replace(
+                start, metadata=with_row_ids_kept(start.metadata, known, table=self.table.url)
+            )
         self._draft.domains[domain] = known.replace(removed=True)
         self._did("SET DOMAIN", {"domain": domain})
 
     @takes(app_id=TEXT, version=LONG)
     def set_txn(self, app_id: str, version: int) -> None:
-        """Record the version of an application, even if a later one is recorded. For idempotent writes see `txn` of `Table.transaction`."""
+        """Record the version of an application, even if a later one is recorded. For idempotent writes see `txn` of
+        `Table.transaction`.
+        """
         self._check_open()
         self._draft.txns[app_id] = version
         self._did("SET TRANSACTION", {"appId": app_id, "version": version})

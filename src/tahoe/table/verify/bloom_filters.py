@@ -1,7 +1,8 @@
-"""Checks the Bloom filters of a data file. A reader passes over a row group if a filter says that it does not have a value, so a damaged
-filter hides rows.
+"""Checks the Bloom filters of a data file. A reader passes over a row group if a filter says that it does not have a
+value, so a damaged filter hides rows.
 
-Parquet: "Bloom Filter". Only filters without compression, of 256-bit blocks and XXH64, are defined. Must not know the log.
+Parquet: "Bloom Filter". Only filters without compression, of 256-bit blocks and XXH64, are defined. Must not know the
+log.
 """
 
 from __future__ import annotations
@@ -21,23 +22,34 @@ from tahoe.table.arrow.parquet import UNREADABLE
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 
-# The header in Thrift's compact protocol: the number of bytes, and the only algorithm, hash and compression that there are.
+# The header in Thrift's compact protocol: the number of bytes, and the only algorithm, hash and compression that there
+# are.
 _HEADER = re.compile(rb"\x15([\x80-\xff]{0,4}[\x00-\x7f])(?:\x1c\x1c\x00\x00){3}\x00", re.DOTALL)
 _HEADER_BYTES_MAX = 32
 
 _BLOCK_BYTES = 32
 _BITS_LOG = np.uint32(27)
-_SALT = np.array([0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32)
+_SALT = np.array(
+    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
+)
 
 # The numbers that a file stores as such, by their physical types.
-_NUMBERS = {"INT32": (pa.int32(), "<i4"), "INT64": (pa.int64(), "<i8"), "FLOAT": (pa.float32(), "<f4"), "DOUBLE": (pa.float64(), "<f8")}
+_NUMBERS = {
+    "INT32": (pa.int32(), "<i4"),
+    "INT64": (pa.int64(), "<i8"),
+    "FLOAT": (pa.float32(), "<f4"),
+    "DOUBLE": (pa.float64(), "<f8"),
+}
 
 
-def broken_filters(store: Store, key: str, footer: pq.FileMetaData, size_bytes: int, *, reads_rows: bool) -> Iterator[str]:
+def broken_filters(
+    store: Store, key: str, footer: pq.FileMetaData, size_bytes: int, *, reads_rows: bool
+) -> Iterator[str]:
     """What is wrong with the filters of a file, as clauses about the file.
 
     Args:
-        reads_rows: whether all values of the columns are looked for in their filters; otherwise only headers and sizes are checked.
+        reads_rows: whether all values of the columns are looked for in their filters; otherwise only headers and sizes
+            are checked.
     """
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
@@ -62,7 +74,9 @@ def broken_filters(store: Store, key: str, footer: pq.FileMetaData, size_bytes: 
 
 def _bits(store: Store, key: str, offset: int, size_bytes: int, length: int | None) -> npt.NDArray[np.uint32] | str:
     """The blocks of a filter, or why they cannot be read."""
-    head = store.get_range(key, offset, min(_HEADER_BYTES_MAX, size_bytes - offset)) if 0 <= offset < size_bytes else b""
+    head = (
+        store.get_range(key, offset, min(_HEADER_BYTES_MAX, size_bytes - offset)) if 0 <= offset < size_bytes else b""
+    )
     match = _HEADER.match(head)
     if match is None:
         return "has no valid header"
@@ -77,12 +91,21 @@ def _bits(store: Store, key: str, offset: int, size_bytes: int, length: int | No
 # --- whether a filter has the values
 
 
-def _lacking(store: Store, key: str, footer: pq.FileMetaData, group: int, place: int, blocks: npt.NDArray[np.uint32]) -> int:
+def _lacking(
+    store: Store, key: str, footer: pq.FileMetaData, group: int, place: int, blocks: npt.NDArray[np.uint32]
+) -> int:
     """How many different values of a column chunk its filter does not have. Columns in lists and maps are not read."""
     column = footer.schema.column(place)
-    with store.open(key) as content, pq.ParquetFile(content, metadata=footer, arrow_extensions_enabled=False) as parquet:
+    with (
+        store.open(key) as content,
+        pq.ParquetFile(content, metadata=footer, arrow_extensions_enabled=False) as parquet,
+    ):
         found = parquet.read_row_group(group, columns=[column.path], use_threads=False)
-    return sum(int((~_has(blocks, hashes)).sum()) for chunk in found.column(0).chunks for hashes in _hashes(chunk, column.physical_type))
+    return sum(
+        int((~_has(blocks, hashes)).sum())
+        for chunk in found.column(0).chunks
+        for hashes in _hashes(chunk, column.physical_type)
+    )
 
 
 def _hashes(array: pa.Array, physical: str) -> Iterator[Words]:
@@ -94,7 +117,9 @@ def _hashes(array: pa.Array, physical: str) -> Iterator[Words]:
     values = pc.unique(array.drop_null())
     if physical in _NUMBERS:
         kind, stored = _NUMBERS[physical]
-        numbers = (values.cast(kind) if values.type.bit_width != kind.bit_width else values.view(kind)).to_numpy(zero_copy_only=False)
+        numbers = (values.cast(kind) if values.type.bit_width != kind.bit_width else values.view(kind)).to_numpy(
+            zero_copy_only=False
+        )
         yield xxh64(np.ascontiguousarray(numbers.astype(stored)).view(np.uint8).reshape(len(numbers), -1))
     elif physical == "BYTE_ARRAY":
         texts = values.cast(pa.large_binary())

@@ -1,6 +1,7 @@
 """Checks a table and streams the findings. Used by `tahoe check`, and by tests after they change a table.
 
-The check repairs nothing and does not stop at the first finding. Each finding says what was expected, what was found, and what to do.
+The check repairs nothing and does not stop at the first finding. Each finding says what was expected, what was found,
+and what to do.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ __all__ = ["Finding", "Kind", "Severity", "check_table", "check_version"]
 def check_version(snapshot: Snapshot, *, statistics: bool = False) -> Iterator[Finding]:
     """Check a version of a table: the log up to it, its files, and leftover temporary files.
 
-    It reads every commit and checkpoint, lists the table's folder, and reads every data file's footer and every deletion vector.
+    It reads every commit and checkpoint, lists the table's folder, and reads every data file's footer and every
+    deletion vector.
 
     Args:
         statistics: compare all statistics with the rows; files whose footers confirm them are not read.
@@ -58,5 +60,8 @@ def _check_listed(snapshot: Snapshot) -> Iterator[Finding]:
         details = [str(error.parameters["detail"])]
     for detail in details:
         yield finding(
-            Kind.WRONG_STATISTICS_COLUMNS, file=None, version=snapshot.version, detail=f"delta.dataSkippingStatsColumns: {detail}"
+            Kind.WRONG_STATISTICS_COLUMNS,
+            file=None,
+            version=snapshot.version,
+            detail=f"delta.dataSkippingStatsColumns: {detail}",
         )

@@ -1,4 +1,5 @@
-"""How derived files of a log differ from the commits that they summarise: checkpoints, compacted logs and version checksums.
+"""How derived files of a log differ from the commits that they summarise: checkpoints, compacted logs and version
+checksums.
 
 Protocol: "Checkpoints", "Log Compaction Files", "Version Checksum File".
 """
@@ -27,7 +28,9 @@ from tahoe.table.verify.file_replay import Boundaries, Entry, Totals, physical_r
 _NAMED_MAX = 3
 
 
-def checkpoint_differences(log: Log, commits: tuple[State, LiveFiles], checkpoint: tuple[State, LiveFiles]) -> Iterator[str]:
+def checkpoint_differences(
+    log: Log, commits: tuple[State, LiveFiles], checkpoint: tuple[State, LiveFiles]
+) -> Iterator[str]:
     """The differences between a checkpoint and the commits up to its version."""
     mine, theirs = commits[0], checkpoint[0]
     if _protocol(mine.protocol) != _protocol(theirs.protocol):
@@ -37,11 +40,17 @@ def checkpoint_differences(log: Log, commits: tuple[State, LiveFiles], checkpoin
     for app_id, txn in theirs.txns.items():  # a checkpoint may leave out old ones
         last = mine.txns.get(app_id)
         if last is None or last.version != txn.version:
-            yield f"it has version {txn.version} of application {app_id}, but the commits have {'none' if last is None else last.version}"
+            yield (
+                f"it has version {txn.version} of application {app_id}, but the commits have "
+                f"{'none' if last is None else last.version}"
+            )
     if not _retention(mine.metadata) and (lost := sorted(mine.txns.keys() - theirs.txns.keys())):
         yield f"it lacks the transaction identifiers of {', '.join(lost[:_NAMED_MAX])}"
     if _domains(mine) != _domains(theirs):
-        yield f"it has the domains {sorted(theirs.domains)} but the commits have {sorted(mine.domains)}, or their configurations differ"
+        yield (
+            f"it has the domains {sorted(theirs.domains)} but the commits have {sorted(mine.domains)}, or their "
+            f"configurations differ"
+        )
     if theirs.metadata is not None and theirs.protocol is not None:
         mode, schema = mapping_mode(theirs.protocol, theirs.metadata.configuration), theirs.metadata.schema
         columns = [stored_name(f, mode) for name in theirs.metadata.partition_columns if (f := schema.find(name))]
@@ -102,7 +111,11 @@ def _file_differences(commits: pa.Table, checkpoint: pa.Table) -> Iterator[str]:
     keys = [_row_keys(table) for table in (commits, checkpoint)]
     lost, extra = (sorted(mine.keys() - theirs.keys()) for mine, theirs in (keys, keys[::-1]))
     changed = sorted(key for key in keys[0].keys() & keys[1].keys() if keys[0][key] != keys[1][key])
-    for what, found in (("lacks", lost), ("has files that are not live,", extra), ("has another size, partition or row ids for", changed)):
+    for what, found in (
+        ("lacks", lost),
+        ("has files that are not live,", extra),
+        ("has another size, partition or row ids for", changed),
+    ):
         if found:
             yield f"it {what} {_named([path for path, _ in found])}"
 
@@ -121,7 +134,10 @@ def _named(paths: Sequence[str]) -> str:
 
 def compaction_differences(expected: State, found: State, commits: Iterable[Iterable[Action]]) -> Iterator[str]:
     """The differences between a compacted log and its commits."""
-    if (_protocol(expected.protocol), _metadata(expected.metadata)) != (_protocol(found.protocol), _metadata(found.metadata)):
+    if (_protocol(expected.protocol), _metadata(expected.metadata)) != (
+        _protocol(found.protocol),
+        _metadata(found.metadata),
+    ):
         yield "its protocol or metaData differs from that of its commits"
     if _versions(expected.txns) != _versions(found.txns):
         yield "its transaction identifiers differ from those of its commits"
@@ -140,14 +156,19 @@ def _versions(txns: Mapping[str, Txn]) -> dict[str, int]:
 
 
 def _contents(adds: Mapping[tuple[str, str | None], Add]) -> dict[tuple[str, str | None], object]:
-    return {key: (add.size_bytes, dict(add.partition_values), add.base_row_id, physical_rows(add.stats)) for key, add in adds.items()}
+    return {
+        key: (add.size_bytes, dict(add.partition_values), add.base_row_id, physical_rows(add.stats))
+        for key, add in adds.items()
+    }
 
 
 # --- version checksums
 
 
 def size_boundaries(body: Mapping[str, Any]) -> Boundaries | None:
-    """The boundaries of the histogram of file sizes in a version checksum; None if it has none, or none that are legal."""
+    """The boundaries of the histogram of file sizes in a version checksum; None if it has none, or none that are
+    legal.
+    """
     histogram = body.get("fileSizeHistogram")
     found = histogram.get("sortedBinBoundaries") if isinstance(histogram, dict) else None
     if not isinstance(found, list) or not found or not all(type(number) is int for number in found):
@@ -157,7 +178,12 @@ def size_boundaries(body: Mapping[str, Any]) -> Boundaries | None:
 
 
 def checksum_differences(
-    log: Log, body: Mapping[str, Any], state: State, totals: Totals, entries: Sequence[Entry] | None, timestamp_ms: int | None
+    log: Log,
+    body: Mapping[str, Any],
+    state: State,
+    totals: Totals,
+    entries: Sequence[Entry] | None,
+    timestamp_ms: int | None,
 ) -> Iterator[str]:
     """The differences between a version checksum and the version. What it does not have, it may leave out.
 
@@ -179,7 +205,12 @@ def checksum_differences(
             yield f"{key} is {body[key]}, but according to the log it is {found}"
     yield from _histogram_differences(body, totals)
     decoded: dict[str, list[Any] | None] = {}
-    for key, name in (("protocol", "protocol"), ("metadata", "metaData"), ("setTransactions", "txn"), ("domainMetadata", "domainMetadata")):
+    for key, name in (
+        ("protocol", "protocol"),
+        ("metadata", "metaData"),
+        ("setTransactions", "txn"),
+        ("domainMetadata", "domainMetadata"),
+    ):
         decoded[key] = _decoded(body.get(key), name)
         if decoded[key] is None:
             yield f"{key} is not what its name says"
@@ -227,19 +258,28 @@ def _histogram_differences(body: Mapping[str, Any], totals: Totals) -> Iterator[
         elif counts is not None and (histogram.get("fileCounts"), histogram.get("totalBytes")) != counts:
             yield "its fileSizeHistogram differs from the sizes of the files in the log"
     deleted = body.get("deletedRecordCountsHistogramOpt")
-    if deleted is not None and (not isinstance(deleted, dict) or deleted.get("deletedRecordCounts") != totals.deleted_bins):
+    if deleted is not None and (
+        not isinstance(deleted, dict) or deleted.get("deletedRecordCounts") != totals.deleted_bins
+    ):
         yield "its deletedRecordCountsHistogramOpt differs from the deletion vectors in the log"
 
 
-def _listing_differences(log: Log, files: list[Any] | None, totals: Totals, entries: Sequence[Entry] | None) -> Iterator[str]:
+def _listing_differences(
+    log: Log, files: list[Any] | None, totals: Totals, entries: Sequence[Entry] | None
+) -> Iterator[str]:
     if files is None:
         yield "its allFiles are not files"
     elif len(files) != totals.files:
         yield f"its allFiles are {len(files)} files, but according to the log there are {totals.files}"
     elif entries is not None:
-        listed = {(entry.path, entry.vector): entry for entry in (Entry.of(add, log, physical_rows(add.stats)) for add in files)}
+        listed = {
+            (entry.path, entry.vector): entry
+            for entry in (Entry.of(add, log, physical_rows(add.stats)) for add in files)
+        }
         live = {(entry.path, entry.vector): entry for entry in entries}
-        wrong = {key for key in listed.keys() & live.keys() if _differ(listed[key], live[key])} | (listed.keys() ^ live.keys())
+        wrong = {key for key in listed.keys() & live.keys() if _differ(listed[key], live[key])} | (
+            listed.keys() ^ live.keys()
+        )
         if wrong:
             yield f"its allFiles differ from the files of the log in {_named(sorted(path for path, _ in wrong))}"
 

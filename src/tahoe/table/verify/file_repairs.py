@@ -1,7 +1,7 @@
 """Which entries of a table are removed or replaced because of findings about their files, and the commit.
 
-Protocol: "Add File and Remove File", "Action Reconciliation". A file that is gone is removed with all its entries. Of two entries of a file
-that exists, one is removed only if both delete the same rows.
+Protocol: "Add File and Remove File", "Action Reconciliation". A file that is gone is removed with all its entries. Of
+two entries of a file that exists, one is removed only if both delete the same rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import DeletionVectorError, DeltaConcurrentModificationException, DeltaStorageError, RepairUncertainError
+from tahoe.errors import (
+    DeletionVectorError,
+    DeltaConcurrentModificationException,
+    DeltaStorageError,
+    RepairUncertainError,
+)
 from tahoe.errors.root import cause_text
 from tahoe.protocol.log.actions import Add
 from tahoe.protocol.log.replay import FileKey, file_key
@@ -101,14 +106,18 @@ def _decide(
         return [], _repaired(finding, Action.COMPUTE_STATISTICS)
     if finding.kind is Kind.ORPHAN_TEMPORARY_FILE and finding.file is not None and is_temporary(finding.file):
         return [], Repair(finding=finding, action=Action.DELETE_TEMPORARY_FILE, keys=(finding.file,))
-    return [], unrepaired(finding, "it is in the table more than once" if finding.kind is Kind.WRONG_STATISTICS else None)
+    return [], unrepaired(
+        finding, "it is in the table more than once" if finding.kind is Kind.WRONG_STATISTICS else None
+    )
 
 
 def _about_gone(finding: Finding, entries: Sequence[Add]) -> tuple[list[Change], Repair | Unrepaired]:
     return [Change(entry=entry, is_gone=True) for entry in entries], _repaired(finding, Action.REMOVE_ENTRY)
 
 
-def _about_duplicate(snapshot: Snapshot, finding: Finding, entries: Sequence[Add]) -> tuple[list[Change], Repair | Unrepaired]:
+def _about_duplicate(
+    snapshot: Snapshot, finding: Finding, entries: Sequence[Add]
+) -> tuple[list[Change], Repair | Unrepaired]:
     try:
         rows = deleted_rows_of(snapshot.log, entries)
     except DeletionVectorError:
@@ -118,11 +127,15 @@ def _about_duplicate(snapshot: Snapshot, finding: Finding, entries: Sequence[Add
     return [Change(entry=entry) for entry in entries[1:]], _repaired(finding, Action.REMOVE_DUPLICATE)
 
 
-def _about_vector(finding: Finding, entries: Sequence[Add], vectors: UnreadableVectors) -> tuple[list[Change], Repair | Unrepaired]:
+def _about_vector(
+    finding: Finding, entries: Sequence[Add], vectors: UnreadableVectors
+) -> tuple[list[Change], Repair | Unrepaired]:
     if vectors == "report" or len(entries) != 1:
         return [], unrepaired(finding)
     restores = vectors == "restore_rows"
-    return [Change(entry=entries[0], restores=restores)], _repaired(finding, Action.RESTORE_ROWS if restores else Action.REMOVE_ENTRY)
+    return [Change(entry=entries[0], restores=restores)], _repaired(
+        finding, Action.RESTORE_ROWS if restores else Action.REMOVE_ENTRY
+    )
 
 
 def _repaired(finding: Finding, action: Action) -> Repair:
@@ -133,7 +146,9 @@ def _entries(snapshot: Snapshot, findings: Iterable[Finding]) -> Mapping[str, li
     """The entries of the files in findings, by canonical path."""
     log = snapshot.log
     wanted = {log.canonical(finding.file) for finding in findings if finding.file is not None}
-    found = pc.is_in(canonical_paths(snapshot.live.column("path"), log), value_set=pa.array(sorted(wanted), pa.string()))
+    found = pc.is_in(
+        canonical_paths(snapshot.live.column("path"), log), value_set=pa.array(sorted(wanted), pa.string())
+    )
     entries: dict[str, list[Add]] = {}
     for entry in Scan(snapshot, None, pc.indices_nonzero(found)).adds():
         entries.setdefault(log.canonical(entry.path), []).append(entry)
@@ -152,19 +167,23 @@ def check_repairable(table: TableReader, snapshot: Snapshot, *, removes: bool) -
     Raises:
         DeltaProtocolError: see `plan_existing`.
     """
-    plan_existing(table, WriteRequest(mode="overwrite" if removes else "append", schema=snapshot.schema, operation=FSCK), snapshot)
+    plan_existing(
+        table, WriteRequest(mode="overwrite" if removes else "append", schema=snapshot.schema, operation=FSCK), snapshot
+    )
 
 
 def commit_changes(table: TableReader, checked: Snapshot, changes: Sequence[Change], info: OperationInfo) -> int | None:
     """Remove entries in one version, or in several if there are many, or two of one file.
 
-    An entry that is no longer live by then is left out, and so is a file that is back. Returns the last version; None if nothing was left.
+    An entry that is no longer live by then is left out, and so is a file that is back. Returns the last version; None
+    if nothing was left.
 
     Args:
         checked: the version in which the changes were decided.
 
     Raises:
-        RepairUncertainError: a file cannot be looked at again. It says which version was committed before, if there are several.
+        RepairUncertainError: a file cannot be looked at again. It says which version was committed before, if there are
+            several.
         DeltaStorageError: the commit failed, or its outcome is not known.
         DeltaConcurrentModificationException: the table was replaced.
         DeltaProtocolError: the table must not be written, or is append-only, by now.
@@ -186,14 +205,20 @@ def _batches(table: TableReader, changes: Sequence[Change]) -> Iterator[list[Cha
             yield batch[start : start + _ENTRIES_PER_COMMIT_MAX]
 
 
-def _commit_batch(table: TableReader, checked: Snapshot, changes: Sequence[Change], info: OperationInfo, before: int | None) -> int | None:
+def _commit_batch(
+    table: TableReader, checked: Snapshot, changes: Sequence[Change], info: OperationInfo, before: int | None
+) -> int | None:
     while True:
         newest = table.snapshot()
         check_same_table(checked, newest)
         try:
             live = _still_live(newest, changes)
         except DeltaStorageError as error:
-            done = "No entry of a file was changed." if before is None else f"Version {before} is committed, the rest is not."
+            done = (
+                "No entry of a file was changed."
+                if before is None
+                else f"Version {before} is committed, the rest is not."
+            )
             raise RepairUncertainError(table=table.url, detail=cause_text(error), done=done) from error
         removed = [entry for entry, _ in live]
         if not removed:
@@ -207,7 +232,9 @@ def _commit_batch(table: TableReader, checked: Snapshot, changes: Sequence[Chang
         }
         try:
             # carries: rows that a compaction has committed before, and read before their file was gone, stay
-            with Draft(log=table.log, base=newest, protocol=newest.protocol, metadata=newest.metadata, carries=False) as draft:
+            with Draft(
+                log=table.log, base=newest, protocol=newest.protocol, metadata=newest.metadata, carries=False
+            ) as draft:
                 draft.remove(removed)
                 draft.adds += restored
                 return draft.commit(replace(info, metrics=metrics))
@@ -217,13 +244,16 @@ def _commit_batch(table: TableReader, checked: Snapshot, changes: Sequence[Chang
 
 
 def _restored(newest: Snapshot, entries: Sequence[Add]) -> list[Add]:
-    """The entries without their deletion vectors. Tight statistics would hide the restored rows, so they are computed again."""
+    """The entries without their deletion vectors. Tight statistics would hide the restored rows, so they are computed
+    again.
+    """
     bare = [entry.replace(deletion_vector=None, stats=None, data_change=True) for entry in entries]
     return with_statistics(newest, bare) if bare else []
 
 
 def _still_live(newest: Snapshot, changes: Sequence[Change]) -> list[tuple[Add, Change]]:
-    """The live entries of the changes. Entries that are no longer live, and those whose missing file exists again, are left out.
+    """The live entries of the changes. Entries that are no longer live, and those whose missing file exists again, are
+    left out.
 
     Raises:
         DeltaStorageError: a file cannot be looked at.
@@ -231,7 +261,9 @@ def _still_live(newest: Snapshot, changes: Sequence[Change]) -> list[tuple[Add, 
     log = newest.log
     by_key = {file_key(change.entry, log.canonical): change for change in changes}
     paths = pa.array(sorted({path for path, _ in by_key}), pa.string())
-    there = Scan(newest, None, pc.indices_nonzero(pc.is_in(canonical_paths(newest.live.column("path"), log), value_set=paths)))
+    there = Scan(
+        newest, None, pc.indices_nonzero(pc.is_in(canonical_paths(newest.live.column("path"), log), value_set=paths))
+    )
     live = [(entry, by_key[key]) for entry in there.adds() if (key := file_key(entry, log.canonical)) in by_key]
     is_back = list(in_threads(lambda found: found[1].is_gone and log.has_file(found[0].path), live))
     return [found for found, back in zip(live, is_back, strict=True) if not back]

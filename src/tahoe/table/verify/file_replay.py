@@ -1,8 +1,8 @@
 """Replays the file actions of commits one after the other, and tells what each commit did to the live files.
 
-Protocol: "Action Reconciliation", "Add File and Remove File", "Version Checksum File Schema". `LiveFiles` replays a thousand commits at
-once, but does not tell which of them did what. Here only the files that these commits name are held as entries, so that memory follows the
-commits and not the table.
+Protocol: "Action Reconciliation", "Add File and Remove File", "Version Checksum File Schema". `LiveFiles` replays a
+thousand commits at once, but does not tell which of them did what. Here only the files that these commits name are held
+as entries, so that memory follows the commits and not the table.
 """
 
 from __future__ import annotations
@@ -155,14 +155,21 @@ class FileReplay:
         whole: hold all files, because a version checksum lists them.
     """
 
-    def __init__(self, log: Log, live: LiveFiles, totals: Totals, commits: Iterable[Iterable[Action]], *, whole: bool) -> None:
+    def __init__(
+        self, log: Log, live: LiveFiles, totals: Totals, commits: Iterable[Iterable[Action]], *, whole: bool
+    ) -> None:
         self._log, self._totals = log, totals
         self.is_whole = whole
         self._entries: dict[str, dict[str | None, Entry]] = {}
         if len(live):
             chosen = live
             if not whole:
-                named = {log.canonical(action.path) for actions in commits for action in actions if isinstance(action, Add | Remove)}
+                named = {
+                    log.canonical(action.path)
+                    for actions in commits
+                    for action in actions
+                    if isinstance(action, Add | Remove)
+                }
                 found = is_in(canonical_paths(live.column("path"), log), pa.chunked_array([list(named)], pa.string()))
                 chosen = live.subset(np.flatnonzero(np.asarray(found)))
             for add, rows in zip(chosen.adds(), chosen.num_records.to_pylist(), strict=True):
@@ -208,7 +215,9 @@ class FileReplay:
 
 
 def _is_of_vectors(path: str) -> bool:
-    """Whether a path is that of a file of deletion vectors: to drop their feature, the reference removes these files like data files."""
+    """Whether a path is that of a file of deletion vectors: to drop their feature, the reference removes these files
+    like data files.
+    """
     return path.rpartition("/")[2].startswith("deletion_vector_") and path.endswith(".bin")
 
 

@@ -1,8 +1,8 @@
 """Checks that the files of a version exist, and are what the log says.
 
-Protocol: "Add File and Remove File", "Per-file Statistics", "Deletion Vectors", "Partition Value Serialization". The table's folder is
-listed once and merged with the live files in the same order, so that memory does not grow with the folder. Then every footer and every
-vector is read.
+Protocol: "Add File and Remove File", "Per-file Statistics", "Deletion Vectors", "Partition Value Serialization". The
+table's folder is listed once and merged with the live files in the same order, so that memory does not grow with the
+folder. Then every footer and every vector is read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,12 @@ from tahoe.table.reading.scan import resolve_urls, typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.bloom_filters import broken_filters
 from tahoe.table.verify.findings import Finding, Kind, finding, of_error
-from tahoe.table.verify.statistics import comparable_columns, footer_contradictions, impossible_statistics, row_contradictions
+from tahoe.table.verify.statistics import (
+    comparable_columns,
+    footer_contradictions,
+    impossible_statistics,
+    row_contradictions,
+)
 from tahoe.table.writing.footers import IndexedColumn, columns_in_files, footer_statistics
 
 # A younger temporary file may belong to a writer that is still running.
@@ -71,8 +76,8 @@ Result = TypeVar("Result")
 class Depth(IntEnum):
     """How much of the files is read; each depth includes those before it.
 
-    PRESENCE: whether they exist, and their sizes. CONTENTS: every footer and every deletion vector. ROWS: the rows of every file that has
-    statistics or Bloom filters.
+    PRESENCE: whether they exist, and their sizes. CONTENTS: every footer and every deletion vector. ROWS: the rows of
+    every file that has statistics or Bloom filters.
     """
 
     PRESENCE = 1
@@ -105,9 +110,15 @@ class _File:
     info: FileInfo | None
 
 
-def _in_order(work: Callable[[_File], list[Finding]], items: Iterable[_File | Finding], threads: int) -> Iterator[list[Finding]]:
-    """The results of `work` in the order of the items, with a few items in progress at a time. A finding is its own result."""
-    return in_threads(lambda item: [item] if isinstance(item, Finding) else work(item), items, threads, _AHEAD * threads)
+def _in_order(
+    work: Callable[[_File], list[Finding]], items: Iterable[_File | Finding], threads: int
+) -> Iterator[list[Finding]]:
+    """The results of `work` in the order of the items, with a few items in progress at a time. A finding is its own
+    result.
+    """
+    return in_threads(
+        lambda item: [item] if isinstance(item, Finding) else work(item), items, threads, _AHEAD * threads
+    )
 
 
 # --- checks of the log alone
@@ -122,7 +133,9 @@ def _check_partition_values(snapshot: Snapshot) -> Iterator[Finding]:
             yield finding(Kind.WRONG_PARTITION_VALUE, file=None, version=snapshot.version, detail=detail)
             continue
         try:
-            typed_partition_values(values, stored_name(field, snapshot.column_mapping_mode), field.type, snapshot.log.zone)
+            typed_partition_values(
+                values, stored_name(field, snapshot.column_mapping_mode), field.type, snapshot.log.zone
+            )
         except InvalidPartitionValueError as error:
             detail = f"{error.parameters['value']!r} is not a valid value of {name}, whose type is {field.type}"
             yield finding(Kind.WRONG_PARTITION_VALUE, file=None, version=snapshot.version, detail=detail)
@@ -132,7 +145,9 @@ def _check_partition_values(snapshot: Snapshot) -> Iterator[Finding]:
 def _without_value(snapshot: Snapshot, name: str, stored: str) -> Iterator[Finding]:
     """Protocol, "Consistency Between Table Metadata and Data Files": every file has a value, which may be null."""
     values = snapshot.live.column("partition_values")
-    is_null = pa.chunked_array([pc.is_null(pc.map_lookup(chunk, pa.scalar(stored), "last")) for chunk in values.chunks], pa.bool_())
+    is_null = pa.chunked_array(
+        [pc.is_null(pc.map_lookup(chunk, pa.scalar(stored), "last")) for chunk in values.chunks], pa.bool_()
+    )
     candidates = pa.table({"path": snapshot.live.column("path"), "values": values}).filter(is_null)
     lacking = [row["path"] for row in _rows(candidates) if stored not in dict(row["values"] or ())]
     if lacking:
@@ -161,14 +176,19 @@ def _check_duplicates(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
-    """Protocol, "Row Tracking": if it is enabled, every file has row ids. They do not overlap and do not exceed the high-water mark."""
+    """Protocol, "Row Tracking": if it is enabled, every file has row ids. They do not overlap and do not exceed the
+    high-water mark.
+    """
     if not supports(snapshot.protocol, FEATURE):
         return
     first, rows = snapshot.live.column("base_row_id"), snapshot.live.num_records
     is_enabled = enabled_row_tracking(snapshot.protocol, snapshot.properties) is not None
     for path in snapshot.live.column("path").filter(pc.is_null(first)).to_pylist() if is_enabled else ():
         yield finding(
-            Kind.WRONG_ROW_IDS, file=path, version=snapshot.version, detail="it has no base row id, but the table has row tracking"
+            Kind.WRONG_ROW_IDS,
+            file=path,
+            version=snapshot.version,
+            detail="it has no base row id, but the table has row tracking",
         )
     columns = {"path": snapshot.live.column("path"), "first": first, "after": pc.add(first, rows)}
     ranges = sorted_table(pa.table(columns).drop_null(), ["first"])
@@ -176,9 +196,14 @@ def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
         return
     given = high_water_mark(snapshot.domains.get(DOMAIN)) + 1
     ends = one_array(ranges.column("after"))
-    overlaps = pc.fill_null(pc.greater(ends, pa.concat_arrays([one_array(ranges.column("first"))[1:], pa.array([given])])), False)
+    overlaps = pc.fill_null(
+        pc.greater(ends, pa.concat_arrays([one_array(ranges.column("first"))[1:], pa.array([given])])), False
+    )
     for row in ranges.filter(overlaps).to_pylist():
-        detail = f"its row ids, which end before {row['after']}, overlap those of another file or exceed the table's high-water mark"
+        detail = (
+            f"its row ids, which end before {row['after']}, overlap those of another file or exceed the table's "
+            f"high-water mark"
+        )
         yield finding(Kind.WRONG_ROW_IDS, file=row["path"], version=snapshot.version, detail=detail)
 
 
@@ -228,7 +253,9 @@ def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 def _file(row: dict[str, Any], info: FileInfo | None) -> _File:
     vector = decode_deletion_vector(row["deletion_vector"])
-    return _File(path=row["path"], url=row["url"], size_bytes=row["size_bytes"], stats=row["stats"], vector=vector, info=info)
+    return _File(
+        path=row["path"], url=row["url"], size_bytes=row["size_bytes"], stats=row["stats"], vector=vector, info=info
+    )
 
 
 def _beside_the_listing(snapshot: Snapshot, rows: Iterator[dict[str, Any]]) -> Iterator[_File | Finding]:
@@ -275,7 +302,9 @@ class _Presence:
         return found
 
     def _missing_vector(self, file: _File) -> str | None:
-        """The url of the deletion vector's file if it does not exist. Many vectors share a file, which is looked at once."""
+        """The url of the deletion vector's file if it does not exist. Many vectors share a file, which is looked at
+        once.
+        """
         location = None if file.vector is None else vector_location(file.vector, self._snapshot.url)
         if location is None:
             return None
@@ -321,14 +350,26 @@ class _Examination(_Presence):
         if file.vector is not None:
             try:
                 load_deletion_vector(self._snapshot.log, file.vector, file.path, rows=footer.num_rows)
-            except (DeletionVectorError, UnsupportedStorageError) as error:  # without its live rows, its statistics cannot be checked
+            except (
+                DeletionVectorError,
+                UnsupportedStorageError,
+            ) as error:  # without its live rows, its statistics cannot be checked
                 return [*found, of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error)]
         filters = broken_filters(store, key, footer, file.info.size_bytes, reads_rows=self._reads_rows)
-        return [*found, *self._statistics(file, footer), *(self._finding(Kind.BROKEN_BLOOM_FILTER, file, detail) for detail in filters)]
+        return [
+            *found,
+            *self._statistics(file, footer),
+            *(self._finding(Kind.BROKEN_BLOOM_FILTER, file, detail) for detail in filters),
+        ]
 
     def _wrong_columns(self, footer: pq.FileMetaData) -> str | None:
-        """The columns that have another type than the table's, as words; None if there are none. Only Spark reads shredded variants."""
-        columns, match = FileColumns(canonical_schema(footer.schema.to_arrow_schema())), matcher(self._snapshot.column_mapping_mode)
+        """The columns that have another type than the table's, as words; None if there are none. Only Spark reads
+        shredded variants.
+        """
+        columns, match = (
+            FileColumns(canonical_schema(footer.schema.to_arrow_schema())),
+            matcher(self._snapshot.column_mapping_mode),
+        )
         for column in self._snapshot.schema:
             try:
                 if (found := match(columns, column)) is not None:
@@ -358,13 +399,17 @@ class _Examination(_Presence):
         columns = comparable_columns(footer, self._physical)
         found = list(footer_contradictions(claimed, footer_statistics(footer, columns), columns))
         if found and file.vector is not None:  # bounds that were tight once may be narrower than the footer's
-            found = self._against_rows(file, footer, claimed, [c for c in self._stored_columns() if c.physical in columns])
+            found = self._against_rows(
+                file, footer, claimed, [c for c in self._stored_columns() if c.physical in columns]
+            )
         yield from (self._finding(Kind.WRONG_STATISTICS, file, detail) for detail in found)
 
     def _stored_columns(self) -> list[IndexedColumn]:
         return columns_in_files(self._snapshot.metadata, self._snapshot.column_mapping_mode)
 
-    def _against_rows(self, file: _File, footer: pq.FileMetaData, claimed: Statistics, columns: Sequence[IndexedColumn]) -> list[str]:
+    def _against_rows(
+        self, file: _File, footer: pq.FileMetaData, claimed: Statistics, columns: Sequence[IndexedColumn]
+    ) -> list[str]:
         """Contradictions to the live rows of a file."""
         data_file = DataFile(file.url, file.path, {}, file.vector, None, None)
         rows = measure_rows(measure_footer(self._snapshot, data_file, file.size_bytes, columns))
@@ -374,7 +419,9 @@ class _Examination(_Presence):
 
 
 class _ExaminationOfRows(_Examination):
-    """Compares all statistics of a file with its rows, unless its footer confirms them, and its Bloom filters. Thread-safe."""
+    """Compares all statistics of a file with its rows, unless its footer confirms them, and its Bloom filters.
+    Thread-safe.
+    """
 
     _reads_rows = True
 

@@ -69,11 +69,16 @@ class Finding:
 
 
 _RESTORE_DATA = "Restore the file from a backup, read a version without it, or remove it from the table."
-_DROP_CHECKPOINT = "If the commits before it still exist, delete it and _last_checkpoint: the table can be read without it."
+_DROP_CHECKPOINT = (
+    "If the commits before it still exist, delete it and _last_checkpoint: the table can be read without it."
+)
 
 # The severity and the next step of each kind.
 _RULES: Mapping[Kind, tuple[Severity, str]] = {
-    Kind.UNREADABLE_TABLE: (Severity.ERROR, "Restore the missing parts of the log from a backup, or read an older version."),
+    Kind.UNREADABLE_TABLE: (
+        Severity.ERROR,
+        "Restore the missing parts of the log from a backup, or read an older version.",
+    ),
     Kind.ILLEGAL_LOG_FILE: (
         Severity.ERROR,
         "This is a bug in the writer of that file. Restore it from a backup, or read an earlier version.",
@@ -81,37 +86,67 @@ _RULES: Mapping[Kind, tuple[Severity, str]] = {
     Kind.WRONG_ROWS: (Severity.ERROR, "The version itself created the table so: write it again."),
     Kind.MISSING_VERSIONS: (Severity.WARNING, "Restore the missing commits from a backup if these versions matter."),
     Kind.BROKEN_CHECKPOINT: (Severity.ERROR, _DROP_CHECKPOINT),
-    Kind.INCOMPLETE_CHECKPOINT: (Severity.WARNING, "Its writer did not finish it, and readers ignore it. Its parts can be deleted."),
+    Kind.INCOMPLETE_CHECKPOINT: (
+        Severity.WARNING,
+        "Its writer did not finish it, and readers ignore it. Its parts can be deleted.",
+    ),
     Kind.WRONG_CHECKPOINT: (Severity.ERROR, _DROP_CHECKPOINT),
     Kind.WRONG_COMPACTED_LOG: (Severity.ERROR, "Delete it: the commits that it contains still exist."),
     Kind.WRONG_CHECKSUM_FILE: (Severity.WARNING, "Delete it. It only saves time."),
-    Kind.BROKEN_HINT: (Severity.WARNING, "Delete it. It only shortens listings, and the next checkpoint writes it again."),
+    Kind.BROKEN_HINT: (
+        Severity.WARNING,
+        "Delete it. It only shortens listings, and the next checkpoint writes it again.",
+    ),
     Kind.ILLEGAL_PATH: (Severity.ERROR, "This is a bug in the writer of that path. Read an earlier version."),
-    Kind.DUPLICATE_FILE: (Severity.ERROR, "Its rows are read more than once: remove the file from the table, and add it once."),
-    Kind.WRONG_ROW_IDS: (Severity.ERROR, "This is a bug in the writer of that file. Rewrite its rows, and remove the file."),
-    Kind.MISSING_DATA_FILE: (Severity.ERROR, "Restore the file from a backup, or remove it from the table: tahoe repair."),
+    Kind.DUPLICATE_FILE: (
+        Severity.ERROR,
+        "Its rows are read more than once: remove the file from the table, and add it once.",
+    ),
+    Kind.WRONG_ROW_IDS: (
+        Severity.ERROR,
+        "This is a bug in the writer of that file. Rewrite its rows, and remove the file.",
+    ),
+    Kind.MISSING_DATA_FILE: (
+        Severity.ERROR,
+        "Restore the file from a backup, or remove it from the table: tahoe repair.",
+    ),
     Kind.WRONG_SIZE: (Severity.ERROR, _RESTORE_DATA),
     Kind.UNREADABLE_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
-    Kind.WRONG_STATISTICS: (Severity.ERROR, "Queries may be answered wrongly. Compute its statistics again: tahoe repair --statistics."),
-    Kind.UNCHECKED_STATISTICS: (Severity.WARNING, "Only Spark can read the file, so its statistics were compared with its footer alone."),
+    Kind.WRONG_STATISTICS: (
+        Severity.ERROR,
+        "Queries may be answered wrongly. Compute its statistics again: tahoe repair --statistics.",
+    ),
+    Kind.UNCHECKED_STATISTICS: (
+        Severity.WARNING,
+        "Only Spark can read the file, so its statistics were compared with its footer alone.",
+    ),
     Kind.WRONG_STATISTICS_COLUMNS: (
         Severity.WARNING,
-        "The reference refuses any change of the table. Set delta.dataSkippingStatsColumns to other columns, or unset it.",
+        "The reference refuses any change of the table. Set delta.dataSkippingStatsColumns to other columns, or "
+        "unset it.",
     ),
     Kind.BROKEN_BLOOM_FILTER: (
         Severity.ERROR,
-        "Spark leaves out rows of the file that are there. Rewrite it: UPDATE t SET c = c WHERE _metadata.file_path = '...'.",
+        "Spark leaves out rows of the file that are there. Rewrite it: UPDATE t SET c = c WHERE "
+        "_metadata.file_path = '...'.",
     ),
     Kind.WRONG_PARTITION_VALUE: (Severity.ERROR, "Rewrite the rows of its files, and remove the files."),
     Kind.BAD_DELETION_VECTOR: (Severity.ERROR, "Restore the vector's file from a backup, or read an earlier version."),
-    Kind.ORPHAN_TEMPORARY_FILE: (Severity.WARNING, "A writer was interrupted. Nothing refers to the file, so it can be deleted."),
+    Kind.ORPHAN_TEMPORARY_FILE: (
+        Severity.WARNING,
+        "A writer was interrupted. Nothing refers to the file, so it can be deleted.",
+    ),
 }
 
 
-def finding(kind: Kind, *, file: str | None, version: int | None, detail: str, severity: Severity | None = None) -> Finding:
+def finding(
+    kind: Kind, *, file: str | None, version: int | None, detail: str, severity: Severity | None = None
+) -> Finding:
     """A finding with the severity and the next step of its kind."""
     usual, next_step = _RULES[kind]
-    return Finding(severity=severity or usual, kind=kind, file=file, version=version, detail=detail, next_step=next_step)
+    return Finding(
+        severity=severity or usual, kind=kind, file=file, version=version, detail=detail, next_step=next_step
+    )
 
 
 def of_error(kind: Kind, file: str | None, version: int | None, error: DeltaError) -> Finding:

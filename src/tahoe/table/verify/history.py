@@ -1,8 +1,8 @@
 """Checks what commits did to the live files: damage by writers that did not see each other, and wrong row ids.
 
-Protocol: "Add File and Remove File" (`dataChange`), "Writer Requirements for Row Tracking". A commit that only rearranges rows must take as
-many out of the table as it puts in. Damage is reported only as long as files that have it are live: a version that was restored since, or
-an overwrite, ends it.
+Protocol: "Add File and Remove File" (`dataChange`), "Writer Requirements for Row Tracking". A commit that only
+rearranges rows must take as many out of the table as it puts in. Damage is reported only as long as files that have it
+are live: a version that was restored since, or an overwrite, ends it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class History:
         Args:
             totals: after the commit.
         """
-        keeps_files = totals.files > len({entry.path for entry in (*files.added, *(after for _, after in files.replaced))})
+        keeps_files = totals.files > len(
+            {entry.path for entry in (*files.added, *(after for _, after in files.replaced))}
+        )
         yield from (_illegal(change, detail) for detail in self._column_ids(change, keeps_files=keeps_files))
         yield from _contents(change, files)
         if keeps_files:
@@ -107,7 +109,10 @@ class History:
                     continue
                 before = self.ids.setdefault((definition.metadata.id, number), name)
                 if before != name and keeps_files:
-                    yield f"column {'.'.join(path)} has the id {number}, which was that of the column with the physical name {before}"
+                    yield (
+                        f"column {'.'.join(path)} has the id {number}, which was that of the column with the physical "
+                        f"name {before}"
+                    )
                 self.ids[definition.metadata.id, number] = name
 
     def _follow(self, change: Transition, files: FileChange) -> None:
@@ -138,15 +143,22 @@ class History:
             return None
         before, after = (_sum(entry.live_rows for entry in entries) for entries in (files.removed, files.added))
         if before != after and before is not None and after is not None:  # unless the statistics are wrong
-            before, after = (_sum(self._stored_rows(entry) for entry in entries) for entries in (files.removed, files.added))
+            before, after = (
+                _sum(self._stored_rows(entry) for entry in entries) for entries in (files.removed, files.added)
+            )
         if files.absent and files.added:
             many = after - before if only_moves and before is not None and after is not None else None
             return _doubled(change, self._absent(files), many)
         if not only_moves or before is None or after is None or before == after:
             return None
-        found = f"{_commit(change)} must only move rows (dataChange is false), but takes {before} rows out and puts {after} in"
+        found = (
+            f"{_commit(change)} must only move rows (dataChange is false), but takes {before} rows out and puts "
+            f"{after} in"
+        )
         return _damaged(
-            change, found, f"{abs(after - before)} rows {'are new or stand twice' if after > before else 'are lost'} since then"
+            change,
+            found,
+            f"{abs(after - before)} rows {'are new or stand twice' if after > before else 'are lost'} since then",
         )
 
     def _stored_rows(self, entry: Entry) -> int | None:
@@ -174,15 +186,23 @@ class History:
     def _harmless(self, change: Transition, files: FileChange) -> Finding:
         detail = f"{_commit(change)} removes files that are not live: {self._absent(files)}"
         found = finding(
-            Kind.ILLEGAL_LOG_FILE, file=commit_name(change.version), version=change.version, detail=detail, severity=Severity.WARNING
+            Kind.ILLEGAL_LOG_FILE,
+            file=commit_name(change.version),
+            version=change.version,
+            detail=detail,
+            severity=Severity.WARNING,
         )
-        return replace(found, next_step="No row is wrong because of it, but its writer does not see the commits of others.")
+        return replace(
+            found, next_step="No row is wrong because of it, but its writer does not see the commits of others."
+        )
 
 
 def author(change: Transition) -> str:
     """By which operation of which engine a commit was made, in brackets; empty if it does not say."""
     fields = {} if change.info is None else change.info.fields
-    said = [str(fields[name]) for name in ("operation", "engineInfo", "clientVersion") if isinstance(fields.get(name), str)][:2]
+    said = [
+        str(fields[name]) for name in ("operation", "engineInfo", "clientVersion") if isinstance(fields.get(name), str)
+    ][:2]
     return f" ({' by '.join(said)})" if said else ""
 
 
@@ -203,7 +223,11 @@ def _is_fresh(change: Transition) -> bool:
 def _only_moves(actions: Iterable[Action]) -> bool:
     """Whether a commit says that it changes no rows."""
     files = [action for action in actions if isinstance(action, Add | Remove)]
-    return bool(files) and not any(file.data_change for file in files) and not any(isinstance(action, Cdc) for action in actions)
+    return (
+        bool(files)
+        and not any(file.data_change for file in files)
+        and not any(isinstance(action, Cdc) for action in actions)
+    )
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
@@ -266,7 +290,10 @@ def _partitioning(change: Transition) -> Iterator[Finding]:
         return
     before, after = (_stored_partitions(definition) for definition in (change.before, change.after))
     if before != after:
-        detail = f"the table was partitioned by {before or 'nothing'} and is by {after or 'nothing'}, but files of before are live"
+        detail = (
+            f"the table was partitioned by {before or 'nothing'} and is by {after or 'nothing'}, but files of before "
+            f"are live"
+        )
         yield _illegal(change, detail)
 
 
@@ -286,7 +313,9 @@ def _row_ids(change: Transition, files: FileChange) -> Iterator[Finding]:
         yield from _fresh_ids(change, files)
         for before, after in files.replaced:
             if before.base_row_id is not None and after.base_row_id != before.base_row_id:
-                detail = f"it adds {after.path} again with base row id {after.base_row_id}, but it had {before.base_row_id}"
+                detail = (
+                    f"it adds {after.path} again with base row id {after.base_row_id}, but it had {before.base_row_id}"
+                )
                 yield _illegal(change, detail)
     was_assigned = change.before is not None and assigns_row_ids(change.before.protocol, change.before.metadata)
     is_enabled = enabled_row_tracking(protocol, metadata.configuration) is not None  # then the last version tells
@@ -300,9 +329,14 @@ def _fresh_ids(change: Transition, files: FileChange) -> Iterator[Finding]:
     added = [entry for entry in files.added if entry.path not in paths and entry.base_row_id is not None]
     mark = change.row_id_mark
     if again := [entry.path for entry in added if entry.base_row_id is not None and entry.base_row_id <= mark]:
-        yield _illegal(change, f"it gives {_named(again)} row ids that were assigned before: the high-water mark was {mark}")
+        yield _illegal(
+            change, f"it gives {_named(again)} row ids that were assigned before: the high-water mark was {mark}"
+        )
     if stale := [entry.path for entry in added if entry.row_commit_version != change.version]:
-        yield _illegal(change, f"it gives {_named(stale)} another default row commit version than its own version, {change.version}")
+        yield _illegal(
+            change,
+            f"it gives {_named(stale)} another default row commit version than its own version, {change.version}",
+        )
 
 
 def _illegal(change: Transition, detail: str) -> Finding:

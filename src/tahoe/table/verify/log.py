@@ -1,7 +1,8 @@
 """Checks that a log is legal and consistent: commits, checkpoints, compacted files and checksums must agree.
 
-Protocol: "Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File", "Last Checkpoint File". The commits are
-replayed once, from the first one on, and every checkpoint and every version checksum is compared with the replayed state.
+Protocol: "Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File", "Last Checkpoint File".
+The commits are replayed once, from the first one on, and every checkpoint and every version checksum is compared with
+the replayed state.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from tahoe.protocol.types.json_text import load_json
 from tahoe.table.log.checkpoint import read_checkpoint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles
-from tahoe.table.verify.differences import checkpoint_differences, checksum_differences, compaction_differences, size_boundaries
+from tahoe.table.verify.differences import (
+    checkpoint_differences,
+    checksum_differences,
+    compaction_differences,
+    size_boundaries,
+)
 from tahoe.table.verify.file_replay import FileReplay, Totals
 from tahoe.table.verify.findings import Finding, Severity, finding, of_error
 from tahoe.table.verify.findings import Kind as Wrong
@@ -33,7 +39,9 @@ _PENDING_MAX = 1000
 
 
 def check_log(log: Log, version: int | None = None) -> Iterator[Finding]:
-    """Check the log up to a version; the newest if None. Reads every commit, every checkpoint and every version checksum."""
+    """Check the log up to a version; the newest if None. Reads every commit, every checkpoint and every version
+    checksum.
+    """
     files = [f for f in log.list_files() if version is None or f.end_version <= version]
     yield from _check_hint(log)
     yield from _check_completeness(files)
@@ -53,7 +61,12 @@ def _check_hint(log: Log) -> Iterator[Finding]:
         return
     name = log_files.LAST_CHECKPOINT.rpartition("/")[2]
     if hint is None:
-        yield finding(Wrong.BROKEN_HINT, file=name, version=None, detail="it is not a JSON object with a version, or its checksum is wrong")
+        yield finding(
+            Wrong.BROKEN_HINT,
+            file=name,
+            version=None,
+            detail="it is not a JSON object with a version, or its checksum is wrong",
+        )
     elif all(c.version != hint.version for c in log_files.complete_checkpoints(log.list_files())):
         detail = f"it points to the checkpoint of version {hint.version}, which does not exist or is incomplete"
         yield finding(Wrong.BROKEN_HINT, file=name, version=hint.version, detail=detail)
@@ -74,7 +87,9 @@ def _check_completeness(files: Sequence[LogFile]) -> Iterator[Finding]:
     whole = {file.name for checkpoint in checkpoints for file in checkpoint.files}
     for file in files:
         if file.is_checkpoint and file.name not in whole:
-            detail = f"it is part {file.part} of a multi-part checkpoint of which some of the {file.parts} parts are missing"
+            detail = (
+                f"it is part {file.part} of a multi-part checkpoint of which some of the {file.parts} parts are missing"
+            )
             yield finding(Wrong.INCOMPLETE_CHECKPOINT, file=file.name, version=file.version, detail=detail)
 
 
@@ -83,7 +98,9 @@ def _check_completeness(files: Sequence[LogFile]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Commit:
-    """A commit that waits to be applied, with what its version checksum says; None if there is none, or none that can be read."""
+    """A commit that waits to be applied, with what its version checksum says; None if there is none, or none that can
+    be read.
+    """
 
     file: LogFile
     actions: list[Action]
@@ -121,7 +138,9 @@ class _Replay:
         for commit in self.pending:
             if commit.checksum is not None and (boundaries := size_boundaries(commit.checksum)) is not None:
                 self.totals.watch_sizes(boundaries, self.live)
-        whole = any(commit.checksum is not None and commit.checksum.get("allFiles") is not None for commit in self.pending)
+        whole = any(
+            commit.checksum is not None and commit.checksum.get("allFiles") is not None for commit in self.pending
+        )
         batch = [commit.actions for commit in self.pending]
         files = FileReplay(self.log, self.live, self.totals, batch, whole=whole)
         for commit in self.pending:
@@ -133,7 +152,9 @@ class _Replay:
     def _apply(self, commit: _Commit, files: FileReplay) -> Iterator[Finding]:
         before, domains = _definition(self.state), dict(self.state.domains)
         apply_actions(
-            self.state, [a for a in commit.actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)], self.log.canonical
+            self.state,
+            [a for a in commit.actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)],
+            self.log.canonical,
         )
         effect, after = files.apply(commit.actions), _definition(self.state)
         if after is not None:
@@ -163,7 +184,9 @@ class _Replay:
     def _check_checksum(self, body: Mapping[str, Any], version: int, files: FileReplay) -> Iterator[Finding]:
         entries = files.entries() if files.is_whole else None
         for detail in checksum_differences(self.log, body, self.state, self.totals, entries, self.timestamp_ms):
-            yield finding(Wrong.WRONG_CHECKSUM_FILE, file=log_files.checksum_name(version), version=version, detail=detail)
+            yield finding(
+                Wrong.WRONG_CHECKSUM_FILE, file=log_files.checksum_name(version), version=version, detail=detail
+            )
 
     def finish(self) -> Iterator[Finding]:
         """What is known only when no commit follows any more."""
@@ -176,7 +199,9 @@ def _definition(state: State) -> Definition | None:
 
 
 def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
-    """Replay the commits, and compare each checkpoint and each checksum with the state that the commits before it make."""
+    """Replay the commits, and compare each checkpoint and each checksum with the state that the commits before it
+    make.
+    """
     commits = {f.version: f for f in files if f.kind is Kind.COMMIT}
     checksums = {f.version: f for f in files if f.kind is Kind.CHECKSUM}
     checkpoints: dict[int, list[Checkpoint]] = {}
@@ -237,7 +262,9 @@ def _from_checkpoint(log: Log, checkpoint: Checkpoint) -> _Replay:
     apply_actions(found.state, actions, log.canonical)
     for name, action in (("protocol", found.state.protocol), ("metaData", found.state.metadata)):
         if action is None:
-            raise CorruptCheckpointError(table=log.url, file=checkpoint_name(checkpoint), detail=f"it has no {name} action")
+            raise CorruptCheckpointError(
+                table=log.url, file=checkpoint_name(checkpoint), detail=f"it has no {name} action"
+            )
     assert found.state.metadata is not None
     _ = found.state.metadata.schema  # raises if the schema is invalid
     return found

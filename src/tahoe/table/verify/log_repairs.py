@@ -1,8 +1,9 @@
-"""Which files of a log can be deleted because they are wrong: a file is deleted only if its correct content can be rebuilt
-from the others.
+"""Which files of a log can be deleted because they are wrong: a file is deleted only if its correct content can be
+rebuilt from the others.
 
-Protocol: "Checkpoints", "Log Compaction Files", "Version Checksum File", "Last Checkpoint File". Commits are never touched. A wrong
-checkpoint is deleted only if all commits up to its version exist, because otherwise the commits and the checkpoint before it may be wrong.
+Protocol: "Checkpoints", "Log Compaction Files", "Version Checksum File", "Last Checkpoint File". Commits are never
+touched. A wrong checkpoint is deleted only if all commits up to its version exist, because otherwise the commits and
+the checkpoint before it may be wrong.
 """
 
 from __future__ import annotations

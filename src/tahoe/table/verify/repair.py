@@ -1,7 +1,8 @@
 """FSCK REPAIR TABLE: repairs what `check` finds, as far as that is safe, after it has said what it will do.
 
-Entries of files that are gone are removed, but only if the storage says that they do not exist. If it does not answer for one file,
-nothing is changed. Everything is decided before the first change. A repair that is interrupted can be repeated.
+Entries of files that are gone are removed, but only if the storage says that they do not exist. If it does not answer
+for one file, nothing is changed. Everything is decided before the first change. A repair that is interrupted can be
+repeated.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.commit.post_commit_hooks import delete_if_same
 from tahoe.table.layout.statistics import AnalyzeRequest, compute_statistics
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tahoe.table.verify.file_repairs import FSCK, FileRepairs, UnreadableVectors, check_repairable, commit_changes, plan_file_repairs
+from tahoe.table.verify.file_repairs import (
+    FSCK,
+    FileRepairs,
+    UnreadableVectors,
+    check_repairable,
+    commit_changes,
+    plan_file_repairs,
+)
 from tahoe.table.verify.files import Depth, check_files
 from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, of_error
 from tahoe.table.verify.log import check_log
@@ -43,11 +51,14 @@ class RepairRequest:
     Attributes:
         dry_run: only report what would be done.
         metadata_only: repair only the log, and look at no data file.
-        verify_all_files: also read the footer of every data file, and every deletion vector. Otherwise only look whether they exist.
+        verify_all_files: also read the footer of every data file, and every deletion vector. Otherwise only look
+            whether they exist.
         verify_statistics: also compare all statistics with the rows; files whose footers confirm them are not read.
-        unreadable_vectors: what is done about a file whose deletion vector is missing or damaged: only report it; keep the file without
-            the vector, so that its deleted rows are in the table again; or remove the file with all its rows.
-        announce: called with the report before anything is changed. Without it, the log of the program names the repairs.
+        unreadable_vectors: what is done about a file whose deletion vector is missing or damaged: only report it; keep
+            the file without the vector, so that its deleted rows are in the table again; or remove the file with all
+            its rows.
+        announce: called with the report before anything is changed. Without it, the log of the program names the
+            repairs.
         engine: the program that hosts tahoe, for the history.
     """
 
@@ -97,7 +108,8 @@ def repair(table: TableReader, request: RepairRequest) -> RepairReport:
         TableNotFoundError, NotADeltaTableError: there is no table.
         RepairUncertainError: the storage does not tell whether a file exists. The error says what was changed before.
         CommitOutcomeUnknownError: the storage does not tell whether the commit was written.
-        DeltaProtocolError: the table needs a writer feature that tahoe does not support, or another writer has made it need one.
+        DeltaProtocolError: the table needs a writer feature that tahoe does not support, or another writer has made it
+            need one.
         AppendOnlyTableError: files are gone, but the table does not allow to remove rows.
         MetadataChangedException: the table was replaced since it was checked.
     """
@@ -130,10 +142,14 @@ def repair(table: TableReader, request: RepairRequest) -> RepairReport:
 
 
 def _check_log(table: TableReader) -> tuple[list[Repair | Unrepaired], Snapshot | None]:
-    """The decisions about the log, and the newest version as it is without the files to delete; None if it cannot be read."""
+    """The decisions about the log, and the newest version as it is without the files to delete; None if it cannot be
+    read.
+    """
     log = table.log
     files = log.list_files()
-    findings = [found for found in check_log(log) if found.kind is not Kind.DUPLICATE_FILE]  # its files tell what can be done
+    findings = [
+        found for found in check_log(log) if found.kind is not Kind.DUPLICATE_FILE
+    ]  # its files tell what can be done
     decisions = plan_log_repairs(log, files, findings)
     if any(isinstance(d, Unrepaired) and d.finding.severity is Severity.ERROR for d in decisions):
         decisions = [_kept(d) if d.finding.kind is Kind.WRONG_CHECKSUM_FILE else d for d in decisions]
@@ -141,7 +157,10 @@ def _check_log(table: TableReader) -> tuple[list[Repair | Unrepaired], Snapshot 
     try:
         return decisions, load_snapshot(log, by_checksum=False, unusable=frozenset(wrong))
     except UNREADABLE as error:
-        left = [unrepaired(d.finding, d.reason if isinstance(d, Unrepaired) else "the table cannot be read") for d in decisions]
+        left = [
+            unrepaired(d.finding, d.reason if isinstance(d, Unrepaired) else "the table cannot be read")
+            for d in decisions
+        ]
         return [*left, unrepaired(of_error(Kind.UNREADABLE_TABLE, None, None, error))], None
 
 
@@ -166,19 +185,29 @@ def _certain(findings: Iterable[Finding], table: str) -> Iterator[Finding]:
     """The findings, unless one of them is an error of the storage."""
     for found in findings:
         if _is_of_storage(found.error):
-            raise RepairUncertainError(table=table, detail=f"{found.file}: {found.detail}", done=_NOTHING) from found.error
+            raise RepairUncertainError(
+                table=table, detail=f"{found.file}: {found.detail}", done=_NOTHING
+            ) from found.error
         yield found
 
 
 def _is_of_storage(error: Exception | None) -> bool:
-    """Whether an error tells nothing about the file: Arrow's errors about contents have no number of the operating system."""
+    """Whether an error tells nothing about the file: Arrow's errors about contents have no number of the operating
+    system.
+    """
     has_number = isinstance(error, OSError) and error.errno is not None and not isinstance(error, FileNotFoundError)
     return isinstance(error, DeltaStorageError) or has_number
 
 
 def _tell(report: RepairReport) -> None:
     for repaired in report.repairs[:_TOLD_MAX]:
-        _logger.warning("%s: repair of %s %s: %s", report.table, repaired.finding.kind.value, repaired.finding.file, repaired.action.value)
+        _logger.warning(
+            "%s: repair of %s %s: %s",
+            report.table,
+            repaired.finding.kind.value,
+            repaired.finding.file,
+            repaired.action.value,
+        )
     if len(report.repairs) > _TOLD_MAX:
         _logger.warning("%s: and %s more repairs", report.table, len(report.repairs) - _TOLD_MAX)
 
@@ -186,8 +215,12 @@ def _tell(report: RepairReport) -> None:
 # --- what is done
 
 
-def _delete_log_files(table: TableReader, checked: Snapshot, repairs: Iterable[Repair], known: dict[str, FileInfo]) -> None:
-    """Delete wrong files of the log, unless they were replaced since they were checked. Checkpoints are followed by a new one."""
+def _delete_log_files(
+    table: TableReader, checked: Snapshot, repairs: Iterable[Repair], known: dict[str, FileInfo]
+) -> None:
+    """Delete wrong files of the log, unless they were replaced since they were checked. Checkpoints are followed by a
+    new one.
+    """
     keys = [key for r in repairs if r.action is Action.DELETE_LOG_FILE for key in r.keys]
     if not keys:
         return
@@ -203,11 +236,17 @@ def _delete_log_files(table: TableReader, checked: Snapshot, repairs: Iterable[R
         write_checkpoint(newest)
 
 
-def _repair_files(table: TableReader, request: RepairRequest, checked: Snapshot, planned: FileRepairs, report: RepairReport) -> int | None:
+def _repair_files(
+    table: TableReader, request: RepairRequest, checked: Snapshot, planned: FileRepairs, report: RepairReport
+) -> int | None:
     info = OperationInfo(operation=FSCK, user_metadata=request.user_metadata, engine=request.engine)
     version = commit_changes(table, checked, list(planned.changes.values()), info)
     if planned.paths:
-        wanted = AnalyzeRequest(paths=frozenset(planned.paths), user_metadata=request.user_metadata, engine=request.engine)
+        wanted = AnalyzeRequest(
+            paths=frozenset(planned.paths), user_metadata=request.user_metadata, engine=request.engine
+        )
         version = compute_statistics(table, wanted, planned=checked).version or version
-    table.env.store.delete_many([key for r in report.repairs if r.action is Action.DELETE_TEMPORARY_FILE for key in r.keys])
+    table.env.store.delete_many(
+        [key for r in report.repairs if r.action is Action.DELETE_TEMPORARY_FILE for key in r.keys]
+    )
     return version

@@ -50,17 +50,21 @@ _REASONS: Mapping[Kind, str] = {
     Kind.ILLEGAL_PATH: "the path does not tell which file is meant",
     Kind.WRONG_ROW_IDS: "other row ids would break references to rows",
     Kind.WRONG_SIZE: "the file may be damaged or another one, and its rows may still be recovered",
-    Kind.UNREADABLE_DATA_FILE: "the file exists, and its rows may still be recovered; if they are lost, delete the file and repair again",
+    Kind.UNREADABLE_DATA_FILE: (
+        "the file exists, and its rows may still be recovered; if they are lost, delete the file and repair again"
+    ),
     Kind.UNCHECKED_STATISTICS: "nothing is known to be wrong with it",
     Kind.WRONG_STATISTICS_COLUMNS: "only its users know which columns queries need statistics of",
     Kind.BROKEN_BLOOM_FILTER: "only a new file can have another filter, and its rows need a commit of their own",
     Kind.WRONG_PARTITION_VALUE: "the log has the only record of the value",
     Kind.BAD_DELETION_VECTOR: (
-        "without the vector deleted rows would come back, and without the file all its rows would be lost. Restore the vector's file from "
+        "without the vector deleted rows would come back, and without the file all its rows would be lost. "
+        "Restore the vector's file from "
         'a copy, or decide: unreadable_vectors="restore_rows" or "remove_files" (tahoe repair --unreadable-vectors)'
     ),
     Kind.DUPLICATE_FILE: (
-        "nothing tells which of its deletion vectors is right. Compare the versions that added them, and rewrite the rows of one of them"
+        "nothing tells which of its deletion vectors is right. Compare the versions that added them, and rewrite "
+        "the rows of one of them"
     ),
     Kind.ORPHAN_TEMPORARY_FILE: "a job of another program may still be writing it",
 }

@@ -1,8 +1,9 @@
 """Contradictions between the statistics of the log and a file.
 
-Protocol: "Per-file Statistics". A footer is compared where its bounds are certainly exact; only statistics that exclude values of the file
-are contradictions. The statistics of rows are exact: there, any wrong null count or bound is an error if it changes the result of a query:
-an answer from the log (`tahoe.protocol.statistics.answers`) or first rows (`tahoe.protocol.statistics.limits`).
+Protocol: "Per-file Statistics". A footer is compared where its bounds are certainly exact; only statistics that exclude
+values of the file are contradictions. The statistics of rows are exact: there, any wrong null count or bound is an
+error if it changes the result of a query: an answer from the log (`tahoe.protocol.statistics.answers`) or first rows
+(`tahoe.protocol.statistics.limits`).
 """
 
 from __future__ import annotations
@@ -137,15 +138,27 @@ def _not_its_ends(claimed: Statistics, rows: Statistics, path: Path, column: Fie
         ("greatest", "max", claimed.max_values.get(path), rows.max_values.get(path)),
     )
     for end, name, said, found in ends:
-        if said is not None and found is not None and type(said) is type(found) and not has_its_row(name, said, found, column):
+        if (
+            said is not None
+            and found is not None
+            and type(said) is type(found)
+            and not has_its_row(name, said, found, column)
+        ):
             yield f"the log says that the {end} {'.'.join(path)} is {said}, but in the file it is {found}"
 
 
 def _exact(value: Any, data_type: DataType) -> Any:
-    """A bound of the footer if it is certainly exact; otherwise None. Floats are never exact: zeros have signs, and NaN is left out."""
+    """A bound of the footer if it is certainly exact; otherwise None. Floats are never exact: zeros have signs, and NaN
+    is left out.
+    """
     if data_type == STRING:
         return value if value is not None and len(value.encode()) < _TEXT_EXACT_BYTES else None
-    return None if data_type == BOOLEAN or (isinstance(data_type, Primitive) and data_type.name in ("float", "double", "binary")) else value
+    return (
+        None
+        if data_type == BOOLEAN
+        or (isinstance(data_type, Primitive) and data_type.name in ("float", "double", "binary"))
+        else value
+    )
 
 
 def _is_above(left: Any, right: Any, slack: timedelta | None) -> bool:

@@ -1,11 +1,12 @@
 """The change data feed of a table over a range of versions: the files to read, their schema, and the rows in Arrow.
 
-A feed is read as three in-memory tables, its parts. Their files contain the changes. Their partition columns are those of the table, and
-the values that are constant for a file: version, time and, if the rows do not contain it, the change type. So everything that works on
-tables (typed partition values, skipping, column mapping, deletion vectors, Spark's plans) works on feeds, and a feed over a thousand
-versions is three scans.
+A feed is read as three in-memory tables, its parts. Their files contain the changes. Their partition columns are those
+of the table, and the values that are constant for a file: version, time and, if the rows do not contain it, the change
+type. So everything that works on tables (typed partition values, skipping, column mapping, deletion vectors, Spark's
+plans) works on feeds, and a feed over a thousand versions is three scans.
 
-Protocol: "Change Data Files", "Reader Requirements for AddCDCFile". Ranges and schemas follow the rules of the reference.
+Protocol: "Change Data Files", "Reader Requirements for AddCDCFile". Ranges and schemas follow the rules of the
+reference.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ from tahoe.table.versions.history import Timeline, newest_is_before, parse_times
 from tahoe.table.versions.tags import version_named
 
 SchemaMode: TypeAlias = Literal["endVersion", "latest", "legacy"]
-"""Whose schema the feed of a table with column mapping has: that of the last version of the range, or of the newest version (`legacy` is
-the same here). Without column mapping it is always the newest, as in the reference.
+"""Whose schema the feed of a table with column mapping has: that of the last version of the range, or of the newest
+version (`legacy` is the same here). Without column mapping it is always the newest, as in the reference.
 """
 
 SCHEMA_MODES: tuple[SchemaMode, ...] = ("endVersion", "latest", "legacy")
@@ -79,7 +80,9 @@ PART_NAMES: tuple[PartName, ...] = ("recorded", "whole", "remarked")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedRange:
-    """The range that a user asks for. Boundaries are inclusive. A missing end is the newest version when the feed is planned."""
+    """The range that a user asks for. Boundaries are inclusive. A missing end is the newest version when the feed is
+    planned.
+    """
 
     start_version: int | str | None = None
     end_version: int | str | None = None
@@ -89,7 +92,9 @@ class AskedRange:
 
 @dataclass(frozen=True, slots=True)
 class FeedRange:
-    """The versions of a feed, both inclusive, and the version whose schema it has. The range is empty if `end` is before `start`."""
+    """The versions of a feed, both inclusive, and the version whose schema it has. The range is empty if `end` is
+    before `start`.
+    """
 
     start: int
     end: int
@@ -123,7 +128,8 @@ class ChangeFeed:
 
     Attributes:
         snapshot: the version whose columns the feed has.
-        columns: these, with the widest types that they have had for the rows of the feed; None for those of the version.
+        columns: these, with the widest types that they have had for the rows of the feed; None for those of the
+            version.
     """
 
     snapshot: Snapshot
@@ -158,8 +164,8 @@ class ChangeFeed:
 
         Args:
             columns: names of columns of `schema`, in the wanted order; all if None.
-            filter: as in `Snapshot.scan`, over the columns of `schema`. It is exact. Files are skipped by version, change type, time,
-                partition values and statistics.
+            filter: as in `Snapshot.scan`, over the columns of `schema`. It is exact. Files are skipped by version,
+                change type, time, partition values and statistics.
 
         Raises:
             ColumnNotFoundError, InvalidPredicateError: a column or the filter does not fit the schema.
@@ -169,7 +175,9 @@ class ChangeFeed:
         predicate = None if filter is None else predicate_of(filter, self.schema, zone=zone, table=self.url)
         wanted = self.schema.names if columns is None else [self._name(column) for column in columns]
         order = [*wanted, *(() if COMMIT_VERSION in wanted else (COMMIT_VERSION,))]
-        empty = arrow_schema(Struct(tuple(f for name in order if (f := self.schema.find(name)) is not None))).empty_table()
+        empty = arrow_schema(
+            Struct(tuple(f for name in order if (f := self.schema.find(name)) is not None))
+        ).empty_table()
         rows = pa.concat_tables([empty, *(self._rows(name, predicate, order) for name in PART_NAMES)])
         return sorted_table(rows, [COMMIT_VERSION]).select(wanted)
 
@@ -197,7 +205,9 @@ class ChangeFeed:
     @cached_property
     def _whole(self) -> Snapshot:
         files = [
-            _file(commit, change.file.path, change.file.partition_values, change.file.size_bytes, kind=change.kind).replace(
+            _file(
+                commit, change.file.path, change.file.partition_values, change.file.size_bytes, kind=change.kind
+            ).replace(
                 deletion_vector=change.file.deletion_vector,
                 stats=change.file.stats,
             )
@@ -209,7 +219,12 @@ class ChangeFeed:
 
     @cached_property
     def _remarked(self) -> Snapshot:
-        changes = [(commit, change) for commit in self.commits for change in commit.changes if isinstance(change, DeletionVectorChange)]
+        changes = [
+            (commit, change)
+            for commit in self.commits
+            for change in commit.changes
+            if isinstance(change, DeletionVectorChange)
+        ]
         files = load_all(lambda given: _remarked_file(self.snapshot.log, *given), changes)
         return self._table("remarked", [file for file in files if file is not None])
 
@@ -224,13 +239,21 @@ class ChangeFeed:
         return table_of(files, self.snapshot, here.end, named)
 
 
-def _file(commit: CommitChanges, path: str, values: Mapping[str, str | None] | None, size: int | None, kind: str | None = None) -> Add:
+def _file(
+    commit: CommitChanges, path: str, values: Mapping[str, str | None] | None, size: int | None, kind: str | None = None
+) -> Add:
     """The add action for a file of a part. Planning has ensured that the size is known."""
     time_ms = commit.timestamp_ms
     moment = None if time_ms is None else format_partition_value(moment_of(time_ms), TIMESTAMP)
-    constants = {COMMIT_VERSION: str(commit.version), COMMIT_TIMESTAMP: moment, **({} if kind is None else {CHANGE_TYPE: kind})}
+    constants = {
+        COMMIT_VERSION: str(commit.version),
+        COMMIT_TIMESTAMP: moment,
+        **({} if kind is None else {CHANGE_TYPE: kind}),
+    }
     assert size is not None
-    return Add(path=path, partition_values={**(values or {}), **constants}, size_bytes=size, modification_time_ms=time_ms or 0)
+    return Add(
+        path=path, partition_values={**(values or {}), **constants}, size_bytes=size, modification_time_ms=time_ms or 0
+    )
 
 
 def _remarked_file(log: Log, commit: CommitChanges, change: DeletionVectorChange) -> Add | None:
@@ -248,17 +271,20 @@ def _remarked_file(log: Log, commit: CommitChanges, change: DeletionVectorChange
 # --- planning
 
 
-def plan_feed(newest: Snapshot, asked: AskedRange, *, mode: SchemaMode = "endVersion", clip: bool = False) -> ChangeFeed:
+def plan_feed(
+    newest: Snapshot, asked: AskedRange, *, mode: SchemaMode = "endVersion", clip: bool = False
+) -> ChangeFeed:
     """Plan the feed that a user asks for.
 
     Args:
         newest: the newest version of the table.
         mode: whose schema the feed of a table with column mapping has.
-        clip: a start after the newest version gives an empty feed, and an end after the newest commit's time means the newest version;
-            otherwise both are errors.
+        clip: a start after the newest version gives an empty feed, and an end after the newest commit's time means the
+            newest version; otherwise both are errors.
 
     Raises:
-        ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError, InvalidChangeRangeError, TimestampOutOfRangeError,
+        ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError, InvalidChangeRangeError,
+        TimestampOutOfRangeError,
             InvalidTimeTravelError: the arguments are not a range of the table's versions.
         VersionNotFoundError, MissingVersionError: the log no longer has the versions.
         ChangesNotRecordedError: the change data feed was not enabled at one of them.
@@ -283,7 +309,11 @@ def load_feed(newest: Snapshot, versions: FeedRange) -> ChangeFeed:
         DeltaError: see `plan_feed`.
     """
     read = _snapshot(newest, versions.schema_version)
-    return ChangeFeed(read, versions, ()) if versions.is_empty else _planned(versions, _snapshot(newest, versions.start), read)
+    return (
+        ChangeFeed(read, versions, ())
+        if versions.is_empty
+        else _planned(versions, _snapshot(newest, versions.start), read)
+    )
 
 
 def _snapshot(known: Snapshot, version: int) -> Snapshot:
@@ -293,7 +323,10 @@ def _snapshot(known: Snapshot, version: int) -> Snapshot:
 def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, int] | None:
     """The first and the last version; None if the range is empty."""
     url, start, end = newest.url, version_named(newest, asked.start_version), version_named(newest, asked.end_version)
-    for boundary, version, timestamp in (("starting", start, asked.start_timestamp), ("ending", end, asked.end_timestamp)):
+    for boundary, version, timestamp in (
+        ("starting", start, asked.start_timestamp),
+        ("ending", end, asked.end_timestamp),
+    ):
         if version is not None and timestamp is not None:
             raise ChangeBoundaryTwiceError(table=url, boundary=boundary, version=version, timestamp=timestamp)
     start_ms = _moment(asked.start_timestamp, url)
@@ -316,7 +349,9 @@ def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, 
     if start_ms is not None and end_ms is not None and start_ms <= end_ms and end == start - 1:
         return None  # both times are between the same two commits
     if end < start:
-        raise InvalidChangeRangeError(table=url, start=_end_text(start, asked.start_timestamp), end=_end_text(end, asked.end_timestamp))
+        raise InvalidChangeRangeError(
+            table=url, start=_end_text(start, asked.start_timestamp), end=_end_text(end, asked.end_timestamp)
+        )
     return start, min(end, newest.version)
 
 
@@ -361,7 +396,9 @@ def changes_in(read: Snapshot, version: int, actions: Sequence[Action]) -> tuple
     bare = {log.canonical(change.file.path) for change in changes if _is_bare(change)}
     if not bare:
         return tuple(changes)
-    known = {path: add for add in load_snapshot(log, version - 1).live.adds() if (path := log.canonical(add.path)) in bare}
+    known = {
+        path: add for add in load_snapshot(log, version - 1).live.adds() if (path := log.canonical(add.path)) in bare
+    }
     completed: list[Change] = []
     for change in changes:
         if isinstance(change, Whole) and _is_bare(change):
@@ -369,7 +406,9 @@ def changes_in(read: Snapshot, version: int, actions: Sequence[Action]) -> tuple
             if add is None:
                 detail = f"it removes {change.file.path}, which is not in the previous version"
                 raise InvalidCommitError(table=log.url, file=commit_name(version), detail=detail)
-            change = replace(change, file=change.file.replace(partition_values=add.partition_values, size_bytes=add.size_bytes))
+            change = replace(
+                change, file=change.file.replace(partition_values=add.partition_values, size_bytes=add.size_bytes)
+            )
         completed.append(change)
     return tuple(completed)
 
@@ -395,9 +434,13 @@ def feed_schema(read: Snapshot, columns: Struct | None = None) -> Struct:
 
 
 def _check_names(read: Snapshot) -> None:
-    """Refuse a table with columns of the same names as the feed's. Writers that know the change data feed do not create such columns."""
+    """Refuse a table with columns of the same names as the feed's. Writers that know the change data feed do not create
+    such columns.
+    """
     taken = [f.name for f in FIELDS if read.schema.find(f.name) is not None]
     if taken:
         detail = f"the table itself has a column {taken[0]}"
         remedy = "Rename the column, or read the table at each version with time travel."
-        raise UnsupportedOperationError(operation="Reading the change data feed", table=read.url, detail=detail, remedy=remedy)
+        raise UnsupportedOperationError(
+            operation="Reading the change data feed", table=read.url, detail=detail, remedy=remedy
+        )

@@ -1,6 +1,8 @@
-"""The columns of a change data feed: those of one version, with the widest types that their rows have had, if all rows can be read so.
+"""The columns of a change data feed: those of one version, with the widest types that their rows have had, if all rows
+can be read so.
 
-Protocol: "Reader Requirements for AddCDCFile". Ranges and schemas follow the rules of the reference, which refuses wider types.
+Protocol: "Reader Requirements for AddCDCFile". Ranges and schemas follow the rules of the reference, which refuses
+wider types.
 """
 
 from __future__ import annotations
@@ -82,17 +84,24 @@ class FeedColumns:
         return columns
 
     def _check_recorded(self, here: _Here) -> None:
-        check_recorded(here.protocol, here.metadata.configuration, here.version, (self._start, self._end), table=self._read.url)
+        check_recorded(
+            here.protocol, here.metadata.configuration, here.version, (self._start, self._end), table=self._read.url
+        )
 
     def _check_readable(self, here: _Here, columns: Struct, fit: Fit) -> None:
         read = self._read
-        wide, mode = read.metadata.replace(schema_string=columns.to_json()), mapping_mode(here.protocol, here.metadata.configuration)
+        wide, mode = (
+            read.metadata.replace(schema_string=columns.to_json()),
+            mapping_mode(here.protocol, here.metadata.configuration),
+        )
         changed = first_incompatibility(wide, read.column_mapping_mode, here.metadata, mode, fit)
         if changed is not None:
             raise self._incompatible(here, changed)
 
     def _before_start(self, actions: Sequence[Action]) -> _Here | None:
-        """The version whose rows the first commit removes, if it changes how they are read, such as a RESTORE of narrower types."""
+        """The version whose rows the first commit removes, if it changes how they are read, such as a RESTORE of
+        narrower types.
+        """
         if not any(isinstance(action, Metadata) for action in actions):
             return None
         if not any(isinstance(action, Remove) and action.data_change for action in actions):
@@ -105,7 +114,9 @@ class FeedColumns:
 
     def _incompatible(self, here: _Here, changed: str) -> IncompatibleChangesError:
         if here.is_change:
-            remedy = f"Read the changes in two parts: up to version {here.version - 1}, and from version {here.version}."
+            remedy = (
+                f"Read the changes in two parts: up to version {here.version - 1}, and from version {here.version}."
+            )
         else:
             remedy = "Start at a later version, or read the table at each version with time travel."
         return (IncompatibleChangesError if here.is_change else IncompatibleChangeDataError)(
@@ -119,7 +130,9 @@ class FeedColumns:
         )
 
 
-def check_recorded(protocol: Protocol, configuration: Mapping[str, str], version: int, asked: tuple[int, int], *, table: str) -> None:
+def check_recorded(
+    protocol: Protocol, configuration: Mapping[str, str], version: int, asked: tuple[int, int], *, table: str
+) -> None:
     """Refuse a version at which changes are not recorded.
 
     Args:

@@ -1,4 +1,6 @@
-"""Files of any versions of a table as a table of their own, in memory, so that everything that works on tables works on them."""
+"""Files of any versions of a table as a table of their own, in memory, so that everything that works on tables works on
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ def table_of(files: Sequence[Add], like: Snapshot, version: int, metadata: Metad
     """Files as a table. A file may be in it several times, with different deletion vectors.
 
     Args:
-        like: a version of the table that the files are from. It may have lost its support of deletion vectors since; the files may not.
+        like: a version of the table that the files are from. It may have lost its support of deletion vectors since;
+            the files may not.
         metadata: with an id of its own, because caches identify a table's version by id and version.
     """
     protocol = protocol_for_files(like.protocol, has_vectors=any(file.deletion_vector is not None for file in files))

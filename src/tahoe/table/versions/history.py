@@ -1,7 +1,8 @@
 """When versions were committed, and by whom: history and time travel by timestamp.
 
-Protocol: "Commit Provenance Information", "Recommendations for Readers of Tables with In-Commit Timestamps". Without in-commit timestamps,
-a commit's time is the modification time of its file. It is moved forward if the clock went back, so that times increase with versions.
+Protocol: "Commit Provenance Information", "Recommendations for Readers of Tables with In-Commit Timestamps". Without
+in-commit timestamps, a commit's time is the modification time of its file. It is moved forward if the clock went back,
+so that times increase with versions.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from tahoe._cached import cached_property
-from tahoe.errors import CommitGoneError, InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError, VersionNotFoundError
+from tahoe.errors import (
+    CommitGoneError,
+    InvalidTimeTravelError,
+    MissingActionError,
+    TimestampOutOfRangeError,
+    VersionNotFoundError,
+)
 from tahoe.protocol.configuration.properties import IN_COMMIT_TIMESTAMPS_FROM_TIME as FROM_TIME
 from tahoe.protocol.configuration.properties import IN_COMMIT_TIMESTAMPS_FROM_VERSION as FROM_VERSION
 from tahoe.protocol.log import log_files
@@ -64,7 +71,9 @@ class Timeline:
         if self.in_commit_from is not None and commit.version >= self.in_commit_from:
             info = self.log.commit_info(commit.version)
             if info is None and self.log.commit_file(commit.version) is None:
-                raise CommitGoneError(table=self.log.url, version=commit.version, detail=f"{commit.name} was deleted during the read")
+                raise CommitGoneError(
+                    table=self.log.url, version=commit.version, detail=f"{commit.name} was deleted during the read"
+                )
             if info is None or info.in_commit_timestamp_ms is None:
                 action = "commitInfo (with inCommitTimestamp)"
                 raise MissingActionError(table=self.log.url, version=commit.version, action=action, file=commit.name)
@@ -72,7 +81,9 @@ class Timeline:
         return self._file_times[position]
 
     def file_time_ms(self, version: int) -> int:
-        """The time of a version's commit file, adjusted as in `timestamp_ms`; for commits without an in-commit timestamp."""
+        """The time of a version's commit file, adjusted as in `timestamp_ms`; for commits without an in-commit
+        timestamp.
+        """
         return self._file_times[version - self.commits[0].version]
 
     @cached_property
@@ -93,19 +104,25 @@ _LOOK_BACK = 100
 
 
 def file_times(log: Log, version: int) -> dict[int, int]:
-    """The times of the commit files from a version on, as in `Timeline`, by version. In contrast to `timeline`, lists a part of the log."""
+    """The times of the commit files from a version on, as in `Timeline`, by version. In contrast to `timeline`, lists a
+    part of the log.
+    """
     files = (file for file in log.list_files(max(version - _LOOK_BACK, 0)) if file.kind is log_files.Kind.COMMIT)
     commits = sorted(files, key=lambda file: file.version)
     return dict(zip((commit.version for commit in commits), _increasing(commits), strict=True))
 
 
 def timeline(snapshot: Snapshot, listed: Sequence[LogFile] | None = None) -> Timeline:
-    """The commits that the log has without a gap up to the newest, and from which version on they have in-commit timestamps.
+    """The commits that the log has without a gap up to the newest, and from which version on they have in-commit
+    timestamps.
 
     Args:
         listed: the whole log, if the caller has listed it.
     """
-    line, properties = _by_file_times(snapshot.log, snapshot.log.list_files() if listed is None else listed), snapshot.properties
+    line, properties = (
+        _by_file_times(snapshot.log, snapshot.log.list_files() if listed is None else listed),
+        snapshot.properties,
+    )
     if not in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata):
         return line
     from_version, since_ms = (entry.get(properties, table=snapshot.url) or 0 for entry in (FROM_VERSION, FROM_TIME))
@@ -123,7 +140,9 @@ def _by_file_times(log: Log, files: Sequence[LogFile]) -> Timeline:
 
 
 def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[CommitSummary]:
-    """The commits, newest first, including those after the snapshot. Stops at commits that metadata cleanup deletes meanwhile."""
+    """The commits, newest first, including those after the snapshot. Stops at commits that metadata cleanup deletes
+    meanwhile.
+    """
     line = timeline(snapshot)
     positions = range(len(line.commits) - 1, -1, -1)
     for position in positions if limit is None else positions[:limit]:
@@ -132,14 +151,16 @@ def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[CommitSumm
             timestamp_ms = line.timestamp_ms(position)
         except CommitGoneError:
             return
-        yield CommitSummary(version=version, timestamp_ms=timestamp_ms, info=snapshot.log.commit_info(version) or CommitInfo({}))
+        yield CommitSummary(
+            version=version, timestamp_ms=timestamp_ms, info=snapshot.log.commit_info(version) or CommitInfo({})
+        )
 
 
 def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
     """The newest version that was committed at or before a time.
 
-    The time at which in-commit timestamps were enabled decides which of two ranges is searched: the versions with them, or those before.
-    The search is binary, so few commits are read.
+    The time at which in-commit timestamps were enabled decides which of two ranges is searched: the versions with them,
+    or those before. The search is binary, so few commits are read.
 
     Raises:
         TimestampOutOfRangeError: the time is before the first commit that can be read, or after the last.
@@ -148,7 +169,8 @@ def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
 
 
 def snapshot_by_file_times(log: Log, timestamp_ms: int) -> Snapshot | None:
-    """The version that `version_at` returns if none has in-commit timestamps, by one listing of the log; None if this cannot be told.
+    """The version that `version_at` returns if none has in-commit timestamps, by one listing of the log; None if this
+    cannot be told.
 
     The newest commit tells: in-commit timestamps are in every commit since they were enabled.
 
@@ -167,7 +189,9 @@ def snapshot_by_file_times(log: Log, timestamp_ms: int) -> Snapshot | None:
 
 def _version_at(line: Timeline, timestamp_ms: int) -> int:
     if line.oldest is None or not line.commits:
-        raise VersionNotFoundError(table=line.log.url, version=f"as of {_text(timestamp_ms)}", earliest=None, latest=None)
+        raise VersionNotFoundError(
+            table=line.log.url, version=f"as of {_text(timestamp_ms)}", earliest=None, latest=None
+        )
     first = next(i for i, commit in enumerate(line.commits) if commit.version >= line.oldest)
     last = len(line.commits) - 1
     earliest, _ = _considered(line, first, timestamp_ms)
@@ -177,7 +201,8 @@ def _version_at(line: Timeline, timestamp_ms: int) -> int:
 
 
 def version_before(snapshot: Snapshot, timestamp_ms: int, listed: Sequence[LogFile] | None = None) -> int | None:
-    """The newest version that was committed at or before a time, if the log still has a commit of that time; None if it has not.
+    """The newest version that was committed at or before a time, if the log still has a commit of that time; None if it
+    has not.
 
     Args:
         listed: the whole log, if the caller has listed it.
@@ -196,7 +221,9 @@ def version_from(snapshot: Snapshot, timestamp_ms: int) -> int:
     """
     line = timeline(snapshot)
     if not line.commits:
-        raise VersionNotFoundError(table=snapshot.url, version=f"from {_text(timestamp_ms)} on", earliest=None, latest=None)
+        raise VersionNotFoundError(
+            table=snapshot.url, version=f"from {_text(timestamp_ms)} on", earliest=None, latest=None
+        )
     earliest, _ = _considered(line, 0, timestamp_ms)
     if timestamp_ms <= line.timestamp_ms(earliest):
         return line.commits[earliest].version
@@ -214,8 +241,8 @@ def _position_at(line: Timeline, first: int, timestamp_ms: int) -> int:
 def _considered(line: Timeline, first: int, timestamp_ms: int) -> tuple[int, int]:
     """The positions of the first and the last commit that a time may mean, among those from `first` on.
 
-    From the time on at which in-commit timestamps were enabled, only commits with them count: of a table that was copied, the files of
-    earlier commits are newer.
+    From the time on at which in-commit timestamps were enabled, only commits with them count: of a table that was
+    copied, the files of earlier commits are newer.
     """
     last = len(line.commits) - 1
     if line.in_commit_from is None or line.in_commit_from <= line.commits[first].version:
@@ -241,7 +268,8 @@ def _out_of_range(line: Timeline, first: int, timestamp_ms: int) -> TimestampOut
 
 
 def parse_timestamp(value: str | date, *, table: str) -> int:
-    """A user's timestamp in milliseconds since the epoch. A timestamp without a zone is in UTC, and a date begins at midnight.
+    """A user's timestamp in milliseconds since the epoch. A timestamp without a zone is in UTC, and a date begins at
+    midnight.
 
     Raises:
         InvalidTimeTravelError: the text is not a timestamp.

@@ -36,10 +36,12 @@ if TYPE_CHECKING:  # optional packages
 
 
 class TableReader:
-    """Read access to a Delta table at a location. Nothing is read before the first call, and every call sees the newest version.
+    """Read access to a Delta table at a location. Nothing is read before the first call, and every call sees the newest
+    version.
 
     Args:
-        location: a path or url: `/data/t`, `file:///data/t`, `s3://bucket/t`, `abfss://container@account.dfs.core.windows.net/t`, ...
+        location: a path or url: `/data/t`, `file:///data/t`, `s3://bucket/t`,
+            `abfss://container@account.dfs.core.windows.net/t`, ...
         storage_options: credentials and settings for object stores.
         time_zone: of timestamps without a time zone, in filters, constraints, and partition values of early writers.
         env: the outside world, for tests and other hosts; made from location and options if None.
@@ -78,7 +80,9 @@ class TableReader:
         return f"Table({self.url!r})"
 
     def _repr_html_(self, name: str | None = None) -> str:
-        """In a notebook: location, name, version, rows, files, size, columns and the last commits; or why the table cannot be read."""
+        """In a notebook: location, name, version, rows, files, size, columns and the last commits; or why the table
+        cannot be read.
+        """
         return html_or_reason(self.url, lambda: self.snapshot()._repr_html_(name))
 
     def exists(self) -> bool:
@@ -119,7 +123,11 @@ class TableReader:
         if isinstance(version, str):
             return snapshot_asked(self._refreshed(), version)
         known = self._newest
-        return known if known is not None and known.version == version and is_current(known) else load_snapshot(self.log, version)
+        return (
+            known
+            if known is not None and known.version == version and is_current(known)
+            else load_snapshot(self.log, version)
+        )
 
     def _refreshed(self) -> Snapshot:
         known, self._newest = self._newest, None  # if the table no longer exists, forget its snapshot
@@ -245,7 +253,9 @@ class TableReader:
         return self.snapshot(version, timestamp).to_polars(columns, filter)
 
     @takes(filter=FILTER)
-    def count(self, filter: Filter | None = None, *, version: int | str | None = None, timestamp: str | date | None = None) -> int:
+    def count(
+        self, filter: Filter | None = None, *, version: int | str | None = None, timestamp: str | date | None = None
+    ) -> int:
         """See `Snapshot.count`.
 
         >>> table.count("shop = 'A'")
@@ -271,8 +281,11 @@ class TableReader:
         return self.snapshot(version, timestamp).head(rows, columns, filter)
 
     @takes(version=VERSION, timestamp=TIMESTAMP)
-    def to_pyarrow_dataset(self, *, version: int | str | None = None, timestamp: str | date | None = None) -> TableDataset:
-        """A version as a `pyarrow.dataset.Dataset`, to which DuckDB and Polars hand down columns and conditions of their queries.
+    def to_pyarrow_dataset(
+        self, *, version: int | str | None = None, timestamp: str | date | None = None
+    ) -> TableDataset:
+        """A version as a `pyarrow.dataset.Dataset`, to which DuckDB and Polars hand down columns and conditions of
+        their queries.
 
         >>> import polars
         >>> polars.scan_pyarrow_dataset(table.to_pyarrow_dataset()).filter(polars.col("price") > 10).collect().height
@@ -314,24 +327,30 @@ class TableReader:
     ) -> pa.Table:
         """The rows that were inserted, updated and deleted in a range of versions.
 
-        `delta.enableChangeDataFeed` must be enabled in all of them. An updated row appears twice, before and after the update. The schema
-        is the newest, or with column mapping that of the range's end.
+        `delta.enableChangeDataFeed` must be enabled in all of them. An updated row appears twice, before and after the
+        update. The schema is the newest, or with column mapping that of the range's end.
 
         >>> table.changes(start_version=1, columns=["id", "_change_type"]).to_pylist()[0]
         {'id': 1, '_change_type': 'insert'}
 
         Args:
-            start_version, start_timestamp: the first version, or a time: the first version committed at or after it. One of the two is
+            start_version, start_timestamp: the first version, or a time: the first version committed at or after it.
+            One of the two is
                 required. A version may be the name of a tag.
-            end_version, end_timestamp: the last version, or a time: the last version committed at or before it. The newest if None.
-            columns: names, in the wanted order; all columns of the table, then `_change_type` (`insert`, `update_preimage`,
-                `update_postimage` or `delete`), `_commit_version` and `_commit_timestamp`, if None.
+            end_version, end_timestamp: the last version, or a time: the last version committed at or before it. The
+            newest if None.
+            columns: names, in the wanted order; all columns of the table, then `_change_type` (`insert`,
+                `update_preimage`, `update_postimage` or `delete`), `_commit_version` and `_commit_timestamp`, if None.
             filter: as in `Snapshot.scan`, over these columns.
 
         Raises:
-            DeltaAnalysisError, DeltaDataError: see `tahoe.table.versions.change_feed.plan_feed` and `ChangeFeed.to_arrow`.
+            DeltaAnalysisError, DeltaDataError: see `tahoe.table.versions.change_feed.plan_feed` and
+            `ChangeFeed.to_arrow`.
         """
         asked = AskedRange(
-            start_version=start_version, end_version=end_version, start_timestamp=start_timestamp, end_timestamp=end_timestamp
+            start_version=start_version,
+            end_version=end_version,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
         )
         return plan_feed(self.snapshot(), asked).to_arrow(columns, filter)

@@ -75,7 +75,9 @@ def oldest_held(newest: Snapshot, files: Iterable[LogFile], now_ms: int) -> int 
         InvalidActionError: a tag is malformed, so that it is unknown what it holds.
     """
     listed = list(files)
-    return next((tag.version for tag in holding_tags(newest, now_ms) if _is_made_up_by(listed, tag.version, newest.url)), None)
+    return next(
+        (tag.version for tag in holding_tags(newest, now_ms) if _is_made_up_by(listed, tag.version, newest.url)), None
+    )
 
 
 def _is_made_up_by(files: list[LogFile], version: int, table: str) -> bool:

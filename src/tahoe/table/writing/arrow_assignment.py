@@ -1,7 +1,7 @@
 """Casts Arrow data to the columns of a table, matched by name at every depth, and checks it before anything is written.
 
-Protocol: "Schema Serialization Format" (the meaning of `nullable`, `containsNull` and `valueContainsNull`). Names are compared
-case-insensitively; missing columns are null.
+Protocol: "Schema Serialization Format" (the meaning of `nullable`, `containsNull` and `valueContainsNull`). Names are
+compared case-insensitively; missing columns are null.
 """
 
 from __future__ import annotations
@@ -14,12 +14,29 @@ from datetime import tzinfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import FieldsNotMergedError, NotNullViolationError, TextTooLongError, UnfitValueError, UnsupportedOperationError
+from tahoe.errors import (
+    FieldsNotMergedError,
+    NotNullViolationError,
+    TextTooLongError,
+    UnfitValueError,
+    UnsupportedOperationError,
+)
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
 from tahoe.protocol.types.assignment_rules import check_assignable, check_present, error_of_cast
 from tahoe.protocol.types.partitions import may_be_stored_as_null
-from tahoe.protocol.types.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, Array, DataType, Decimal, Field, Map, Struct
+from tahoe.protocol.types.schema import (
+    DATE,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VARIANT,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Struct,
+)
 from tahoe.sql.coercion import is_cast_here
 from tahoe.table.arrow.computation import IMPOSSIBLE, cast, moment
 from tahoe.table.arrow.decimals import exact_decimal
@@ -34,8 +51,8 @@ _SHOWN_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class _Into:
-    """The table that gets the values, the zone of its times without a zone, and whether each value must be kept as it is; other values
-    are cast as those of UPDATE and MERGE are in Spark.
+    """The table that gets the values, the zone of its times without a zone, and whether each value must be kept as it
+    is; other values are cast as those of UPDATE and MERGE are in Spark.
     """
 
     table: str
@@ -44,16 +61,23 @@ class _Into:
 
 
 def assign_arrow(
-    data: pa.Table, schema: Struct, *, zone: tzinfo, table: str, partition_columns: Sequence[str] = (), keeps: bool = False
+    data: pa.Table,
+    schema: Struct,
+    *,
+    zone: tzinfo,
+    table: str,
+    partition_columns: Sequence[str] = (),
+    keeps: bool = False,
 ) -> pa.Table:
     """The rows with the table's columns, in its order and types, as they will be stored.
 
     Args:
         data: in canonical form.
-        zone: of timestamps without a time zone: as in Spark, they and dates become instants, and instants become them, in this zone.
+        zone: of timestamps without a time zone: as in Spark, they and dates become instants, and instants become them,
+            in this zone.
         partition_columns: their values are stored as text, and an empty text is null.
-        keeps: a value that its column's type would change is refused, not only one that does not fit: digits of a double, times of a day.
-            Otherwise values are cast as Spark casts those that UPDATE and MERGE assign.
+        keeps: a value that its column's type would change is refused, not only one that does not fit: digits of a
+            double, times of a day. Otherwise values are cast as Spark casts those that UPDATE and MERGE assign.
 
     Raises:
         MissingNotNullColumnError: the data lacks a column or field that is NOT NULL.
@@ -67,7 +91,9 @@ def assign_arrow(
     positions = {name.lower(): position for position, name in enumerate(data.column_names)}
     texts = {field.name for field in schema if field.name in partition_columns and may_be_stored_as_null(field.type)}
     into = _Into(table, zone, keeps)
-    columns = [_column(data, positions.get(field.name.lower()), field, into, is_text=field.name in texts) for field in schema]
+    columns = [
+        _column(data, positions.get(field.name.lower()), field, into, is_text=field.name in texts) for field in schema
+    ]
     nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(schema)])
     return pa.table(columns, schema=nullable)
 
@@ -79,12 +105,17 @@ def _column(data: pa.Table, position: int | None, field: Field, into: _Into, *, 
     else:
         given = data.column(position)
         try:
-            chunks = [_limited(_assigned(chunk, field.type, (field.name,), into), field, into.table) for chunk in given.chunks]
+            chunks = [
+                _limited(_assigned(chunk, field.type, (field.name,), into), field, into.table) for chunk in given.chunks
+            ]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise FieldsNotMergedError(
                 table=into.table,
                 detail=f"column {field.name} is {given.type}, but {field.type} in the table ({error})",
-                remedy="Cast the column before the write; overwrite(..., overwrite_schema=True) replaces the columns of the table.",
+                remedy=(
+                    "Cast the column before the write; overwrite(..., overwrite_schema=True) replaces the columns of "
+                    "the table."
+                ),
             ) from error
         column = pa.chunked_array([_as_stored(chunk) for chunk in chunks] if is_text else chunks, type=wanted)
     if not field.nullable and column.null_count:
@@ -106,11 +137,15 @@ def _assigned(values: pa.Array, wanted: DataType, path: Sequence[str], into: _In
         case Map() if pa.types.is_map(given):
             values = _compact(values)
             key = _checked(values.keys, Field(name="key", type=wanted.key, nullable=False), path, into)
-            item = _checked(values.items, Field(name="value", type=wanted.value, nullable=wanted.value_contains_null), path, into)
+            item = _checked(
+                values.items, Field(name="value", type=wanted.value, nullable=wanted.value_contains_null), path, into
+            )
             return pa.MapArray.from_arrays(values.offsets, key, item, type=arrow_type(wanted), mask=values.is_null())
         case Array() if pa.types.is_list(given):
             lists = _compact(values)
-            element = _checked(lists.values, Field(name="element", type=wanted.element, nullable=wanted.contains_null), path, into)
+            element = _checked(
+                lists.values, Field(name="element", type=wanted.element, nullable=wanted.contains_null), path, into
+            )
             return pa.ListArray.from_arrays(lists.offsets, element, type=arrow_type(wanted), mask=lists.is_null())
         case _ if not into.keeps:
             return _as_assigned(values, wanted, path, into)
@@ -141,7 +176,9 @@ def _as_assigned(values: pa.Array, wanted: DataType, path: Sequence[str], into: 
         raise unfit_value(values, wanted, path, zone=into.zone, table=into.table) from error
 
 
-def unfit_value(values: pa.Array, wanted: DataType, path: Sequence[str], *, zone: tzinfo, table: str) -> UnfitValueError:
+def unfit_value(
+    values: pa.Array, wanted: DataType, path: Sequence[str], *, zone: tzinfo, table: str
+) -> UnfitValueError:
     """The error for values that UPDATE or MERGE assigns to a column, and of which one cannot be cast."""
 
     def fits(part: pa.Array) -> bool:
@@ -171,7 +208,9 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         pa.ArrowInvalid: a value does not fit, or would be changed; or Arrow would take a time for a number.
     """
     given = values.type
-    if any(pa.types.is_temporal(one) and pa.types.is_integer(other) for one, other in ((given, wanted), (wanted, given))):
+    if any(
+        pa.types.is_temporal(one) and pa.types.is_integer(other) for one, other in ((given, wanted), (wanted, given))
+    ):
         raise pa.ArrowInvalid("times are not numbers")
     stored = values.cast(wanted)
     if _may_change(given, wanted):
@@ -236,7 +275,9 @@ def _compact(values: pa.Array) -> pa.Array:
 
 
 def _limited(values: pa.Array, field: Field, table: str) -> pa.Array:
-    """Apply the limit of char(n) or varchar(n): trailing blanks beyond it are cut off, longer strings are refused, and char is padded."""
+    """Apply the limit of char(n) or varchar(n): trailing blanks beyond it are cut off, longer strings are refused, and
+    char is padded.
+    """
     declared = field.metadata.get(TEXT_TYPE)
     if declared is None:
         return values

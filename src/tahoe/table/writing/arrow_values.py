@@ -1,7 +1,7 @@
 """Makes new rows of a table from Arrow data: default, identity and generated columns, casts, and every check of a row.
 
-Protocol: "Generated Columns", "Default Columns", "Identity Columns", "CHECK Constraints", "Column Invariants". Expressions that
-`tahoe.sql.expressions` cannot compute are refused: Spark's writer computes all.
+Protocol: "Generated Columns", "Default Columns", "Identity Columns", "CHECK Constraints", "Column Invariants".
+Expressions that `tahoe.sql.expressions` cannot compute are refused: Spark's writer computes all.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class NewRows:
 
     def _parsed(self, column: Field, text: str, schema: Struct, how: str) -> Expression:
         try:
-            return parse_expression(text, schema, wanted=column.type, zone=self.plan.table.log.zone, table=self.plan.url)
+            return parse_expression(
+                text, schema, wanted=column.type, zone=self.plan.table.log.zone, table=self.plan.url
+            )
         except DeltaError as error:
             raise _needs_spark(self.plan.url, f"column {column.name} {how} {text}") from error
 
@@ -92,14 +94,21 @@ class NewRows:
             DeltaAnalysisError: a row does not fit the table, or violates one of its rules.
         """
         plan = self.plan
-        new = {name: self._computed(expression, rows, self._values.defaults[name]) for name, expression in self._defaults.items()}
+        new = {
+            name: self._computed(expression, rows, self._values.defaults[name])
+            for name, expression in self._defaults.items()
+        }
         rows = with_columns(rows, new | {name: self._numbers(name, rows.num_rows) for name in self.minted})
         zone, keeps = plan.table.log.zone, plan.request.casts is not Casts.ANY
-        stored = assign_arrow(rows, self._others, zone=zone, table=plan.url, partition_columns=plan.partition_columns, keeps=keeps)
+        stored = assign_arrow(
+            rows, self._others, zone=zone, table=plan.url, partition_columns=plan.partition_columns, keeps=keeps
+        )
         if self._generated:
             for name, expression in self._generated.items():
                 stored = stored.append_column(name, self._computed(expression, stored, self._values.generated[name]))
-            stored = assign_arrow(stored, plan.schema, zone=zone, table=plan.url, partition_columns=plan.partition_columns)
+            stored = assign_arrow(
+                stored, plan.schema, zone=zone, table=plan.url, partition_columns=plan.partition_columns
+            )
         self._check_generated(stored)
         check_rows(stored, self._constraints, plan.schema, table=plan.url, zone=zone)
         return stored
@@ -131,7 +140,9 @@ class NewRows:
                 raise _needs_spark(url, f"column {name} is generated as {expression}") from error
             except CheckConstraintViolatedError as error:
                 found = error.parameters["values"]
-                raise GeneratedValueMismatchError(table=url, column=name, expression=expression, values=found) from error
+                raise GeneratedValueMismatchError(
+                    table=url, column=name, expression=expression, values=found
+                ) from error
 
 
 def _moved(identity: Identity, last: int) -> Identity:
@@ -139,7 +150,9 @@ def _moved(identity: Identity, last: int) -> Identity:
 
 
 def given_by_update(values: ColumnValues, schema: Struct, assigned: Iterable[str]) -> list[str]:
-    """The columns that updated rows supply: all but generated columns without an assignment, which are computed anew."""
+    """The columns that updated rows supply: all but generated columns without an assignment, which are computed
+    anew.
+    """
     named = {name.lower() for name in assigned}
     return [name for name in schema.names if name not in values.generated or name.lower() in named]
 

@@ -41,7 +41,9 @@ from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WriteRequest, WrittenFile
 
 
-def write_arrow(table: TableReader, data: pa.Table | Rows, request: WriteRequest, must: Must | None = None) -> int | None:
+def write_arrow(
+    table: TableReader, data: pa.Table | Rows, request: WriteRequest, must: Must | None = None
+) -> int | None:
     """Write rows as a request says, in one commit.
 
     Args:
@@ -66,15 +68,17 @@ def write_arrow(table: TableReader, data: pa.Table | Rows, request: WriteRequest
             return commit_files(current, staged.files(current), staged.num_rows, staged.discard)
 
     with StagedRows(data if isinstance(data, Rows) else Rows.of(data), must) as staged:
-        return run_again(table.env, attempt, lambda: CONFLICT_RETRIES.get(first.metadata.configuration, table=first.url))
+        return run_again(
+            table.env, attempt, lambda: CONFLICT_RETRIES.get(first.metadata.configuration, table=first.url)
+        )
 
 
 class StagedRows:
-    """New rows as data files that wait for their commit. They are written once, for whatever number of attempts to commit them; and again
-    if the table's configuration has changed, or a VACUUM may have deleted them.
+    """New rows as data files that wait for their commit. They are written once, for whatever number of attempts to
+    commit them; and again if the table's configuration has changed, or a VACUUM may have deleted them.
 
-    As a context manager it deletes the files behind the last attempt, unless that attempt has or may have committed them. Otherwise a
-    failed attempt deletes them.
+    As a context manager it deletes the files behind the last attempt, unless that attempt has or may have committed
+    them. Otherwise a failed attempt deletes them.
     """
 
     def __init__(self, rows: Rows, must: Must | None = None) -> None:
@@ -87,7 +91,9 @@ class StagedRows:
         self._is_kept = True
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._is_kept = False
         if self._is_free:
             self.discard()
@@ -111,8 +117,8 @@ class StagedRows:
 
         Raises:
             DeltaAnalysisError: a row does not fit the table.
-            MetadataChangedException: the plan of an earlier attempt, by which they were written, was for another schema or protocol, and
-                the rows cannot be read again.
+            MetadataChangedException: the plan of an earlier attempt, by which they were written, was for another schema
+                or protocol, and the rows cannot be read again.
         """
         self._is_free = False
         if self._plan is not None and not self._is_lost and self._fit(self._plan, plan):
@@ -204,7 +210,9 @@ def _check_structs(plan: WritePlan) -> None:
     for path, column in walk_fields(plan.schema):
         if Struct(()) in types_in(column.type):
             raise UnsupportedDataTypeError(
-                table=plan.url, column=".".join(path), type=f"{column.type}, which is or contains a struct without fields"
+                table=plan.url,
+                column=".".join(path),
+                type=f"{column.type}, which is or contains a struct without fields",
             )
 
 
@@ -212,7 +220,8 @@ def write_again(plan: WritePlan, rows: Iterable[pa.Table]) -> list[WrittenFile]:
     """Write existing rows of the table to other files, unchanged.
 
     Args:
-        rows: in pieces; behind the columns of the schema they may have those that only files have: row ids and row commit versions.
+        rows: in pieces; behind the columns of the schema they may have those that only files have: row ids and row
+            commit versions.
     """
     plan.check_writes_files()
     with OpenFiles(plan) as files:
@@ -229,7 +238,9 @@ def write_change_files(plan: WritePlan, rows: Iterable[tuple[pa.Table, str]]) ->
     """
     with OpenFiles(plan, folder=CHANGE_DATA_FOLDER) as files:
         for piece, kind in rows:
-            files.write(append_hidden_columns(piece, {CHANGE_TYPE: pa.chunked_array([pa.repeat(kind, piece.num_rows)])}))
+            files.write(
+                append_hidden_columns(piece, {CHANGE_TYPE: pa.chunked_array([pa.repeat(kind, piece.num_rows)])})
+            )
         return files.close()
 
 
@@ -240,7 +251,9 @@ def append_hidden_columns(rows: pa.Table, hidden: Mapping[str, pa.ChunkedArray])
     return rows
 
 
-def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int, discard: Callable[[], None] | None = None) -> int | None:
+def commit_files(
+    plan: WritePlan, files: Sequence[WrittenFile], rows: int, discard: Callable[[], None] | None = None
+) -> int | None:
     """Commit the files that were written; see `WritePlan.commit`.
 
     Args:
@@ -251,6 +264,8 @@ def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int, disca
 
 
 def delete_files(plan: WritePlan, files: Sequence[WrittenFile]) -> None:
-    """Delete files that are not committed, unless a CONVERT TO DELTA has taken them for those of the table meanwhile."""
+    """Delete files that are not committed, unless a CONVERT TO DELTA has taken them for those of the table
+    meanwhile.
+    """
     if plan.snapshot is not None or not plan.table.log.was_converted():
         plan.table.env.discard(file.key for file in files)

@@ -1,7 +1,7 @@
 """New values of columns and struct fields, for UPDATE and MERGE without Spark.
 
-A text is SQL; any other Python value is taken as it is. A column without an assignment keeps its value. If a struct is null of which a
-field is assigned, it becomes a struct with this field, as in Spark.
+A text is SQL; any other Python value is taken as it is. A column without an assignment keeps its value. If a struct is
+null of which a field is assigned, it becomes a struct with this field, as in Spark.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def parse_assignments(
 
     Raises:
         ColumnNotFoundError: the table does not have the column.
-        SchemaMismatchError: a struct has other fields than the column, or a value has a type that is not cast to the column's.
+        SchemaMismatchError: a struct has other fields than the column, or a value has a type that is not cast to the
+            column's.
         UnfitValueError: a constant that the column cannot hold.
         ConflictingAssignmentsError: a column is assigned twice, or a struct and one of its fields.
         InvalidArgumentError: a value of Python is not one that the column can hold.
@@ -124,9 +125,15 @@ def _parsed(text: str, path: Path, kind: DataType, scope: Scope) -> Assignment:
     """An SQL text as the value of a column, cast to its type; but a nested value is as it is."""
     given = scope.parse(text)
     found, wanted = (Struct((Field(name=".".join(path), type=each),)) for each in (given.type, kind))
-    wrong = next((each for each in mismatches(found, wanted, "ANSI") if each.error is not MissingNotNullColumnError), None)
+    wrong = next(
+        (each for each in mismatches(found, wanted, "ANSI") if each.error is not MissingNotNullColumnError), None
+    )
     if wrong is not None:
-        raise wrong.error(table=scope.table, detail=wrong.detail.replace(" in the data", " in the assignment"), remedy="Cast the value.")
+        raise wrong.error(
+            table=scope.table,
+            detail=wrong.detail.replace(" in the data", " in the assignment"),
+            remedy="Cast the value.",
+        )
     if isinstance(kind, Struct | Array | Map):
         return Assignment(text, given, given)
     try:
@@ -151,13 +158,20 @@ def _taken(name: str, given: Any, kind: DataType, scope: Scope) -> Any:
     except (*IMPOSSIBLE, TypeError):
         is_kept = False
     if not is_kept:
-        expected, remedy = f"a value of type {kind} for {name}", 'Convert the value, or pass an SQL text: "CAST(1.5 AS INT)".'
-        raise InvalidArgumentError(argument="set", table=scope.table, found=f"{value!r}", expected=expected, remedy=remedy)
+        expected, remedy = (
+            f"a value of type {kind} for {name}",
+            'Convert the value, or pass an SQL text: "CAST(1.5 AS INT)".',
+        )
+        raise InvalidArgumentError(
+            argument="set", table=scope.table, found=f"{value!r}", expected=expected, remedy=remedy
+        )
     return value
 
 
 def _in_zone(value: Any, kind: DataType, zone: tzinfo) -> Any:
-    """A value whose times are cast to instants where the column has instants, and back where it has none, in this zone."""
+    """A value whose times are cast to instants where the column has instants, and back where it has none, in this
+    zone.
+    """
     match kind:
         case Struct(fields) if isinstance(value, Mapping):
             kinds = {field.name: field.type for field in fields}
@@ -166,7 +180,11 @@ def _in_zone(value: Any, kind: DataType, zone: tzinfo) -> Any:
             return [_in_zone(part, kind.element, zone) for part in value]
         case Map():
             pairs = value.items() if isinstance(value, Mapping) else value or ()
-            return None if value is None else [(_in_zone(k, kind.key, zone), _in_zone(part, kind.value, zone)) for k, part in pairs]
+            return (
+                None
+                if value is None
+                else [(_in_zone(k, kind.key, zone), _in_zone(part, kind.value, zone)) for k, part in pairs]
+            )
         case _ if kind == TIMESTAMP and isinstance(value, datetime) and value.tzinfo is None:
             return value.replace(tzinfo=zone)
         case _ if kind == TIMESTAMP_NTZ and isinstance(value, datetime) and value.tzinfo is not None:
@@ -175,14 +193,18 @@ def _in_zone(value: Any, kind: DataType, zone: tzinfo) -> Any:
 
 
 def _is_kept(value: Any, stored: Any) -> bool:
-    """Whether Arrow has stored all of a value: it makes whole numbers of fractions, dates of times, and leaves out unknown fields."""
+    """Whether Arrow has stored all of a value: it makes whole numbers of fractions, dates of times, and leaves out
+    unknown fields.
+    """
     match stored:
         case int():
             return bool(value == stored)
         case date() if not isinstance(stored, datetime):
             return not isinstance(value, datetime) or value.time() == time()
         case dict() if isinstance(value, Mapping):
-            return value.keys() <= stored.keys() and all(_is_kept(value.get(name), part) for name, part in stored.items())
+            return value.keys() <= stored.keys() and all(
+                _is_kept(value.get(name), part) for name, part in stored.items()
+            )
         case list() | tuple():  # a tuple is an entry of a map
             return all(map(_is_kept, value.items() if isinstance(value, Mapping) else value, stored))
     return True
@@ -195,7 +217,9 @@ def _path(name: str, own: Struct, scope: Scope, alias: str | None, missing: type
         (path,) = parse_column_list(name)
     except ValueError:
         expected, remedy = "names of columns such as day, address.city or `a.b`", "Quote names with other characters."
-        raise InvalidArgumentError(argument="set", table=scope.table, found=repr(name), expected=expected, remedy=remedy) from None
+        raise InvalidArgumentError(
+            argument="set", table=scope.table, found=repr(name), expected=expected, remedy=remedy
+        ) from None
     if alias is not None and path[0].lower() == alias.lower() and own.resolve(path) is None:
         path = path[1:]
     fields = own.resolve(path) if path else None
@@ -203,7 +227,9 @@ def _path(name: str, own: Struct, scope: Scope, alias: str | None, missing: type
     if first is not None and len(path) > 1 and not isinstance(first.type, Struct):
         detail = f"{first.name} is {first.type}, but only fields of structs can be assigned individually"
         remedy = "Assign the whole column."
-        raise UnsupportedOperationError(operation=f"Assigning to {name}", table=scope.table, detail=detail, remedy=remedy)
+        raise UnsupportedOperationError(
+            operation=f"Assigning to {name}", table=scope.table, detail=detail, remedy=remedy
+        )
     if fields is None:
         raise missing(table=scope.table, column=name, columns=", ".join(own.names))
     return tuple(field.name for field in fields)
@@ -250,8 +276,8 @@ def _with_value(current: pa.Array, path: Path, value: pa.Array) -> pa.Array:
 
 
 def completed(value: pa.Array, current: pa.Array) -> pa.Array:
-    """A value in which the struct fields that its type lacks have the row's current values. A null struct stays null, unless the row has a
-    value for one of these fields.
+    """A value in which the struct fields that its type lacks have the row's current values. A null struct stays null,
+    unless the row has a value for one of these fields.
     """
     if not _lacks(value.type, current.type):
         return value

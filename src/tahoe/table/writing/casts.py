@@ -1,4 +1,6 @@
-"""Schema enforcement: which data of another type than its column's a write casts, and which it refuses before any row is written."""
+"""Schema enforcement: which data of another type than its column's a write casts, and which it refuses before any row
+is written.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,10 @@ class Casts(Enum):
     """The casts of a kind of write.
 
     - ANY: the writer decides; Spark's store assignment by name, and assigned values.
-    - IMPLICIT: those that Spark makes unasked between its types: a stream's, and those of a MERGE that evolves the schema.
-    - KEPT: between numbers, and between dates and times, as long as each value is kept; the writer looks at the values. For Arrow data,
-      whose types are seldom chosen: pandas has integers of 64 bits.
+    - IMPLICIT: those that Spark makes unasked between its types: a stream's, and those of a MERGE that evolves the
+      schema.
+    - KEPT: between numbers, and between dates and times, as long as each value is kept; the writer looks at the values.
+      For Arrow data, whose types are seldom chosen: pandas has integers of 64 bits.
     - NONE: a DataFrame that is saved by a path.
     """
 
@@ -43,7 +46,9 @@ class Casts(Enum):
     NONE = "none"
 
     def allows(self, given: DataType, wanted: DataType) -> bool:
-        """Whether data of a type may be written into a column of another type. Neither of them is nested in the same way as the other."""
+        """Whether data of a type may be written into a column of another type. Neither of them is nested in the same
+        way as the other.
+        """
         match self:
             case Casts.ANY:
                 return True

@@ -9,7 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from tahoe.errors import ConstraintTypeMismatchError, FieldsNotMergedError, GeneratedColumnTypeMismatchError, SchemaMismatchError
+from tahoe.errors import (
+    ConstraintTypeMismatchError,
+    FieldsNotMergedError,
+    GeneratedColumnTypeMismatchError,
+    SchemaMismatchError,
+)
 from tahoe.errors.root import nearest
 from tahoe.protocol.changes.column_values import column_values
 from tahoe.protocol.changes.constraints import constraints_of
@@ -35,7 +40,8 @@ def evolved_schema(request: WriteRequest, snapshot: Snapshot) -> Struct:
 
     Raises:
         FieldsNotMergedError: the data has a column of another type than the table's, which the write does not cast.
-        ConstraintTypeMismatchError, GeneratedColumnTypeMismatchError: the same of a column on which such an expression depends.
+        ConstraintTypeMismatchError, GeneratedColumnTypeMismatchError: the same of a column on which such an expression
+        depends.
         SchemaMismatchError: the data has new columns or wider types, and the write does not evolve the schema.
     """
     feature = widening_of(snapshot.protocol, snapshot.metadata, table=snapshot.url)
@@ -54,7 +60,9 @@ def _also_stored_alike(widens: Widens | None) -> Widens:
 
 @dataclass(frozen=True, slots=True)
 class _Dependents:
-    """The columns, in lower case, whose types must not change, by what depends on them; generated and identity columns themselves."""
+    """The columns, in lower case, whose types must not change, by what depends on them; generated and identity columns
+    themselves.
+    """
 
     constraints: frozenset[str]
     generated: frozenset[str]
@@ -109,7 +117,10 @@ def _check_unchanged(request: WriteRequest, snapshot: Snapshot, merged: Struct) 
         return
     details = [f"the table has no column {', '.join(new)} (it has {', '.join(snapshot.schema.names)})"] if new else []
     details.extend(_told(wider))
-    evolve = f"{'add it to the table' if new else 'widen the table'}: {_spelled(request, 'mergeSchema', 'merge_schema=True')}"
+    evolve = (
+        f"{'add it to the table' if new else 'widen the table'}: "
+        f"{_spelled(request, 'mergeSchema', 'merge_schema=True')}"
+    )
     if request.mode == "overwrite" and request.replace_where is None and not request.dynamic_partitions:
         evolve = f"replace the table's schema: {_spelled(request, 'overwriteSchema', 'overwrite_schema=True')}"
     change = "Drop the column from the data" if new else "Cast the column in the data"

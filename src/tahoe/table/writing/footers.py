@@ -1,8 +1,8 @@
 """Takes the statistics of newly written data files from their Parquet footers.
 
-Protocol: "Per-file Statistics". A footer already has row counts, null counts and bounds. Reading it takes milliseconds; computing
-statistics from the rows would cost time for every value. Statistics that a footer does not have are left out, as the protocol allows:
-bounds of a column with a NaN, and everything inside arrays and maps.
+Protocol: "Per-file Statistics". A footer already has row counts, null counts and bounds. Reading it takes milliseconds;
+computing statistics from the rows would cost time for every value. Statistics that a footer does not have are left out,
+as the protocol allows: bounds of a column with a NaN, and everything inside arrays and maps.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tahoe.table.arrow.file_columns import julian_before
 
 Path: TypeAlias = tuple[str, ...]
 
-# In footers of this writer, NaN is the largest value: a column whose bounds are numbers has no NaN. Before 1.10, which Spark has since
-# version 2.4, it left NaN out of the bounds, as other writers do.
+# In footers of this writer, NaN is the largest value: a column whose bounds are numbers has no NaN. Before 1.10, which
+# Spark has since version 2.4, it left NaN out of the bounds, as other writers do.
 _WRITER_THAT_BOUNDS_NAN = re.compile(r"parquet-mr version (?:1\.[1-9]\d|[2-9])")
 
 
@@ -63,7 +63,8 @@ def read_statistics(
         metadata: of the table; its properties say which columns have statistics.
         mapping_mode: `none`, `name` or `id`.
         clustering: logical paths of the columns that always have statistics.
-        minted: identity columns, by logical name, whose last value is wanted: the largest, or the smallest if the step is negative.
+        minted: identity columns, by logical name, whose last value is wanted: the largest, or the smallest if the step
+            is negative.
         footers: those that are known, by key; the others are read.
     """
     known = footers or {}
@@ -71,12 +72,20 @@ def read_statistics(
     columns = {column.physical: column.type for column in indexed_columns(metadata, mapping_mode, clustering)}
     prefix_length = STRING_PREFIX_LENGTH.get(metadata.configuration)
     stored = {f.name: p.name for f, p in zip(metadata.schema, physical, strict=True)}
-    counted = {name: (stored[name], identity.step > 0) for name, identity in identity_columns(metadata.schema) if name in set(minted)}
+    counted = {
+        name: (stored[name], identity.step > 0)
+        for name, identity in identity_columns(metadata.schema)
+        if name in set(minted)
+    }
 
     def read(key: str) -> FileStatistics:
         footer = known.get(key) or _footer(store, key)
         statistics = footer_statistics(footer, columns)
-        found = {name: _farthest(store, key, footer, column, rises) for name, (column, rises) in counted.items() if footer.num_rows}
+        found = {
+            name: _farthest(store, key, footer, column, rises)
+            for name, (column, rises) in counted.items()
+            if footer.num_rows
+        }
         return FileStatistics(
             num_records=footer.num_rows,
             json=encode_statistics(statistics, physical, prefix_length=prefix_length),
@@ -88,7 +97,9 @@ def read_statistics(
 
 
 def _farthest(store: Store, key: str, footer: pq.FileMetaData, column: str, rises: bool) -> int | None:
-    """The largest or smallest value in a column of longs; None if all are null. If the footer has no bounds, the column is read."""
+    """The largest or smallest value in a column of longs; None if all are null. If the footer has no bounds, the column
+    is read.
+    """
     statistics = footer_statistics(footer, {(column,): LONG})
     bounds = statistics.max_values if rises else statistics.min_values
     if (column,) in bounds:
@@ -121,7 +132,9 @@ def indexed_columns(metadata: Metadata, mapping_mode: str, clustering: Sequence[
     Args:
         clustering: logical paths of the columns that always have statistics.
     """
-    chosen = statistics_columns(metadata.schema, metadata.partition_columns, metadata.configuration, clustering=clustering)
+    chosen = statistics_columns(
+        metadata.schema, metadata.partition_columns, metadata.configuration, clustering=clustering
+    )
     paths = {path for path, _ in chosen}
     return [column for column in columns_in_files(metadata, mapping_mode) if column.logical in paths]
 
@@ -129,7 +142,9 @@ def indexed_columns(metadata: Metadata, mapping_mode: str, clustering: Sequence[
 def columns_in_files(metadata: Metadata, mapping_mode: str) -> list[IndexedColumn]:
     """All columns that may have statistics."""
     leaves = zip(metadata.schema.leaves(), physical_schema(metadata.schema, mapping_mode).leaves(), strict=True)
-    columns = [IndexedColumn(logical=logical, physical=physical, field=stored) for (logical, _), (physical, stored) in leaves]
+    columns = [
+        IndexedColumn(logical=logical, physical=physical, field=stored) for (logical, _), (physical, stored) in leaves
+    ]
     return [column for column in columns if column.logical[0] not in metadata.partition_columns]
 
 
@@ -148,12 +163,16 @@ def _opened(store: Store, key: str) -> Any:
         return store.open(key)
     except FileNotFoundError as error:
         detail = f"the file {key}, which was just written and which no commit names yet, is gone"
-        conflict = ConcurrentWriteException(table=store.url, winner="a VACUUM with a short retention, it seems", detail=detail)
+        conflict = ConcurrentWriteException(
+            table=store.url, winner="a VACUUM with a short retention, it seems", detail=detail
+        )
         conflict.may_rerun = conflict.loses_files = True
         raise conflict from error
 
 
-def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType], positions: Mapping[Path, int] | None = None) -> Statistics:
+def footer_statistics(
+    footer: pq.FileMetaData, columns: Mapping[Path, DataType], positions: Mapping[Path, int] | None = None
+) -> Statistics:
     """The statistics of the wanted columns, as far as the footer has them.
 
     Args:
@@ -171,7 +190,10 @@ def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType],
         if position is None:
             continue
         chunks = [(group.num_rows, group.column(position).statistics) for group in groups]
-        nulls = [statistics.null_count if statistics is not None and statistics.has_null_count else None for _, statistics in chunks]
+        nulls = [
+            statistics.null_count if statistics is not None and statistics.has_null_count else None
+            for _, statistics in chunks
+        ]
         if all(count is not None for count in nulls):
             null_count[path] = sum(count for count in nulls if count is not None)
         found = _bounds(chunks, data_type, limits.get(data_type)) if has_bounds(data_type) else None
@@ -186,7 +208,9 @@ def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType],
 
 
 def _bounds(chunks: Sequence[tuple[int, Any]], data_type: DataType, julian: int | None) -> tuple[Any, Any] | None:
-    """The smallest and the largest value of all row groups; None if a group with values has no bounds, or they are NaN or Julian."""
+    """The smallest and the largest value of all row groups; None if a group with values has no bounds, or they are NaN
+    or Julian.
+    """
     lows, highs = [], []
     for rows, statistics in chunks:
         if statistics is None or not statistics.has_min_max:
@@ -206,7 +230,9 @@ def _bounds(chunks: Sequence[tuple[int, Any]], data_type: DataType, julian: int 
 
 
 def _raw_bounds(statistics: Any, data_type: DataType) -> tuple[Any, Any]:
-    """Bounds as the footer has them, dates and timestamps as integers, because Python's calendar is shorter than Spark's."""
+    """Bounds as the footer has them, dates and timestamps as integers, because Python's calendar is shorter than
+    Spark's.
+    """
     return (statistics.min_raw, statistics.max_raw) if data_type in BOUND_VALUES else (statistics.min, statistics.max)
 
 

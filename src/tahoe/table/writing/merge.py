@@ -1,7 +1,7 @@
 """MERGE without Spark: updates, deletes and inserts rows of a table according to the rows of an Arrow table.
 
-The source is in memory; the target is read file by file, and only the files that may have a row of the source's keys. Of these, the columns
-of the condition are read first, and all columns only where a row matches.
+The source is in memory; the target is read file by file, and only the files that may have a row of the source's keys.
+Of these, the columns of the condition are read first, and all columns only where a row matches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from tahoe._cached import cached_property
-from tahoe.errors import DuplicateDataColumnsError, InvalidMergeError, MultipleSourceRowsError, UnresolvedMergeColumnError
+from tahoe.errors import (
+    DuplicateDataColumnsError,
+    InvalidMergeError,
+    MultipleSourceRowsError,
+    UnresolvedMergeColumnError,
+)
 from tahoe.protocol.changes.column_values import check_assigned
 from tahoe.protocol.changes.evolution import check_fields
 from tahoe.protocol.log.actions import Add
@@ -35,7 +40,15 @@ from tahoe.table.reading.read_set import RowsRead
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.arrow_assignment import assign_arrow
 from tahoe.table.writing.arrow_values import NewRows, given_by_update
-from tahoe.table.writing.assignments import Assignment, Path, Scope, completed, parse_assignments, taken_over, with_assigned
+from tahoe.table.writing.assignments import (
+    Assignment,
+    Path,
+    Scope,
+    completed,
+    parse_assignments,
+    taken_over,
+    with_assigned,
+)
 from tahoe.table.writing.merge_keys import Matcher, Rows, chosen_clauses, predicate_of_keys, split
 from tahoe.table.writing.row_changes import RowChanges
 from tahoe.table.writing.write_plan import WritePlan
@@ -127,7 +140,12 @@ class _Ready:
         self.condition: Expression | None = None if clause.condition is None else scope.parse(clause.condition, BOOLEAN)
         self.takes_all = clause.kind != "delete" and clause.set is None
         self.set: dict[Path, Assignment] = parse_assignments(
-            clause.set or {}, own, scope, request.target_alias, may_lack=request.merge_schema, missing=UnresolvedMergeColumnError
+            clause.set or {},
+            own,
+            scope,
+            request.target_alias,
+            may_lack=request.merge_schema,
+            missing=UnresolvedMergeColumnError,
         )
 
     @property
@@ -143,11 +161,17 @@ class Merging:
         left: the rows of a file that are not deleted.
 
     Raises:
-        InvalidMergeError, InvalidPredicateError, ColumnNotFoundError: the request does not fit the table; nothing was read.
+        InvalidMergeError, InvalidPredicateError, ColumnNotFoundError: the request does not fit the table; nothing was
+        read.
     """
 
     def __init__(
-        self, request: MergeRequest, snapshot: Snapshot, plan: WritePlan, rows: PhysicalRows, left: Callable[[Add], BitMap64]
+        self,
+        request: MergeRequest,
+        snapshot: Snapshot,
+        plan: WritePlan,
+        rows: PhysicalRows,
+        left: Callable[[Add], BitMap64],
     ) -> None:
         self.request, self.snapshot, self.plan, self._rows, self._left = request, snapshot, plan, rows, left
         groups = (request.matched, request.not_matched, request.not_matched_by_source)
@@ -174,7 +198,9 @@ class Merging:
         self._is_matched = np.zeros(request.source.num_rows, bool)
 
     def _check_columns(self) -> None:
-        """Refuse clauses for all columns if the source lacks one, or fields of one, and assignments to identity columns."""
+        """Refuse clauses for all columns if the source lacks one, or fields of one, and assignments to identity
+        columns.
+        """
         own, other = self.snapshot.schema, self.request.schema
         missing = [name for name in own.names if other.find(name) is None and not self.plan.column_values.has(name)]
         if missing and self.request.takes_all and not self.request.merge_schema:
@@ -183,9 +209,13 @@ class Merging:
         for field in own if self.request.takes_all else ():
             given = other.find(field.name)
             if given is not None:
-                check_fields(given.type, field.type, (field.name,), may_lack=self.request.merge_schema, table=self.plan.url)
+                check_fields(
+                    given.type, field.type, (field.name,), may_lack=self.request.merge_schema, table=self.plan.url
+                )
         for clause in (*self._matched, *self._alone):
-            columns = clause.columns | ({name for name in own.names if other.find(name) is not None} if clause.takes_all else set())
+            columns = clause.columns | (
+                {name for name in own.names if other.find(name) is not None} if clause.takes_all else set()
+            )
             check_assigned(self.plan.column_values, {name.lower() for name in columns}, table=self.plan.url)
 
     @property
@@ -257,7 +287,9 @@ class Merging:
         keys = [self._ours.computed(key.target, ours, self.request.condition) for key in self._keys]
         pairs = [self._without_rest(*pair, ours) for pair in matcher.pairs(keys, rows.num_rows)]
         nothing = np.zeros(0, np.int64)
-        return np.concatenate([nothing, *(pair[0] for pair in pairs)]), np.concatenate([nothing, *(pair[1] for pair in pairs)])
+        return np.concatenate([nothing, *(pair[0] for pair in pairs)]), np.concatenate(
+            [nothing, *(pair[1] for pair in pairs)]
+        )
 
     def _without_rest(self, target: Rows, source: Rows, ours: pa.Table) -> tuple[Rows, Rows]:
         if self._rest is None or not len(target):
@@ -276,7 +308,9 @@ class Merging:
     def _read(self, add: Add, positions: Rows) -> Iterator[tuple[Rows, pa.Table]]:
         return self._rows.at(self.snapshot, add, positions, with_row_ids=self.snapshot.row_tracking is not None)
 
-    def _change_matched(self, add: Add, positions: Rows, before: pa.Table, target: Rows, source: Rows, changes: RowChanges) -> None:
+    def _change_matched(
+        self, add: Add, positions: Rows, before: pa.Table, target: Rows, source: Rows, changes: RowChanges
+    ) -> None:
         """Change rows of a file, of which each matches at least one row of the source.
 
         Args:
@@ -304,11 +338,16 @@ class Merging:
             if clause.kind == "delete":
                 changes.delete(add, positions[chosen == number], before.take(rows))
             else:
-                self._update(add, positions[chosen == number], before.take(rows), clause, ours.take(rows), self._ours, changes)
+                self._update(
+                    add, positions[chosen == number], before.take(rows), clause, ours.take(rows), self._ours, changes
+                )
 
     def _choose(self, clauses: Sequence[_Ready], scope: Scope, rows: pa.Table) -> Rows:
         masks = [
-            pa.repeat(pa.scalar(True), rows.num_rows) if c.condition is None else scope.computed(c.condition, rows, c.text) for c in clauses
+            pa.repeat(pa.scalar(True), rows.num_rows)
+            if c.condition is None
+            else scope.computed(c.condition, rows, c.text)
+            for c in clauses
         ]
         return chosen_clauses(masks, rows.num_rows)
 
@@ -323,7 +362,14 @@ class Merging:
             raise MultipleSourceRowsError(table=self.plan.url, keys=shown, condition=self.request.condition)
 
     def _update(
-        self, add: Add, positions: Rows, before: pa.Table, clause: _Ready, rows: pa.Table, scope: Scope, changes: RowChanges
+        self,
+        add: Add,
+        positions: Rows,
+        before: pa.Table,
+        clause: _Ready,
+        rows: pa.Table,
+        scope: Scope,
+        changes: RowChanges,
     ) -> None:
         own = before.select(self.snapshot.schema.names)
         assigned = clause.columns

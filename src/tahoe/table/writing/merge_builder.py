@@ -19,8 +19,8 @@ class MergeBuilder:
 
         table.merge(rows, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
 
-    Of each group, the first clause whose condition is true applies to a row. Conditions and values are SQL, in which `target` and `source`
-    qualify columns; a value that is not a text is taken as it is.
+    Of each group, the first clause whose condition is true applies to a row. Conditions and values are SQL, in which
+    `target` and `source` qualify columns; a value that is not a text is taken as it is.
     """
 
     def __init__(self, request: MergeRequest, run: Callable[[MergeRequest], ChangedRows]) -> None:
@@ -51,7 +51,9 @@ class MergeBuilder:
 
     @takes(values=SET, condition=TEXT)
     def when_not_matched_insert(self, values: Mapping[str, Any], condition: str | None = None) -> MergeBuilder:
-        """Insert rows of the source that match no row: the values by column. Conditions and values may name the source alone."""
+        """Insert rows of the source that match no row: the values by column. Conditions and values may name the source
+        alone.
+        """
         return self._with("not_matched", Clause(kind="insert", condition=condition, set=values))
 
     @takes(condition=TEXT)

@@ -1,7 +1,8 @@
 """The keys of a MERGE: which rows of a target file match which rows of the source.
 
-A condition is split into equalities of an expression over the target with one over the source, and the rest. Equalities are looked up,
-the rest is computed for the pairs that are left. As in SQL, NULL equals nothing, NaN equals NaN, and 0.0 equals -0.0.
+A condition is split into equalities of an expression over the target with one over the source, and the rest. Equalities
+are looked up, the rest is computed for the pairs that are left. As in SQL, NULL equals nothing, NaN equals NaN, and 0.0
+equals -0.0.
 """
 
 from __future__ import annotations
@@ -144,7 +145,9 @@ def _comparable(values: pa.Array) -> pa.Array:
     values = one_array(values)
     if not pa.types.is_floating(values.type):
         return values
-    return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), pc.add(values, pa.scalar(0.0, values.type)))
+    return pc.if_else(
+        pc.is_nan(values), pa.scalar(float("nan"), values.type), pc.add(values, pa.scalar(0.0, values.type))
+    )
 
 
 # --- data skipping
@@ -157,7 +160,9 @@ def predicate_of_keys(keys: Sequence[Key], values: Sequence[pa.Array]) -> Predic
 
 
 def _of_key(key: Key, distinct: pa.Array) -> Predicate:
-    if not isinstance(key.target, Reference) or (isinstance(key.target.type, Primitive) and key.target.type.name == "boolean"):
+    if not isinstance(key.target, Reference) or (
+        isinstance(key.target.type, Primitive) and key.target.type.name == "boolean"
+    ):
         return TRUE
     column = Column(key.target.path[1:])
     known = distinct.drop_null()
@@ -170,7 +175,12 @@ def _of_key(key: Key, distinct: pa.Array) -> Predicate:
             found = And((Comparison(">=", column, Literal(low)), Comparison("<=", column, Literal(high))))
             if pa.types.is_floating(known.type) and (is_nan(low) or is_nan(high) or pc.any(pc.is_nan(known)).as_py()):
                 return TRUE
-    except (OverflowError, ValueError, pa.ArrowInvalid, pa.ArrowNotImplementedError):  # beyond Python's calendar, or without an order
+    except (
+        OverflowError,
+        ValueError,
+        pa.ArrowInvalid,
+        pa.ArrowNotImplementedError,
+    ):  # beyond Python's calendar, or without an order
         return TRUE
     return Or((found, IsNull(column))) if key.is_null_safe and distinct.null_count else found
 

@@ -1,7 +1,8 @@
 """Data files that are being written: one for each partition that has rows, encoded as the rows come.
 
-Protocol: "Data Files", "Per-file Statistics". A file is put when it is as large as the table wants it, or when all rows are there. Until
-then its encoded rows wait in memory or in a temporary file, so that memory is bounded whatever the number of rows.
+Protocol: "Data Files", "Per-file Statistics". A file is put when it is as large as the table wants it, or when all rows
+are there. Until then its encoded rows wait in memory or in a temporary file, so that memory is bounded whatever the
+number of rows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from tahoe.errors import MetadataChangedException
 from tahoe.protocol.configuration.properties import TARGET_FILE_SIZE
 from tahoe.table.arrow.temporary import temporary_disk_named
 from tahoe.table.writing.footers import read_statistics
-from tahoe.table.writing.parquet_files import as_stored, columns_with_nan, new_key, parquet_writer, plain_value, serialised
+from tahoe.table.writing.parquet_files import (
+    as_stored,
+    columns_with_nan,
+    new_key,
+    parquet_writer,
+    plain_value,
+    serialised,
+)
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WrittenFile
 
@@ -80,9 +88,12 @@ class OpenFiles:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         for file in self._open.values():
-            # whatever they say of a file that was not finished, such as RuntimeError after Ctrl-C: the first error is the one to tell
+            # whatever they say of a file that was not finished, such as RuntimeError after Ctrl-C: the first error is
+            # the one to tell
             with suppress(Exception):  # an open writer would be closed later, without its file
                 file.writer.close()
             with suppress(Exception):  # what is buffered for a full disk
@@ -129,7 +140,9 @@ class OpenFiles:
         out: Any = tempfile.SpooledTemporaryFile(max_size=memory_bytes, prefix="tahoe-")  # noqa: SIM115  closed when it is put
         footers: list[pq.FileMetaData] = []
         writer = parquet_writer(self.plan, out, rows, with_nan, footers)
-        return _OpenFile(values=values, with_nan=with_nan, memory_bytes=memory_bytes, out=out, writer=writer, footers=footers)
+        return _OpenFile(
+            values=values, with_nan=with_nan, memory_bytes=memory_bytes, out=out, writer=writer, footers=footers
+        )
 
     @temporary_disk_named()
     def _put(self, key: tuple[str | None, ...]) -> None:
@@ -138,7 +151,9 @@ class OpenFiles:
         with file.out as out:
             file.writer.close()
             size, name = out.tell(), new_key(self.plan, file.values, self._folder)
-            written = WrittenFile(key=name, size_bytes=size, modification_time_ms=env.clock_ms(), partition_values=file.values)
+            written = WrittenFile(
+                key=name, size_bytes=size, modification_time_ms=env.clock_ms(), partition_values=file.values
+            )
             self._written.append(written)
             self._footers[name] = file.footers[0]
             out.seek(0)
@@ -158,11 +173,17 @@ class OpenFiles:
             minted=self._minted,
             footers=self._footers,
         )
-        return [replace(file, statistics=statistics[file.key].json, minted=statistics[file.key].minted) for file in self._written]
+        return [
+            replace(file, statistics=statistics[file.key].json, minted=statistics[file.key].minted)
+            for file in self._written
+        ]
 
 
 def _gone(table: str) -> MetadataChangedException:
-    winner, detail = "the folder of a file that was just written is gone", "the table was dropped or recreated since this write began"
+    winner, detail = (
+        "the folder of a file that was just written is gone",
+        "the table was dropped or recreated since this write began",
+    )
     return MetadataChangedException(table=table, winner=winner, detail=detail)
 
 
@@ -173,13 +194,17 @@ def partitions(data: pa.Table, plan: WritePlan) -> Iterator[Part]:
     if not names:
         yield Part({}, data)
         return
-    encoded = [pc.dictionary_encode(data.column(name), null_encoding="encode") for name in names]  # one dictionary for all chunks
+    encoded = [
+        pc.dictionary_encode(data.column(name), null_encoding="encode") for name in names
+    ]  # one dictionary for all chunks
     codes = pa.table([_indices(column) for column in encoded], names=[str(i) for i in range(len(names))])
     for combination in codes.group_by(codes.column_names).aggregate([]).to_pylist():
         mask = pa.repeat(pa.scalar(True), data.num_rows)
         for name, code in combination.items():
             mask = pc.and_(mask, pc.equal(codes.column(name), code))
-        values = {name: plain_value(encoded[i].chunk(0).dictionary[combination[str(i)]]) for i, name in enumerate(names)}
+        values = {
+            name: plain_value(encoded[i].chunk(0).dictionary[combination[str(i)]]) for i, name in enumerate(names)
+        }
         yield Part(values, data.select(rest).filter(mask))
 
 

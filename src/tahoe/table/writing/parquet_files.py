@@ -1,6 +1,7 @@
 """The Parquet files of a table: their names, their columns, and the writer that makes them.
 
-Protocol: "Writer Requirements for Column Mapping", "Delta Data Type to Parquet Type Mappings", "Partition Value Serialization".
+Protocol: "Writer Requirements for Column Mapping", "Delta Data Type to Parquet Type Mappings", "Partition Value
+Serialization".
 """
 
 from __future__ import annotations
@@ -50,12 +51,16 @@ def serialised(plan: WritePlan, values: Mapping[str, Any]) -> dict[str, str | No
         values: typed, in the order of the partition columns.
     """
     types = [field.type for field in (plan.schema.find(name) for name in plan.partition_columns) if field is not None]
-    texts = [format_partition_value(value, kind, table=plan.url) for value, kind in zip(values.values(), types, strict=True)]
+    texts = [
+        format_partition_value(value, kind, table=plan.url) for value, kind in zip(values.values(), types, strict=True)
+    ]
     return dict(zip(plan.physical_partition_columns, texts, strict=True))
 
 
 def as_stored(plan: WritePlan, rows: pa.Table) -> pa.Table:
-    """Rows with the names and types of data files. Columns that are not in the schema stay, and void columns are left out."""
+    """Rows with the names and types of data files. Columns that are not in the schema stay, and void columns are left
+    out.
+    """
     logical = {field.name: field for field in plan.schema}
     physical = dict(zip((f.name for f in plan.schema), plan.physical_schema, strict=True))
     kept = [name for name in rows.column_names if name not in logical or logical[name].type != VOID]
@@ -67,13 +72,14 @@ def as_stored(plan: WritePlan, rows: pa.Table) -> pa.Table:
     return pa.table(columns, schema=pa.schema(fields))
 
 
-# If more than this share of so many neighbouring values of eight bytes or more are different, a dictionary of the column would grow
-# beyond the size at which Parquet's writers give it up.
+# If more than this share of so many neighbouring values of eight bytes or more are different, a dictionary of the
+# column would grow beyond the size at which Parquet's writers give it up.
 _DISTINCT_SHARE_MAX = 0.95
 _SAMPLE_ROWS = 1 << 14
 _WIDE_BITS = 64
 
-# Whether the installed PyArrow writes Bloom filters. Files of an older one have none, which is legal: Spark or a later rewrite adds them.
+# Whether the installed PyArrow writes Bloom filters. Files of an older one have none, which is legal: Spark or a later
+# rewrite adds them.
 WRITES_BLOOM_FILTERS = "bloom_filter_options" in inspect.signature(pq.ParquetWriter).parameters
 
 
@@ -88,8 +94,8 @@ def parquet_writer(
 
     Args:
         first: the rows of its first row group, as `as_stored` gives them. The others are taken to be alike.
-        with_nan: the Parquet columns that contain NaN. They get no statistics, because Arrow ignores NaN in bounds, and Delta sorts it
-            last.
+        with_nan: the Parquet columns that contain NaN. They get no statistics, because Arrow ignores NaN in bounds, and
+            Delta sorts it last.
         footers: gets the footer when the writer is closed.
     """
     paths = [(field.name, path) for field in first.schema for path, _ in leaves(field.name, pa.array([], field.type))]
@@ -102,14 +108,22 @@ def parquet_writer(
         if name in bounded
     }
     asked = {"bloom_filter_options": filters} if filters and WRITES_BLOOM_FILTERS else {}
-    how = {"compression": codec, "store_schema": False, "write_statistics": bounded, "use_dictionary": repeating, **asked}
+    how = {
+        "compression": codec,
+        "store_schema": False,
+        "write_statistics": bounded,
+        "use_dictionary": repeating,
+        **asked,
+    }
     writer = pq.ParquetWriter(out, first.schema, metadata_collector=footers, **how)
     writer.add_key_value_metadata(GREGORIAN)
     return writer
 
 
 def _may_repeat(values: pa.ChunkedArray) -> bool:
-    """Whether a dictionary of the values may be smaller than the values. Building it takes a third of the time of writing a column."""
+    """Whether a dictionary of the values may be smaller than the values. Building it takes a third of the time of
+    writing a column.
+    """
     kind = values.type
     if pa.types.is_nested(kind) or (pa.types.is_primitive(kind) and kind.bit_width < _WIDE_BITS):
         return True
@@ -148,12 +162,18 @@ def _renamed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if values.offset:
         values = values.take(pa.array(range(len(values)), pa.int64()))
     if pa.types.is_struct(wanted):
-        given = [child for child, field in zip(values.flatten(), values.type, strict=True) if not pa.types.is_null(field.type)]
+        given = [
+            child
+            for child, field in zip(values.flatten(), values.type, strict=True)
+            if not pa.types.is_null(field.type)
+        ]
         children = [_renamed(child, field.type) for child, field in zip(given, wanted, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(wanted), mask=values.is_null())
     if pa.types.is_map(wanted):
         keys, items = _renamed(values.keys, wanted.key_type), _renamed(values.items, wanted.item_type)
         return pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted, mask=values.is_null())
     if pa.types.is_list(wanted):
-        return pa.ListArray.from_arrays(values.offsets, _renamed(values.values, wanted.value_type), type=wanted, mask=values.is_null())
+        return pa.ListArray.from_arrays(
+            values.offsets, _renamed(values.values, wanted.value_type), type=wanted, mask=values.is_null()
+        )
     return values.cast(wanted)

@@ -1,7 +1,7 @@
 """Plans a write before any row is written: the checks, and the protocol and metadata of the table after the write.
 
-Protocol: "Actions", "Table Features for New and Existing Tables". Invalid input fails before any work is done. `WritePlan.commit` takes the
-data files that were written. Spark and the Arrow writer share this module.
+Protocol: "Actions", "Table Features for New and Existing Tables". Invalid input fails before any work is done.
+`WritePlan.commit` takes the data files that were written. Spark and the Arrow writer share this module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from tahoe.errors import (
 from tahoe.protocol.changes.column_values import as_declared, check_new_columns
 from tahoe.protocol.configuration.bloom_filter_columns import checked_filters, filtered_columns
 from tahoe.protocol.configuration.bloom_filters import encode_bloom_filters
-from tahoe.protocol.configuration.column_mapping import MAX_COLUMN_ID, assign_mapping, highest_id, mapping_mode, with_columns_of
+from tahoe.protocol.configuration.column_mapping import (
+    MAX_COLUMN_ID,
+    assign_mapping,
+    highest_id,
+    mapping_mode,
+    with_columns_of,
+)
 from tahoe.protocol.configuration.feature_upgrade import (
     needed_features,
     properties_for,
@@ -92,7 +98,9 @@ def _plan_new(table: TableReader, request: WriteRequest) -> WritePlan:
     )
 
 
-def _new_clustering(table: TableReader, request: WriteRequest, protocol: Protocol, metadata: Metadata) -> DomainMetadata | None:
+def _new_clustering(
+    table: TableReader, request: WriteRequest, protocol: Protocol, metadata: Metadata
+) -> DomainMetadata | None:
     """The domain with the clustering columns of a new table; None if the request has none."""
     if not request.cluster_by:
         return None
@@ -104,14 +112,19 @@ def _new_clustering(table: TableReader, request: WriteRequest, protocol: Protoco
 def _properties(table: TableReader, request: WriteRequest) -> dict[str, str]:
     """The properties of a new table, with the table feature that clustering needs."""
     asked = properties_for([clustering.FEATURE]) if request.cluster_by else {}
-    return {**normalise(request.default_properties, table=table.url), **normalise(request.properties, table=table.url), **asked}
+    return {
+        **normalise(request.default_properties, table=table.url),
+        **normalise(request.properties, table=table.url),
+        **asked,
+    }
 
 
 def _check_folder_is_free(table: TableReader, *, has_left_overs: bool) -> None:
     """Refuse a folder that contains files of another format: after the write their rows would seem to be lost.
 
     Args:
-        has_left_overs: whether the write may have been tried before by a driver that was killed, so that its files are in the folder.
+        has_left_overs: whether the write may have been tried before by a driver that was killed, so that its files are
+            in the folder.
     """
     if table.log.is_file():
         raise PathIsFileError(table=table.url)
@@ -163,7 +176,10 @@ def _metadata(
     if used is not None:  # a table never uses a column id twice
         configuration[MAX_COLUMN_ID] = used
     if before is not None:
-        configuration = {**{name: before.properties[name] for name in MATERIALISED if name in before.properties}, **configuration}
+        configuration = {
+            **{name: before.properties[name] for name in MATERIALISED if name in before.properties},
+            **configuration,
+        }
     configuration = with_materialised_columns(protocol, configuration, table.env.new_id, table=table.url)
     mode = mapping_mode(protocol, configuration)
     if mode != "none":
@@ -187,18 +203,29 @@ def _metadata(
     check_writable(protocol, metadata, table=table.url)
     if before is not None and partition_columns != before.partition_columns and _is_for_iceberg(protocol, metadata):
         detail = "the partitioning of a table with Iceberg compatibility cannot be changed"
-        raise InvalidOptionError(option="partitionBy", value=", ".join(partition_columns), table=table.url, detail=detail)
+        raise InvalidOptionError(
+            option="partitionBy", value=", ".join(partition_columns), table=table.url, detail=detail
+        )
     return metadata
 
 
 def _with_filters(
-    configuration: dict[str, str], schema: Struct, partition_columns: tuple[str, ...], mode: str, before: Snapshot | None, *, table: str
+    configuration: dict[str, str],
+    schema: Struct,
+    partition_columns: tuple[str, ...],
+    mode: str,
+    before: Snapshot | None,
+    *,
+    table: str,
 ) -> dict[str, str]:
     """The configuration with its Bloom filters checked if they are new, else without those of columns that are gone."""
     text = configuration.pop(BLOOM_FILTERS.name, None)
     if text is None:
         return configuration
-    definitions, is_new = BLOOM_FILTERS.read(text, table=table), before is None or before.properties.get(BLOOM_FILTERS.name) != text
+    definitions, is_new = (
+        BLOOM_FILTERS.read(text, table=table),
+        before is None or before.properties.get(BLOOM_FILTERS.name) != text,
+    )
     if not is_new:
         definitions = tuple(filtered_columns(definitions, schema, partition_columns, mode).values())
     spelled = checked_filters(definitions, schema, partition_columns, mode, table=table)
@@ -206,9 +233,16 @@ def _with_filters(
 
 
 def _with_listed(
-    configuration: dict[str, str], schema: Struct, partition_columns: tuple[str, ...], before: Snapshot | None, *, table: str
+    configuration: dict[str, str],
+    schema: Struct,
+    partition_columns: tuple[str, ...],
+    before: Snapshot | None,
+    *,
+    table: str,
 ) -> dict[str, str]:
-    """The configuration with its list of columns with statistics checked if it is new, else without columns that cannot be listed now."""
+    """The configuration with its list of columns with statistics checked if it is new, else without columns that cannot
+    be listed now.
+    """
     listed = configuration.get(STATS_COLUMNS.name)
     if before is not None and listed == before.properties.get(STATS_COLUMNS.name):
         return without_unusable(configuration, schema, partition_columns, table=table)
@@ -237,7 +271,9 @@ def _partition_columns(schema: Struct, names: Sequence[str], url: str) -> tuple[
             raise UnsupportedDataTypeError(table=url, column=f"{name} (a partition column)", type=str(column.type))
         found.append(column.name)
     if len(set(found)) < len(found):
-        raise DuplicatePartitionColumnsError(table=url, columns=", ".join(sorted({name for name in found if found.count(name) > 1})))
+        raise DuplicatePartitionColumnsError(
+            table=url, columns=", ".join(sorted({name for name in found if found.count(name) > 1}))
+        )
     if found and len(found) == len(schema):
         detail = "at least one column must not be a partition column"
         raise InvalidOptionError(option="partitionBy", value=", ".join(found), table=url, detail=detail)
@@ -260,7 +296,12 @@ def check_schema(schema: Struct, mode: str, *, table: str) -> None:
 
 def plan_existing(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> WritePlan:
     """Plan a write to an existing table; see `plan_write`."""
-    check_writable(snapshot.protocol, snapshot.metadata, table=table.url, removes_data=request.mode == "overwrite" and request.data_change)
+    check_writable(
+        snapshot.protocol,
+        snapshot.metadata,
+        table=table.url,
+        removes_data=request.mode == "overwrite" and request.data_change,
+    )
     check_unique_names(request.schema, table=table.url, error=DuplicateDataColumnsError)
     for name in snapshot.partition_columns:
         partition_field(snapshot, name)
@@ -282,12 +323,16 @@ def plan_existing(table: TableReader, request: WriteRequest, snapshot: Snapshot)
 
 
 def _clustering(snapshot: Snapshot, protocol: Protocol, metadata: Metadata) -> DomainMetadata | None:
-    """The clustering domain after the write. A table stays clustered while it has the clustering columns and is not partitioned."""
+    """The clustering domain after the write. A table stays clustered while it has the clustering columns and is not
+    partitioned.
+    """
     known = snapshot.domains.get(clustering.DOMAIN)
     mode = mapping_mode(protocol, metadata.configuration)
     if known is None or metadata == snapshot.metadata:
         return known
-    moved = None if metadata.partition_columns else clustering_domain(snapshot.clustering_columns, metadata.schema, mode)
+    moved = (
+        None if metadata.partition_columns else clustering_domain(snapshot.clustering_columns, metadata.schema, mode)
+    )
     same = moved is not None and clustering_columns(known, metadata.schema, mode) == snapshot.clustering_columns
     return known if same else moved
 
@@ -345,7 +390,8 @@ def _replace_where(table: TableReader, request: WriteRequest, metadata: Metadata
 
     Raises:
         InvalidPredicateError, ColumnNotFoundError: the predicate is invalid, and the engine does not find rows.
-        InvalidOptionError: the predicate names a column that is not a partition column, and the engine does not find rows.
+        InvalidOptionError: the predicate names a column that is not a partition column, and the engine does not find
+            rows.
     """
     if request.replace_where is None:
         return None
@@ -360,7 +406,9 @@ def _replace_where(table: TableReader, request: WriteRequest, metadata: Metadata
     if not request.finds_rows and not is_about(predicate, metadata.partition_columns):
         allowed = ", ".join(metadata.partition_columns) or "none"
         others = sorted({".".join(c.path) for c in columns_of(predicate)})
-        detail = f"without Spark it may reference only partition columns ({allowed}), but references {', '.join(others)}"
+        detail = (
+            f"without Spark it may reference only partition columns ({allowed}), but references {', '.join(others)}"
+        )
         raise InvalidOptionError(option="replaceWhere", value=request.replace_where, table=table.url, detail=detail)
     return predicate
 
@@ -391,7 +439,11 @@ def plan_replacement(table: TableReader, request: WriteRequest) -> WritePlan:
         DeltaAnalysisError, DeltaProtocolError: as `plan_write`.
     """
     snapshot = table.snapshot_if_exists()
-    return _plan_new(table, replace(request, mode="overwrite")) if snapshot is None else _plan_replaced(table, request, snapshot)
+    return (
+        _plan_new(table, replace(request, mode="overwrite"))
+        if snapshot is None
+        else _plan_replaced(table, request, snapshot)
+    )
 
 
 def _plan_replaced(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> WritePlan:
@@ -399,7 +451,9 @@ def _plan_replaced(table: TableReader, request: WriteRequest, snapshot: Snapshot
     schema = request.schema if request.keep_nullability else _as_nullable(request.schema)
     partition_columns = _partition_columns(schema, request.partition_by or (), table.url)
     properties = _properties(table, request)
-    check_listed(properties, schema, partition_columns, table=table.url)  # given now, also if the table had the same list before
+    check_listed(
+        properties, schema, partition_columns, table=table.url
+    )  # given now, also if the table had the same list before
     protocol, metadata = _described(table, schema, partition_columns, properties, request.comment, snapshot)
     return WritePlan(
         table=table,

@@ -1,7 +1,8 @@
-"""The rows that an operation of a transaction replaces, deletes and inserts: data files, change data files and row deletions.
+"""The rows that an operation of a transaction replaces, deletes and inserts: data files, change data files and row
+deletions.
 
-Protocol: "Writer Requirements for Deletion Vectors", "Change Data Files", "Writer Requirements for Row Tracking". An updated row keeps its
-row id.
+Protocol: "Writer Requirements for Deletion Vectors", "Change Data Files", "Writer Requirements for Row Tracking". An
+updated row keeps its row id.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class ChangedRows:
 
 
 class RowChanges:
-    """Collects the changes of one operation. As a context manager it deletes the files that it has written if the block fails.
+    """Collects the changes of one operation. As a context manager it deletes the files that it has written if the block
+    fails.
 
     Args:
         plan: the plan of an append to the table as it is after the operation.
@@ -54,7 +56,9 @@ class RowChanges:
         updated, removed, inserted: how many rows were changed so.
     """
 
-    def __init__(self, plan: WritePlan, tracking: RowTracking | None, *, records: bool, minted: Sequence[str] = ()) -> None:
+    def __init__(
+        self, plan: WritePlan, tracking: RowTracking | None, *, records: bool, minted: Sequence[str] = ()
+    ) -> None:
         self.plan, self.records = plan, records
         self._hidden = () if tracking is None else (tracking.row_id_column, tracking.row_commit_version_column)
         self._files = OpenFiles(plan, minted=minted)
@@ -65,11 +69,15 @@ class RowChanges:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         for files in (self._files, self._changes):
             files.__exit__(kind, error, traceback)
 
-    def update(self, file: Add, positions: npt.NDArray[np.int64], before: pa.Table, after: pa.Table, rules: NewRows) -> None:
+    def update(
+        self, file: Add, positions: npt.NDArray[np.int64], before: pa.Table, after: pa.Table, rules: NewRows
+    ) -> None:
         """Replace rows of a file.
 
         Args:
@@ -109,7 +117,9 @@ class RowChanges:
         return self._files.close(), self._changes.close()
 
     def _tracked(self, rows: pa.Table, kept: Sequence[pa.ChunkedArray]) -> pa.Table:
-        return append_hidden_columns(rows, {name: column for name, column in zip(self._hidden, kept, strict=True) if name is not None})
+        return append_hidden_columns(
+            rows, {name: column for name, column in zip(self._hidden, kept, strict=True) if name is not None}
+        )
 
     def _delete(self, file: Add, positions: npt.NDArray[np.int64]) -> None:
         _, known = self.deleted.get(file.path, (file, BitMap64()))
@@ -117,4 +127,6 @@ class RowChanges:
 
     def _record(self, rows: pa.Table, kind: str) -> None:
         if self.records and rows.num_rows:
-            self._changes.write(append_hidden_columns(rows, {CHANGE_TYPE: pa.chunked_array([pa.repeat(kind, rows.num_rows)])}))
+            self._changes.write(
+                append_hidden_columns(rows, {CHANGE_TYPE: pa.chunked_array([pa.repeat(kind, rows.num_rows)])})
+            )

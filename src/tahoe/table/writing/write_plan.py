@@ -28,7 +28,12 @@ from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.write_request import STREAMING_UPDATE, TRUNCATE, WRITE, Mode, WriteRequest, WrittenFile
 
-_MODE_NAMES: Mapping[Mode, str] = {"append": "Append", "overwrite": "Overwrite", "error": "ErrorIfExists", "ignore": "Ignore"}
+_MODE_NAMES: Mapping[Mode, str] = {
+    "append": "Append",
+    "overwrite": "Overwrite",
+    "error": "ErrorIfExists",
+    "ignore": "Ignore",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +118,10 @@ class WritePlan:
         check_void(self.schema, table=self.url)
 
     def commit(
-        self, files: Sequence[WrittenFile], metrics: Mapping[str, int] | None = None, discard: Callable[[], None] = lambda: None
+        self,
+        files: Sequence[WrittenFile],
+        metrics: Mapping[str, int] | None = None,
+        discard: Callable[[], None] = lambda: None,
     ) -> int | None:
         """Commit the files that were written, and remove the files that the mode replaces.
 
@@ -164,12 +172,15 @@ class WritePlan:
         if self.snapshot is not None and self.request.mode == "overwrite":
             replaced = self._replaced(draft.adds)
             draft.remove(add for add in self.snapshot.live.adds() if replaced(add))
-            draft.reads = draft.reads or FilesRead(self._or_unplaced(replaced), self.request.replace_where or "what it replaces")
+            draft.reads = draft.reads or FilesRead(
+                self._or_unplaced(replaced), self.request.replace_where or "what it replaces"
+            )
 
     def _changed_domains(self) -> dict[str, DomainMetadata]:
         """The clustering domain, if the write changes it.
 
-        A new table may be clustered. A replaced schema may lack the clustering columns, or have them under other physical names.
+        A new table may be clustered. A replaced schema may lack the clustering columns, or have them under other
+        physical names.
         """
         before = None if self.snapshot is None else self.snapshot.domains.get(clustering.DOMAIN)
         after = self.clustering if self.clustering is not None or before is None else before.replace(removed=True)
@@ -236,7 +247,9 @@ class WritePlan:
             raise ReplaceWhereMismatchError(table=self.url, predicate=text, detail=f"for example {row_text(row)}")
 
     def _replaced(self, adds: Sequence[Add]) -> Callable[[Add | Remove], bool]:
-        """A test for the live files to replace: all, those of the written partitions, or those that satisfy `replace_where`."""
+        """A test for the live files to replace: all, those of the written partitions, or those that satisfy
+        `replace_where`.
+        """
         if self.request.dynamic_partitions and self.partition_columns:
             written = {self._partition_key(add) for add in adds}
             return lambda file: self._partition_key(file) in written
@@ -259,7 +272,10 @@ class WritePlan:
     def _typed(self, values: Mapping[str, str | None]) -> dict[str, Any]:
         fields = [f for f in (self.schema.find(name) for name in self.partition_columns) if f is not None]
         mode = self.column_mapping_mode
-        return {f.name: parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=self.table.log.zone) for f in fields}
+        return {
+            f.name: parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=self.table.log.zone)
+            for f in fields
+        }
 
 
 def with_minted(metadata: Metadata, files: Iterable[WrittenFile]) -> Metadata:
@@ -273,7 +289,9 @@ def with_minted(metadata: Metadata, files: Iterable[WrittenFile]) -> Metadata:
 def is_about(predicate: Predicate, columns: Iterable[str]) -> bool:
     """Whether a predicate has no unknown or computed part and names no other columns."""
     names = {name.lower() for name in columns}
-    return not (has_unknown(predicate) or has_computed(predicate)) and all(c.path[0].lower() in names for c in columns_of(predicate))
+    return not (has_unknown(predicate) or has_computed(predicate)) and all(
+        c.path[0].lower() in names for c in columns_of(predicate)
+    )
 
 
 def check_void(schema: Struct, *, table: str) -> None:
@@ -281,7 +299,9 @@ def check_void(schema: Struct, *, table: str) -> None:
     for path, column in walk_fields(schema):
         _check_void_inside(path, column.type, table)
     if len(schema) and all(f.type == VOID for f in schema):
-        raise UnsupportedDataTypeError(table=table, column=", ".join(schema.names), type="void, the type of every column")
+        raise UnsupportedDataTypeError(
+            table=table, column=", ".join(schema.names), type="void, the type of every column"
+        )
 
 
 def _check_void_inside(path: tuple[str, ...], data_type: Any, table: str) -> None:
@@ -289,6 +309,8 @@ def _check_void_inside(path: tuple[str, ...], data_type: Any, table: str) -> Non
         case Array() | Map() if any(t == VOID for t in types_in(data_type)):
             raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"{data_type}, which contains void")
         case Struct(fields) if fields and all(f.type == VOID for f in fields):
-            raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"{data_type}, which contains only void")
+            raise UnsupportedDataTypeError(
+                table=table, column=".".join(path), type=f"{data_type}, which contains only void"
+            )
         case _:
             pass

@@ -42,7 +42,8 @@ class WriteRequest:
         reads_target: the rows come from a query that reads the table itself, so concurrent changes of it may conflict.
         is_managed: whether the table is managed by a catalog; only for the history.
         parameters: for the history; None for those of the operation.
-        keep_nullability: NOT NULL columns of the data stay so in a new table, as in DDL and Arrow; DataFrames make all columns nullable.
+        keep_nullability: NOT NULL columns of the data stay so in a new table, as in DDL and Arrow; DataFrames make all
+            columns nullable.
     """
 
     mode: Mode

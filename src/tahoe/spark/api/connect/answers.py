@@ -1,4 +1,5 @@
-"""Answers what clients of Spark Connect ask of Delta tables: runs their calls on `DeltaTable` in the client's session on the server.
+"""Answers what clients of Spark Connect ask of Delta tables: runs their calls on `DeltaTable` in the client's session
+on the server.
 
 A relation that changes a table does so when Spark plans it, as the reference's does.
 """
@@ -30,7 +31,9 @@ from tahoe.spark.jvm.plans import analysed
 from tahoe.spark.jvm.statements.connect_service import expression_of, plan_of, resolved_columns
 
 # The methods of `DeltaTable` that are called on the class, with the session.
-ON_THE_CLASS = frozenset({"convertToDelta", "isDeltaTable", "create", "createIfNotExists", "replace", "createOrReplace"})
+ON_THE_CLASS = frozenset(
+    {"convertToDelta", "isDeltaTable", "create", "createIfNotExists", "replace", "createOrReplace"}
+)
 
 _CALLABLE = (DeltaTable, DeltaTableBuilder, DeltaMergeBuilder, DeltaOptimizeBuilder)
 
@@ -67,7 +70,9 @@ def _calls(asked: Message) -> TableCalls:
 def _told(answer: Any) -> pa.Table:
     if isinstance(answer, DeltaTable):
         answer = answer._handle.identifier()
-    return pa.table({ANSWER: pa.array([] if answer is None else [answer], pa.bool_() if isinstance(answer, bool) else pa.string())})
+    return pa.table(
+        {ANSWER: pa.array([] if answer is None else [answer], pa.bool_() if isinstance(answer, bool) else pa.string())}
+    )
 
 
 class _Client:
@@ -130,4 +135,6 @@ class _Client:
 
     def _column(self, message: bytes, asked: TableCalls) -> Column:
         expression = expression_of(self._gateway, self._planner, message)
-        return self._gateway.column(resolved_columns(self._gateway, expression, asked.plan_ids, self._qualifier, self._source))
+        return self._gateway.column(
+            resolved_columns(self._gateway, expression, asked.plan_ids, self._qualifier, self._source)
+        )

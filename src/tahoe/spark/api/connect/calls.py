@@ -45,7 +45,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCalls:
-    """Calls of `DeltaTable`: the first on a table, or on the class if there is none; each other one on the result of the one before.
+    """Calls of `DeltaTable`: the first on a table, or on the class if there is none; each other one on the result of
+    the one before.
 
     Attributes:
         name, path: which table.
@@ -78,7 +79,9 @@ def calls_of_ours(message: Message) -> TableCalls:
         alias=_given(message, "alias"),
         plan_ids=frozenset(message.plan_ids),
         calls=tuple(
-            Call(call.method, tuple(map(_value, call.positional)), {item.name: _value(item.value) for item in call.named})
+            Call(
+                call.method, tuple(map(_value, call.positional)), {item.name: _value(item.value) for item in call.named}
+            )
             for call in message.calls
         ),
     )
@@ -124,14 +127,20 @@ def calls_of_relation(message: Message) -> TableCalls:
         case "convert_to_delta":
             return TableCalls().then("convertToDelta", asked.identifier, partitionSchema=_partition_schema(asked))
         case "restore_table":
-            method, value = ("restoreToVersion", asked.version) if asked.HasField("version") else ("restoreToTimestamp", asked.timestamp)
+            method, value = (
+                ("restoreToVersion", asked.version)
+                if asked.HasField("version")
+                else ("restoreToTimestamp", asked.timestamp)
+            )
             return _table(asked.table).then(method, value)
         case "is_delta_table":
             return TableCalls().then("isDeltaTable", asked.path)
         case "delete_from_table":
             return _target(asked.target).then("delete", condition=_expression(asked, "condition"))
         case "update_table":
-            return _target(asked.target).then("update", condition=_expression(asked, "condition"), set=_assigned(asked.assignments))
+            return _target(asked.target).then(
+                "update", condition=_expression(asked, "condition"), set=_assigned(asked.assignments)
+            )
         case "merge_into_table":
             return _merge(asked)
         case _:
@@ -155,7 +164,9 @@ def calls_of_command(message: Message) -> TableCalls:
         case "add_feature_support":
             return _table(asked.table).then("addFeatureSupport", asked.feature_name)
         case _:
-            return _table(asked.table).then("dropFeatureSupport", asked.feature_name, truncateHistory=_given(asked, "truncate_history"))
+            return _table(asked.table).then(
+                "dropFeatureSupport", asked.feature_name, truncateHistory=_given(asked, "truncate_history")
+            )
 
 
 def _given(message: Message, name: str) -> Any:
@@ -231,7 +242,11 @@ def _optimize(asked: Message) -> TableCalls:
     calls = _table(asked.table).then("optimize")
     for condition in asked.partition_filters:
         calls = calls.then("where", condition)
-    return calls.then("executeZOrderBy", *asked.zorder_columns) if asked.zorder_columns else calls.then("executeCompaction")
+    return (
+        calls.then("executeZOrderBy", *asked.zorder_columns)
+        if asked.zorder_columns
+        else calls.then("executeCompaction")
+    )
 
 
 def _clone(asked: Message) -> TableCalls:
@@ -268,7 +283,9 @@ def _create(asked: Message) -> TableCalls:
     for column in asked.columns:
         generation = _generation(column)
         nullable, comment = bool(column.nullable), _given(column, "comment")
-        calls = calls.then("addColumn", column.name, _data_type(column.data_type), nullable, comment=comment, **generation)
+        calls = calls.then(
+            "addColumn", column.name, _data_type(column.data_type), nullable, comment=comment, **generation
+        )
     if asked.partitioning_columns:
         calls = calls.then("partitionedBy", *asked.partitioning_columns)
     if asked.clustering_columns:

@@ -1,9 +1,9 @@
 """Changes or refuses the commands on Delta tables that a Spark Connect client sends.
 
-Spark passes a Python data source only two save modes, no partition columns and none of the session's settings. A write is therefore sent
-as a write that Spark accepts, with the rest in options, which the source (`connect`) reads. Commands that would add a name to the catalog
-are refused: Spark would add the name, but no statement could use it. `watch` wraps the two methods of one session's client that send
-commands. This module must not know a JVM.
+Spark passes a Python data source only two save modes, no partition columns and none of the session's settings. A write
+is therefore sent as a write that Spark accepts, with the rest in options, which the source (`connect`) reads. Commands
+that would add a name to the catalog are refused: Spark would add the name, but no statement could use it. `watch` wraps
+the two methods of one session's client that send commands. This module must not know a JVM.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def as_sent(command: Message, spark: Any) -> Message:
     """The command to send to the server instead of the client's command.
 
     Raises:
-        UnsupportedOperationError: the command would add a name that no statement can use, or it buckets or sorts the rows.
+        UnsupportedOperationError: the command would add a name that no statement can use, or it buckets or sorts the
+            rows.
         OperationNotYetSupportedError: the command starts a stream.
     """
     kind = command.WhichOneof("command_type")
@@ -71,7 +72,9 @@ def as_sent(command: Message, spark: Any) -> Message:
         raise _no_name(f"writeTo(...).using({SOURCE!r})", command.write_operation_v2.table_name)
     if kind == "write_stream_operation_start" and command.write_stream_operation_start.format.lower() == SOURCE:
         stream = command.write_stream_operation_start
-        raise OperationNotYetSupportedError(operation="writeStream", table=stream.path or stream.table_name, tahoe_version=VERSION)
+        raise OperationNotYetSupportedError(
+            operation="writeStream", table=stream.path or stream.table_name, tahoe_version=VERSION
+        )
     if kind == "sql_command":
         name = _table_made_by(command.sql_command.input.sql.query or command.sql_command.sql)
         if name is not None:
@@ -108,7 +111,10 @@ def _write_as_sent(command: Message, settings: Mapping[str, str]) -> Message:
             detail="Delta tables have no buckets",
             remedy="Leave them out, and use clusterBy instead.",
         )
-    for option, columns in ((PARTITION_COLUMNS, write.partitioning_columns), (CLUSTERING_COLUMNS, write.clustering_columns)):
+    for option, columns in (
+        (PARTITION_COLUMNS, write.partitioning_columns),
+        (CLUSTERING_COLUMNS, write.clustering_columns),
+    ):
         if columns:
             write.options[option] = json.dumps(list(columns))
             del columns[:]
@@ -124,8 +130,13 @@ def _no_name(operation: str, name: str) -> UnsupportedOperationError:
     return UnsupportedOperationError(
         operation=operation,
         table=name,
-        detail="the server of this Spark Connect session has not enabled tahoe, so no statement could use the table's name",
-        remedy='Write to a path, df.write.format("delta").save(path), or create the table by name in a session with its own JVM.',
+        detail=(
+            "the server of this Spark Connect session has not enabled tahoe, so no statement could use the table's name"
+        ),
+        remedy=(
+            'Write to a path, df.write.format("delta").save(path), or create the table by name in a session with its '
+            "own JVM."
+        ),
     )
 
 
@@ -138,7 +149,9 @@ def _table_made_by(text: str) -> str | None:
     words = iter(tokens)
     if not _begins_with_create(words):
         return None
-    using = next((i for i, token in enumerate(tokens) if token.is_word("USING") and _is_source(tokens[i + 1 : i + 2])), None)
+    using = next(
+        (i for i, token in enumerate(tokens) if token.is_word("USING") and _is_source(tokens[i + 1 : i + 2])), None
+    )
     if using is None:
         return None
     name = [token for token in words if not token.is_word("IF", "NOT", "EXISTS")]

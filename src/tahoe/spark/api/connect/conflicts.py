@@ -23,7 +23,9 @@ class _Reported(connect.SparkConnectGrpcException):
 
 
 def know_conflicts() -> None:
-    """Make PySpark raise conflicts as our classes, unless delta-spark's client has made it raise its own. Idempotent."""
+    """Make PySpark raise conflicts as our classes, unless delta-spark's client has made it raise its own.
+    Idempotent.
+    """
     for name in exceptions.__all__:
         connect.EXCEPTION_CLASS_MAPPING.setdefault(CONFLICTS_PACKAGE + name, _reported(getattr(exceptions, name)))
 

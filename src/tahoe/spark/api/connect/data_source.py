@@ -1,8 +1,8 @@
 """Delta tables in a Spark Connect session, which has no JVM: a Python data source (Spark's public API).
 
-`format("delta")` supports reads, the change data feed, time travel and writes. Spark pushes filters down, which skip files. Rows pass
-through Python, and SQL cannot name the tables. Spark passes only part of a write to a Python data source; `connect_commands` passes the
-rest as options. The server's Python must have tahoe installed.
+`format("delta")` supports reads, the change data feed, time travel and writes. Spark pushes filters down, which skip
+files. Rows pass through Python, and SQL cannot name the tables. Spark passes only part of a write to a Python data
+source; `connect_commands` passes the rest as options. The server's Python must have tahoe installed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from pyspark.sql.types import StructType
 from tahoe._version import VERSION
 from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, UnsupportedOperationError
 from tahoe.protocol.types import predicate as p
-from tahoe.spark.jvm.statements.time_travel import TimeTravelTarget, check_names_no_version, iso_moment, target_of_options
+from tahoe.spark.jvm.statements.time_travel import (
+    TimeTravelTarget,
+    check_names_no_version,
+    iso_moment,
+    target_of_options,
+)
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.reading.change_feed import asked_range, check_not_pinned, is_asked_for
 from tahoe.spark.writing.write_options import MODE, SETTINGS, WriteOptions, parse_options
@@ -46,8 +51,10 @@ TASK_BYTES = 128 << 20
 FILE_ROWS = 1 << 20
 
 SLOWER = (
-    "This is a Spark Connect session: Delta tables are read and written through Python, several times slower than in a session with its "
-    'own JVM, and only with format("delta") and a path. Table names in SQL and DeltaTable are not available. Run DESCRIBE HISTORY and '
+    "This is a Spark Connect session: Delta tables are read and written through Python, several times slower than "
+    "in a session with its "
+    'own JVM, and only with format("delta") and a path. Table names in SQL and DeltaTable are not available. Run '
+    "DESCRIBE HISTORY and "
     "DESCRIBE DETAIL with tahoe.sql(spark, text)."
 )
 
@@ -71,7 +78,9 @@ class DeltaSource(ds.DataSource):
     def _path(self) -> str:
         path = self.options.get("path")
         if not path:
-            raise InvalidOptionError(option="path", value="missing", table="the table", detail="a Delta table requires one path")
+            raise InvalidOptionError(
+                option="path", value="missing", table="the table", detail="a Delta table requires one path"
+            )
         return str(path)
 
     def _target(self) -> TimeTravelTarget:
@@ -90,7 +99,9 @@ class DeltaSource(ds.DataSource):
         if not is_asked_for(by_name, target.location):
             return None
         check_not_pinned(target)
-        return plan_feed(self._table(target.location).snapshot(), asked_range(by_name, iso_moment(self.zone), target.location))
+        return plan_feed(
+            self._table(target.location).snapshot(), asked_range(by_name, iso_moment(self.zone), target.location)
+        )
 
     def schema(self) -> StructType:
         target = self._target()
@@ -117,13 +128,23 @@ class DeltaSource(ds.DataSource):
         return _Writer(table, _request(table, schema, options, mode))
 
     def streamReader(self, schema: StructType) -> ds.DataSourceStreamReader:  # noqa: ARG002, N802  PySpark's signature
-        raise OperationNotYetSupportedError(operation="readStream", table=self._target().location, tahoe_version=VERSION)
+        raise OperationNotYetSupportedError(
+            operation="readStream", table=self._target().location, tahoe_version=VERSION
+        )
 
 
 # --- reading
 
 # The columns of the live files that reading rows needs.
-_SENT = ("path", "size_bytes", "modification_time_ms", "partition_values", "deletion_vector", "base_row_id", "default_row_commit_version")
+_SENT = (
+    "path",
+    "size_bytes",
+    "modification_time_ms",
+    "partition_values",
+    "deletion_vector",
+    "base_row_id",
+    "default_row_commit_version",
+)
 
 
 @dataclass
@@ -137,8 +158,9 @@ class _Files(ds.InputPartition):
 class _Reader(ds.DataSourceReader):
     """Reads a table, or a change data feed as the tables that are its parts.
 
-    Spark plans in one process and reads in others. Each task gets its files with everything that reading needs, and loads nothing from the
-    log: another process may list the files of a version in another order, or find another table at the path.
+    Spark plans in one process and reads in others. Each task gets its files with everything that reading needs, and
+    loads nothing from the log: another process may list the files of a version in another order, or find another table
+    at the path.
     """
 
     def __init__(self, tables: Mapping[str, Snapshot]) -> None:
@@ -147,7 +169,10 @@ class _Reader(ds.DataSourceReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to the tasks: the tables without their files."""
-        return {**self.__dict__, "_tables": {part: _with_files(table, LiveFiles(())) for part, table in self._tables.items()}}
+        return {
+            **self.__dict__,
+            "_tables": {part: _with_files(table, LiveFiles(())) for part, table in self._tables.items()},
+        }
 
     def pushFilters(self, filters: list[ds.Filter]) -> Iterable[ds.Filter]:  # noqa: N802  PySpark's name
         """Use the filters to skip files. All filters are returned, so Spark also applies them to the rows."""
@@ -172,7 +197,9 @@ class _Reader(ds.DataSourceReader):
     def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Files)
         files = {name: partition.files[name] for name in _SENT}
-        missing = {name: pa.nulls(len(partition.files), kind) for name, (kind, _, _) in COLUMNS.items() if name not in files}
+        missing = {
+            name: pa.nulls(len(partition.files), kind) for name, (kind, _, _) in COLUMNS.items() if name not in files
+        }
         table = _with_files(self._tables[partition.part], LiveFiles([MemoryPart(pa.table({**files, **missing}))]))
         for number in range(len(table.live)):
             one = Scan(table, None, pa.array([number]))
@@ -237,13 +264,18 @@ def _check_options(options: WriteOptions, table: str) -> None:
             raise UnsupportedOperationError(
                 operation=f"The option {name}",
                 table=table,
-                detail="a Spark Connect session writes through Python, which cannot match rows of the table with rows of the data",
+                detail=(
+                    "a Spark Connect session writes through Python, which cannot match rows of the table with rows of "
+                    "the data"
+                ),
                 remedy="Use replaceWhere on partition columns to select the rows to replace.",
             )
 
 
 def _request(table: Table, schema: StructType, options: WriteOptions, mode: Mode) -> WriteRequest:
-    return replace(options.request(mode, delta_schema(schema, table=table.url)), casts=Casts.NONE, engine="Apache-Spark-Connect")
+    return replace(
+        options.request(mode, delta_schema(schema, table=table.url)), casts=Casts.NONE, engine="Apache-Spark-Connect"
+    )
 
 
 @dataclass
@@ -296,7 +328,11 @@ class _Writer(ds.DataSourceArrowWriter):
         table = self._plan.table
         snapshot = None if self._base is None else self._base.snapshot(table)
         with auto_compacted(table):
-            commit_files(replace(self._plan, snapshot=snapshot), _files(messages), sum(m.rows for m in messages if isinstance(m, _Written)))
+            commit_files(
+                replace(self._plan, snapshot=snapshot),
+                _files(messages),
+                sum(m.rows for m in messages if isinstance(m, _Written)),
+            )
         finish_background()  # the worker's process may be gone right after this
 
     def abort(self, messages: list[ds.WriterCommitMessage | None]) -> None:

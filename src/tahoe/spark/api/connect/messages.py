@@ -1,8 +1,9 @@
 """The protobuf messages in which clients of Spark Connect ask for what only Delta has.
 
-`delta.connect` are the messages of the reference's client (delta-io/delta, `spark-connect/common/src/main/protobuf`). `tahoe.connect` has
-one of ours, with which our client asks for calls of `DeltaTable`. Messages of Spark's inside of them are bytes here, which is the same on
-the wire. Every field is optional, so that it is known whether it is set. This module must not know what a message does.
+`delta.connect` are the messages of the reference's client (delta-io/delta, `spark-connect/common/src/main/protobuf`).
+`tahoe.connect` has one of ours, with which our client asks for calls of `DeltaTable`. Messages of Spark's inside of
+them are bytes here, which is the same on the wire. Every field is optional, so that it is known whether it is set. This
+module must not know what a message does.
 """
 
 from __future__ import annotations
@@ -109,7 +110,14 @@ _REFERENCES = {
 
 _OURS = {
     # calls of `DeltaTable`, the first on the table or the class, each other one on the result of the one before
-    "Calls": {1: "string name", 2: "string path", 3: "Value storage", 4: "string alias", 5: "int64* plan_ids", 6: "Call* calls"},
+    "Calls": {
+        1: "string name",
+        2: "string path",
+        3: "Value storage",
+        4: "string alias",
+        5: "int64* plan_ids",
+        6: "Call* calls",
+    },
     "Call": {1: "string method", 2: "Value* positional", 3: "Item* named"},
     "Item": {1: "string name", 2: "Value value"},
     # what is neither text in JSON, nor a message of Spark's, is a list or a mapping of values
@@ -145,7 +153,9 @@ def _described(package: str, messages: Mapping[str, Mapping[int, str]]) -> FileD
             kind, field = text.split(" ")
             label = FieldDescriptorProto.LABEL_REPEATED if kind.endswith("*") else FieldDescriptorProto.LABEL_OPTIONAL
             kind = kind.rstrip("*")
-            added = message.field.add(name=field, number=number, label=label, type=_SCALARS.get(kind, FieldDescriptorProto.TYPE_MESSAGE))
+            added = message.field.add(
+                name=field, number=number, label=label, type=_SCALARS.get(kind, FieldDescriptorProto.TYPE_MESSAGE)
+            )
             if kind not in _SCALARS:
                 added.type_name = f".{package}.{kind}"
     return file

@@ -1,7 +1,7 @@
 """A server for Spark Connect whose clients have all of Delta, though they need not have tahoe.
 
-The driver's session is enabled first; then Spark's service accepts clients, whose sessions are made from it. Clients find the setting
-`spark.tahoe.version`.
+The driver's session is enabled first; then Spark's service accepts clients, whose sessions are made from it. Clients
+find the setting `spark.tahoe.version`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 _HOST = "spark.connect.grpc.binding.address"
 _PORT = "spark.connect.grpc.binding.port"
 
-# Settings that would let clients in before the session is enabled, or past what `serve` checks, and what to use instead.
+# Settings that would let clients in before the session is enabled, or past what `serve` checks, and what to use
+# instead.
 _TAKEN = {
     _HOST: "--host",
     _PORT: "--port",
@@ -40,8 +41,13 @@ _TAKEN = {
 }
 _PLUGINS = "spark.plugins"
 
-# Spark's web pages ask nobody for a name, and its progress bars fill a server's log: both are off unless they are asked for.
-_DEFAULTS = {"spark.app.name": "tahoe connect-server", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+# Spark's web pages ask nobody for a name, and its progress bars fill a server's log: both are off unless they are asked
+# for.
+_DEFAULTS = {
+    "spark.app.name": "tahoe connect-server",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
 
 _LOOPBACK = ("localhost", "::1", "[::1]")
 
@@ -80,7 +86,10 @@ class Serving:
             raise ConnectServerError(detail="the token is empty", remedy="Give one that nobody can guess.")
         if self.token is None and not is_loopback(self.host):
             raise ConnectServerError(
-                detail=f"at {self.host} everybody who reaches the address could read and write all tables, and run programs",
+                detail=(
+                    f"at {self.host} everybody who reaches the address could read and write all tables, and run "
+                    f"programs"
+                ),
                 remedy=f"Set a token (--token, or {TOKEN_VARIABLE}), or listen at localhost only.",
             )
 
@@ -135,14 +144,19 @@ def serve(serving: Serving) -> ConnectServer:
     """Make a session, enable it, and accept clients.
 
     Raises:
-        ConnectServerError: PySpark's extra for Connect or Java is missing, the process has a session already, or Spark cannot listen.
+        ConnectServerError: PySpark's extra for Connect or Java is missing, the process has a session already, or Spark
+            cannot listen.
     """
     _check_process()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers of UDFs and foreachBatch need what this interpreter has
+    os.environ.setdefault(
+        "PYSPARK_PYTHON", sys.executable
+    )  # the workers of UDFs and foreachBatch need what this interpreter has
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):  # of a client that starts the server
         os.environ.pop(name, None)
     if serving.token is not None:
-        os.environ[TOKEN_VARIABLE] = serving.token  # not a setting, which clients can read; workers that are clients inherit it
+        os.environ[TOKEN_VARIABLE] = (
+            serving.token
+        )  # not a setting, which clients can read; workers that are clients inherit it
     builder = SparkSession.builder
     for name, value in serving.spark_settings().items():
         builder = builder.config(name, value)
@@ -155,7 +169,9 @@ def serve(serving: Serving) -> ConnectServer:
         service.start()
     except JVM_ERRORS as error:
         spark.stop()
-        raise ConnectServerError(detail=_reason(error, serving), remedy="Choose another --host or --port; 0 takes a free port.") from error
+        raise ConnectServerError(
+            detail=_reason(error, serving), remedy="Choose another --host or --port; 0 takes a free port."
+        ) from error
     return ConnectServer(serving, spark, service)
 
 
@@ -174,7 +190,9 @@ def _check_process() -> None:
         remedy = "Run pip install 'pyspark[connect]>=4.1,<4.4' protobuf."
         raise ConnectServerError(detail="PySpark's parts for Spark Connect are not installed", remedy=remedy)
     if SparkSession._instantiatedSession is not None:
-        raise ConnectServerError(detail="this process has a Spark session already", remedy="Start the server in a process of its own.")
+        raise ConnectServerError(
+            detail="this process has a Spark session already", remedy="Start the server in a process of its own."
+        )
 
 
 def _reason(error: BaseException, serving: Serving) -> str:

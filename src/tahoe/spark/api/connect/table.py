@@ -1,6 +1,8 @@
-"""`DeltaTable` in a Spark Connect session whose server has tahoe: each method asks the server to call the method of the same name.
+"""`DeltaTable` in a Spark Connect session whose server has tahoe: each method asks the server to call the method of the
+same name.
 
-Arguments are checked by the server. Columns and DataFrames are sent as Spark's own messages, so they may be whatever Spark Connect accepts.
+Arguments are checked by the server. Columns and DataFrames are sent as Spark's own messages, so they may be whatever
+Spark Connect accepts.
 """
 
 # ruff: noqa: N802, N803, N815  the names are the reference's
@@ -104,7 +106,9 @@ class _Asked:
             case IdentityGenerator():
                 return Value(identity={"start": value.start, "step": value.step})
             case Mapping():
-                return Value(mapping={"items": [Item(name=name, value=self._value(item)) for name, item in value.items()]})
+                return Value(
+                    mapping={"items": [Item(name=name, value=self._value(item)) for name, item in value.items()]}
+                )
             case list() | tuple():
                 return Value(sequence={"values": [self._value(item) for item in value]})
             case _:
@@ -197,7 +201,9 @@ class RemoteDeltaTable(DeltaTable):
         return None
 
     @classmethod
-    def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})) -> DeltaTable:
+    def forPath(
+        cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})
+    ) -> DeltaTable:
         scan, calls = DeltaRelation(), Calls(path=path)
         scan.scan.table.path.path = path
         for name, value in hadoopConf.items():
@@ -220,7 +226,9 @@ class RemoteDeltaTable(DeltaTable):
         return cls(asked, plan)
 
     @classmethod
-    def convertToDelta(cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None) -> DeltaTable:
+    def convertToDelta(
+        cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None
+    ) -> DeltaTable:
         asked = _Asked(sparkSession, Calls()).then("convertToDelta", identifier, partitionSchema)
         return cls.forName(sparkSession, asked.answer())
 

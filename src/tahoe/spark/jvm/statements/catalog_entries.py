@@ -56,7 +56,9 @@ def qualified_name(gateway: Gateway, given: JavaObject) -> JavaObject:
 
 
 def table_identifier_in(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    """The first `TableIdentifier` among a command's fields; None if there is none. The field's name differs from command to command."""
+    """The first `TableIdentifier` among a command's fields; None if there is none. The field's name differs from
+    command to command.
+    """
     return next((part for part in _parts(gateway, plan) if kind_of(part) == "TableIdentifier"), None)
 
 
@@ -113,7 +115,8 @@ def table_entry(gateway: Gateway, target: JavaObject) -> TableEntry:
 
 
 def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
-    """The rows of SHOW TABLE EXTENDED: Spark's rows, with those of Delta tables replaced, because the catalog does not have their columns.
+    """The rows of SHOW TABLE EXTENDED: Spark's rows, with those of Delta tables replaced, because the catalog does not
+    have their columns.
 
     Args:
         plan: Spark's `ShowTablesCommand`.
@@ -124,7 +127,9 @@ def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
     for row in gateway.items(plan.run(gateway.session).iterator()):
         namespace, name, is_temporary = row.getString(0), row.getString(1), row.getBoolean(2)
         table = table_identifier(gateway, name, namespace)
-        with suppress(*JVM_ERRORS):  # the table or its folder may be deleted by now, which must not hide the other tables
+        with suppress(
+            *JVM_ERRORS
+        ):  # the table or its folder may be deleted by now, which must not hide the other tables
             if not is_temporary and is_delta(catalog.getTableMetadata(table)):
                 found = names.loadTable(identifier(gateway, [namespace], name))
                 row = gateway.row(namespace, name, is_temporary, found.v1Table().simpleString() + "\n")
@@ -133,7 +138,14 @@ def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
 
 
 def new_entry(
-    gateway: Gateway, name: JavaObject, url: str, provider: str, *, is_external: bool, options: Mapping[str, str], comment: str | None
+    gateway: Gateway,
+    name: JavaObject,
+    url: str,
+    provider: str,
+    *,
+    is_external: bool,
+    options: Mapping[str, str],
+    comment: str | None,
 ) -> JavaObject:
     """A new `CatalogTable` without columns, because the log has the columns."""
     kinds = gateway.module(_CATALOG + "CatalogTableType")
@@ -155,7 +167,9 @@ def is_delta(entry: JavaObject) -> bool:
 
 
 def is_delta_provider(provider: str | None) -> bool:
-    """Whether a provider, of USING or of a catalog's entry, is Delta. `delta.Names` has the same rule, for questions of every query."""
+    """Whether a provider, of USING or of a catalog's entry, is Delta. `delta.Names` has the same rule, for questions of
+    every query.
+    """
     return provider is not None and provider.lower() == PROVIDER
 
 
@@ -165,7 +179,9 @@ def is_view(entry: JavaObject) -> bool:
 
 
 def provider_of(entry: JavaObject) -> str:
-    """The format of a `CatalogTable` in lower case; of a Hive table, that of its files where Spark's own reader reads them."""
+    """The format of a `CatalogTable` in lower case; of a Hive table, that of its files where Spark's own reader reads
+    them.
+    """
     provider = str(entry.provider().get()).lower() if entry.provider().isDefined() else "hive"
     serde = entry.storage().serde()
     return "parquet" if provider == "hive" and serde.isDefined() and serde.get() == _PARQUET_SERDE else provider
@@ -179,14 +195,20 @@ def properties_of(gateway: Gateway, entry: JavaObject) -> dict[str, str]:
 def partitions_of(gateway: Gateway, entry: JavaObject) -> list[tuple[dict[str, str], str | None]]:
     """The partitions of a table: their values, and the locations of those that have one, unescaped."""
     found = []
-    for part in gateway.items(session_catalog(gateway).listPartitions(entry.identifier(), gateway.option(None)).iterator()):
+    for part in gateway.items(
+        session_catalog(gateway).listPartitions(entry.identifier(), gateway.option(None)).iterator()
+    ):
         place = part.storage().locationUri()
-        found.append((gateway.dict(part.spec()), str(folder(gateway, place.get()).toString()) if place.isDefined() else None))
+        found.append(
+            (gateway.dict(part.spec()), str(folder(gateway, place.get()).toString()) if place.isDefined() else None)
+        )
     return found
 
 
 def become_delta(gateway: Gateway, entry: JavaObject) -> None:
-    """Change an entry of the session's catalog to that of a Delta table in the same folder. The log has its columns and properties."""
+    """Change an entry of the session's catalog to that of a Delta table in the same folder. The log has its columns and
+    properties.
+    """
     catalog, nothing = session_catalog(gateway), gateway.option(None)
     storage = gateway.changed(entry.storage(), inputFormat=nothing, outputFormat=nothing, serde=nothing)
     columns = gateway.struct_of_json('{"type":"struct","fields":[]}')
@@ -214,7 +236,9 @@ def analyze_table(gateway: Gateway, name: JavaObject, *, no_scan: bool) -> JavaO
 
 
 def analyze_columns(gateway: Gateway, name: JavaObject, columns: JavaObject, all_columns: JavaObject) -> JavaObject:
-    """Spark's command that computes statistics of columns. `columns` and `all_columns` are the values in Spark's plan."""
+    """Spark's command that computes statistics of columns. `columns` and `all_columns` are the values in Spark's
+    plan.
+    """
     return gateway.java_class(_COMMANDS + "AnalyzeColumnCommand")(name, columns, all_columns)
 
 
@@ -222,13 +246,17 @@ def analyze_columns(gateway: Gateway, name: JavaObject, columns: JavaObject, all
 
 
 def declared_columns(gateway: Gateway, columns: JavaObject) -> StructType:
-    """The schema for the StructType that a statement declares. char and varchar become strings with the declared type in the metadata."""
+    """The schema for the StructType that a statement declares. char and varchar become strings with the declared type
+    in the metadata.
+    """
     return gateway.schema(gateway.module(_STRINGS).replaceCharVarcharWithStringInSchema(columns))
 
 
 def declared_column(gateway: Gateway, name: str, data_type: JavaObject, *, nullable: bool) -> StructType:
     """A schema with one column of a JVM type, converted as in `declared_columns`."""
-    return declared_columns(gateway, gateway.java_class("org.apache.spark.sql.types.StructType")().add(name, data_type, nullable))
+    return declared_columns(
+        gateway, gateway.java_class("org.apache.spark.sql.types.StructType")().add(name, data_type, nullable)
+    )
 
 
 def value_sources(columns: Iterable[JavaObject]) -> dict[str, dict[str, Any]]:
@@ -238,7 +266,9 @@ def value_sources(columns: Iterable[JavaObject]) -> dict[str, dict[str, Any]]:
         expression, numbers = column.generationExpression(), column.identityColumnSpec()
         metadata = {} if expression is None else generated(str(expression))
         if numbers is not None:
-            metadata |= identity(numbers.getStart(), numbers.getStep(), allow_explicit_insert=numbers.isAllowExplicitInsert())
+            metadata |= identity(
+                numbers.getStart(), numbers.getStep(), allow_explicit_insert=numbers.isAllowExplicitInsert()
+            )
         found[str(column.name())] = metadata
     return found
 
@@ -249,7 +279,10 @@ def types_in_sql(gateway: Gateway, schema: str) -> list[str]:
     Args:
         schema: JSON of Spark's StructType.
     """
-    return [str(field.dataType().sql()) for field in gateway.module(_STRINGS).getRawSchema(gateway.struct_of_json(schema)).fields()]
+    return [
+        str(field.dataType().sql())
+        for field in gateway.module(_STRINGS).getRawSchema(gateway.struct_of_json(schema)).fields()
+    ]
 
 
 # --- folders

@@ -1,4 +1,5 @@
-"""Spark's Connect service in this driver, and its planner, which turns a client's messages into Spark's plans and expressions.
+"""Spark's Connect service in this driver, and its planner, which turns a client's messages into Spark's plans and
+expressions.
 
 This module knows no message of Delta's.
 """
@@ -20,7 +21,8 @@ COMMANDS = "delta.connect.Commands"
 ENTRANCE = "delta.connect.Entrance"
 COLUMNS = "delta.connect.ClientColumns"
 
-# The settings by which Spark finds the classes above. It reads them when the service starts, or a client first needs one.
+# The settings by which Spark finds the classes above. It reads them when the service starts, or a client first needs
+# one.
 CLASSES = {
     "spark.connect.extensions.relation.classes": RELATIONS,
     "spark.connect.extensions.command.classes": COMMANDS,
@@ -53,7 +55,9 @@ class ConnectService:
         return int(self._service.localPort())
 
     def refuse_work(self, reason: str) -> None:
-        """From now on, calls of clients that bring work fail. Running queries go on, and clients can fetch their results."""
+        """From now on, calls of clients that bring work fail. Running queries go on, and clients can fetch their
+        results.
+        """
         self._gateway.java_class(ENTRANCE).close(reason)
 
     def running(self) -> int:
@@ -68,7 +72,9 @@ class ConnectService:
         return bool(is_attached) or str(execution.status().toString()) in _RUNNING
 
     def stop(self, seconds: int) -> None:
-        """End the service: its streams, the queries that still run, and its sessions. Answers under way have some seconds left."""
+        """End the service: its streams, the queries that still run, and its sessions. Answers under way have some
+        seconds left.
+        """
         unit = self._gateway.java_class("java.util.concurrent.TimeUnit").NANOSECONDS
         # py4j makes a small number an Integer, but Spark casts it to a Long; nanoseconds are large
         self._service.stop(self._gateway.option(seconds * 10**9), self._gateway.option(unit))
@@ -99,7 +105,9 @@ def resolved_columns(
 
 
 def _parsed(gateway: Gateway, kind: str, message: bytes) -> JavaObject:
-    """Parse a message of Spark's. Its own default allows a depth of 100, which a condition of some dozen parts exceeds."""
+    """Parse a message of Spark's. Its own default allows a depth of 100, which a condition of some dozen parts
+    exceeds.
+    """
     stream = gateway.java_class("org.sparkproject.connect.protobuf.CodedInputStream").newInstance(message)
     stream.setRecursionLimit(_DEPTH_MAX)
     return gateway.java_class(_MESSAGES + kind).parseFrom(stream)

@@ -1,4 +1,5 @@
-"""Reads DELETE, UPDATE and MERGE into records, as Spark has resolved them: with names, types, subqueries and parameters.
+"""Reads DELETE, UPDATE and MERGE into records, as Spark has resolved them: with names, types, subqueries and
+parameters.
 
 Expressions become Columns, which refer to the target's columns by expression id (`delta.Target`).
 """
@@ -17,7 +18,9 @@ from tahoe.spark.jvm.plans import kind_of
 
 @dataclass(frozen=True, slots=True)
 class DeltaTarget:
-    """The Delta table that a statement changes. `seen` is the `delta.Target` that the statement's expressions refer to."""
+    """The Delta table that a statement changes. `seen` is the `delta.Target` that the statement's expressions refer
+    to.
+    """
 
     url: str
     seen: JavaObject
@@ -39,7 +42,8 @@ class ResolvedAssignment:
     """Spark's `Assignment`.
 
     Attributes:
-        path: the column or struct field, from the column's name on; empty if `key` is not one, such as an array element.
+        path: the column or struct field, from the column's name on; empty if `key` is not one, such as an array
+            element.
         key: the SQL text of what is assigned to; only if `path` is empty.
     """
 
@@ -187,10 +191,16 @@ def _paths(gateway: Gateway, assignments: JavaObject, target: DeltaTarget) -> li
 def _assignments(gateway: Gateway, assignments: JavaObject, paths: list[str | None]) -> tuple[ResolvedAssignment, ...]:
     values = gateway.items(gateway.java_class("delta.Target").values(assignments).iterator())
     return tuple(
-        _assignment(path.split("\0"), gateway.column_of(value)) for path, value in zip(paths, values, strict=True) if path is not None
+        _assignment(path.split("\0"), gateway.column_of(value))
+        for path, value in zip(paths, values, strict=True)
+        if path is not None
     )
 
 
 def _assignment(names: list[str], value: Column) -> ResolvedAssignment:
     first, *rest = names
-    return ResolvedAssignment(path=tuple(names), value=value) if first else ResolvedAssignment(path=(), value=value, key=rest[0])
+    return (
+        ResolvedAssignment(path=tuple(names), value=value)
+        if first
+        else ResolvedAssignment(path=(), value=value, key=rest[0])
+    )

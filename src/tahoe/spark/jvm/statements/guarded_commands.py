@@ -1,4 +1,6 @@
-"""Reads those of Spark's own commands that could damage a Delta table into records: the table and the folder that a command is about."""
+"""Reads those of Spark's own commands that could damage a Delta table into records: the table and the folder that a
+command is about.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.statements.catalog_entries import defined_table, folder, is_delta, session_catalog, table_identifier_in
+from tahoe.spark.jvm.statements.catalog_entries import (
+    defined_table,
+    folder,
+    is_delta,
+    session_catalog,
+    table_identifier_in,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +25,8 @@ class GuardedCommand:
         kind: the simple name of its class.
         table: the name of the table that it is about; None if it is about no table that exists, or only about a folder.
         is_delta: whether the table is a Delta table, or is going to be one.
-        folder: the folder that it writes files into, or that is to be the table's; None for a folder that the catalog chooses.
+        folder: the folder that it writes files into, or that is to be the table's; None for a folder that the catalog
+            chooses.
         mode: the mode of a `saveAsTable`.
     """
 
@@ -43,7 +52,11 @@ def _on_table(gateway: Gateway, kind: str, plan: JavaObject) -> GuardedCommand:
     if identifier is not None:
         return _named(gateway, kind, identifier)
     table = defined_table(gateway, plan)
-    return GuardedCommand(kind=kind) if table is None else GuardedCommand(kind=kind, table=str(table.name()), is_delta=True)
+    return (
+        GuardedCommand(kind=kind)
+        if table is None
+        else GuardedCommand(kind=kind, table=str(table.name()), is_delta=True)
+    )
 
 
 def _named(gateway: Gateway, kind: str, identifier: JavaObject, mode: str | None = None) -> GuardedCommand:

@@ -68,7 +68,9 @@ def _parameterised(gateway: Gateway, plan: JavaObject, parameters: JavaObject) -
     match kind_of(parameters):
         case "NamedParameterContext":
             given = gateway.dict(parameters.params())
-            return gateway.java_class(_ANALYSIS + "NameParameterizedQuery")(plan, gateway.seq(given), gateway.seq(given.values()))
+            return gateway.java_class(_ANALYSIS + "NameParameterizedQuery")(
+                plan, gateway.seq(given), gateway.seq(given.values())
+            )
         case "PositionalParameterContext":
             return gateway.java_class(_ANALYSIS + "PosParameterizedQuery")(plan, parameters.params())
         case _:  # from EXECUTE IMMEDIATE, in which some parameters may be named
@@ -92,7 +94,11 @@ def explained(gateway: Gateway, plan: JavaObject, mode: str) -> JavaObject:
 
 
 def rows_of(gateway: Gateway, frame: DataFrame) -> JavaObject:
-    """The rows of a local DataFrame, as a Scala `Seq` of Java `Row`s. A query of Spark's would compile code for them."""
+    """The rows of a local DataFrame, as a Scala `Seq` of Java `Row`s. A query of Spark's would compile code for
+    them.
+    """
     plan = dataset(frame).queryExecution().executedPlan()
-    to_row = gateway.module("org.apache.spark.sql.catalyst.CatalystTypeConverters").createToScalaConverter(plan.schema())
+    to_row = gateway.module("org.apache.spark.sql.catalyst.CatalystTypeConverters").createToScalaConverter(
+        plan.schema()
+    )
     return gateway.module("scala.collection.immutable.ArraySeq").unsafeWrapArray(plan.executeCollect()).map(to_row)

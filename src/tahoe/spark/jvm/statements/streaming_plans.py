@@ -83,7 +83,9 @@ class _Columns:
     def __init__(self, gateway: Gateway, plan: JavaObject, leaf: JavaObject) -> None:
         self._given = {_id(column): str(column.name()) for column in gateway.items(leaf.output().iterator())}
         expressions = (e for node in _nodes(gateway, plan) for e in gateway.items(node.expressions().iterator()))
-        self._aliased = {_id(expression): expression.child() for expression in expressions if kind_of(expression) == "Alias"}
+        self._aliased = {
+            _id(expression): expression.child() for expression in expressions if kind_of(expression) == "Alias"
+        }
 
     def path(self, expression: JavaObject) -> tuple[str, ...] | None:
         """The path of the column that an expression is; None if it is computed, or comes from another leaf."""

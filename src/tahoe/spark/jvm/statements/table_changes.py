@@ -112,7 +112,9 @@ class OtherChange:
     kind: str
 
 
-UpdateColumn: TypeAlias = UpdateColumnType | UpdateColumnNullability | UpdateColumnComment | UpdateColumnPosition | UpdateColumnDefaultValue
+UpdateColumn: TypeAlias = (
+    UpdateColumnType | UpdateColumnNullability | UpdateColumnComment | UpdateColumnPosition | UpdateColumnDefaultValue
+)
 TableChange: TypeAlias = (
     SetProperty
     | RemoveProperty
@@ -179,8 +181,12 @@ _READ: Mapping[str, Callable[[Gateway, JavaObject], TableChange]] = {
     "UpdateColumnNullability": lambda _, change: UpdateColumnNullability(_path(change), bool(change.nullable())),
     "UpdateColumnComment": lambda _, change: UpdateColumnComment(_path(change), str(change.newComment() or "")),
     "UpdateColumnPosition": lambda _, change: UpdateColumnPosition(_path(change), _position(change.position())),
-    "UpdateColumnDefaultValue": lambda _, change: UpdateColumnDefaultValue(_path(change), str(change.newDefaultValue() or "")),
-    "ClusterBy": lambda _, change: ClusterBy(tuple(tuple(map(str, column.fieldNames())) for column in change.clusteringColumns())),
+    "UpdateColumnDefaultValue": lambda _, change: UpdateColumnDefaultValue(
+        _path(change), str(change.newDefaultValue() or "")
+    ),
+    "ClusterBy": lambda _, change: ClusterBy(
+        tuple(tuple(map(str, column.fieldNames())) for column in change.clusteringColumns())
+    ),
     "AddConstraint": lambda _, change: declared_constraint(change.constraint()),
     "DropConstraint": lambda _, change: DropConstraint(str(change.name()), bool(change.ifExists())),
 }

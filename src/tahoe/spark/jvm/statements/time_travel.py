@@ -1,8 +1,8 @@
 """Parses time travel: the version, tag or timestamp in a reader's options, in a path's suffix, or from a catalog.
 
-The suffixes are the reference's, `path@v3` and `path@20260131120000000`, and `path@tag`. If there is a table in a folder of that name,
-it is meant. No write makes such a table beside the one whose version the path names. A timestamp without a zone is in the session's time
-zone.
+The suffixes are the reference's, `path@v3` and `path@20260131120000000`, and `path@tag`. If there is a table in a
+folder of that name, it is meant. No write makes such a table beside the one whose version the path names. A timestamp
+without a zone is in the session's time zone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ HasTable: TypeAlias = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeTravelTarget:
-    """A table's location, and the requested version (or its tag) or timestamp. If both are None, the newest version is requested."""
+    """A table's location, and the requested version (or its tag) or timestamp. If both are None, the newest version is
+    requested.
+    """
 
     location: str
     version: int | str | None = None
@@ -54,7 +56,9 @@ class TimeTravelTarget:
         return table.snapshot(self.version, self.timestamp)
 
 
-def target_of_options(moment_of: MomentOf, has_table: HasTable, path: str, options: Mapping[str, str]) -> TimeTravelTarget:
+def target_of_options(
+    moment_of: MomentOf, has_table: HasTable, path: str, options: Mapping[str, str]
+) -> TimeTravelTarget:
     """The target of a reader's path and options.
 
     Raises:
@@ -62,7 +66,11 @@ def target_of_options(moment_of: MomentOf, has_table: HasTable, path: str, optio
     """
     by_name = {name.lower(): value for name, value in options.items()}
     version, timestamp = by_name.get(VERSION_OPTION.lower()), by_name.get(TIMESTAMP_OPTION.lower())
-    given = [f"{name} {value}" for name, value in ((VERSION_OPTION, version), (TIMESTAMP_OPTION, timestamp)) if value is not None]
+    given = [
+        f"{name} {value}"
+        for name, value in ((VERSION_OPTION, version), (TIMESTAMP_OPTION, timestamp))
+        if value is not None
+    ]
     target = target_of_path(moment_of, has_table, path)
     if len(given) + target.is_pinned > 1:
         asked = " and ".join([*given, *([path_ending(path)] if target.is_pinned else [])])
@@ -94,7 +102,9 @@ def target_of_path(moment_of: MomentOf, has_table: HasTable, path: str) -> TimeT
 
 
 def _suffixed(has_table: HasTable, path: str) -> re.Match[str] | None:
-    """The parts of a path that names a version of a table. A name like that of a tag is one only behind the path of a table."""
+    """The parts of a path that names a version of a table. A name like that of a tag is one only behind the path of a
+    table.
+    """
     found = _SUFFIX.fullmatch(path) or _TAGGED.fullmatch(path)
     if found is None or _AUTHORITY.fullmatch(found["path"]) or has_table(path):
         return None
@@ -102,7 +112,8 @@ def _suffixed(has_table: HasTable, path: str) -> re.Match[str] | None:
 
 
 def check_names_no_version(has_table: HasTable, path: str) -> None:
-    """Refuse the path of a table that is to be written, made or looked into as a whole if it names a version of another table.
+    """Refuse the path of a table that is to be written, made or looked into as a whole if it names a version of another
+    table.
 
     Raises:
         InvalidTimeTravelError
@@ -116,7 +127,8 @@ def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: s
     """The target of a catalog lookup.
 
     Args:
-        at: `version 3` or `version 2026-q3`, `timestamp 1700000000000000` (microseconds), `newest` for a table that is written, or empty.
+        at: `version 3` or `version 2026-q3`, `timestamp 1700000000000000` (microseconds), `newest` for a table that is
+            written, or empty.
 
     Raises:
         InvalidTimeTravelError: two versions are asked for, or one is written.
@@ -128,7 +140,9 @@ def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: s
     if not kind or kind == "newest":
         return target
     if target.is_pinned:
-        raise InvalidTimeTravelError(table=target.location, detail=f"{path_ending(path)} and {kind} {value} cannot be combined")
+        raise InvalidTimeTravelError(
+            table=target.location, detail=f"{path_ending(path)} and {kind} {value} cannot be combined"
+        )
     if kind == "version":
         return TimeTravelTarget(location=path, version=version_or_tag(value, table=path))
     return TimeTravelTarget(location=path, timestamp=moment_of_micros(int(value), value, path))
@@ -148,7 +162,9 @@ def check_newest(gateway: Gateway, target: JavaObject) -> None:
 
 
 def _only_the_newest(url: str, path: str) -> InvalidTimeTravelError:
-    return InvalidTimeTravelError(table=url, detail=f"{path_ending(path)} names a version, where only the table itself can be named")
+    return InvalidTimeTravelError(
+        table=url, detail=f"{path_ending(path)} names a version, where only the table itself can be named"
+    )
 
 
 def session_moment(gateway: Gateway) -> MomentOf:
@@ -159,14 +175,18 @@ def session_moment(gateway: Gateway) -> MomentOf:
 def _session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
     times = gateway.module("org.apache.spark.sql.catalyst.util.DateTimeUtils")
     zone = times.getZoneId(gateway.spark.conf.get("spark.sql.session.timeZone"))
-    micros = times.stringToTimestamp(gateway.java_class("org.apache.spark.unsafe.types.UTF8String").fromString(text), zone)
+    micros = times.stringToTimestamp(
+        gateway.java_class("org.apache.spark.unsafe.types.UTF8String").fromString(text), zone
+    )
     if micros.isEmpty():
         raise InvalidTimeTravelError(table=path, detail=f"{text!r} is not a timestamp")
     return moment_of_micros(micros.get(), text, path)
 
 
 def moment_of_micros(micros: int, text: str, path: str) -> datetime:
-    """The time so many microseconds after the epoch; errors call it by its text. Raises InvalidTimeTravelError: no datetime can be it."""
+    """The time so many microseconds after the epoch; errors call it by its text. Raises InvalidTimeTravelError: no
+    datetime can be it.
+    """
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError as error:

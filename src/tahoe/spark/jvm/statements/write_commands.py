@@ -1,4 +1,6 @@
-"""Reads Spark's plans that write rows into a Delta table (`V2WriteCommand`), and the tables that statements create, into records."""
+"""Reads Spark's plans that write rows into a Delta table (`V2WriteCommand`), and the tables that statements create,
+into records.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from pyspark.sql.types import StructType
 
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
-from tahoe.spark.jvm.statements.catalog_entries import declared_columns, our_class, qualified_name, table_of_relation, value_sources
+from tahoe.spark.jvm.statements.catalog_entries import (
+    declared_columns,
+    our_class,
+    qualified_name,
+    table_of_relation,
+    value_sources,
+)
 from tahoe.spark.jvm.statements.table_changes import AddConstraint, declared_constraint
 
 APPEND, OVERWRITE, DYNAMIC = "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"
