@@ -378,7 +378,7 @@ def change_column(current: TableConfiguration, change: ColumnChange, new_name: C
 
     Raises:
         ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError: existing values cannot
-        be read as the type. IdentityColumnChangeError, ColumnDefaultsNotEnabledError, ColumnNotFoundError.
+            be read as the type. IdentityColumnChangeError, ColumnDefaultsNotEnabledError, ColumnNotFoundError.
     """
     spelled, field = column_at(current, change.path)
     parent, holder = spelled[:-1], _type_at(current, spelled[:-1])

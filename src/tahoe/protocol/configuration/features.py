@@ -63,7 +63,7 @@ class Feature:
         why: the reason for `writes`.
         is_reader_feature: whether it is a reader-writer feature.
         legacy_reader_version, legacy_writer_version: the first protocol versions without feature lists that imply the
-        feature.
+            feature.
         requires: the features that it depends on.
         preview_names: names under which earlier releases listed the feature.
         is_read: whether tahoe can read tables that list it.
@@ -476,7 +476,7 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
     Raises:
         DeltaProtocolError: as `check_readable`, because a writer must be able to read the table.
         UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the writer version, or a writer feature, is
-        unknown.
+            unknown.
         WriteNotImplementedError: an active feature is not implemented yet; the error names it.
         AppendOnlyTableError: the write would remove rows from an append-only table.
     """
@@ -498,7 +498,7 @@ def check_known(protocol: Protocol, *, table: str) -> None:
 
     Raises:
         UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the writer version, or a writer feature, is
-        unknown.
+            unknown.
         InvalidActionError: a list of features is missing, so that it is not known what the table needs.
     """
     if protocol.writer_version not in WRITER_VERSIONS:

@@ -71,7 +71,7 @@ class Statistics:
         tight_bounds: whether the bounds are values of rows that still exist. Wide bounds include all rows but may be
             wider.
         min_values, max_values: by physical path. Strings may be truncated, and timestamps are truncated to
-        milliseconds.
+            milliseconds.
         null_count: by physical path. With wide bounds it is exact only if it is 0 or `num_records`.
     """
 

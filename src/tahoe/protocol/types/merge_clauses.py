@@ -31,7 +31,7 @@ def check_clauses(
 
     Args:
         matched, not_matched, not_matched_by_source: the conditions of the clauses, in their order; None for a clause
-        without one.
+            without one.
 
     Raises:
         InvalidMergeError

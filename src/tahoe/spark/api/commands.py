@@ -212,8 +212,7 @@ def new_table(staged: StagedTable) -> NewTable:
 
     Raises:
         UnsupportedDataTypeError, UnsupportedOperationError, OperationNotAllowedError: a Delta table cannot have such a
-        column, or such
-            partitioning.
+            column, or such partitioning.
     """
     location = staged.properties.get("location") if staged.path is None else staged.path
     table = location or staged.text

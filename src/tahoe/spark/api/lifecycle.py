@@ -70,7 +70,7 @@ class DeltaTableLifecycle:
             ValueError: the timestamp is not a str.
             InvalidTimeTravelError: it is not a timestamp.
             RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: it is not within the time of the log's commits.
-            as `restoreToVersion`
+                as `restoreToVersion`
         """
         verify(timestamp, str, "timestamp", "a string")
         return run_restore(self._handle.spark, self._handle.table, None, self._moment(timestamp))
@@ -87,7 +87,7 @@ class DeltaTableLifecycle:
             ValueError: the mode is not a str.
             ManifestModeError: another mode.
             ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows.
-            Nothing was written.
+                Nothing was written.
         """
         verify(mode, str, "mode", "a string")
         run_for_user(self._handle.spark, lambda: self._handle.table.generate(mode))
@@ -117,7 +117,7 @@ class DeltaTableLifecycle:
             ValueError: an argument has the wrong type.
             TableExistsError: the target is a table, and `replace` is false.
             PathIsNotEmptyError, CloneNestedError: the target's folder has other files, is inside another table, or has
-            one inside.
+                one inside.
             CloneFilesMissingError: files of the version are gone.
         """
         return self._cloned(target, isShallow, replace, properties)

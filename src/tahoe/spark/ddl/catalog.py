@@ -37,7 +37,7 @@ def entry(gateway: Gateway, location: str, at: str) -> JavaObject:
 
     Raises:
         TableNotFoundError, NotADeltaTableError: there is not a Delta table. If this returned nothing instead, Spark
-        would look for files.
+            would look for files.
     """
     target = target_of_catalog(session_moment(gateway), table_finder(gateway.spark), location, at)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location)))

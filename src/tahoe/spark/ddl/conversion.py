@@ -80,7 +80,7 @@ def convert_to_delta(spark: SparkSession, command: ConvertCommand) -> str:
         NoProviderToConvertError, NotParquetTableError: the name is a path without a format, or of another format.
         OperationNotAllowedError: the name is of a view.
         PartitionSchemaOfCatalogError, NoCatalogPartitionError, CatalogPropertiesMismatchError: the catalog says
-        something else. and the errors of `tahoe.table.adoption.convert.convert`
+            something else. and the errors of `tahoe.table.adoption.convert.convert`
     """
     gateway, parts = Gateway(spark), list(command.parts)
     entry, name = catalog_table(gateway, parts), ".".join(parts)

@@ -83,7 +83,7 @@ def delete(command: Delete) -> int:
 
     Raises:
         AnalysisException, DeltaAnalysisError: before any work, if the condition is invalid or the table does not allow
-        the DELETE.
+            the DELETE.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     return with_retries(command.target, lambda target: _delete(replace(command, target=target)))
@@ -141,7 +141,7 @@ def update(command: Update) -> int:
 
     Raises:
         AnalysisException, DeltaAnalysisError: before any work, if the condition or a value is invalid or the table does
-        not allow it.
+            not allow it.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     return with_retries(command.target, lambda target: _update(replace(command, target=target)))

@@ -51,7 +51,7 @@ def merge(command: Merge) -> Merged:
 
     Raises:
         AnalysisException, DeltaAnalysisError: before any work, if a condition or a value is invalid or the table does
-        not allow the MERGE.
+            not allow the MERGE.
         MultipleSourceRowsError: several rows of the source would change one row of the target.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """

@@ -89,7 +89,7 @@ def run_row_change(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
 
     Raises:
         AnalysisException, DeltaAnalysisError: before any work, if a value is invalid or the table does not allow the
-        statement.
+            statement.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     read = dml_command(gateway, name, plan)

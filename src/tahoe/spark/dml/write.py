@@ -209,7 +209,7 @@ def _plan_and_write(
     Args:
         frame: the rows, with the table's column names.
         matching, given: of an overwrite of matching rows: how rows match, and the rows with the names that the user
-        gave them.
+            gave them.
     """
     target = DmlTarget(spark=frame.sparkSession, table=table)
     return with_retries(target, lambda _: _write(plan_write(table, request), options, frame, matching, given))

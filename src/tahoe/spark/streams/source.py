@@ -62,7 +62,7 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
     Raises:
         TableNotFoundError, NotADeltaTableError: there is no table.
         InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError: an option is invalid, or is not one of
-        streams.
+            streams.
         InvalidTimeTravelError: startingTimestamp is not a timestamp.
         ChangesNotRecordedError: the options ask for the change data feed, which the newest version does not record.
     """

@@ -96,7 +96,7 @@ class CloneReport:
         source_files, source_bytes: its files.
         removed_files, removed_bytes: those that were removed from a table that the clone replaced.
         copied_files, copied_bytes: those that were copied: 0 for a shallow clone, and for files that the target had
-        from an earlier clone.
+            from an earlier clone.
     """
 
     table: str
@@ -130,19 +130,17 @@ def clone(source: TableReader | ForeignSource, target: TableReader, request: Clo
 
     Raises:
         TableNotFoundError, VersionNotFoundError, TagNotFoundError, TagLostError, TimestampOutOfRangeError: the source
-        does not have the
-            version.
+            does not have the version.
         CloneFilesMissingError: files of the version are gone.
         TableExistsError, ReplacedTableMissingError: the target exists, or does not exist, in contrast to `mode`.
         PathIsNotEmptyError, PathIsFileError, CloneNestedError: the target's folder has other files, or is inside
-        another table, or has
-            one inside.
+            another table, or has one inside.
         CloneOntoItselfError: source and target are one table, and an earlier version is to be cloned.
         InvalidPropertyError, VectorsDisallowedError: the properties do not fit the source's files.
         AppendOnlyTableError: files would be removed from an append-only table.
         DeltaProtocolError: the source needs a writer feature that tahoe does not support.
-        InvalidTimeTravelError: a version is asked for, but the source is not a Delta table.
-        and for other sources than Delta tables those of their `snapshot`
+        InvalidTimeTravelError: a version is asked for, but the source is not a Delta table. and for other sources than
+            Delta tables those of their `snapshot`
     """
     if isinstance(source, ForeignSource):
         source.check_clone(target.url, travels=request.version is not None or request.timestamp is not None)

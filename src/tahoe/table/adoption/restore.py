@@ -70,7 +70,7 @@ class RestoreRequest:
 
     Attributes:
         version, timestamp: exactly one of them; a version may be the name of a tag; that at a timestamp is the newest
-        one not after it.
+            one not after it.
         ignore_missing_files: restore also a version of which data files or deletion vectors are gone. Queries then fail
             at these files.
         retention_check: refuse a version that is older than the retention of removed files, or than the cutoff of a
@@ -99,7 +99,7 @@ class RestoreReport:
         files, size_bytes: those of the table now. In a dry run, here and below: what they would be.
         removed_files, removed_bytes: those that were removed from the table.
         restored_files, restored_bytes: those that are in the table again. A file with another deletion vector counts as
-        both.
+            both.
     """
 
     table: str
@@ -133,7 +133,7 @@ def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
     Raises:
         InvalidTimeTravelError: not exactly one of version and timestamp was given, or the timestamp is invalid.
         RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such a
-        version. TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
+            version. TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
         RestoreRetentionError: the version is older than the retention of removed files, and no tag holds it.
         RestoreBesideVacuumError: a VACUUM is at work that may delete files of the version.
         RestoreFilesMissingError: files of the version are gone.

@@ -50,7 +50,7 @@ def protected_files(newest: Snapshot, files: Sequence[LogFile], before: int | No
 
     Raises:
         DeltaLogError, DeletionVectorError: a version within the retention cannot be read, so it is unknown what it
-        needs.
+            needs.
     """
     return keys_of(_named(newest, files, before, cutoff_ms), newest.url)
 

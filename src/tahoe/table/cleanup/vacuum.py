@@ -114,7 +114,7 @@ class VacuumReport:
         is_lite, is_dry_run: how it ran.
         cutoff_ms: files that no version has needed since this time were deleted, in milliseconds since 1970.
         files, folders: what was deleted, as unescaped paths relative to the table. Paths of a LITE run may have been
-        gone before.
+            gone before.
         size_bytes: of the files.
         holds: what tags hold back, by tag: files that would have been deleted, and that their versions need.
         held_files, held_bytes: of all tags together; a file that several tags need counts once.
@@ -345,7 +345,7 @@ class _Run:
 
         Raises:
             MetadataChangedException, DeltaProtocolError: it may not, because the table was replaced, or needs an
-            unknown feature by now.
+                unknown feature by now.
         """
         newest = self.table.snapshot()
         check_same_table(self.snapshot, newest)

@@ -212,7 +212,7 @@ class Draft:
             DeltaConcurrentModificationException: a winner conflicts; nothing was committed.
             CommitOutcomeUnknownError: the storage did not tell whether the commit was written; the files stay.
             PostCommitHookFailedError, ManifestsWithVectorsError: the version is committed, but its manifests are not
-            written.
+                written.
         """
         if self.is_recorded:
             self.discard()

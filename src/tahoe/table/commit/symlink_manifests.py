@@ -71,8 +71,7 @@ def generate_manifests(log: Log) -> ManifestReport:
 
     Raises:
         ManifestsWithVectorsError, ManifestsWithColumnMappingError, ManifestsWithNullTextError: readers of manifests
-        would return wrong
-            rows. Nothing was written.
+            would return wrong rows. Nothing was written.
     """
     return _write_until_newest(load_snapshot(log), None)
 
@@ -160,8 +159,7 @@ def manifests_after_commit(
 
     Raises:
         ManifestsWithVectorsError, ManifestsWithColumnMappingError, ManifestsWithNullTextError: readers of manifests
-        would return wrong
-            rows.
+            would return wrong rows.
         PostCommitHookFailedError: a manifest could not be written. The version is committed all the same.
     """
     if not SYMLINK_MANIFESTS.get(metadata.configuration):

@@ -125,7 +125,7 @@ def order_of(snapshot: Snapshot, request: OrderRequest, predicates: Sequence[str
         ClusteringWithPredicateError, ClusteringWithZOrderError: the table is clustered.
         OptimizeFullNotSupportedError: it has no clustering columns.
         ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError: a column of ZORDER BY does not
-        fit.
+            fit.
     """
     table, clustered = snapshot.url, snapshot.clustering_columns
     asked = ", ".join(".".join(path) for path in request.zorder_by)

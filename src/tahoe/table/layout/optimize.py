@@ -108,20 +108,20 @@ class OptimizeReport:
         version: the last version that was committed; None if there was nothing to do.
         files_considered: how many files the table has, as far as the filter selects them.
         removed_bytes, added_bytes: the sizes of the removed and the added files. With `dry_run`, which writes none, no
-        size is added.
+            size is added.
         partitions: the partition values of the rewritten files, as in the log.
         bins, batches: how many bins were to be rewritten, and in how many commits. A bin becomes a file or, in an
-        order, a cube: several.
+            order, a cube: several.
         bins_dropped: how many bins were not committed, because another writer changed one of their files meanwhile, or
             clustered the table by columns of which their new files have no statistics.
         vectors_removed, rows_purged: how many deletion vectors were removed, and how many rows they deleted.
         small_files, worn_files: of the files to rewrite, how many are small, and how many have too many deleted rows.
-        Only with `dry_run`.
+            Only with `dry_run`.
         is_dry_run: whether nothing was changed.
         began_ms, ended_ms: when the work began and ended, in milliseconds since 1970.
         order: how rows were laid out; None if files were only compacted.
         cube_bytes, cubes: the sizes of the removed files that were in cubes of a clustered table, and how many cubes
-        these were.
+            these were.
     """
 
     version: int | None = None

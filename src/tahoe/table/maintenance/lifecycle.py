@@ -68,7 +68,7 @@ class TableLifecycle(TableReader):
 
         Args:
             version, timestamp: exactly one of them: a version or the name of a tag, or the newest version not after the
-            timestamp.
+                timestamp.
             ignore_missing_files: restore also a version of which files are gone.
             retention_check: refuse a version that is older than `delta.deletedFileRetentionDuration`.
             dry_run: change nothing, and report what would be done; what is refused otherwise is refused, too.
@@ -76,7 +76,8 @@ class TableLifecycle(TableReader):
 
         Raises:
             RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such
-            a version. TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
+                a version. TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be
+                read.
             RestoreRetentionError: the version is too old, and no tag holds it.
             RestoreBesideVacuumError: a VACUUM is at work that may delete files of the version.
             RestoreFilesMissingError: files of the version are gone.
@@ -137,7 +138,7 @@ class TableLifecycle(TableReader):
                 file).
             partition_schema: the partition columns of a folder of Parquet files, as in `convert`.
             storage_options, env: of the target: credentials and settings of its storage; its outside world, for tests
-            and other hosts.
+                and other hosts.
             user_metadata: for the clone's history; progress: called with the numbers of files that were copied and that
                 are to be copied.
 
@@ -180,8 +181,8 @@ class TableLifecycle(TableReader):
         Raises:
             EmptyFolderError: there is no data file.
             UnexpectedPartitionCountError, UnexpectedPartitionColumnError, PartitionCastFailedError: the folders do not
-            fit the columns. UnreadableFooterError, FileSchemaMismatchError, UnsupportedDataTypeError: a file cannot be
-            a part of the table.
+                fit the columns. UnreadableFooterError, FileSchemaMismatchError, UnsupportedDataTypeError: a file cannot
+                be a part of the table.
             UnsupportedOperationError: the folder is a part of a Delta table, or contains a table.
             FilesChangedError: other programs keep changing the files.
         """
@@ -222,8 +223,7 @@ class TableLifecycle(TableReader):
         Args:
             name: up to 128 letters, digits, `_`, `-` and `.`; not only digits, and not digits behind a `v`.
             version, timestamp: a version or another tag of it, or the newest version not after the timestamp; the
-            newest version if both
-                are None.
+                newest version if both are None.
             expires: when the tag expires: from then on it protects nothing, but the name stays. Without a zone in UTC.
             replace: move the tag to this version if the name exists.
             retention_check: refuse a version that VACUUM or log cleanup may be deleting: one that is older than
@@ -235,7 +235,7 @@ class TableLifecycle(TableReader):
             TagExistsError: the name is taken.
             VersionNotFoundError, TimestampOutOfRangeError, TagNotFoundError: there is no such version.
             TagRetentionError, TagFilesMissingError, TagBesideVacuumError: it has expired, its files are gone, or a
-            VACUUM may delete them.
+                VACUUM may delete them.
         """
         request = TagRequest(
             name=name,
@@ -290,7 +290,7 @@ class TableLifecycle(TableReader):
         Raises:
             ManifestModeError: another mode.
             ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows.
-            Nothing was written.
+                Nothing was written.
         """
         if mode.lower() != MODE:
             raise ManifestModeError(table=self.url, mode=mode, supportedModes=MODE)
@@ -307,8 +307,7 @@ class TableLifecycle(TableReader):
 
         Raises:
             UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the table has a writer feature that tahoe
-            does not know: a
-                checkpoint would lose what the feature keeps in the log.
+                does not know: a checkpoint would lose what the feature keeps in the log.
         """
         snapshot = self._known_snapshot()
         write_checkpoint(snapshot)

@@ -56,7 +56,7 @@ class TagRequest:
 
     Attributes:
         version, timestamp: of the version that gets the name, which may have another tag; the newest version if both
-        are None.
+            are None.
         expires: when the tag expires; None if it does not.
         replace: move the tag if the name exists.
         retention_check: refuse a version that VACUUM or log cleanup may be deleting.
@@ -239,7 +239,7 @@ class _Tagging:
 
         Raises:
             TagRetentionError, TagBesideVacuumError, TagFilesMissingError, VersionNotFoundError, MissingVersionError: it
-            cannot be held.
+                cannot be held.
         """
         try:
             newest = self.table.snapshot()

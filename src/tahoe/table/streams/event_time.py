@@ -87,7 +87,7 @@ class EventTimes:
         Args:
             begin_us: where the batch begins; None for the beginning.
             files, size_bytes: the batch has about as many rows as so many files, or as files of this size; None for any
-            number.
+                number.
         """
         times = self._times
         first = stop = self._position(begin_us)

@@ -117,7 +117,7 @@ class StreamCommits(Generic[Commit]):
             OtherTableInStreamError: another table has taken the place of this one.
             DeltaError: the stream cannot follow a commit; see `StreamSchema.meet` and `content`.
             DeltaLogError, DeltaProtocolError: a commit breaks the protocol, or needs a reader feature that tahoe does
-            not support.
+                not support.
         """
         self.barrier = None
         for file, commit in in_threads(

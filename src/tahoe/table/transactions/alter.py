@@ -89,7 +89,7 @@ def truncate(table: TableReader, where: str | None = None, **author: Unpack[Auth
     Raises:
         AppendOnlyTableError: the table is append-only.
         InvalidPredicateError, ColumnNotFoundError, InvalidOptionError: the text is not a predicate over partition
-        columns.
+            columns.
     """
     snapshot = table.snapshot()
     request = WriteRequest(mode="overwrite", schema=snapshot.schema, replace_where=where, operation=TRUNCATE, **author)

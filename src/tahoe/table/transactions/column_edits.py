@@ -48,8 +48,7 @@ class ColumnEdits(TableEdits):
 
         Raises:
             SchemaMismatchError, DuplicateColumnsError: existing files do not allow the change, or a constraint or the
-            clustering needs a
-                removed column.
+                clustering needs a removed column.
         """
         wanted = schema if isinstance(schema, Struct) else delta_schema(schema, table=self.table.url)
         changed = self._configuration.with_schema(wanted, self.table.env.new_id)
@@ -112,7 +111,7 @@ class ColumnEdits(TableEdits):
             DropColumnUnsupportedError: the table has no column mapping.
             ColumnNotFoundError, DropPartitionColumnError, DropClusteringColumnError, DropLastFieldError
             ConstraintDependsError, GeneratedColumnDependsError: a constraint or a generated column depends on one of
-            them.
+                them.
         """
         wanted: list[Any] = list(paths)
         changed = column_changes.drop_columns(self._configuration, wanted, if_exists=if_exists)
@@ -128,8 +127,7 @@ class ColumnEdits(TableEdits):
         Raises:
             ColumnChangeError, ColumnNotFoundError: an invalid change.
             ConstraintDependsError, GeneratedColumnDependsError: a type change of a column on which a constraint or a
-            generated column
-                depends.
+                generated column depends.
             NotNullViolationError: an existing row has a null.
         """
         self._check_open()
@@ -174,8 +172,8 @@ class ColumnEdits(TableEdits):
 
         Raises:
             IdentityReplaceColumnsError, ColumnTypeChangeError, SchemaMismatchError: the existing rows do not allow the
-            change. ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError: something depends on
-            a removed column.
+                change. ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError: something
+                depends on a removed column.
         """
         wanted = columns if isinstance(columns, Struct) else delta_schema(columns, table=self.table.url)
         changed = column_changes.replace_columns(self._configuration, wanted, self.table.env.new_id)

@@ -39,7 +39,7 @@ def check_given_up(feature: Feature, snapshot: Snapshot, *, truncate_history: bo
     Raises:
         FeatureInUseError, FeatureInHistoryError: they still use it.
         NoHistoryToTruncateError, CheckpointProtectionKeptError: the history need not be truncated for this feature, or
-        must be.
+            must be.
     """
     check_history_matters(feature, truncate_history=truncate_history, table=snapshot.url)
     check_files(feature, snapshot)
@@ -106,7 +106,7 @@ def check_history_matters(feature: Feature, *, truncate_history: bool, table: st
 
     Raises:
         NoHistoryToTruncateError, CheckpointProtectionKeptError: the history need not be truncated for this feature, or
-        must be.
+            must be.
     """
     if truncate_history and not feature.is_reader_feature and feature.name != _PROTECTION:
         detail, remedy = (

@@ -335,17 +335,16 @@ class TableReader:
 
         Args:
             start_version, start_timestamp: the first version, or a time: the first version committed at or after it.
-            One of the two is
-                required. A version may be the name of a tag.
+                One of the two is required. A version may be the name of a tag.
             end_version, end_timestamp: the last version, or a time: the last version committed at or before it. The
-            newest if None.
+                newest if None.
             columns: names, in the wanted order; all columns of the table, then `_change_type` (`insert`,
                 `update_preimage`, `update_postimage` or `delete`), `_commit_version` and `_commit_timestamp`, if None.
             filter: as in `Snapshot.scan`, over these columns.
 
         Raises:
             DeltaAnalysisError, DeltaDataError: see `tahoe.table.versions.change_feed.plan_feed` and
-            `ChangeFeed.to_arrow`.
+                `ChangeFeed.to_arrow`.
         """
         asked = AskedRange(
             start_version=start_version,

@@ -41,7 +41,7 @@ def evolved_schema(request: WriteRequest, snapshot: Snapshot) -> Struct:
     Raises:
         FieldsNotMergedError: the data has a column of another type than the table's, which the write does not cast.
         ConstraintTypeMismatchError, GeneratedColumnTypeMismatchError: the same of a column on which such an expression
-        depends.
+            depends.
         SchemaMismatchError: the data has new columns or wider types, and the write does not evolve the schema.
     """
     feature = widening_of(snapshot.protocol, snapshot.metadata, table=snapshot.url)

@@ -162,7 +162,7 @@ class Merging:
 
     Raises:
         InvalidMergeError, InvalidPredicateError, ColumnNotFoundError: the request does not fit the table; nothing was
-        read.
+            read.
     """
 
     def __init__(
