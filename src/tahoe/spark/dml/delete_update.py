@@ -45,10 +45,8 @@ DELETE, UPDATE = "DELETE", "UPDATE"
 _OLD = "__tahoe_old"
 
 # Updated rows are materialised between finding and writing them, so that they are found only once, if the files that
-# may contain them have at most this many bytes per core, and the table at most this many columns: to keep a row of many
-# columns takes Spark longer than to find it again.
+# may contain them have at most this many bytes per core.
 _KEPT_BYTES_PER_CORE = 2 << 30
-_KEPT_COLUMNS_MAX = 256
 
 # Materialised rows are coalesced to about this many rows per task. Otherwise each task that has read some would write a
 # small file.
@@ -183,7 +181,7 @@ def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
 
 def _found(change: RowChange, search: Search, planned: DataFrame, values: Values) -> tuple[Completed | None, Positions]:
     """The updated rows (None if there are none) and their positions."""
-    is_cheap = search.is_ruled_out or search.is_about_partitions or len(change.schema) > _KEPT_COLUMNS_MAX
+    is_cheap = search.is_ruled_out or search.is_about_partitions
     stored = None if is_cheap else _stored(change, planned, values)
     if stored is not None and 0 < search.size_bytes(stored.frame) <= _KEPT_BYTES_PER_CORE * change.parallelism:
         materialised = change.materialise(stored.frame)
