@@ -56,6 +56,17 @@ def test_between_the_choice_of_files_and_their_names(share: float, monkeypatch: 
         assert paths(snapshot, "l = 17") == ["f17"]
 
 
+def test_between_the_batches_of_all_files() -> None:
+    with small(4):
+        log = numbered_log()
+        live = load_snapshot(log).live
+        batches = live.batches()
+        found = next(batches)["path"].to_pylist()  # of the commit behind the checkpoint
+        replace_checkpoint(log, 17)
+        found += [path for batch in batches for path in batch["path"].to_pylist()]
+        assert sorted(found) == sorted(["new", *(f"f{number}" for number in range(40) if number != 3)])
+
+
 @pytest.mark.parametrize("share", [0.0, 1.0], ids=["over all row groups", "over some row groups"])
 def test_beside_threads_that_load_it_again(share: float) -> None:
     with small(4), patch("tahoe.table.reading.scan.NARROW_SHARE_MAX", share):

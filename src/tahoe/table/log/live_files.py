@@ -162,9 +162,9 @@ class LiveFiles:
                 first = next(batches, None)
             except GONE as error:
                 done = LiveFiles(parts[:number]).column("path")
-                self.hand_out(np.arange(len(done)), done, parts)
                 self.renew(error, parts)
-                yield from self.subset(np.arange(len(done), len(self))).batches()
+                rest = pc.invert(pc.is_in(self.column("path"), value_set=done))
+                yield from self.subset(np.flatnonzero(np.asarray(rest))).batches()
                 return
             yield from batches if first is None else chain([first], batches)
 
