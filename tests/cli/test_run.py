@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAUNCH = [
     sys.executable,
     "-c",
-    "import sys; from tahoe.programs.launch import run; run(sys.argv[1:])",
+    "import sys; from tahoe.programs.launch import run_program; run_program(sys.argv[1:])",
 ]  # as the command, but starts faster
 WITHOUT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 

@@ -8,13 +8,12 @@ through Arrow files in the folder given, because Spark's and Python's logs would
     {"op": "sql", "text": ...}                                       -> {"arrow": file}
     {"op": "read", "path": ..., "options": {}, "columns": [...]}     -> {"arrow": file}
     {"op": "write", "path": ..., "parquet": file, "mode": ..., "partition_by": [...], "options": {}}
-    {"op": "create", "path": ..., "columns": [{"name", "type", ...}], "partition_by": [...], "cluster_by": [...],
-    "properties": {}} {"op": "delta_table", "path": ..., "call": {...}}                -> {"rows": [...]}; for calls see
-    tests/dml/calls.py {"op": "complaint", "path": ..., "code": ...}                    -> {"complaint": [class,
-    message] or null} {"op": "writes", "writes": [...]}                                -> {"refusals": [...]}; for
-    writes see tests/interop/writes.py {"op": "stream", "query": {...}, "one_batch": ...}               run a query
-    until it ends; for queries see tests/interop/queries.py {"op": "set", "settings": {name: value or null}}
-    -> {"before": {...}}
+    {"op": "create", "path": ..., "columns": [{"name", "type", ...}], "partition_by": [...], "cluster_by": [...], "properties": {}}
+    {"op": "delta_table", "path": ..., "call": {...}}                -> {"rows": [...]}; for calls see tests/dml/calls.py
+    {"op": "complaint", "path": ..., "code": ...}                    -> {"complaint": [class, message] or null}
+    {"op": "writes", "writes": [...]}                                -> {"refusals": [...]}; for writes see tests/interop/writes.py
+    {"op": "stream", "query": {...}, "one_batch": ...}               run a query until it ends; for queries see tests/interop/queries.py
+    {"op": "set", "settings": {name: value or null}}                 -> {"before": {...}}
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 RUN = [
     sys.executable,
     "-c",
-    "import sys; from tahoe.programs.launch import run; run(sys.argv[1:])",
+    "import sys; from tahoe.programs.launch import run_program; run_program(sys.argv[1:])",
 ]  # as the command, but starts faster
 PACKAGE = "io.delta:delta-spark_2.13:0.0.0"  # no such version: a JVM that looks for it does not start
 

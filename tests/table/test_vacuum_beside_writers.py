@@ -124,6 +124,31 @@ def test_a_vacuum_at_any_moment_of_a_write_leaves_a_table_that_can_be_read(write
     assert True in ended
 
 
+REPLACEMENTS: dict[str, Callable[[tahoe.Table], object]] = {
+    "compacted": lambda table: table.optimize(),
+    "changed": lambda table: table.delete("id = 8"),
+    "overwritten": lambda table: table.overwrite(pa.table({"id": [5], "n": [1]})),
+}
+
+
+@pytest.mark.parametrize("replacement", REPLACEMENTS)
+@pytest.mark.parametrize("write", ["delete", "update", "merge", "overwrite"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_reads_files_that_are_replaced_and_deleted_meanwhile_is_run_again(
+    write: str, replacement: str, layout: str
+) -> None:
+    """The newest version is whole: no statement ends with the error that a file of its own version is gone."""
+
+    def act(world: World) -> None:
+        REPLACEMENTS[replacement](world.table())
+        vacuum(world.table())
+
+    for world in Interleavings(lambda: World(LAYOUTS[layout]), lambda world: world.env).of(
+        lambda world, env: WRITES[write](world.table(env)), act
+    ):
+        assert (8, 0) not in world.rows() or replacement == "compacted"
+
+
 @pytest.mark.parametrize("lite", [False, True], ids=["full", "lite"])
 @pytest.mark.parametrize("write", WRITES)
 def test_a_write_at_any_moment_of_a_vacuum_keeps_its_files(

@@ -1,7 +1,7 @@
 """Parses Delta's own SQL statements into the records of `statements`.
 
-    parse("describe history flights limit 3")   ->   Parsed(DescribeHistory(table=Name(parts=("flights",)),
-    limit=Expression("3", ...)))
+    parse("describe history flights limit 3")
+        ->   Parsed(DescribeHistory(table=Name(parts=("flights",)), limit=Expression("3", ...)))
 
 Other statements return None. Text that starts like a Delta statement but does not parse raises `StatementSyntaxError`.
 The grammar is the reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS, FSCK REPAIR

@@ -101,7 +101,8 @@ class Store(Protocol):
 
     Raises, in addition to the errors of each method:
         StorageUnavailableError: the storage cannot be reached or fails. The outcome of a write is then *unknown*: it
-        may have succeeded. StorageRefusedError: the storage rejected the request; nothing was written.
+            may have succeeded.
+        StorageRefusedError: the storage rejected the request; nothing was written.
     """
 
     @property

@@ -225,8 +225,9 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
         """Return a builder that creates a table, and leaves an existing table unchanged.
 
-        >>> DeltaTable.createIfNotExists(spark).location("/data/orders").addColumn("id",
-        "LONG").execute().toDF().count() 3
+        >>> builder = DeltaTable.createIfNotExists(spark).location("/data/orders")
+        >>> builder.addColumn("id", "LONG").execute().toDF().count()
+        3
         """
         return DeltaTableBuilder(_session(sparkSession), "createIfNotExists")
 

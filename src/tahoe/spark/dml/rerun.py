@@ -40,7 +40,7 @@ def with_retries(target: DmlTarget, command: Callable[[DmlTarget], Result]) -> R
             error.may_rerun &= not error.is_of_columns
             raise
 
-    return run_again(target.table.env, run, lambda: _allowed(target))
+    return run_again(target.table.env, run, lambda: _allowed(target), lambda: target.table.snapshot().version)
 
 
 def retry_after_create_race(write: Callable[[], Result]) -> Result:

@@ -136,8 +136,9 @@ def survey(table: TableReader, request: ConvertRequest, *, examiner: Examiner = 
     Raises:
         EmptyFolderError: there is no data file.
         UnexpectedPartitionCountError, UnexpectedPartitionColumnError, PartitionCastFailedError: the folders do not fit
-            the columns. UnreadableFooterError, FileSchemaMismatchError, UnsupportedDataTypeError: a file cannot be a
-            part of the table; the error names it.
+            the columns.
+        UnreadableFooterError, FileSchemaMismatchError, UnsupportedDataTypeError: a file cannot be a part of the table;
+            the error names it.
         UnsupportedOperationError: the folder is a part of a Delta table, or contains a table.
         FilesChangedError: other programs keep changing the files.
     """

@@ -133,7 +133,8 @@ def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
     Raises:
         InvalidTimeTravelError: not exactly one of version and timestamp was given, or the timestamp is invalid.
         RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such a
-            version. TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
+            version.
+        TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
         RestoreRetentionError: the version is older than the retention of removed files, and no tag holds it.
         RestoreBesideVacuumError: a VACUUM is at work that may delete files of the version.
         RestoreFilesMissingError: files of the version are gone.

@@ -1,4 +1,4 @@
-"""Runs a command again if another writer has made a conflicting commit meanwhile.
+"""Runs a command again if another writer has made a conflicting commit meanwhile, or deleted what it reads.
 
 The command then reads the newest version, as if it had been executed later. It is not run again behind a change of the
 table that refuses it (`conflict_rules`), if the outcome of its commit is unknown, or if it has read more than its
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from tahoe.errors import DeltaConcurrentModificationException
+from tahoe.errors import DataFileMissingError, DeltaConcurrentModificationException, DeltaError
 from tahoe.storage.env import Env
 
 Result = TypeVar("Result")
@@ -20,27 +20,36 @@ Result = TypeVar("Result")
 _PAUSE_SECONDS = 0.1
 
 
-def run_again(env: Env, command: Callable[[int], Result], allowed: Callable[[], int]) -> Result:
+def run_again(
+    env: Env, command: Callable[[int], Result], allowed: Callable[[], int], newest: Callable[[], int]
+) -> Result:
     """Run a command, and run it again after a conflict.
 
     Args:
         command: takes how often it was run before.
         allowed: how often it may be run again; called after a conflict.
+        newest: the newest version of the table by now; called if a file is missing.
 
     Raises:
         DeltaConcurrentModificationException: it was run as often as allowed, or must not be run again.
+        DataFileMissingError: the newest version lacks a file.
     """
     retries = 0
     while True:
         try:
             return command(retries)
-        except DeltaConcurrentModificationException as error:
-            if not error.may_rerun or retries >= allowed():
+        except (DeltaConcurrentModificationException, DataFileMissingError) as error:
+            if not _may_rerun(error, newest) or retries >= allowed():
                 if retries:
-                    error.add_note(
-                        f"The command was run {retries + 1} times, and each time another commit was in conflict "
-                        f"with it."
-                    )
+                    times = f"The command was run {retries + 1} times"
+                    error.add_note(f"{times}, and each time another commit was in conflict with it.")
                 raise
             env.sleep(env.random() * _PAUSE_SECONDS * 2**retries)
             retries += 1
+
+
+def _may_rerun(error: DeltaError, newest: Callable[[], int]) -> bool:
+    """Whether the error is a conflict that another run avoids, or names a file of a version that was replaced since."""
+    if isinstance(error, DeltaConcurrentModificationException):
+        return error.may_rerun
+    return int(error.parameters["version"]) < newest()

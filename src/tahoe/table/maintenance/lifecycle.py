@@ -76,8 +76,8 @@ class TableLifecycle(TableReader):
 
         Raises:
             RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such
-                a version. TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be
-                read.
+                a version.
+            TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
             RestoreRetentionError: the version is too old, and no tag holds it.
             RestoreBesideVacuumError: a VACUUM is at work that may delete files of the version.
             RestoreFilesMissingError: files of the version are gone.
@@ -181,8 +181,9 @@ class TableLifecycle(TableReader):
         Raises:
             EmptyFolderError: there is no data file.
             UnexpectedPartitionCountError, UnexpectedPartitionColumnError, PartitionCastFailedError: the folders do not
-                fit the columns. UnreadableFooterError, FileSchemaMismatchError, UnsupportedDataTypeError: a file cannot
-                be a part of the table.
+                fit the columns.
+            UnreadableFooterError, FileSchemaMismatchError, UnsupportedDataTypeError: a file cannot be a part of the
+                table.
             UnsupportedOperationError: the folder is a part of a Delta table, or contains a table.
             FilesChangedError: other programs keep changing the files.
         """

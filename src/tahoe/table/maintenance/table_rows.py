@@ -246,7 +246,7 @@ class TableRows(TableLifecycle):
             return changes.version
 
         with StagedRows(rows, must_satisfy(filter, snapshot)) as staged:
-            return run_again(self.env, run, self._allowed_reruns)
+            return run_again(self.env, run, self._allowed_reruns, lambda: self.snapshot().version)
 
     @takes(filter=FILTER, user_metadata=TEXT)
     def delete(self, filter: Filter | None = None, *, user_metadata: str | None = None) -> ChangedRows:
@@ -315,7 +315,7 @@ class TableRows(TableLifecycle):
                 found = change(changes)
             return replace(found, version=changes.version)
 
-        return run_again(self.env, run, self._allowed_reruns)
+        return run_again(self.env, run, self._allowed_reruns, lambda: self.snapshot().version)
 
     def _allowed_reruns(self) -> int:
         return CONFLICT_RETRIES.get(self.snapshot().properties, table=self.url)

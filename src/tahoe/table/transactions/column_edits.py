@@ -64,9 +64,8 @@ class ColumnEdits(TableEdits):
                 which can be anywhere in the schema.
 
         Raises:
-            ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError,
-            InvalidArgumentError: an invalid
-                column.
+            ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError: an invalid column.
+            InvalidArgumentError: an argument is not a column.
         """
         wanted = [column if isinstance(column, NewColumn) else self._last_column(column) for column in columns]
         changed = column_changes.add_columns(self._configuration, wanted, self.table.env.new_id)
@@ -172,8 +171,9 @@ class ColumnEdits(TableEdits):
 
         Raises:
             IdentityReplaceColumnsError, ColumnTypeChangeError, SchemaMismatchError: the existing rows do not allow the
-                change. ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError: something
-                depends on a removed column.
+                change.
+            ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError: something depends on a
+                removed column.
         """
         wanted = columns if isinstance(columns, Struct) else delta_schema(columns, table=self.table.url)
         changed = column_changes.replace_columns(self._configuration, wanted, self.table.env.new_id)

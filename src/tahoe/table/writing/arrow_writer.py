@@ -69,7 +69,10 @@ def write_arrow(
 
     with StagedRows(data if isinstance(data, Rows) else Rows.of(data), must) as staged:
         return run_again(
-            table.env, attempt, lambda: CONFLICT_RETRIES.get(first.metadata.configuration, table=first.url)
+            table.env,
+            attempt,
+            lambda: CONFLICT_RETRIES.get(first.metadata.configuration, table=first.url),
+            lambda: table.snapshot().version,
         )
 
 
