@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
 
-JAVA_SOURCES = Path(__file__).parents[1] / "java_connect"
+JAVA_SOURCES = Path(__file__).parents[2] / "java_connect"
 
 RELATIONS = "delta.connect.Relations"
 COMMANDS = "delta.connect.Commands"
