@@ -39,7 +39,7 @@ def run_again(
         try:
             return command(retries)
         except (DeltaConcurrentModificationException, DataFileMissingError) as error:
-            if not _may_rerun(error, newest) or retries >= allowed():
+            if not _may_rerun(env, error, newest) or retries >= allowed():
                 if retries:
                     times = f"The command was run {retries + 1} times"
                     error.add_note(f"{times}, and each time another commit was in conflict with it.")
@@ -48,8 +48,9 @@ def run_again(
             retries += 1
 
 
-def _may_rerun(error: DeltaError, newest: Callable[[], int]) -> bool:
+def _may_rerun(env: Env, error: DeltaError, newest: Callable[[], int]) -> bool:
     """Whether the error is a conflict that another run avoids, or names a file of a version that was replaced since."""
     if isinstance(error, DeltaConcurrentModificationException):
         return error.may_rerun
-    return int(error.parameters["version"]) < newest()
+    is_of_a_source = error.parameters["table"] != env.store.url
+    return not is_of_a_source and int(error.parameters["version"]) < newest()
