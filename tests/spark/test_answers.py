@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 import tahoe
 from tahoe.errors import ConcurrentAppendException
 from tahoe.spark.configuration import setting_names
-from tahoe.spark.reading import planning
 from tests import sample
 from tests.spark.varied_tables import explained, mapped, thirty_days, various
 
@@ -220,37 +219,6 @@ def test_partition_values_are_counted_without_handing_them_to_spark(spark, path)
     counted = frame.selectExpr("count(distinct p) as n", "count(*) as rows", "max(id) as last")
     assert "Aggregate" not in explained(counted)
     assert [tuple(row) for row in counted.collect()] == [(3, 20, 19)]
-
-
-NOT_ASKED = (
-    *(
-        f"SELECT {function} FROM {{t}}"
-        for function in ("sum(id)", "avg(p)", "count(*), sum(id)", "count(DISTINCT id)", "max(id), first(p)")
-    ),
-    *(f"SELECT max(id), count(*) FROM {{t}} GROUP BY {group}" for group in ("id", "p, id", "p + id", "id % 2")),
-    "SELECT DISTINCT p, id FROM {t}",
-)
-ASKED = (
-    *(
-        f"SELECT {function} FROM {{t}}"
-        for function in ("count(*)", "max(ID)", "count(DISTINCT P)", "sum(DISTINCT p)", "min(id), max(p + 1)")
-    ),
-    *(f"SELECT count(*) FROM {{t}} GROUP BY {group}" for group in ("P", "p % 2")),
-    "SELECT DISTINCT p FROM {t}",
-)
-
-
-@pytest.mark.parametrize(("queries", "asks"), [(NOT_ASKED, False), (ASKED, True)])
-def test_python_is_asked_only_what_the_log_may_answer(spark, path, monkeypatch, queries, asks):
-    """A message costs a query that reads files about as much as planning its scan."""
-    spark.range(20).selectExpr("id", "id % 3 as p").write.format("delta").partitionBy("p").save(path)
-    asked, answer = [], planning.answer
-    monkeypatch.setattr(planning, "answer", lambda *arguments: asked.append(1) or answer(*arguments))
-    for query in queries:
-        asked.clear()
-        plan = explained(spark.sql(query.format(t=f"delta.`{path}`")))
-        assert bool(asked) == asks, query
-        assert ("answered from the log" in plan) == asks, query
 
 
 def test_a_plan_tells_what_is_answered_and_what_is_read(spark, path):

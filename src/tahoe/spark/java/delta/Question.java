@@ -35,7 +35,6 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.LongType$;
 import org.apache.spark.sql.types.Metadata;
-import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.Option;
 import scala.Tuple3;
@@ -104,39 +103,16 @@ class Question {
     for (Iterator it = expression.children().iterator(); it.hasNext(); ) collect((Expression) it.next());
   }
 
-  /**
-   * Whether all expressions are functions of columns that the log may know, and nothing else. Python decides; what it declines whatever the
-   * table's statistics are is not sent to it, because a message takes longer than planning the scan.
-   */
+  /** Whether all expressions are functions of columns that the log may know, and nothing else. */
   private boolean isAnswerable() {
     for (Iterator it = used().iterator(); it.hasNext(); ) {
       Attribute column = (Attribute) it.next();
       if (!leaf.outputSet().contains(column) || column.metadata().contains(Rewrite.MADE_UP)) return false;
     }
     for (int i = 0; i < functions.size(); i++) {
-      AggregateExpression function = (AggregateExpression) functions.get(i);
-      if (!function.mode().equals(Complete$.MODULE$)) return false;
-      if (!isInStatistics(function) && !(function.isDistinct() && isOfPartitions(function))) return false;
-    }
-    for (int i = 0; i < groups().size(); i++) {
-      if (!isOfPartitions((Expression) groups().get(i))) return false;
+      if (!((AggregateExpression) functions.get(i)).mode().equals(Complete$.MODULE$)) return false;
     }
     return isPlain(functions) && isPlain(conditions) && isPlain(groups());
-  }
-
-  /** Whether a function is one that files have statistics for, if it is of a column that has any. */
-  private static boolean isInStatistics(AggregateExpression function) {
-    AggregateFunction of = function.aggregateFunction();
-    return of instanceof Min || of instanceof Max || of instanceof Count && !function.isDistinct();
-  }
-
-  /** Whether an expression refers to partition columns, and to no others. */
-  private boolean isOfPartitions(Expression expression) {
-    StructType partitions = Files.of(leaf).partitionSchema();
-    for (Iterator it = expression.references().iterator(); it.hasNext(); ) {
-      if (partitions.getFieldIndex(((Attribute) it.next()).name()).isEmpty()) return false;
-    }
-    return !expression.references().isEmpty();
   }
 
   private static boolean isPlain(List expressions) {
