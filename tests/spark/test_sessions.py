@@ -122,7 +122,7 @@ def test_an_analyser_that_takes_no_rules_is_told(spark, monkeypatch):
     asked = Gateway.java_class
 
     class Closed:
-        install = staticmethod(lambda session: "hintResolutionRules\0postHocResolutionRules\0")
+        install = staticmethod(lambda session: "hintResolutionRules\0postHocResolutionRules")
 
     monkeypatch.setattr(
         Gateway, "java_class", lambda self, name: Closed if name == "delta.Rules" else asked(self, name)

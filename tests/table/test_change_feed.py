@@ -550,6 +550,28 @@ def test_rows_that_the_first_version_removes_must_be_readable_too(tmp_path, mode
     assert table.changes(start_version=2).column("id").cast(pa.int64()).to_pylist() == [4]
 
 
+@pytest.mark.parametrize("is_added_again", [False, True])
+def test_rows_that_a_restore_removes_which_disables_column_mapping(tmp_path, is_added_again):
+    """Files written before columns were renamed, dropped or added again have them under their own names."""
+    table = tahoe.Table(tmp_path)
+    table.append(pa.table({"id": [1], "n": [1]}), properties={"delta.enableChangeDataFeed": "true"})
+    with table.transaction() as changes:
+        changes.set_properties({"delta.columnMapping.mode": "name"})
+    if is_added_again:
+        with table.transaction() as changes:
+            changes.drop_columns(["n"])
+        with table.transaction() as changes:
+            changes.add_columns([pa.field("n", pa.int64())])
+    table.append(pa.table({"id": [2], "n": [2]}))
+    table.restore(0)
+    if is_added_again:
+        with pytest.raises(IncompatibleChangeDataError, match="because of its column n"):
+            table.changes(start_version=table.version)
+    else:
+        removed = table.changes(start_version=table.version).select(["id", "n", "_change_type"])
+        assert removed.to_pylist() == [{"id": 2, "n": 2, "_change_type": "delete"}]
+
+
 def test_columns_that_an_overwrite_of_the_schema_leaves_are_the_same_columns(tmp_path):
     """They keep ids and physical names, so the feed has the rows that it removes, and a range across it is readable."""
     table = tahoe.Table(tmp_path)

@@ -164,7 +164,7 @@ def first_incompatibility(
         read_mode, mode: the column mapping modes of the later and the earlier metadata.
         fit: which differences are allowed.
     """
-    if mode != "none" and read_mode == "none":
+    if mode != "none" and read_mode == "none" and not fit.lacks:
         return "its column mapping, which was disabled later"
     if tuple(read.partition_columns) != tuple(earlier.partition_columns):
         return f"its partition columns ({', '.join(earlier.partition_columns) or 'none'})"
@@ -180,9 +180,10 @@ def first_moved(
     column mapping.
 
     Args:
-        lacks: whether a column may be missing later.
+        lacks: whether a column may be missing later. Columns that are there are then compared also if column mapping was
+            disabled, by a RESTORE: some may have other names in the files.
     """
-    if read_mode == "none":
+    if read_mode == "none" and not lacks:
         return None
     now = stored_paths(read, read_mode)
     return next(

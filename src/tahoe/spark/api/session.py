@@ -110,7 +110,8 @@ def _install_quiet(gateway: Gateway) -> None:
 
 def _install_rules(gateway: Gateway) -> None:
     """Install the analyser and optimiser rules, in this session and in sessions created from it."""
-    for field in str(gateway.java_class("delta.Rules").install(gateway.session)).split("\0")[:-1]:
+    closed = str(gateway.java_class("delta.Rules").install(gateway.session))
+    for field in filter(None, closed.split("\0")):
         warnings.warn(NO_RULES.format(field=field, statements=STATEMENTS_OF_RULES[field]), stacklevel=3)
 
 

@@ -143,7 +143,7 @@ def plan_change_feed(
         table: its key, from `key_of`.
         versions: the selection that `relation` has encoded.
         name: the table's name in a catalog, or empty.
-        data, output, filters: see `planning.plan`.
+        data, output, filters: see `planning.plan_scan`.
     """
     selected = Selection.decode(versions).changes
     assert isinstance(selected, FeedRange)

@@ -21,14 +21,12 @@ public class Rules {
   /**
    * Installs the rules in the session and, through the extensions, in sessions created from it. A second call changes nothing.
    *
-   * @return the fields of the session's analyzer to which no rules can be added, each followed by NUL
+   * @return the fields of the session's analyzer to which no rules can be added, with NUL between them
    */
   public static String install(SparkSession session) {
     if (!has(session.experimental().extraOptimizations(), Rewrite.class)) inject(session.extensions());
     optimise(session);
-    StringBuilder closed = new StringBuilder();
-    for (java.util.Iterator it = analyse(session).iterator(); it.hasNext(); ) closed.append(it.next()).append('\0');
-    return closed.toString();
+    return String.join("\0", analyse(session));
   }
 
   /** Adds the analyzer rules that the session lacks: some Spark versions leave out some of the rules that extensions inject. */
