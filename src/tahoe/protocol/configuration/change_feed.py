@@ -180,8 +180,8 @@ def first_moved(
     column mapping.
 
     Args:
-        lacks: whether a column may be missing later. Columns that are there are then compared also if column mapping was
-            disabled, by a RESTORE: some may have other names in the files.
+        lacks: whether a column may be missing later. Columns that are there are then compared also where column mapping
+            was disabled, by a RESTORE: some may have other names in the files.
     """
     if read_mode == "none" and not lacks:
         return None
