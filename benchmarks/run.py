@@ -48,6 +48,7 @@ QUESTIONS = (
     "restore_clone",
     "answers",
     "joins",
+    "join_thresholds",
     "limits",
     "connect",
     "growth",

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from tahoe.protocol.streams.tracked_schema import parse_entry
+from tahoe.protocol.streams.stream_schema import parse_entry
 from tests.interop.queries import Query, run
 from tests.interop.reference import Reference, ReferenceFailure
 

@@ -82,3 +82,17 @@ def test_a_room_can_be_surveyed(ring: str) -> None:
     )
     assert rooms
     assert {room: count for room, count in rooms.items() if count > ROOM_MODULES_MAX} == {}
+
+
+def asked_of_python(java_class: str) -> list[str]:
+    """The methods of `delta.Python` that a class calls."""
+    folders = (SOURCES / "spark" / folder for folder in ("java/delta", "java_connect/delta/connect"))
+    (path,) = (path for folder in folders for path in folder.glob(f"{java_class}.java"))
+    return sorted(set(re.findall(r"\bAsk\.python\.(\w+)\(", path.read_text(encoding="utf-8"))))
+
+
+@pytest.mark.parametrize("java_class", [name for name in CLASSES if name not in ("Python", "Changes")])
+def test_the_last_column_has_what_a_java_class_asks_python(java_class: str) -> None:
+    """`Python` is what they ask, and `Changes` is asked about by another class."""
+    (row,) = re.findall(rf"^\| `{java_class}` \|.*\| ([^|]*) \|$", PAGE, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", row)) == asked_of_python(java_class)

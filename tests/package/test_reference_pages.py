@@ -20,7 +20,7 @@ from tahoe.protocol.configuration.clients import CLIENTS
 from tahoe.protocol.configuration.features import FEATURES
 from tahoe.protocol.configuration.properties import PROPERTIES
 from tahoe.protocol.log.cubes import CLOSED_BYTES
-from tahoe.protocol.streams.schema_acknowledgement import ACKNOWLEDGING
+from tahoe.protocol.streams.stream_schema import ACKNOWLEDGING
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.option_names import OPTIONS
 from tahoe.spark.configuration.setting_names import SETTINGS, Setting

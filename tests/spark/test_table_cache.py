@@ -11,6 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tahoe
+from tahoe._cached import Recent
+from tahoe.errors import StorageOptionsForgottenError
 from tahoe.protocol.types.predicate import TRUE
 from tahoe.spark.jvm import table_cache
 from tahoe.spark.jvm.gateway import Gateway
@@ -119,3 +121,18 @@ def test_a_copy_in_the_place_of_a_table_is_read_anew(spark: SparkSession, path: 
     shutil.copytree(backup, path)
     spark.range(10, 15).write.format("delta").mode("append").save(path)
     assert spark.sql(query).collect() == [(15,)]
+
+
+def test_a_plan_is_never_read_with_other_credentials_than_its_own(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Options are kept for the newest thousand readers that have some; those of the session do not take their place."""
+    tahoe.Table(path).append(spark.range(5).toArrow())
+    monkeypatch.setattr(table_cache, "OPTIONS_MAX", 1)
+    monkeypatch.setattr(table_cache, "_storage_options", Recent(1))
+    mine = spark.read.format("delta").options(**MINE).load(path).where("id >= 0")
+    assert mine.count() == 5
+    spark.read.format("delta").options(**THEIRS).load(path)
+    with pytest.raises(StorageOptionsForgottenError, match="1 other sets of options"):
+        mine.where("id > 1").count()
+    assert spark.read.format("delta").options(**MINE).load(path).count() == 5

@@ -36,10 +36,9 @@ from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.streams import stream_commits
 from tahoe.table.streams.feed_stream import FeedStream
-from tahoe.table.streams.schema_log import SchemaLog
-from tahoe.table.streams.schema_tracking import SchemaTracker
 from tahoe.table.streams.stream import AdmissionLimit, StreamStart, TableStream
 from tahoe.table.streams.stream_commits import Following
+from tahoe.table.streams.stream_schema import SchemaLog, SchemaTracker
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 from tests.table.streams import ends_of
 

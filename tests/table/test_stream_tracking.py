@@ -17,18 +17,22 @@ from tahoe.errors import (
     StreamSchemaEvolvedError,
 )
 from tahoe.protocol.log.actions import Metadata, Protocol
-from tahoe.protocol.streams.schema_acknowledgement import changes_between, checkpoint_suffix, is_acknowledged
 from tahoe.protocol.streams.stream_offset import AFTER_SCHEMA_CHANGE, SCHEMA_CHANGE, StreamOffset
-from tahoe.protocol.streams.stream_schema import SchemaRules, first_retyped
-from tahoe.protocol.streams.tracked_schema import parse_entry
+from tahoe.protocol.streams.stream_schema import (
+    SchemaRules,
+    changes_between,
+    checkpoint_suffix,
+    first_retyped,
+    is_acknowledged,
+    parse_entry,
+)
 from tahoe.protocol.types.schema import INTEGER, LONG, STRING, DataType, Field, Struct
 from tahoe.storage.env import Env, Store
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.streams.feed_stream import FeedStream
-from tahoe.table.streams.schema_log import SchemaLog, schema_log_folder
-from tahoe.table.streams.schema_tracking import SchemaTracker, merge_next, with_tracked
 from tahoe.table.streams.stream import AdmissionLimit, StreamStart, TableStream
+from tahoe.table.streams.stream_schema import SchemaLog, SchemaTracker, merge_next, schema_log_folder, with_tracked
 from tests.table.builders import add, memory_env, put_commit
 
 SOURCE = "file:/tmp/checkpoint/sources/0"

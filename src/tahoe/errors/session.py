@@ -77,6 +77,16 @@ class WriteFailedError(DeltaSessionError):
     todo = "The table was not changed; fix the cause and write again."
 
 
+class StorageOptionsForgottenError(DeltaSessionError):
+    condition = "DELTA_STORAGE_OPTIONS_FORGOTTEN"
+    sqlstate = "55000"
+    what = (
+        "This DataFrame of {table} was read with storage options of its own, such as credentials. Since then {count} "
+        "other sets of options were used, so tahoe no longer has them."
+    )
+    todo = "Read the table again with the options, or set them for the session as spark.hadoop.fs.*."
+
+
 class NativeEngineError(DeltaSessionError):
     condition = "DELTA_NATIVE_ENGINE_FAILED"
     sqlstate = "58030"

@@ -344,7 +344,7 @@ TRACKING_OUTSIDE = _flag(
     "false",
     "the log of schemas may be outside of the query's checkpoint",
 )
-# `tahoe.protocol.streams.schema_acknowledgement` asks for these by their names, with and without the suffix.
+# `tahoe.protocol.streams.stream_schema` asks for these by their names, with and without the suffix.
 _ACCEPTS = (
     "accepts {} in all streams that track their schema, if it is `always`; with the suffix `.ckpt_<hash>` in one "
     "query, also a version"

@@ -30,6 +30,10 @@ _logger = logging.getLogger("tahoe")
 # With more files, a writer of small commits is faster than the queries: the statement would never be done.
 QUERIES_MAX = 32
 
+# A subquery of IN, or the keys of a MERGE's source, are looked up in the driver up to this number; beyond, they stay a
+# query.
+MEMBERS_MAX = 1 << 16
+
 COUNTS_AS_TRUE: Mapping[str, str] = {
     "source": (
         "a subquery reads a source that may have other rows by now, or cached rows: only Delta tables have versions"
@@ -132,7 +136,7 @@ def condition_of_filter(gateway: Gateway, filtered: DataFrame, executed: DataFra
         executed: a query that has found the statement's rows. Subqueries read the versions that it has read.
     """
     query = None if executed is None else dataset(executed)
-    return gateway.java_class("delta.Condition").of(gateway.session, analysed(filtered), query)
+    return gateway.java_class("delta.Condition").of(gateway.session, analysed(filtered), query, MEMBERS_MAX)
 
 
 def condition_of_matches(gateway: Gateway, rows: DataFrame, source: DataFrame, on: JavaObject) -> JavaObject:
@@ -141,4 +145,4 @@ def condition_of_matches(gateway: Gateway, rows: DataFrame, source: DataFrame, o
     Args:
         on: the analysed condition of their join.
     """
-    return gateway.java_class("delta.Condition").of(gateway.session, analysed(rows), analysed(source), on)
+    return gateway.java_class("delta.Condition").of(gateway.session, analysed(rows), analysed(source), on, MEMBERS_MAX)

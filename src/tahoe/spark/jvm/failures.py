@@ -12,7 +12,6 @@ import itertools
 import re
 import threading
 import traceback
-from collections import OrderedDict
 from typing import Any, Self
 
 import pyspark.errors
@@ -21,6 +20,7 @@ from pyspark import SparkContext
 from pyspark.errors import ParseException, StreamingQueryException
 from pyspark.errors.exceptions import captured
 
+from tahoe._cached import Recent
 from tahoe.errors import (
     DataFileMissingError,
     DeltaDataError,
@@ -66,9 +66,8 @@ KEPT_MAX = 1000
 # How many wrapping exceptions are searched for one of ours.
 CAUSES_MAX = 20
 
-_kept: OrderedDict[int, BaseException] = OrderedDict()
+_kept: Recent[int, BaseException] = Recent(KEPT_MAX)
 _next_id = itertools.count(1)
-_lock = threading.Lock()
 _has_clients = threading.Event()
 
 
@@ -89,11 +88,8 @@ def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
     origin = java_error(error)
     if origin is not None:
         return origin
-    with _lock:
-        number = next(_next_id)
-        _kept[number] = error
-        while len(_kept) > KEPT_MAX:
-            _kept.popitem(last=False)
+    number = next(_next_id)
+    _kept.put(number, error)
     exception = JavaClass(JAVA_CLASS, jvm._gateway_client)
     if isinstance(error, DeltaError):
         parameters = {name: str(value) for name, value in error.parameters.items()}

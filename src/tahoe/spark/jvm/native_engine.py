@@ -7,9 +7,9 @@ from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 
+from tahoe._cached import Recent
 from tahoe.native_settings import COMET_ENABLED, EXACT_SETTINGS, SESSION_SETTINGS, memory_obstacle
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.table_cache import Recent
 
 # Comet's class that says for the settings of a session whether it is on, and whether its library could be loaded.
 EXTENSIONS = "org.apache.comet.CometSparkSessionExtensions"

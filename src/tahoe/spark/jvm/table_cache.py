@@ -12,17 +12,17 @@ import hashlib
 import itertools
 import logging
 import posixpath
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from tahoe._cached import Recent
+from tahoe.errors import StorageOptionsForgottenError
 from tahoe.protocol.statistics.answers import Question
 from tahoe.protocol.statistics.limits import RowLimit
 from tahoe.protocol.types.predicate import TRUE, Predicate
@@ -44,6 +44,7 @@ from tahoe.table.versions.change_feed import ChangeFeed, FeedRange, load_feed
 _logger = logging.getLogger("tahoe")
 
 TABLES_MAX = 1000
+OPTIONS_MAX = 1000
 SNAPSHOTS_MAX = 16
 SCANS_MAX = 64
 FEEDS_MAX = 16
@@ -52,49 +53,6 @@ FEEDS_MAX = 16
 Purpose: TypeAlias = Question | RowLimit
 
 TIME_ZONE = "spark.sql.session.timeZone"
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class Recent(Generic[K, V]):
-    """A thread-safe dictionary of limited size that evicts the least recently used entry."""
-
-    def __init__(self, size_max: int) -> None:
-        self._size_max = size_max
-        self._entries: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: K) -> V | None:
-        with self._lock:
-            if key not in self._entries:
-                return None
-            self._entries.move_to_end(key)
-            return self._entries[key]
-
-    def kept(self) -> list[K]:
-        """The keys, most recently used last."""
-        with self._lock:
-            return list(self._entries)
-
-    def values(self) -> list[V]:
-        """The values, most recently used last."""
-        with self._lock:
-            return list(self._entries.values())
-
-    def put(self, key: K, value: V) -> V:
-        with self._lock:
-            self._entries[key] = value
-            self._entries.move_to_end(key)
-            while len(self._entries) > self._size_max:
-                self._entries.popitem(last=False)
-        return value
-
-    def drop(self, is_unwanted: Callable[[K], bool]) -> None:
-        """Remove the entries of some keys."""
-        with self._lock:
-            for key in [key for key in self._entries if is_unwanted(key)]:
-                del self._entries[key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +65,7 @@ class _Opened:
 
 # Tables by their keys (see `key_of`), and the storage settings from options by the hash in a key.
 _tables: Recent[str, _Opened] = Recent(TABLES_MAX)
-_given: dict[
-    str, Mapping[str, str]
-] = {}  # never forgotten: a plan without its credentials would be read with those of the session
+_storage_options: Recent[str, Mapping[str, str]] = Recent(OPTIONS_MAX)
 # Stored twice: by the store that it was read with, and under None as the latest one.
 _snapshots: Recent[tuple[str, int, int | None], Snapshot] = Recent(2 * SNAPSHOTS_MAX)
 _feeds: Recent[tuple[str, str, FeedRange, int | None], ChangeFeed] = Recent(2 * FEEDS_MAX)
@@ -161,13 +117,21 @@ def key_of(url: str, options: Mapping[str, str] | None) -> str:
     if not given:
         return url
     name = hashlib.sha256(repr(sorted(given.items())).encode("utf-8", "surrogatepass")).hexdigest()
-    _given[name] = given
+    _storage_options.put(name, given)
     return f"{url}\0{name}"
 
 
 def given_with(key: str) -> Mapping[str, str]:
-    """The storage settings from options that a key refers to."""
-    return _given.get(key.partition("\0")[2], {})
+    """The storage settings from options that a key refers to.
+
+    Raises:
+        StorageOptionsForgottenError: a plan must not be read with other credentials than its own.
+    """
+    url, _, name = key.partition("\0")
+    given = _storage_options.get(name) if name else {}
+    if given is None:
+        raise StorageOptionsForgottenError(table=url, count=OPTIONS_MAX)
+    return given
 
 
 def _store_at(settings: Mapping[str, str], url: str) -> Store:

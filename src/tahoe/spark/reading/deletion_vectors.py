@@ -27,12 +27,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
+from tahoe._cached import Recent
 from tahoe.protocol.log.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.log.deletion_vector import inline_descriptor
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import dataset
-from tahoe.spark.jvm.table_cache import Recent
 from tahoe.spark.reading.metadata_columns import ROW_BITS, Output
 from tahoe.spark.reading.scan import FILE_NUMBER, Reader, marked_files, unmarked_files
 from tahoe.storage.threads import in_threads, load_all

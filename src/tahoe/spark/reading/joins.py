@@ -58,6 +58,9 @@ UNFILTERED_BYTES_MAX = 1 << 20
 # If Spark estimates a side at no more than this, all of its keys may be collected in the driver.
 COLLECTED_BYTES_MAX = 10 << 20
 
+# More keys are not looked up: it would take longer than reading most files.
+KEYS_MAX = 100_000
+
 # How Spark finds keys: in the broadcast of the join only; there or else by the same query; by a query with a limit.
 Source: TypeAlias = Literal["broadcast", "either", "own"]
 
@@ -111,8 +114,8 @@ class _Candidate:
 
 def prunings(gateway: Gateway, told: str) -> str:
     """The scans that leave out files, a line for each: the numbers of the join and the key, the side and the number of
-    the scan, where the keys are found, the encoded `Wanted` and the column's name, separated by NUL. A join has lines
-    of one key only, first those of the side that does not have the keys.
+    the scan, where the keys are found, the encoded `Wanted`, the column's name and `KEYS_MAX`, separated by NUL. A join
+    has lines of one key only, first those of the side that does not have the keys.
 
     Args:
         told: the joins of a query, as `delta.Joins` describes them in JSON.
@@ -123,7 +126,7 @@ def prunings(gateway: Gateway, told: str) -> str:
     lines = []
     for number, join in enumerate(json.loads(told)):
         for c, source in _chosen(gateway, join, broadcast_bytes):
-            fields = (number, c.key, c.side, c.end, source, c.wanted.encode(), visible(dotted(c.wanted.path)))
+            fields = (number, c.key, c.side, c.end, source, c.wanted.encode(), visible(dotted(c.wanted.path)), KEYS_MAX)
             lines.append("\0".join(map(str, fields)))
     return "\n".join(lines)
 

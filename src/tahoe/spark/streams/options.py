@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError
 from tahoe.protocol.configuration.properties import parse_size
-from tahoe.protocol.streams.schema_acknowledgement import ACKNOWLEDGING, ALWAYS
+from tahoe.protocol.streams.stream_schema import ACKNOWLEDGING, ALWAYS
 from tahoe.spark.configuration.flags import parse_flag
 from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
 from tahoe.spark.reading.change_feed import START_TIMESTAMP, START_VERSION, is_asked_for
@@ -42,7 +42,7 @@ class SourceOptions:
         tracking_id: distinguishes streams of one table in one query.
         event_time_order: whether a watermark decides in which order the rows of the initial snapshot are read; None to
             ask the session.
-        acknowledged: which changes of a tracked schema the user accepts: options of `protocol.schema_acknowledgement`
+        acknowledged: which changes of a tracked schema the user accepts: options of `protocol.streams.stream_schema`
             and their values.
     """
 

@@ -1,17 +1,40 @@
-"""The schema with which a query reads a table: that of its DataFrame, and what the session's settings allow when the
-table changes.
+"""The schema with which a query reads a table: that of its DataFrame, what the session's settings allow when the table
+changes, and the log of a query that tracks its schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tahoe.errors import DeltaError, DeltaStorageError, StreamSchemaMismatchError
-from tahoe.protocol.streams.stream_schema import SchemaRules, shape
+from tahoe.errors import (
+    DeltaError,
+    DeltaStorageError,
+    SchemaChangeNotAcknowledgedError,
+    SchemaLocationOutsideError,
+    StreamSchemaChangedError,
+    StreamSchemaMismatchError,
+    UnsupportedOperationError,
+)
+from tahoe.protocol.streams.stream_schema import (
+    ALWAYS,
+    SchemaRules,
+    TrackedSchema,
+    changes_between,
+    checkpoint_suffix,
+    first_retyped,
+    is_acknowledged,
+    shape,
+)
 from tahoe.protocol.types.schema import Struct, parse_schema
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.setting_names import Setting
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.hadoop_store import qualified
+from tahoe.spark.streams.options import SourceOptions
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.streams.stream_schema import SchemaLog, merge_next, schema_log_folder, with_tracked
+
+# --- the schema of a DataFrame
 
 
 def rules_of(settings: Mapping[str, str], *, table: str) -> SchemaRules:
@@ -75,3 +98,121 @@ def as_analysed(
 
 def _mismatch(newest: Snapshot, query: Struct, table: Struct) -> StreamSchemaMismatchError:
     return StreamSchemaMismatchError(table=newest.url, querySchema=str(query), tableSchema=str(table))
+
+
+# --- the log of a query that tracks its schema
+
+_SOURCES = "/sources/"
+
+
+def open_log(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> SchemaLog | None:
+    """The log of a stream; None if the stream does not track its schema.
+
+    Raises:
+        UnsupportedOperationError: the session disables tracking.
+        DeltaError: see `SchemaLog`.
+    """
+    if asked.schema_location is None:
+        return None
+    if not setting_names.TRACKING.of(gateway.settings(), table=newest.url):
+        detail, remedy = (
+            f"{setting_names.TRACKING.name} is false",
+            "Set it to true, or start the query without schemaTrackingLocation.",
+        )
+        raise UnsupportedOperationError(
+            operation="A schemaTrackingLocation", table=newest.url, detail=detail, remedy=remedy
+        )
+    folder = schema_log_folder(qualified(gateway, asked.schema_location), newest.metadata.id, asked.tracking_id)
+    return SchemaLog(newest.log.env.store_at(folder), newest.metadata.id, newest.url)
+
+
+def as_tracked(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Snapshot:
+    """The newest version, with the schema that the stream reads next.
+
+    Raises:
+        DeltaError: see `open_log`.
+    """
+    log = open_log(gateway, newest, asked)
+    if log is None or log.current is None:
+        return newest
+    if setting_names.TRACKING_MERGES.of(gateway.settings(), table=newest.url):
+        merge_next(log, newest.log)
+    return with_tracked(newest, log.current)
+
+
+def started(
+    gateway: Gateway, newest: Snapshot, asked: SourceOptions, source_path: str, rules: SchemaRules
+) -> SchemaLog | None:
+    """The log of a query that starts.
+
+    Args:
+        source_path: the folder of the source in the query's checkpoint, as Spark spells it.
+
+    Raises:
+        SchemaLocationOutsideError: the log is not below the query's checkpoint.
+        SchemaLocationConflictError: the log belongs to another source.
+        SchemaChangeNotAcknowledgedError: the last change of the schema is to be acknowledged.
+        StreamSchemaChangedError: the last change of the schema gave a column a type that is not wider.
+        DeltaError: see `open_log`.
+    """
+    log, settings = open_log(gateway, newest, asked), gateway.settings()
+    if log is None or asked.schema_location is None:
+        return None
+    if not setting_names.TRACKING_OUTSIDE.of(settings, table=newest.url):
+        _check_location(gateway, asked.schema_location, source_path)
+    if setting_names.TRACKING_CHECKS_PATH.of(settings, table=newest.url):
+        log.check_source(source_path)
+    previous = log.previous()
+    if log.current is not None and previous is not None:
+        _check_types(newest.url, previous, log.current, rules)
+        _check_acknowledged(newest.url, previous, log.current, rules, source_path, asked.acknowledged, settings)
+    return log
+
+
+def _check_location(gateway: Gateway, location: str, source_path: str) -> None:
+    checkpoint = source_path.rpartition(_SOURCES)[0] or source_path
+    if not f"{qualified(gateway, location)}/".startswith(f"{qualified(gateway, checkpoint)}/"):
+        raise SchemaLocationOutsideError(schemaTrackingLocation=location, checkpointLocation=checkpoint)
+
+
+def _check_types(table: str, previous: TrackedSchema, current: TrackedSchema, rules: SchemaRules) -> None:
+    changed = first_retyped(previous.schema, current.schema, rules)
+    if changed is not None:
+        remedy = "Begin with a new checkpoint: the rows before and after this version have no common schema."
+        before, after = str(previous.schema), str(current.schema)
+        raise StreamSchemaChangedError(
+            table=table, version=current.version, changed=changed, readSchema=before, dataSchema=after, remedy=remedy
+        )
+
+
+def _check_acknowledged(
+    table: str,
+    previous: TrackedSchema,
+    current: TrackedSchema,
+    rules: SchemaRules,
+    source_path: str,
+    options: Mapping[str, str],
+    settings: Mapping[str, str],
+) -> None:
+    changes, suffix = changes_between(previous.schema, current.schema, rules), checkpoint_suffix(source_path)
+    if changes is None or is_acknowledged(changes, current.version, suffix, options, settings.get):
+        return
+
+    def given(value: object) -> str:
+        return " and ".join(f'.option("{name}", "{value}")' for name in changes.options)
+
+    def put(suffix: str, value: object) -> str:
+        return " and ".join(f"SET {name}{suffix} = {value}" for name in changes.settings)
+
+    raise SchemaChangeNotAcknowledgedError(
+        table=table,
+        opType=changes.name,
+        previousSchemaChangeVersion=previous.version,
+        currentSchemaChangeVersion=current.version,
+        columnChangeDetails=changes.details(),
+        unblockChangeOptions=given(current.version),
+        unblockStreamOptions=given(ALWAYS),
+        unblockChangeConfs=put(suffix, current.version),
+        unblockStreamConfs=put(suffix, ALWAYS),
+        unblockAllConfs=put("", ALWAYS),
+    )

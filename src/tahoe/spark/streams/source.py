@@ -35,14 +35,13 @@ from tahoe.spark.reading.change_feed import clips
 from tahoe.spark.reading.scan import relation_of
 from tahoe.spark.streams.event_time_order import event_time, is_wanted
 from tahoe.spark.streams.options import LATEST, SourceOptions, parse_source_options
-from tahoe.spark.streams.schema import as_analysed, encode_analysed, rules_of
-from tahoe.spark.streams.schema_tracking import as_tracked, started
+from tahoe.spark.streams.schema import as_analysed, as_tracked, encode_analysed, rules_of, started
 from tahoe.spark.writing.store_assignment import predicate_column
 from tahoe.storage.env import Store
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.streams.feed_stream import FeedStream
-from tahoe.table.streams.schema_tracking import SchemaTracker, with_tracked
 from tahoe.table.streams.stream import AdmissionLimit, Portion, Stream, StreamStart, TableStream
+from tahoe.table.streams.stream_schema import SchemaTracker, with_tracked
 from tahoe.table.versions.change_feed import feed_schema
 from tahoe.table.versions.feed_columns import check_recorded
 from tahoe.table.versions.history import parse_timestamp, timeline, version_at, version_from

@@ -36,7 +36,6 @@ from tahoe.protocol.types.names import dotted
 from tahoe.table.arrow.chunks import one_array, taken
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.streams.event_time import EventTimes, TimeRange, files_with
-from tahoe.table.streams.schema_tracking import SchemaTracker
 from tahoe.table.streams.stream_commits import (
     Commit,
     Following,
@@ -46,7 +45,7 @@ from tahoe.table.streams.stream_commits import (
     check_same_table,
     excluding,
 )
-from tahoe.table.streams.stream_schema import StreamSchema
+from tahoe.table.streams.stream_schema import SchemaTracker, StreamSchema
 from tahoe.table.versions.file_tables import protocol_for_files, table_of
 
 

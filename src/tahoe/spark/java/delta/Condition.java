@@ -72,14 +72,14 @@ public class Condition extends AbstractPartialFunction {
   private final Expression needed;  // what must hold where the query finds a row; null if that is not known
   private int queries = 0;
 
-  private Condition(SparkSession session, LogicalPlan rows, Expression condition, LogicalPlan source) {
+  private Condition(SparkSession session, LogicalPlan rows, Expression condition, LogicalPlan source, int mostMembers) {
     this.session = session;
     this.rows = rows;
     this.condition = condition;
     this.source = source;
     define(rows);
     require(condition.references());
-    Expression keys = source == null ? condition : keys();
+    Expression keys = source == null ? condition : keys(mostMembers);
     Expression evaluated = keys == null ? null : (Expression) keys.transform(this);
     if (evaluated != null && needsQuery(evaluated)) evaluated = null;
     boolean isWhole = source == null || condition instanceof EqualTo;
@@ -88,9 +88,9 @@ public class Condition extends AbstractPartialFunction {
   }
 
   /** Of a MERGE's condition: that a row of the table has one of the source's keys; null if it has no keys, or too many. */
-  private Expression keys() {
+  private Expression keys(int most) {
     ArrayList parts = new ArrayList();
-    conjuncts(condition, parts);
+    Rewrite.split(condition, parts);
     for (java.util.Iterator it = parts.iterator(); it.hasNext(); ) {
       Object part = it.next();
       if (!(part instanceof EqualTo) || !((Expression) part).deterministic()) continue;
@@ -99,7 +99,7 @@ public class Condition extends AbstractPartialFunction {
       if (!isOfSource(theirs) || ours.references().intersect(source.outputSet()).nonEmpty()) continue;
       ArrayList key = new ArrayList();
       key.add(Aliases.named(theirs, INDEX));
-      Expression among = Reread.among(session, ours, new Project(seq(key), source));
+      Expression among = Reread.among(session, ours, new Project(seq(key), source), most);
       if (among != null) return among;
     }
     return null;
@@ -109,31 +109,25 @@ public class Condition extends AbstractPartialFunction {
     return expression.references().nonEmpty() && expression.references().subsetOf(source.outputSet());
   }
 
-  private static void conjuncts(Expression condition, ArrayList parts) {
-    if (!(condition instanceof And)) {
-      parts.add(condition);
-      return;
-    }
-    conjuncts(((And) condition).left(), parts);
-    conjuncts(((And) condition).right(), parts);
-  }
-
   /**
    * The condition of a filter.
    *
    * @param executed a query that found the statement's rows, or null: the subqueries read what it has read
+   * @param mostMembers a subquery of IN with more results stays a query
    */
-  public static Condition of(SparkSession session, LogicalPlan filtered, Dataset executed) {
-    if (!(filtered instanceof Filter)) return of(session, (LogicalPlan) filtered.children().head(), executed);  // it hides a column again
+  public static Condition of(SparkSession session, LogicalPlan filtered, Dataset executed, int mostMembers) {
+    if (!(filtered instanceof Filter))  // it hides a column again
+      return of(session, (LogicalPlan) filtered.children().head(), executed, mostMembers);
     Filter filter = (Filter) filtered;
     Map versions = executed == null ? new HashMap() : Versions.read(executed);
-    Expression condition = (Expression) filter.condition().transform(new Reread(session, versions));
-    return new Condition(session, filter.child(), condition, null);
+    Expression condition = (Expression) filter.condition().transform(new Reread(session, versions, mostMembers));
+    return new Condition(session, filter.child(), condition, null, mostMembers);
   }
 
-  /** The condition that a row of the source, which has the same rows each time, matches. */
-  public static Condition of(SparkSession session, LogicalPlan rows, LogicalPlan source, Expression on) {
-    return new Condition(session, rows, (Expression) on.transform(new Reread(session, new HashMap())), source);
+  /** The condition that a row of the source, which has the same rows each time, matches. {@code mostMembers}: of its keys, too. */
+  public static Condition of(SparkSession session, LogicalPlan rows, LogicalPlan source, Expression on, int mostMembers) {
+    Expression condition = (Expression) on.transform(new Reread(session, new HashMap(), mostMembers));
+    return new Condition(session, rows, condition, source, mostMembers);
   }
 
   private void define(LogicalPlan plan) {

@@ -141,6 +141,22 @@ public class Files implements FileIndex {
     return index instanceof Files ? (Files) index : null;
   }
 
+  /** The leaf that reads the rows of a table as they are now or were at a version, not planned yet; null for any other node. */
+  static LogicalRelation unplannedRows(LogicalPlan node) {
+    Files files = of(node);
+    boolean isOfAll = files != null && !files.planned() && !(files instanceof Changes) && files.within() == null;
+    return isOfAll && !node.isStreaming() ? (LogicalRelation) node : null;
+  }
+
+  /** Whether an expression is about columns that the data files of a leaf have, and has no subquery. */
+  static boolean areInFiles(Expression expression, LogicalRelation leaf) {
+    for (scala.collection.Iterator it = expression.references().iterator(); it.hasNext(); ) {
+      Attribute column = (Attribute) it.next();
+      if (!leaf.outputSet().contains(column) || column.metadata().contains(Rewrite.MADE_UP)) return false;
+    }
+    return !SubqueryExpression.hasSubquery(expression);
+  }
+
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
     if (within != null && !planned()) throw new IllegalStateException("only a session with tahoe enabled can read a selection of the files of " + table);
     ArrayList conditions = new ArrayList(CollectionConverters.asJava(partitionFilters));

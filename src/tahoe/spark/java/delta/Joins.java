@@ -202,25 +202,27 @@ class Joins {
     final String keys;
     final String column;
     final String name;
+    final int mostKeys;
 
-    Choice(Key key, int side, End end, String keys, String column, String name) {
+    Choice(Key key, int side, End end, String keys, String column, String name, int mostKeys) {
       this.key = key;
       this.side = side;
       this.end = end;
       this.keys = keys;
       this.column = column;
       this.name = name;
+      this.mostKeys = mostKeys;
     }
   }
 
-  /** A line of Python's answer: the numbers of the join and its key, the scan's side, the number of the end, how keys are found, the column. */
+  /** A line of Python's answer, see {@code joins.prunings}. */
   private void choose(String[] fields) {
     Joined joined = (Joined) joins.get(Integer.parseInt(fields[0]));
     Key key = (Key) joined.keys.get(Integer.parseInt(fields[1]));
     int side = Arrays.asList(JoinFacts.SIDES).indexOf(fields[2]);
     End end = (End) key.ends[side].get(Integer.parseInt(fields[3]));
     if (!chosen.containsKey(joined.join)) chosen.put(joined.join, new ArrayList());
-    ((List) chosen.get(joined.join)).add(new Choice(key, side, end, fields[4], fields[5], fields[6]));
+    ((List) chosen.get(joined.join)).add(new Choice(key, side, end, fields[4], fields[5], fields[6], Integer.parseInt(fields[7])));
   }
 
   /**
@@ -256,14 +258,14 @@ class Joins {
       Choice choice = (Choice) choices.get(i);
       isOfBoth |= choice.side != first.side;
       if (!filters.containsKey(choice.end.read)) filters.put(choice.end.read, new ArrayList());
-      ((List) filters.get(choice.end.read)).add(new Object[] {keys, choice.column, choice.name});
+      ((List) filters.get(choice.end.read)).add(new Object[] {keys, choice});
     }
     return isOfBoth;
   }
 
   /**
    * Spark's subquery for the keys of a side. It takes them from the broadcast of the join if the join has one; otherwise, unless the
-   * choice is {@code broadcast}, from a query of its own. With {@code own} it never takes more than so many.
+   * choice is {@code broadcast}, from a query of its own. With {@code own} it takes one more than {@code mostKeys} at most.
    */
   private static Expression keys(Join join, Choice choice, LogicalPlan plan) {
     int side = 1 - choice.side;
@@ -279,7 +281,7 @@ class Joins {
       keys = seq(Arrays.asList(new Object[] {named.toAttribute()}));
       LogicalPlan narrow = new Project(seq(Arrays.asList(new Object[] {named})), plan);
       Object distinct = Cases.built("org.apache.spark.sql.catalyst.plans.logical.Aggregate", Arrays.asList(new Object[] {keys, keys, narrow}));
-      Literal limit = new Literal(Integer.valueOf(MayHold.KEYS_MAX + 1), IntegerType$.MODULE$);
+      Literal limit = new Literal(Integer.valueOf(choice.mostKeys + 1), IntegerType$.MODULE$);
       query = new GlobalLimit(limit, new LocalLimit(limit, (LogicalPlan) distinct));
       place = 0;
     }
@@ -316,7 +318,8 @@ class Joins {
       Expression all = null;
       for (int i = 0; i < filters.size(); i++) {
         Object[] filter = (Object[]) filters.get(i);
-        Expression mayHold = new MayHold(place, (Expression) filter[0], Files.of(leaf), (String) filter[1], (String) filter[2]);
+        Choice choice = (Choice) filter[1];
+        Expression mayHold = new MayHold(place, (Expression) filter[0], Files.of(leaf), choice.column, choice.name, choice.mostKeys);
         all = all == null ? mayHold : new And(all, mayHold);
       }
       return new Project((Seq) ((LogicalRelation) node).output(), new Filter(all, leaf));

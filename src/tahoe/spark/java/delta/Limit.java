@@ -2,13 +2,11 @@ package delta;
 
 import java.util.ArrayList;
 import java.util.Arrays;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Descending$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.BaseEvalPython;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
@@ -18,7 +16,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Offset;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import scala.collection.Iterator;
 
 /**
  * The rows that a query needs of one read of a Delta table: a number of them, the first ones in an order or any. {@link Rewrite} finds it on
@@ -73,21 +70,9 @@ class Limit {
   }
 
   private boolean isOver(LogicalPlan below) {
-    LogicalPlan node = below instanceof Filter ? ((Filter) below).child() : below;
-    Files files = Files.of(node);
-    if (files == null || files.planned() || files instanceof Changes || files.within() != null) return false;
-    LogicalRelation leaf = (LogicalRelation) node;
-    if (leaf.isStreaming() || (order != null && !isKnown(order, leaf))) return false;
-    return !(below instanceof Filter) || isKnown(((Filter) below).condition(), leaf);
-  }
-
-  /** Whether an expression is about columns of the table only. */
-  private static boolean isKnown(Expression expression, LogicalRelation leaf) {
-    for (Iterator it = expression.references().iterator(); it.hasNext(); ) {
-      Attribute column = (Attribute) it.next();
-      if (!leaf.outputSet().contains(column) || column.metadata().contains(Rewrite.MADE_UP)) return false;
-    }
-    return !SubqueryExpression.hasSubquery(expression);
+    LogicalRelation leaf = Files.unplannedRows(below instanceof Filter ? ((Filter) below).child() : below);
+    if (leaf == null || (order != null && !Files.areInFiles(order, leaf))) return false;
+    return !(below instanceof Filter) || Files.areInFiles(((Filter) below).condition(), leaf);
   }
 
   /** The limit as JSON: rows; and if they are ordered, the first expression of the order as in {@link Files#json}. */

@@ -32,14 +32,12 @@ import scala.jdk.javaapi.CollectionConverters;
  * in the driver when the query runs, once it knows the keys. It is Java because Spark evaluates it. Python: {@code joins.ordinals_without}.
  */
 public class MayHold extends Expression implements Serializable {
-  /** More keys are not sent to Python: looking them up would take longer than reading most files. */
-  static final int KEYS_MAX = 100000;
-
   private final Expression place;
   private final Expression keys;
   private final Files files;
   private final String column;
   private final String name;
+  private final int mostKeys;
   private volatile long[] without;
 
   /**
@@ -48,13 +46,15 @@ public class MayHold extends Expression implements Serializable {
    * @param files of the scan
    * @param column the table's column, as {@code joins.Wanted} encodes it
    * @param name of the column, in plans
+   * @param mostKeys if there are more, Python is not asked ({@code joins.KEYS_MAX})
    */
-  public MayHold(Expression place, Expression keys, Files files, String column, String name) {
+  public MayHold(Expression place, Expression keys, Files files, String column, String name, int mostKeys) {
     this.place = place;
     this.keys = keys;
     this.files = files;
     this.column = column;
     this.name = name;
+    this.mostKeys = mostKeys;
   }
 
   public Object eval(InternalRow row) {
@@ -78,7 +78,7 @@ public class MayHold extends Expression implements Serializable {
   }
 
   private long[] without(Object[] values, DataType type) {
-    if (values.length > KEYS_MAX) return new long[0];
+    if (values.length > mostKeys) return new long[0];
     byte[] found = (byte[]) Ask.answer(Ask.python.ordinalsWithout(
         files.key(), files.metadata(), files.version(), files.selection(), column, message(values, type)));
     long[] places = new long[found.length / Long.BYTES];
@@ -136,7 +136,7 @@ public class MayHold extends Expression implements Serializable {
   public Seq children() { return CollectionConverters.asScala(Arrays.asList(new Object[] {place, keys})).toSeq(); }
 
   public Expression withNewChildrenInternal(IndexedSeq children) {
-    return new MayHold((Expression) children.apply(0), (Expression) children.apply(1), files, column, name);
+    return new MayHold((Expression) children.apply(0), (Expression) children.apply(1), files, column, name, mostKeys);
   }
 
   public int productArity() { return 5; }

@@ -19,7 +19,6 @@ import org.apache.spark.sql.catalyst.expressions.If;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Complete$;
@@ -68,10 +67,8 @@ class Question {
     Option rows = PhysicalOperation$.MODULE$.unapply(((Aggregate) node).child());
     if (rows.isEmpty()) return null;
     Tuple3 parts = (Tuple3) rows.get();
-    Files files = Files.of((LogicalPlan) parts._3());
-    if (files == null || files.planned() || files instanceof Changes || files.within() != null) return null;
-    LogicalRelation leaf = (LogicalRelation) parts._3();
-    if (leaf.isStreaming()) return null;
+    LogicalRelation leaf = Files.unplannedRows((LogicalPlan) parts._3());
+    if (leaf == null) return null;
     Question question = new Question((Aggregate) node, (Seq) parts._1(), (Seq) parts._2(), leaf);
     return question.isAnswerable() ? question : null;
   }
@@ -105,20 +102,16 @@ class Question {
 
   /** Whether all expressions are functions of columns that the log may know, and nothing else. */
   private boolean isAnswerable() {
-    for (Iterator it = used().iterator(); it.hasNext(); ) {
-      Attribute column = (Attribute) it.next();
-      if (!leaf.outputSet().contains(column) || column.metadata().contains(Rewrite.MADE_UP)) return false;
-    }
     for (int i = 0; i < functions.size(); i++) {
       if (!((AggregateExpression) functions.get(i)).mode().equals(Complete$.MODULE$)) return false;
     }
     return isPlain(functions) && isPlain(conditions) && isPlain(groups());
   }
 
-  private static boolean isPlain(List expressions) {
+  private boolean isPlain(List expressions) {
     for (int i = 0; i < expressions.size(); i++) {
       Expression expression = (Expression) expressions.get(i);
-      if (!expression.deterministic() || SubqueryExpression.hasSubquery(expression)) return false;
+      if (!expression.deterministic() || !Files.areInFiles(expression, leaf)) return false;
     }
     return true;
   }

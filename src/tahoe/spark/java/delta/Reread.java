@@ -33,20 +33,22 @@ import scala.runtime.AbstractPartialFunction;
  * {@link Condition}. Subqueries that do not depend on the row run at once, and are replaced with their results.
  */
 class Reread extends AbstractPartialFunction {
-  /** Larger results stay queries. */
-  private static final int RESULT_ROWS_MAX = 1 << 16;
-
   /** Of other types, such as floats with their two zeros, equal values may be different objects. */
   private static final HashSet EQUAL_IF_SAME = new HashSet(Arrays.asList(new Object[] {
       "boolean", "byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz", "string"
   }));
 
   private final SparkSession session;
+  private final int mostMembers;
   private final Nodes nodes;
 
-  /** {@code versions}: of the tables that the query has read, by their urls. */
-  Reread(SparkSession session, Map versions) {
+  /**
+   * @param versions of the tables that the query has read, by their urls
+   * @param mostMembers a subquery of IN with more results stays a query
+   */
+  Reread(SparkSession session, Map versions, int mostMembers) {
     this.session = session;
+    this.mostMembers = mostMembers;
     this.nodes = new Nodes(versions);
   }
 
@@ -75,14 +77,14 @@ class Reread extends AbstractPartialFunction {
     return (LogicalPlan) ((LogicalPlan) subquery.plan()).transformDownWithSubqueries(nodes);
   }
 
-  private Expression members(InSubquery in) { return among(session, (Expression) in.values().head(), same(in.query())); }
+  private Expression members(InSubquery in) { return among(session, (Expression) in.values().head(), same(in.query()), mostMembers); }
 
   /** That a value is one of a query's results, of which it has one column; null if they are too many, or of a type whose equal values differ. */
-  static Expression among(SparkSession session, Expression value, LogicalPlan query) {
+  static Expression among(SparkSession session, Expression value, LogicalPlan query, int most) {
     DataType type = value.dataType();
     if (!EQUAL_IF_SAME.contains(type.typeName()) && !(type instanceof DecimalType)) return null;
-    InternalRow[] rows = rows(session, query, RESULT_ROWS_MAX + 1);
-    if (rows.length > RESULT_ROWS_MAX) return null;
+    InternalRow[] rows = rows(session, query, most + 1);
+    if (rows.length > most) return null;
     HashSet members = new HashSet();
     for (int i = 0; i < rows.length; i++) members.add(rows[i].get(0, type));
     return new InSet(value, CollectionConverters.asScala(members).toSet());
