@@ -20,7 +20,7 @@ import pytest
 
 import tahoe
 from tahoe.errors import ColumnNotFoundError, DeltaDataError, InvalidPredicateError, UnsupportedOperationError
-from tahoe.table.arrow.conditions import Call, Reference, Value, columns_in, parts_of
+from tahoe.table.arrow.conditions import FieldRef, FunctionCall, Scalar, columns_in, parts_of
 from tests.table.builders import memory_env
 
 VECTORS = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
@@ -225,13 +225,13 @@ def test_what_a_condition_consists_of() -> None:
     odd = "a'\nliteral: '0"
     condition = (pc.field(odd) > 5) & pc.field("s", "x").isin(["y"])
     found = parts_of(condition)
-    assert isinstance(found, Call)
+    assert isinstance(found, FunctionCall)
     first, second = found.arguments
-    assert (found.function, first) == ("and_kleene", Call("greater", (Reference((odd,)), Value(5))))
-    assert isinstance(second, Call)
+    assert (found.function, first) == ("and_kleene", FunctionCall("greater", (FieldRef((odd,)), Scalar(5))))
+    assert isinstance(second, FunctionCall)
     assert (second.function, second.arguments, second.options["value_set"]) == (
         "is_in",
-        (Reference(("s", "x")),),
+        (FieldRef(("s", "x")),),
         ["y"],
     )
     assert columns_in(condition, ["a", "x", odd, "s"]) == [odd, "s"]

@@ -15,12 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark 
 
 from tahoe.errors import InvalidMergeError, UnresolvedMergeColumnError
 from tahoe.protocol.changes.column_values import check_assigned
+from tahoe.protocol.types.assigned_paths import column_not_found
 from tahoe.protocol.types.schema import STRING, Field, Struct
 from tahoe.spark.dml.join_keys import Keys, keys_of
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.row_changes import ROW_POSITION, RowChange, given_by_update
 from tahoe.spark.dml.row_conditions import AnyCondition, RowCondition, condition_of_filter, condition_of_matches
-from tahoe.spark.dml.set_clauses import column_not_found, completed, first_parts, lacks_fields, new_values, resolved
+from tahoe.spark.dml.set_clauses import completed, first_parts, lacks_fields, new_values, resolved
 from tahoe.spark.dml.touched_rows import at_one_moment, checked_condition
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import (

@@ -9,10 +9,11 @@ from typing import Literal, TypeAlias
 from pyspark.sql import Column, DataFrame
 
 from tahoe.protocol.changes.evolution import merge_source_columns
+from tahoe.protocol.types.assigned_paths import without_qualifier
 from tahoe.protocol.types.merge_clauses import Outline, check_clauses, outlined
 from tahoe.protocol.types.schema import Struct
 from tahoe.spark.dml.row_changes import DmlTarget
-from tahoe.spark.dml.set_clauses import Assignment, paths_in
+from tahoe.spark.dml.set_clauses import Assignment
 from tahoe.spark.writing.write_inputs import source_schema, table_schema
 from tahoe.table.reading.snapshot import Snapshot
 
@@ -110,5 +111,5 @@ def assigned_column(
     """Resolve a path in an assignment to a column of the table, or else to a column of the source; None if neither has
     it.
     """
-    paths = list(paths_in(written, name))
+    paths = list(without_qualifier(written, name))
     return next((path for schema in (own, source) for path in paths if schema.find(path[0])), None)

@@ -6,8 +6,7 @@ becomes a struct with this field, as in the reference.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -15,15 +14,13 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
-from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, UnsupportedOperationError
+from tahoe.errors import ColumnNotFoundError
 from tahoe.protocol.changes.evolution import unlike_fields
-from tahoe.protocol.types.schema import VOID, DataType, Field, Struct
+from tahoe.protocol.types.assigned_paths import assigned_paths, without_qualifier
+from tahoe.protocol.types.schema import DataType, Field, Struct
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import Named, Value, column_of, name_parts
 from tahoe.spark.writing.store_assignment import spark_type
-
-# An error shows at most this many names.
-_SHOWN_NAMES_MAX = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,67 +55,12 @@ def resolved(
         error: for a column that the table does not have.
 
     Raises:
-        ColumnNotFoundError: the table does not have the column.
-        ConflictingAssignmentsError: two values are assigned to one column, or to a struct and one of its fields.
-        UnsupportedOperationError: a value is assigned to a void column, or to a part of a column that is not a struct.
+        DeltaAnalysisError: see `assigned_paths`.
     """
-    found: dict[tuple[str, ...], Column] = {}
-    written: dict[tuple[str, ...], str] = {}
-    for given in assignments:
-        path = _path(given, schema, name, table, error)
-        clash = next((other for other in written if other[: len(path)] == path[: len(other)]), None)
-        if schema.resolve(path)[-1].type == VOID:  # type: ignore[index]  # the path was found in the schema
-            raise UnsupportedOperationError(
-                operation=f"Assigning to {given.column}",
-                table=table,
-                detail="the column has type void, whose values are not stored",
-                remedy="Change the type of the column first.",
-            )
-        if clash is not None:
-            raise ConflictingAssignmentsError(table=table, first=written[clash], second=given.column)
-        found[path] = given.value
-        written[path] = given.column
-    return found
-
-
-def paths_in(path: tuple[str, ...], name: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The possible meanings of a written path: the whole path, or the path without the table's name as a qualifier."""
-    yield path
-    folded = [part.lower() for part in path]
-    for start in range(len(name)):
-        before = [part.lower() for part in name[start:]]
-        if len(path) > len(before) and folded[: len(before)] == before:
-            yield path[len(before) :]
-
-
-def _path(
-    given: Assignment, schema: Struct, name: Sequence[str], table: str, error: type[ColumnNotFoundError]
-) -> tuple[str, ...]:
-    for path in paths_in(given.path, name):
-        fields = schema.resolve(path)
-        if fields:
-            return tuple(field.name for field in fields)
-    first = schema.find(given.path[0])
-    if first is not None and not isinstance(first.type, Struct):
-        raise UnsupportedOperationError(
-            operation=f"Assigning to {given.column}",
-            table=table,
-            detail=f"{first.name} is {first.type}, but only fields of structs can be assigned individually",
-            remedy="Assign the whole column, and change its elements with transform() or map functions.",
-        )
-    raise column_not_found(given.column, schema, table, error)
-
-
-def column_not_found(
-    column: str, schema: Struct, table: str, error: type[ColumnNotFoundError] = ColumnNotFoundError
-) -> ColumnNotFoundError:
-    """The error for a missing column; it lists the table's most similar names first."""
-    near = difflib.get_close_matches(
-        column.lower(), [name.lower() for name in schema.names], n=_SHOWN_NAMES_MAX, cutoff=0.5
-    )
-    names = [field.name for name in near if (field := schema.find(name)) is not None]
-    rest = [name for name in schema.names if name not in names][: _SHOWN_NAMES_MAX - len(names)]
-    return error(table=table, column=column, columns=", ".join([*names, *rest]))
+    given = list(assignments)
+    meanings = ((each.column, without_qualifier(each.path, name)) for each in given)
+    paths = assigned_paths(meanings, schema, table=table, missing=error)
+    return dict(zip(paths, (each.value for each in given), strict=True))
 
 
 def new_values(

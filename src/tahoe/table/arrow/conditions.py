@@ -21,21 +21,21 @@ from tahoe.table.arrow.chunks import one_array
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class FieldRef:
     """A column, or a field of a struct, by its path."""
 
     path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Scalar:
     """A constant, in Python."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A call of one of Arrow's functions."""
 
     function: str
@@ -43,7 +43,7 @@ class Call:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-Part: TypeAlias = Reference | Value | Call
+Part: TypeAlias = FieldRef | Scalar | FunctionCall
 
 # Longer conditions, of about a hundred comparisons, are not looked into: their calls are as deep as they are long.
 _WORDS_MAX = 600
@@ -76,9 +76,9 @@ def columns_in(condition: pc.Expression, names: Sequence[str]) -> list[str]:
 
 def _references(part: Part) -> Iterator[tuple[str, ...]]:
     match part:
-        case Reference(path):
+        case FieldRef(path):
             yield path
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             for argument in arguments:
                 yield from _references(argument)
 
@@ -98,13 +98,13 @@ def _read(words: deque[tuple[str, str]], batch: pa.RecordBatch) -> Part:
     """The expression at the beginning of the metadata, which is taken away."""
     kind, text = words.popleft()
     if kind == "literal":
-        return Value(batch.column(int(text))[0].as_py())
+        return Scalar(batch.column(int(text))[0].as_py())
     if kind == "field_ref":
-        return Reference((text,))
+        return FieldRef((text,))
     if kind == "nested_field_ref":
         names = [words.popleft() for _ in range(int(text))]
         if all(of == "field_ref" for of, _ in names):
-            return Reference(tuple(name for _, name in names))
+            return FieldRef(tuple(name for _, name in names))
     if kind != "call":
         raise ValueError(kind)
     arguments: list[Part] = []
@@ -115,7 +115,7 @@ def _read(words: deque[tuple[str, str]], batch: pa.RecordBatch) -> Part:
         else:
             arguments.append(_read(words, batch))
     words.popleft()
-    return Call(text, tuple(arguments), options)
+    return FunctionCall(text, tuple(arguments), options)
 
 
 class _ArrowSchema(ctypes.Structure):

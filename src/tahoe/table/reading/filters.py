@@ -31,7 +31,7 @@ from tahoe.protocol.types.schema import (
 )
 from tahoe.protocol.types.schema import Decimal as DecimalType
 from tahoe.sql.predicates import compared_with, parse_predicate
-from tahoe.table.arrow.conditions import Call, Part, Reference, Value, columns_in, condition_of_arrow, parts_of
+from tahoe.table.arrow.conditions import FieldRef, FunctionCall, Part, Scalar, columns_in, condition_of_arrow, parts_of
 from tahoe.table.arrow.types import arrow_schema
 
 Condition: TypeAlias = tuple[str, str, Any]
@@ -97,23 +97,23 @@ class _Implied:
         understand.
         """
         match part:
-            case Call("and" | "and_kleene", parts):
+            case FunctionCall("and" | "and_kleene", parts):
                 known = tuple(found for found in map(self.by, parts) if found is not None)
                 return And(known) if known else None
-            case Call("or" | "or_kleene", parts):
+            case FunctionCall("or" | "or_kleene", parts):
                 known = tuple(found for found in map(self.by, parts) if found is not None)
                 return Or(known) if len(known) == len(parts) else None
-            case Call("if_else", (test, then, Value(None))):
-                return self.by(Call("and", (test, then)))
-            case Reference(path) if self._type(path) == BOOLEAN:
+            case FunctionCall("if_else", (test, then, Scalar(None))):
+                return self.by(FunctionCall("and", (test, then)))
+            case FieldRef(path) if self._type(path) == BOOLEAN:
                 return self._compared(path, "=", True, [True])
-            case Call("is_null", (Reference(path),), {"nan_is_null": False}):
+            case FunctionCall("is_null", (FieldRef(path),), {"nan_is_null": False}):
                 return IsNull(Column(path)) if self._type(path) else None
-            case Call("is_valid", (Reference(path),)):
+            case FunctionCall("is_valid", (FieldRef(path),)):
                 return Not(IsNull(Column(path))) if self._type(path) else None
-            case Call("is_in", (Reference(path),), {"value_set": list(values)}):
+            case FunctionCall("is_in", (FieldRef(path),), {"value_set": list(values)}):
                 return self._compared(path, "in", values, values)
-            case Call(function, (Reference(path), Value(value))) if function in _SYMBOLS:
+            case FunctionCall(function, (FieldRef(path), Scalar(value))) if function in _SYMBOLS:
                 return self._compared(path, _SYMBOLS[function], value, [value])
         return None
 

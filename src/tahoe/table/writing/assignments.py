@@ -6,7 +6,7 @@ null of which a field is assigned, it becomes a struct with this field, as in Sp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, tzinfo
 from functools import reduce
@@ -17,14 +17,13 @@ import pyarrow.compute as pc
 
 from tahoe.errors import (
     ColumnNotFoundError,
-    ConflictingAssignmentsError,
     ExpressionFailedError,
     InvalidArgumentError,
     InvalidPredicateError,
     MissingNotNullColumnError,
-    UnsupportedOperationError,
 )
 from tahoe.protocol.changes.evolution import check_fields
+from tahoe.protocol.types.assigned_paths import Path, assigned_paths, without_qualifier
 from tahoe.protocol.types.assignment_rules import mismatches
 from tahoe.protocol.types.expressions import Expression, Value
 from tahoe.protocol.types.names import parse_column_list
@@ -35,8 +34,6 @@ from tahoe.table.arrow.chunks import one_array, with_columns
 from tahoe.table.arrow.computation import IMPOSSIBLE, compute, expression_failed
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.writing.arrow_assignment import unfit_value
-
-Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,20 +91,17 @@ def parse_assignments(
         missing: the error for a column that the table does not have.
 
     Raises:
-        ColumnNotFoundError: the table does not have the column.
+        ColumnNotFoundError, ConflictingAssignmentsError, UnsupportedOperationError: see `assigned_paths`.
         SchemaMismatchError: a struct has other fields than the column, or a value has a type that is not cast to the
             column's.
         UnfitValueError: a constant that the column cannot hold.
-        ConflictingAssignmentsError: a column is assigned twice, or a struct and one of its fields.
         InvalidArgumentError: a value of Python is not one that the column can hold.
         InvalidPredicateError: an expression is invalid, or only Spark can compute it.
     """
     found: dict[Path, Assignment] = {}
-    for name, value in given.items():
-        path = _path(name, own, scope, alias, missing)
-        clash = next((other for other in found if other[: len(path)] == path[: len(other)]), None)
-        if clash is not None:
-            raise ConflictingAssignmentsError(table=scope.table, first=".".join(clash), second=name)
+    meanings = ((name, _meanings(name, scope, () if alias is None else (alias,))) for name in given)
+    paths = assigned_paths(meanings, own, table=scope.table, missing=missing)
+    for path, (name, value) in zip(paths, given.items(), strict=True):
         kind = own.resolve(path)[-1].type  # type: ignore[index]  # the path was found in the schema
         if isinstance(value, str):
             try:
@@ -210,9 +204,9 @@ def _is_kept(value: Any, stored: Any) -> bool:
     return True
 
 
-def _path(name: str, own: Struct, scope: Scope, alias: str | None, missing: type[ColumnNotFoundError]) -> Path:
-    if own.find(name) is not None:
-        return (own.find(name).name,)  # type: ignore[union-attr]
+def _meanings(name: str, scope: Scope, qualifier: Sequence[str]) -> Iterator[Path]:
+    """The paths that a name may mean: a column of this very name, which may have dots, or the name as in SQL."""
+    yield (name,)
     try:
         (path,) = parse_column_list(name)
     except ValueError:
@@ -220,19 +214,7 @@ def _path(name: str, own: Struct, scope: Scope, alias: str | None, missing: type
         raise InvalidArgumentError(
             argument="set", table=scope.table, found=repr(name), expected=expected, remedy=remedy
         ) from None
-    if alias is not None and path[0].lower() == alias.lower() and own.resolve(path) is None:
-        path = path[1:]
-    fields = own.resolve(path) if path else None
-    first = None if fields is not None else own.find(path[0])
-    if first is not None and len(path) > 1 and not isinstance(first.type, Struct):
-        detail = f"{first.name} is {first.type}, but only fields of structs can be assigned individually"
-        remedy = "Assign the whole column."
-        raise UnsupportedOperationError(
-            operation=f"Assigning to {name}", table=scope.table, detail=detail, remedy=remedy
-        )
-    if fields is None:
-        raise missing(table=scope.table, column=name, columns=", ".join(own.names))
-    return tuple(field.name for field in fields)
+    yield from without_qualifier(path, qualifier)
 
 
 def with_assigned(before: pa.Table, assigned: Mapping[Path, Assignment], rows: pa.Table, scope: Scope) -> pa.Table:

@@ -25,6 +25,7 @@ from tahoe.errors import (
 from tahoe.protocol.changes.column_values import check_assigned
 from tahoe.protocol.changes.evolution import check_fields
 from tahoe.protocol.log.actions import Add
+from tahoe.protocol.types.assigned_paths import Path
 from tahoe.protocol.types.expressions import Expression, references
 from tahoe.protocol.types.merge_clauses import Outline, check_clauses, outlined
 from tahoe.protocol.types.names import quoted
@@ -42,7 +43,6 @@ from tahoe.table.writing.arrow_assignment import assign_arrow
 from tahoe.table.writing.arrow_values import NewRows, given_by_update
 from tahoe.table.writing.assignments import (
     Assignment,
-    Path,
     Scope,
     completed,
     parse_assignments,
