@@ -51,6 +51,7 @@ QUESTIONS = (
     "join_thresholds",
     "limits",
     "connect",
+    "caches",
     "growth",
     "growth_spark",
 )

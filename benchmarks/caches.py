@@ -1,0 +1,198 @@
+"""What does each cache save? One operation with the cache, and with a cache that keeps nothing, in turns.
+
+`docs/ARCHITECTURE.md` lists the caches with these figures. What is not worth keeping is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from benchmarks.logs import write_checkpointed_table
+from benchmarks.measure import FOLDER, ROUNDS, Comparison, report
+from benchmarks.worker import session
+from tahoe import Table
+from tahoe._cached import Recent
+from tahoe.protocol.log import file_paths
+from tahoe.protocol.types.predicate import Column, Literal
+from tahoe.protocol.types.predicate import Comparison as IsAbove
+from tahoe.spark.jvm import file_writer, table_cache
+from tahoe.spark.reading import data_files, deletion_vectors
+from tahoe.storage import cloud, dynamodb
+from tahoe.table.arrow.statistics import StatisticsCache
+from tahoe.table.log.grouped_part import GroupedFile
+from tahoe.table.reading import physical_rows
+
+NOTHING = "without this cache"
+FILES = 1_000_000
+
+
+class Forgetful(dict[Any, Any]):
+    """A dictionary that never has a key when it is asked."""
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+
+def case(question: str, run: Callable[[], object], *without: Any, times: int = 1) -> Comparison:
+    """Time `run` with a cache and, with the patches of `without`, without it."""
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(ROUNDS + 1):
+        for kept in (True, False) if number % 2 else (False, True):
+            for patch in () if kept else without:
+                patch.start()
+            began = time.perf_counter()
+            for _ in range(times):
+                run()
+            if number:
+                seconds[kept].append((time.perf_counter() - began) / times)
+            for patch in () if kept else without:
+                patch.stop()
+    return Comparison(question=question, peer=NOTHING, ours=seconds[True], theirs=seconds[False])
+
+
+def run() -> list[Comparison]:
+    folder = FOLDER / "caches"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    spark = session("tahoe", str(folder), "")
+    try:
+        return [*_without_spark(folder), *_in_spark(spark, folder)]
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _without_spark(folder: Path) -> Iterator[Comparison]:
+    large = folder / "large"
+    write_checkpointed_table(large, FILES)
+    snapshot = Table(str(large)).snapshot()
+    yield case(
+        f"typed statistics: a filter on {FILES:,} files",
+        lambda: snapshot.scan("l_orderkey = 5").kept_files,
+        mock.patch.object(StatisticsCache, "_cache"),
+    )
+    narrow = Table(str(large)).snapshot()
+    yield case(
+        f"row groups of a checkpoint: a filter that needs one, of {FILES:,} files",
+        lambda: narrow.scan("l_shipdate = DATE'1995-03-15'").listing(["path"]),
+        mock.patch.object(GroupedFile, "group", _fresh_group),
+    )
+    many = folder / "many"
+    table = Table(str(many))
+    for _ in range(200):
+        table.append(pa.table({"id": list(range(100))}))
+    yield case(
+        "commits of a command: a dry run of VACUUM over 200 versions",
+        lambda: Table(str(many)).vacuum(dry_run=True),
+        mock.patch("tahoe.table.log.kept_commits._BYTES_MAX", -1),
+    )
+    wide = folder / "wide"
+    Table(str(wide)).append(pa.table({f"c{n}": list(range(20_000)) for n in range(50)}))
+    yield case(
+        "columns of a file: a DELETE whose condition has 25 of 50 columns",
+        lambda: _deleted(wide, " AND ".join(f"c{n} >= 0" for n in range(25)) + " AND c0 = 7"),
+        mock.patch.object(physical_rows, "_KEPT_BYTES_MAX", -1),
+    )
+    paths = [f"day={day}/part-{n}.parquet" for day in range(1000) for n in range(100)]
+    yield case(
+        "folders of paths: 100,000 paths in 1,000 folders",
+        lambda: [file_paths.canonical_key(path, "file:///lake/table") for path in paths],
+        *(mock.patch.object(file_paths, n, getattr(file_paths, n).__wrapped__) for n in ("_folder_key", "_split")),
+    )
+    options = (("aws_access_key_id", "x"), ("aws_secret_access_key", "x"), ("aws_region", "eu-west-1"))
+    yield case(
+        "clients of object stores: open a bucket",
+        lambda: cloud._open_bucket("s3", "bucket", options),
+        mock.patch.object(cloud, "_open_bucket", cloud._open_bucket.__wrapped__),
+        times=10,
+    )
+    service = dynamodb.DynamoDBCommitService(access_key_id="x", secret_access_key="x")
+    yield case(
+        "clients of the commit service: make one",
+        lambda: dynamodb._client_of_process(service, 0),
+        mock.patch.object(dynamodb, "_client_of_process", dynamodb._client_of_process.__wrapped__),
+    )
+    schema = {"type": "struct", "fields": [_field(n) for n in range(500)]}
+    described = json.dumps({"mode": "name", "schema": json.dumps(schema)})
+    yield case(
+        "schemas of formats: the physical schema of 500 columns",
+        lambda: data_files.physical(described, json.dumps(schema)),
+        mock.patch.object(data_files, "_described", data_files._described.__wrapped__),
+    )
+
+
+def _fresh_group(file: GroupedFile, group: int) -> Any:
+    part = file.fresh(group)
+    part.load(["path"])
+    return part
+
+
+def _deleted(table: Path, where: str) -> None:
+    copy = table.with_name("copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(table, copy)
+    Table(str(copy)).delete(where)
+
+
+def _field(number: int) -> dict[str, Any]:
+    metadata = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"p{number}"}
+    return {"name": f"c{number}", "type": "long", "nullable": True, "metadata": metadata}
+
+
+def _in_spark(spark: SparkSession, folder: Path) -> Iterator[Comparison]:
+    path = str(folder / "many")
+    yield case(
+        "tables: a query of a table with 200 versions",
+        lambda: spark.read.format("delta").load(path).where("id > 50").collect(),
+        mock.patch.object(table_cache, "_tables", Recent(0)),
+    )
+    yield case(
+        "snapshots: the same, planned and run",
+        lambda: spark.read.format("delta").load(path).where("id > 50").collect(),
+        mock.patch.object(table_cache, "_snapshots", Recent(0)),
+    )
+    snapshot = table_cache.open_table(spark, str(folder / "large")).snapshot()
+    condition = IsAbove(">", Column(("l_orderkey",)), Literal(5))
+    yield case(
+        f"scans: a filter on {FILES:,} files, when a query is planned and when it runs",
+        lambda: [table_cache.scan_of(snapshot, condition).kept_files for _ in range(2)],
+        mock.patch.object(table_cache, "_scans", Recent(0)),
+    )
+    spark.sql(f"alter table delta.`{path}` set tblproperties ('delta.enableChangeDataFeed' = 'true')")
+    for _ in range(20):
+        Table(path).append(pa.table({"id": list(range(100))}))
+    first = Table(path).version - 19
+    yield case(
+        "change feeds: a feed of 20 versions, analysed, planned and run",
+        lambda: spark.read.format("delta").options(readChangeFeed="true", startingVersion=first).load(path).collect(),
+        mock.patch.object(table_cache, "_feeds", Recent(0)),
+    )
+    marked = str(folder / "marked")
+    spark.range(0, 1_000_000, 1, 20).write.format("delta").option("delta.enableDeletionVectors", "true").save(marked)
+    spark.sql(f"delete from delta.`{marked}` where id % 7 = 1")
+    yield case(
+        "deletion vectors: a sum over 20 files that have one",
+        lambda: spark.read.format("delta").load(marked).selectExpr("sum(id)").collect(),
+        mock.patch.object(deletion_vectors, "_kept", Recent(0)),
+        mock.patch.object(deletion_vectors, "_marks", Recent(0)),
+    )
+    written = str(folder / "written")
+    rows = spark.range(10)
+    yield case(
+        "parameters of Spark's methods: an append",
+        lambda: rows.write.format("delta").mode("append").save(written),
+        mock.patch.object(file_writer, "_parameter_counts", Forgetful(file_writer._parameter_counts)),
+    )
+
+
+if __name__ == "__main__":
+    report(*run())
