@@ -96,3 +96,10 @@ def test_the_last_column_has_what_a_java_class_asks_python(java_class: str) -> N
     """`Python` is what they ask, and `Changes` is asked about by another class."""
     (row,) = re.findall(rf"^\| `{java_class}` \|.*\| ([^|]*) \|$", PAGE, re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", row)) == asked_of_python(java_class)
+
+
+@pytest.mark.parametrize("ring", ["protocol", "storage", "table", "sql"])
+def test_an_inner_ring_names_no_setting_of_delta_in_spark(ring: str) -> None:
+    """It gets values. What a caller can change is called by the caller's own name, which it hands in."""
+    for path in (SOURCES / ring).rglob("*.py"):
+        assert not re.search(r"spark\.(databricks|tahoe)\.\w", path.read_text(encoding="utf-8")), path

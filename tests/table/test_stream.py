@@ -420,7 +420,7 @@ def test_the_start_of_a_stream_with_mapped_columns_must_be_known() -> None:
         put_commit(env, version, [add(f"f{version}")])
     stream = stream_of(log := make_log([], env), following=Following(loses_data=True))
     log.env.store.delete(log_files.commit_key(0))
-    with pytest.raises(StreamStartUncheckedError, match=r"version 1.*unsafeReadOnIncompatibleColumnMapping"):
+    with pytest.raises(StreamStartUncheckedError, match=r"version 1.*reads_moved_columns"):
         stream.next_end(AFTER, AdmissionLimit())
     passing = TableStream(stream.snapshot, StreamStart(rules=SchemaRules(reads_moved_columns=True)))
     assert passing.next_end(AFTER, AdmissionLimit()) == StreamOffset(table_id="test", version=4)

@@ -317,7 +317,6 @@ def test_an_entry_is_written_as_the_reference_writes_it() -> None:
 # --- acknowledgement
 
 BEFORE = named(a="x", b="y", c="z").schema
-CONF = "spark.databricks.delta.streaming."
 
 
 @pytest.mark.parametrize(
@@ -345,7 +344,7 @@ def test_what_is_to_be_acknowledged(
     assert found is not None
     assert (found.name, found.details()) == (name, told)
     assert found.options == [f"allowSourceColumn{option}" for option in options]
-    assert found.settings == [f"{CONF}allowSourceColumn{setting}" for setting in settings]
+    assert found.settings == [f"allowSourceColumn{setting}" for setting in settings]
 
 
 @pytest.mark.parametrize(
@@ -375,9 +374,7 @@ def test_each_way_to_acknowledge() -> None:
     suffix = checkpoint_suffix(SOURCE)
 
     def allows(options: dict[str, str] | None = None, **settings: str) -> bool:
-        return is_acknowledged(
-            found, 5, suffix, options or {}, {CONF + name: value for name, value in settings.items()}.get
-        )
+        return is_acknowledged(found, 5, suffix, options or {}, settings.get)
 
     rename, drop, both = "allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnRenameAndDrop"
     assert not allows()

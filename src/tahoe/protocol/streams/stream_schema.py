@@ -42,6 +42,7 @@ class SchemaRules:
             was first.
         asks_before_widening: wider types need a tracked schema, as renamed columns do.
         ignores_types: a tracked schema may change its types in any way.
+        moved_columns_setting: the user's name of `reads_moved_columns`, for errors.
     """
 
     reads_moved_columns: bool = False
@@ -51,6 +52,7 @@ class SchemaRules:
     widens: bool = True
     asks_before_widening: bool = False
     ignores_types: bool = False
+    moved_columns_setting: str = "reads_moved_columns"
 
 
 class Remedy(Enum):
@@ -348,7 +350,6 @@ ALWAYS = "always"
 RENAME, DROP, TYPE_CHANGE = "allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange"
 ACKNOWLEDGING = (RENAME, DROP, TYPE_CHANGE)
 _RENAME_AND_DROP = "allowSourceColumnRenameAndDrop"
-_SETTING = "spark.databricks.delta.streaming."
 
 Path = tuple[str, ...]
 
@@ -387,9 +388,10 @@ class SchemaChanges:
 
     @property
     def settings(self) -> list[str]:
-        """The session's settings that acknowledge the change, without the hash of a checkpoint."""
-        names = [_RENAME_AND_DROP, *self.options[2:]] if self.renamed and self.dropped else self.options
-        return [_SETTING + name for name in names]
+        """The session's settings that acknowledge the change, without what all settings of streams begin with and
+        without the hash of a checkpoint.
+        """
+        return [_RENAME_AND_DROP, *self.options[2:]] if self.renamed and self.dropped else self.options
 
     def details(self) -> str:
         """The changes, column by column."""
@@ -433,14 +435,14 @@ def is_acknowledged(
         version: that of the later schema.
         checkpoint: from `checkpoint_suffix`.
         options: the acknowledging options that the reader was given, by name.
-        setting: returns a setting of the session.
+        setting: returns a setting of the session by its name, as in `SchemaChanges.settings`.
     """
     values = (ALWAYS, str(version))
 
     def allows(option: str, *others: str) -> bool:
         if options.get(option, "").lower() in values:
             return True
-        names = [_SETTING + name for name in (option, *others)]
+        names = (option, *others)
         own = any((setting(name + checkpoint) or "").lower() in values for name in names)
         return own or any((setting(name) or "").lower() == ALWAYS for name in names)
 

@@ -16,12 +16,11 @@ from tahoe.errors import InvalidOptionError
 from tahoe.native_settings import FIELD_IDS
 from tahoe.protocol.configuration.properties import AUTO_COMPACT, parse_size
 from tahoe.protocol.types.partitions import parse_boolean
-from tahoe.table.layout.clustering import CHECK_SETTING
-from tahoe.table.streams.stream_schema import READS_MOVED_COLUMNS
 from tahoe.table.versions.change_feed import SCHEMA_MODES, SchemaMode
 
 _REFERENCES = "spark.databricks.delta."
 _OWN = "spark.tahoe."
+STREAMING = f"{_REFERENCES}streaming."
 
 Value = TypeVar("Value", covariant=True)
 
@@ -281,7 +280,9 @@ CUBE_CLOSED = _setting(
     "100g",
     "cubes of a clustered table of this size are not laid out again",
 )
-ZORDER_CHECKS = _flag(CHECK_SETTING, "true", "ZORDER BY refuses columns without statistics")
+ZORDER_CHECKS = _flag(
+    "optimize.zorder.checkStatsCollection.enabled", "true", "ZORDER BY refuses columns without statistics"
+)
 
 # --- VACUUM, RESTORE, CONVERT TO DELTA
 
@@ -356,7 +357,11 @@ ACCEPTS_MOVED = _optional(
 )
 ACCEPTS_RETYPED = _optional("streaming.allowSourceColumnTypeChange", _TEXT, _ACCEPTS.format("wider types"))
 _RISK = "a stream goes on at {}, at your own risk"
-READS_MOVED = _flag(READS_MOVED_COLUMNS, "false", _RISK.format("renamed and dropped columns"))
+READS_MOVED = _flag(
+    "streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled",
+    "false",
+    _RISK.format("renamed and dropped columns"),
+)
 READS_OTHER_PARTITIONS = _flag(
     "streaming.unsafeReadOnPartitionColumnChanges.enabled", "false", _RISK.format("other partition columns")
 )

@@ -230,6 +230,7 @@ def request_of_session(gateway: Gateway, table: Table, *, statistics: bool = Tru
     options = parse_options({}, settings, table=url)
     return ConvertRequest(
         statistics=statistics and setting_names.COLLECT_STATISTICS.of(settings, table=url),
+        statistics_setting=setting_names.COLLECT_STATISTICS.name,
         uses_sink_log=setting_names.CONVERT_USES_SINK_LOG.of(settings, table=url),
         skips_unreadable=setting_names.IGNORES_CORRUPT.of(settings, table=url),
         nulls_unfit=setting_names.CONVERT_NULLS.of(settings, table=url),

@@ -171,6 +171,7 @@ def _order(command: Optimize) -> OrderRequest:
         zorder_by=command.zorder_by,
         is_full=command.full,
         checks_statistics=setting_names.ZORDER_CHECKS.of(known, table=target.table.url),
+        check=setting_names.ZORDER_CHECKS.name,
         max_file_rows=rows if rows > 0 else None,
         closed_bytes=setting_names.CUBE_CLOSED.of(known, table=target.table.url),
     )

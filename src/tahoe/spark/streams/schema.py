@@ -55,6 +55,7 @@ def rules_of(settings: Mapping[str, str], *, table: str) -> SchemaRules:
         widens=allows(setting_names.WIDENS),
         asks_before_widening=allows(setting_names.TRACKS_WIDENING),
         ignores_types=allows(setting_names.IGNORES_TYPES),
+        moved_columns_setting=setting_names.READS_MOVED.name,
     )
 
 
@@ -195,14 +196,15 @@ def _check_acknowledged(
     settings: Mapping[str, str],
 ) -> None:
     changes, suffix = changes_between(previous.schema, current.schema, rules), checkpoint_suffix(source_path)
-    if changes is None or is_acknowledged(changes, current.version, suffix, options, settings.get):
+    of_streams = {name.removeprefix(setting_names.STREAMING): value for name, value in settings.items()}
+    if changes is None or is_acknowledged(changes, current.version, suffix, options, of_streams.get):
         return
 
     def given(value: object) -> str:
         return " and ".join(f'.option("{name}", "{value}")' for name in changes.options)
 
     def put(suffix: str, value: object) -> str:
-        return " and ".join(f"SET {name}{suffix} = {value}" for name in changes.settings)
+        return " and ".join(f"SET {setting_names.STREAMING}{name}{suffix} = {value}" for name in changes.settings)
 
     raise SchemaChangeNotAcknowledgedError(
         table=table,

@@ -60,7 +60,7 @@ class ConvertRequest:
 
     Attributes:
         partition_schema: the partition columns, in the order of the folders.
-        statistics: whether files get statistics.
+        statistics: whether files get statistics; statistics_setting: the caller's name of it, for errors.
         schema: of a catalog; None to merge the schemas of the files.
         partitions: of a catalog; None for those that the names of folders tell.
         uses_sink_log: whether the log of a stream that wrote the files decides which of them count.
@@ -72,6 +72,7 @@ class ConvertRequest:
 
     partition_schema: Struct = field(default_factory=lambda: Struct(()))
     statistics: bool = True
+    statistics_setting: str = "statistics"
     schema: Struct | None = None
     partitions: Sequence[CatalogPartition] | None = None
     uses_sink_log: bool = True
@@ -366,6 +367,6 @@ class _Conversion:
         if supports(protocol, "rowTracking") and not self.request.statistics:
             raise ConversionWithoutStatisticsError(
                 table=self.table.url,
-                statisticsCollectionPropertyKey="spark.databricks.delta.stats.collect",
+                statisticsCollectionPropertyKey=self.request.statistics_setting,
                 rowTrackingDefaultPropertyKey="delta.enableRowTracking",
             )

@@ -45,8 +45,6 @@ from tahoe.table.reading.snapshot import Snapshot
 # Of a file without statistics, about: compressed rows of some ten columns.
 _ROW_BYTES = 50
 
-CHECK_SETTING = "spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderRequest:
@@ -56,6 +54,7 @@ class OrderRequest:
         zorder_by: the columns of ZORDER BY; empty without it.
         is_full: whether all rows of a clustered table are laid out again.
         checks_statistics: whether columns without statistics are refused.
+        check: the caller's name of the switch for that, which the error tells; None if there is none.
         max_file_rows: the largest number of rows in a file.
         closed_bytes: cubes of a clustered table that are at least so large are not laid out again.
     """
@@ -63,6 +62,7 @@ class OrderRequest:
     zorder_by: tuple[tuple[str, ...], ...] = ()
     is_full: bool = False
     checks_statistics: bool = True
+    check: str | None = None
     max_file_rows: int | None = None
     closed_bytes: int = CLOSED_BYTES
 
@@ -180,7 +180,8 @@ def _check_statistics(snapshot: Snapshot, request: OrderRequest, columns: Sequen
         detail = f"no statistics are collected for {missing}, so that queries cannot skip files by them"
         remedy = (
             "Add the columns to the table property delta.dataSkippingStatsColumns, or raise "
-            f"delta.dataSkippingNumIndexedCols. To order by them nevertheless, set {CHECK_SETTING} = false."
+            "delta.dataSkippingNumIndexedCols."
+            + (f" To order by them nevertheless, set {request.check} = false." if request.check else "")
         )
         raise ZOrderStatisticsError(table=snapshot.url, cols=missing, detail=detail, remedy=remedy)
 

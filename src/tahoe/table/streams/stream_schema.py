@@ -274,8 +274,6 @@ def merge_next(schema_log: SchemaLog, log: Log) -> None:
 
 # --- the schema of a stream
 
-READS_MOVED_COLUMNS = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
-
 _WIDENING = {"typeWidening", "typeWidening-preview"}
 
 _REMEDIES = {
@@ -376,10 +374,8 @@ class StreamSchema:
         except (DeltaError, FileNotFoundError) as error:
             if declared_mode(self._snapshot.metadata.configuration) == "none" or self._rules.reads_moved_columns:
                 return None
-            url, reason = self._snapshot.url, str(error)
-            raise StreamStartUncheckedError(
-                table=url, version=version, reason=reason, config=READS_MOVED_COLUMNS
-            ) from error
+            url, setting = self._snapshot.url, self._rules.moved_columns_setting
+            raise StreamStartUncheckedError(table=url, version=version, reason=str(error), config=setting) from error
 
     def check(self, version: int, metadata: Metadata, *, is_start: bool = False) -> None:
         """Whether rows that were written with a version's metadata can be read with the stream's schema.
