@@ -127,6 +127,6 @@ def test_folders_that_do_not_fit_are_errors_that_name_them(folder: str, error: t
 
 
 def test_a_value_that_does_not_fit_may_be_null_if_that_is_asked_for() -> None:
-    assert reader(INTEGER, nulls_unfit=True).values((("a", "x"),), "f") == {"a": None}
+    assert reader(INTEGER, unfit_becomes_null=True).values((("a", "x"),), "f") == {"a": None}
     with pytest.raises(PartitionCastFailedError, match="NOT NULL"):
         PartitionReader([Field(name="a", type=INTEGER, nullable=False)]).values((("a", None),), "f")

@@ -291,13 +291,12 @@ class ExpressionReader(NodeReader):
         bounds = ((">=", node.args["low"]), ("<=", node.args["high"]))
         return Call("and", tuple(self.ordered(symbol, node.this, bound, node) for symbol, bound in bounds), BOOLEAN)
 
-    def membership(self, node: Node) -> Expression:
+    def in_list(self, node: Node) -> Expression:
         if not node.expressions or any(node.args.get(key) for key in ("query", "unnest", "field")):
             raise self.refuse(f"after IN, expected a list of values, found {sql_of(node)}")
         (value, *among), _ = self.alike([node.this, *node.expressions], node)
-        pads = isinstance(value, Reference) and not any(
-            True for each in among for _ in references(each)
-        )  # as Spark does
+        # Of IN, Spark pads only the values for a column of type CHAR, and only if none of them refers to a column.
+        pads = isinstance(value, Reference) and not any(True for each in among for _ in references(each))
         tests = (self.compared("=", value, each, node, pads=pads) for each in among)
         return reduce(lambda found, each: Call("or", (found, each), BOOLEAN), tests)
 
@@ -480,7 +479,7 @@ _READERS: Mapping[type[Any], Callable[[ExpressionReader, Node], Expression]] = {
     exp.TsOrDsToDate: ExpressionReader.to_date,
     exp.Is: ExpressionReader.is_test,
     exp.Between: ExpressionReader.between,
-    exp.In: ExpressionReader.membership,
+    exp.In: ExpressionReader.in_list,
     exp.Like: ExpressionReader.like,
     exp.ILike: ExpressionReader.like,
     exp.Escape: ExpressionReader.escaped_like,

@@ -210,7 +210,7 @@ class _Reader(NodeReader):
             return self.computed(node)
         return And((self.comparison(">=", node.this, low, node), self.comparison("<=", node.this, high, node)))
 
-    def membership(self, node: Node) -> Predicate:
+    def in_list(self, node: Node) -> Predicate:
         if not node.expressions or not self.is_plain(node.this, *node.expressions):
             return self.computed(node)
         column, data_type = self.column(node.this)
@@ -333,7 +333,7 @@ _READERS: tuple[tuple[type[Any], Callable[[_Reader, Node], Predicate]], ...] = (
     (exp.Null, _Reader.constant),
     (exp.Is, _Reader.is_test),
     (exp.Between, _Reader.between),
-    (exp.In, _Reader.membership),
+    (exp.In, _Reader.in_list),
     (exp.Like, _Reader.like),
     (exp.Escape, _Reader.escaped_like),
     (exp.StartsWith, _Reader.starts_with),

@@ -304,7 +304,7 @@ class TableConfiguration:
             DuplicateColumnsError: two names differ only in case.
         """
         check_unique_names(schema, table=self.table)
-        evolved = self._evolved(self.schema, schema, ())
+        evolved = self._evolved_struct(self.schema, schema, ())
         partitions = {name: evolved.find(name) for name in self.metadata.partition_columns}
         gone = [name for name, column in partitions.items() if column is None]
         if gone:
@@ -327,16 +327,18 @@ class TableConfiguration:
         metadata = self.metadata.replace(schema_string=schema.to_json(), configuration=configuration)
         return replace(self, protocol=self.upgraded(schema, {}), metadata=metadata)
 
-    def _evolved(self, known: Struct, given: Struct, path: tuple[str, ...]) -> Struct:
+    def _evolved_struct(self, known: Struct, given: Struct, path: tuple[str, ...]) -> Struct:
+        """The given struct. Each of its columns changes a known one, or is added."""
         claimed = {column_id(f) for f in given} - {None}
         pairs = [(f, self._same_column(known, f, claimed)) for f in given]
         kept = {before.name for _, before in pairs if before is not None}
         dropped = [".".join((*path, f.name)) for f in known if f.name not in kept]
         if dropped and self.column_mapping_mode == "none":
             raise self._mismatch(f"column {', '.join(dropped)} would be dropped: {SHOWS_OLD_VALUES}")
-        return Struct(
-            tuple(self._added(f, path) if before is None else self._changed(before, f, path) for f, before in pairs)
+        columns = (
+            self._added_column(f, path) if old is None else self._changed_column(old, f, path) for f, old in pairs
         )
+        return Struct(tuple(columns))
 
     def _same_column(self, known: Struct, given: Field, claimed: Set[int | None]) -> Field | None:
         """The existing column that matches a given one: by id, else by name, unless another given column has that
@@ -350,41 +352,44 @@ class TableConfiguration:
         named = known.find(given.name)
         return None if named is None or column_id(named) in claimed else named
 
-    def _added(self, given: Field, path: tuple[str, ...]) -> Field:
+    def _added_column(self, given: Field, path: tuple[str, ...]) -> Field:
+        name = ".".join((*path, given.name))
         if not given.nullable:
-            raise self._mismatch(
-                f"the new column {'.'.join((*path, given.name))} is NOT NULL, but existing rows have no value for it"
-            )
+            raise self._mismatch(f"the new column {name} is NOT NULL, but existing rows have no value for it")
         if makes_values(given):
-            why = "existing rows would not follow its rule"
-            raise self._mismatch(
-                f"the new column {'.'.join((*path, given.name))} is a generated or identity column, or has a "
-                f"default: {why}"
-            )
+            kinds, why = "a generated or identity column, or has a default", "existing rows would not follow its rule"
+            raise self._mismatch(f"the new column {name} is {kinds}: {why}")
         return given
 
-    def _changed(self, known: Field, given: Field, path: tuple[str, ...]) -> Field:
+    def _changed_column(self, known: Field, given: Field, path: tuple[str, ...]) -> Field:
+        """The known column as the given one changes it. Keys of its metadata that the given column does not have are
+        kept.
+        """
         name = ".".join((*path, known.name))
         if known.nullable and not given.nullable:
             raise self._mismatch(f"column {name} is nullable and would become NOT NULL")
         is_mapped = self.column_mapping_mode != "none"
         changed = replace(
             given,
-            name=given.name if is_mapped else known.name,  # files and their statistics have it in this spelling
+            # Without column mapping, files and their statistics have the name in this spelling.
+            name=given.name if is_mapped else known.name,
             metadata={**known.metadata, **given.metadata},
-            type=self._type(known.type, given.type, (*path, known.name)),
+            type=self._evolved_type(known.type, given.type, (*path, known.name)),
         )
         return with_type_changes(changed, known.type)
 
-    def _type(self, known: DataType, given: DataType, path: tuple[str, ...]) -> DataType:
+    def _evolved_type(self, known: DataType, given: DataType, path: tuple[str, ...]) -> DataType:
+        """The given type, with the fields of its structs matched to known ones. A nullable element or value stays
+        nullable; VOID may become any type, because no file has values of it.
+        """
         match known, given:
             case Struct(), Struct():
-                return self._evolved(known, given, path)
+                return self._evolved_struct(known, given, path)
             case Array(), Array() if given.contains_null or not known.contains_null:
-                return replace(given, element=self._type(known.element, given.element, (*path, "element")))
+                return replace(given, element=self._evolved_type(known.element, given.element, (*path, "element")))
             case Map(), Map() if given.value_contains_null or not known.value_contains_null:
-                key = self._type(known.key, given.key, (*path, "key"))
-                return replace(given, key=key, value=self._type(known.value, given.value, (*path, "value")))
+                key = self._evolved_type(known.key, given.key, (*path, "key"))
+                return replace(given, key=key, value=self._evolved_type(known.value, given.value, (*path, "value")))
             case _ if known in (given, VOID) or (self.widens is not None and self.widens(known, given)):
                 return given
             case _:

@@ -517,6 +517,9 @@ def normalise(properties: Mapping[str, str], *, table: str) -> dict[str, str]:
 
 
 def _checked_name(key: str, value: str, table: str) -> str:
+    """The name of a property in its defined spelling, after the checks that `normalise` promises for the name and its
+    value. Names under `OPEN_PREFIXES` and the user's own have no values to check.
+    """
     folded = key.lower()
     if not folded.startswith((PREFIX, _OWN_PREFIX)):
         return key
@@ -531,5 +534,5 @@ def _checked_name(key: str, value: str, table: str) -> str:
         raise error.restate(f"Use the name {_BY_FOLDED_NAME[near[0]].name}.") if near else error
     if found.is_internal:
         raise InternalPropertyError(property=found.name, table=table)
-    found.read(value, table=table)
+    found.read(value, table=table)  # raises an error if the value is invalid
     return found.name

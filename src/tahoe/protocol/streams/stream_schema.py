@@ -260,7 +260,7 @@ _OPTIONAL = ("configuration", "protocol_json", "previous")
 
 
 def parse_entry(data: bytes, location: str) -> TrackedSchema:
-    """An entry from its file.
+    """The entry of a schema log that a file contains.
 
     Args:
         location: the file, for errors.
@@ -272,16 +272,18 @@ def parse_entry(data: bytes, location: str) -> TrackedSchema:
         head, _, body = data.decode().partition("\n")
         if head != _FORMAT:
             raise ValueError(f"it begins with {head[:20]!r} instead of {_FORMAT!r}")
-        value = load_json(body.partition("\n")[0])
-        found: dict[str, Any] = {}
+        entry = load_json(body.partition("\n")[0])  # the entry is one line; further lines are not looked at
+        if not isinstance(entry, dict):
+            raise ValueError("it is not a JSON object")  # noqa: TRY004 - becomes the error below
+        attributes: dict[str, Any] = {}
         for key, attribute, is_valid in _FIELDS:
-            given = value.get(key) if isinstance(value, dict) else None
-            if not (is_valid(given) or (given is None and attribute in _OPTIONAL)):
-                raise ValueError(f"its {key} is {given!r}")
-            found[attribute] = given
+            value = entry.get(key)
+            if not (is_valid(value) or (value is None and attribute in _OPTIONAL)):
+                raise ValueError(f"its {key} is {value!r}")
+            attributes[attribute] = value
     except ValueError as error:
         raise SchemaLogUnreadableError(location=location, detail=str(error)) from error
-    return TrackedSchema(**found)
+    return TrackedSchema(**attributes)
 
 
 def _schema(text: str, location: str) -> Struct:

@@ -67,7 +67,7 @@ def _unescaped(name: str) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), name) if "%" in name else name
 
 
-def _spelled_out(text: str | None, data_type: DataType) -> str | None:
+def _as_castable_text(text: str | None, data_type: DataType) -> str | None:
     """A value that Spark's cast understands, as partition values in a log are written."""
     if text is None:
         return None
@@ -86,15 +86,15 @@ class PartitionReader:
     Attributes:
         columns: the partition columns in their order.
         zone: of timestamps without a time zone.
-        nulls_unfit: a value that is not of its column's type is null, instead of an error.
+        unfit_becomes_null: a value that is not of its column's type is null, instead of an error.
         table: for errors.
     """
 
     columns: Sequence[Field]
     zone: tzinfo = UTC
-    nulls_unfit: bool = False
+    unfit_becomes_null: bool = False
     table: str = "the table"
-    _known: dict[tuple[DataType, str | None], str | None] = field(default_factory=dict)
+    _texts_for_log: dict[tuple[DataType, str | None], str | None] = field(default_factory=dict)
 
     def values(self, partition: Partition, path: str) -> dict[str, str | None]:
         """The entries of `partitionValues`, by the names of the columns.
@@ -121,26 +121,26 @@ class PartitionReader:
                 raise UnexpectedPartitionColumnError(
                     table=self.table, path=path, expectedCol=column.name, parsedCol=name
                 )
-            found[column.name] = self._stored(column, text, path)
+            found[column.name] = self._text_for_log(column, text, path)
             if found[column.name] is None and not column.nullable:
-                raise self._unfit(column, text, path)
+                raise self._unfit_error(column, text, path)
         return found
 
-    def _stored(self, column: Field, text: str | None, path: str) -> str | None:
+    def _text_for_log(self, column: Field, text: str | None, path: str) -> str | None:
         """The text for the log, in the spelling that all readers understand alike."""
         key = (column.type, text)
-        if key not in self._known:
+        if key not in self._texts_for_log:
             try:
                 value = parse_partition_value(
-                    _spelled_out(text, column.type), column.type, zone=self.zone, table=self.table
+                    _as_castable_text(text, column.type), column.type, zone=self.zone, table=self.table
                 )
-                self._known[key] = format_partition_value(value, column.type, table=self.table)
+                self._texts_for_log[key] = format_partition_value(value, column.type, table=self.table)
             except InvalidPartitionValueError as error:
-                if not self.nulls_unfit:
-                    raise self._unfit(column, text, path) from error
-                self._known[key] = None
-        return self._known[key]
+                if not self.unfit_becomes_null:
+                    raise self._unfit_error(column, text, path) from error
+                self._texts_for_log[key] = None
+        return self._texts_for_log[key]
 
-    def _unfit(self, column: Field, text: str | None, path: str) -> PartitionCastFailedError:
+    def _unfit_error(self, column: Field, text: str | None, path: str) -> PartitionCastFailedError:
         kind = str(column.type) if column.nullable else f"{column.type} NOT NULL"
         return PartitionCastFailedError(table=self.table, path=path, value=text, dataType=kind, columnName=column.name)

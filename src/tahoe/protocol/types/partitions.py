@@ -73,7 +73,8 @@ def parse_partition_value(
 def format_partition_value(value: Any, data_type: DataType, *, table: str = "the table") -> str | None:
     """The text for `partitionValues`. As the protocol requires, the empty string and the empty binary become null.
 
-    Timestamps are written in UTC as ISO 8601 with microseconds. The inverse of `parse_partition_value`.
+    A timestamp is written in UTC as ISO 8601 with microseconds; a timestamp_ntz as Spark prints it, with a blank and
+    without zeros at the end of the fraction. `parse_partition_value` is the inverse.
 
     Raises:
         UnsupportedOperationError: a binary value that not every reader could read back from text.

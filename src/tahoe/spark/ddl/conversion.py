@@ -233,7 +233,7 @@ def request_of_session(gateway: Gateway, table: Table, *, statistics: bool = Tru
         statistics_setting=setting_names.COLLECT_STATISTICS.name,
         uses_sink_log=setting_names.CONVERT_USES_SINK_LOG.of(settings, table=url),
         skips_unreadable=setting_names.IGNORES_CORRUPT.of(settings, table=url),
-        nulls_unfit=setting_names.CONVERT_NULLS.of(settings, table=url),
+        unfit_becomes_null=setting_names.CONVERT_NULLS.of(settings, table=url),
         default_properties=options.default_properties,
         **author_of(gateway.spark),
     )

@@ -65,7 +65,7 @@ class ConvertRequest:
         partitions: of a catalog; None for those that the names of folders tell.
         uses_sink_log: whether the log of a stream that wrote the files decides which of them count.
         skips_unreadable: leave out files that are not Parquet files, instead of an error.
-        nulls_unfit: a partition value that is not of its column's type is null, instead of an error.
+        unfit_becomes_null: a partition value that is not of its column's type is null, instead of an error.
         properties: of the table; default_properties: of any new table.
         catalog_table: the name in the catalog, for the history.
     """
@@ -77,7 +77,7 @@ class ConvertRequest:
     partitions: Sequence[CatalogPartition] | None = None
     uses_sink_log: bool = True
     skips_unreadable: bool = False
-    nulls_unfit: bool = False
+    unfit_becomes_null: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     default_properties: Mapping[str, str] = field(default_factory=dict)
     catalog_table: str | None = None
@@ -235,7 +235,10 @@ class _Conversion:
         self._question = FooterQuestion(store=table.env.store)
         self._schema = request.schema
         self._partitions = PartitionReader(
-            request.partition_schema.fields, zone=table.log.zone, nulls_unfit=request.nulls_unfit, table=table.url
+            request.partition_schema.fields,
+            zone=table.log.zone,
+            unfit_becomes_null=request.unfit_becomes_null,
+            table=table.url,
         )
 
     def adds(self, files: Sequence[SourceFile]) -> list[Add]:

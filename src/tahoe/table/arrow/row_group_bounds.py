@@ -58,15 +58,15 @@ def leaf_bounds(columns: NestedColumns, path: Sequence[str], kind: pa.DataType) 
     Args:
         kind: the type that is wanted: a signed integer, a number, a decimal, a text, a date or a timestamp.
     """
-    leaf, found = ".".join(path), columns.type_of(tuple(path))
+    leaf, stored_type = ".".join(path), columns.type_of(tuple(path))
     if (
-        found is None or leaf not in columns.leaves or any("." in name for name in path)
+        stored_type is None or leaf not in columns.leaves or any("." in name for name in path)
     ):  # Parquet's dotted paths would be ambiguous
         return unknown_bounds(len(columns.group_rows), kind)
     statistics = _statistics(columns, leaf)
     raw = [(None, None) if s is None or not s.has_min_max else (s.min_raw, s.max_raw) for s in statistics]
-    least, greatest = (_typed([_value(pair[end], found) for pair in raw], found, kind) for end in (0, 1))
-    if pa.types.is_floating(found):
+    least, greatest = (_cast([_value(pair[end], stored_type) for pair in raw], stored_type, kind) for end in (0, 1))
+    if pa.types.is_floating(stored_type):
         greatest = pa.nulls(len(raw), kind)
     impossible = pc.fill_null(pc.greater(least, greatest), False)
     least, greatest = (pc.if_else(impossible, pa.scalar(None, kind), bounds) for bounds in (least, greatest))
@@ -103,27 +103,30 @@ def _text(raw: bytes) -> str | None:
         return None
 
 
-def _typed(values: list[Any], found: pa.DataType, kind: pa.DataType) -> pa.Array:
-    """Values of a column's type, cast to another one."""
+def _cast(values: list[Any], from_type: pa.DataType, to_type: pa.DataType) -> pa.Array:
+    """Values of a column's type, cast to another one; a value that cannot be cast is null. If the cast of all of them
+    fails, they are cast one by one.
+    """
     try:
-        return _as_found(values, found).cast(kind)
+        return _as_array(values, from_type).cast(to_type)
     except (pa.ArrowException, OverflowError, TypeError):
         pass
     if len(values) == 1:
-        return pa.nulls(1, kind)
-    return pa.concat_arrays([pa.nulls(0, kind), *(_typed([value], found, kind) for value in values)])
+        return pa.nulls(1, to_type)
+    return pa.concat_arrays([pa.nulls(0, to_type), *(_cast([value], from_type, to_type) for value in values)])
 
 
-def _as_found(values: list[Any], found: pa.DataType) -> pa.Array:
-    if pa.types.is_date32(found):
-        return pa.array(values, pa.int32()).view(found)
-    if pa.types.is_timestamp(found):
-        return pa.array(values, pa.int64()).view(found)
-    if pa.types.is_decimal(found) or pa.types.is_floating(found) or pa.types.is_signed_integer(found):
-        return pa.array(values, found)
+def _as_array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Values of a column's type. Footers have dates and timestamps as the integers that stand for them."""
+    if pa.types.is_date32(kind):
+        return pa.array(values, pa.int32()).view(kind)
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.int64()).view(kind)
+    if pa.types.is_decimal(kind) or pa.types.is_floating(kind) or pa.types.is_signed_integer(kind):
+        return pa.array(values, kind)
     if any(
-        test(found)
+        test(kind)
         for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     ):
         return pa.array(values, pa.string())
-    raise pa.ArrowInvalid(f"bounds of {found} are not used")
+    raise pa.ArrowInvalid(f"bounds of {kind} are not used")

@@ -40,14 +40,14 @@ def _of_file(snapshot: Snapshot, path: str, url: str, schema: pa.Schema) -> pa.T
     store, key = snapshot.log.locate(url)
     try:
         with open_parquet(store, key) as file:
-            return pa.Table.from_pylist(_described(path, file.metadata), schema=schema)
+            return pa.Table.from_pylist(_row_groups_of(path, file.metadata), schema=schema)
     except FileNotFoundError as error:
         raise DataFileMissingError.of(table=snapshot.url, file=path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
         raise InvalidDataFileError(table=snapshot.url, file=path, detail=str(error)) from error
 
 
-def _described(path: str, footer: pq.FileMetaData) -> list[dict[str, object]]:
+def _row_groups_of(path: str, footer: pq.FileMetaData) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     start = 0
     for number in range(footer.num_row_groups):

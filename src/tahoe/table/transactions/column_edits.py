@@ -135,7 +135,7 @@ class ColumnEdits(TableEdits):
             before = column_changes.column_at(changed, change.path)[1]
             changed = column_changes.change_column(changed, change, self.table.env.new_id)
             if column_changes.column_at(changed, change.path)[1].type != before.type:
-                self._check_unnamed(change.path)
+                self._check_not_referenced(change.path)
         self._check_not_null(changed, wanted)
         parameters = [
             column_changes.history_column(change.path[:-1], column_changes.column_at(changed, change.path)[1])
@@ -241,26 +241,33 @@ class ColumnEdits(TableEdits):
         }
         kept = {column_id(field) for _, field in walk_fields(changed.schema)}
         for path, column in lost.items():
-            self._check_unnamed(path)
+            self._check_not_referenced(path)
             if path in self._clustering_columns(self._configuration) and column_id(column) not in kept:
-                raise self._needed(DropClusteringColumnError, path, "the clustering of the table")
+                raise self._depends_error(DropClusteringColumnError, path, "the clustering of the table")
 
-    def _check_unnamed(self, path: Path) -> None:
-        """Refuse to change a column if a constraint or a generated column names it or a part of it."""
+    def _check_not_referenced(self, path: Path) -> None:
+        """Refuse to change a column if a constraint or a generated column names it, a part of it, or a struct around
+        it.
+        """
         constraints = [c.expression for c in constraints_of(self._configuration.metadata, table=self.table.url)]
         generated = column_values(self._configuration.protocol, self._configuration.schema).generated.values()
         folded = tuple(name.lower() for name in path)
         for error, expressions in ((ConstraintDependsError, constraints), (GeneratedColumnDependsError, generated)):
             for expression in expressions:
-                if any(named[: len(folded)] == folded[: len(named)] for named in paths_named(expression)):
-                    raise self._needed(error, path, expression)
+                if any(_overlap(named, folded) for named in paths_named(expression)):
+                    raise self._depends_error(error, path, expression)
 
-    def _needed(self, error: type[SchemaMismatchError], path: Path, what: str) -> SchemaMismatchError:
+    def _depends_error(self, error: type[SchemaMismatchError], path: Path, what: str) -> SchemaMismatchError:
         return error(
             table=self.table.url,
             detail=f"column {dotted(path)} would be dropped or renamed, or its type changed, but {what} depends on it",
             remedy="Drop what depends on it first, or keep the column.",
         )
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    """Whether two paths name the same column, or one leads to a part of the other."""
+    return one[: len(other)] == other[: len(one)]
 
 
 def _has_still(schema: Struct, path: tuple[str, ...], field: Field) -> bool:

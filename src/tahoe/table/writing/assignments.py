@@ -105,17 +105,17 @@ def parse_assignments(
         kind = own.resolve(path)[-1].type  # type: ignore[index]  # the path was found in the schema
         if isinstance(value, str):
             try:
-                found[path] = _parsed(value, path, kind, scope)
+                found[path] = _parse_assignment(value, path, kind, scope)
             except InvalidPredicateError as error:
                 raise error.suggesting(f"It is the new value of column {name}, of type {kind}.") from error.__cause__
             check_fields(found[path].value.type, kind, path, may_lack=may_lack, table=scope.table)
         else:
-            constant = Value(_taken(name, value, kind, scope), kind)
+            constant = Value(_checked_value(name, value, kind, scope), kind)
             found[path] = Assignment(repr(value), constant, constant)
     return found
 
 
-def _parsed(text: str, path: Path, kind: DataType, scope: Scope) -> Assignment:
+def _parse_assignment(text: str, path: Path, kind: DataType, scope: Scope) -> Assignment:
     """An SQL text as the value of a column, cast to its type; but a nested value is as it is."""
     given = scope.parse(text)
     found, wanted = (Struct((Field(name=".".join(path), type=each),)) for each in (given.type, kind))
@@ -139,7 +139,7 @@ def _parsed(text: str, path: Path, kind: DataType, scope: Scope) -> Assignment:
         raise
 
 
-def _taken(name: str, given: Any, kind: DataType, scope: Scope) -> Any:
+def _checked_value(name: str, given: Any, kind: DataType, scope: Scope) -> Any:
     """A value of Python for a column.
 
     Raises:
@@ -148,10 +148,10 @@ def _taken(name: str, given: Any, kind: DataType, scope: Scope) -> Any:
     value = given.as_py() if isinstance(given, pa.Scalar) else given
     try:
         value = _in_zone(value, kind, scope.zone)
-        is_kept = _is_kept(value, pa.scalar(value, arrow_type(kind)).as_py())
+        is_exact = _is_stored_exactly(value, pa.scalar(value, arrow_type(kind)).as_py())
     except (*IMPOSSIBLE, TypeError):
-        is_kept = False
-    if not is_kept:
+        is_exact = False
+    if not is_exact:
         expected, remedy = (
             f"a value of type {kind} for {name}",
             'Convert the value, or pass an SQL text: "CAST(1.5 AS INT)".',
@@ -186,21 +186,23 @@ def _in_zone(value: Any, kind: DataType, zone: tzinfo) -> Any:
     return value
 
 
-def _is_kept(value: Any, stored: Any) -> bool:
-    """Whether Arrow has stored all of a value: it makes whole numbers of fractions, dates of times, and leaves out
-    unknown fields.
+def _is_stored_exactly(value: Any, stored: Any) -> bool:
+    """Whether Arrow stores all of a value: of a fraction it may store the whole number, of a time the date, and of a
+    struct it leaves out the fields that the type does not have.
     """
     match stored:
         case int():
             return bool(value == stored)
-        case date() if not isinstance(stored, datetime):
-            return not isinstance(value, datetime) or value.time() == time()
+        case date() if isinstance(value, datetime) and not isinstance(stored, datetime):
+            return value.time() == time()
         case dict() if isinstance(value, Mapping):
             return value.keys() <= stored.keys() and all(
-                _is_kept(value.get(name), part) for name, part in stored.items()
+                _is_stored_exactly(value.get(name), part) for name, part in stored.items()
             )
-        case list() | tuple():  # a tuple is an entry of a map
-            return all(map(_is_kept, value.items() if isinstance(value, Mapping) else value, stored))
+        case list() if isinstance(value, Mapping):  # Arrow has a map as a list of its entries, which are tuples
+            return all(map(_is_stored_exactly, value.items(), stored))
+        case list() | tuple():
+            return all(map(_is_stored_exactly, value, stored))
     return True
 
 
@@ -226,13 +228,13 @@ def with_assigned(before: pa.Table, assigned: Mapping[Path, Assignment], rows: p
     """
     changed: dict[str, pa.Array] = {}
     for path, assignment in assigned.items():
-        value = _computed(assignment, path, rows, scope)
+        value = _compute_assignment(assignment, path, rows, scope)
         current = changed[path[0]] if path[0] in changed else one_array(before.column(path[0]))
         changed[path[0]] = _with_value(current, path[1:], value)
     return with_columns(before, changed)
 
 
-def _computed(assignment: Assignment, path: Path, rows: pa.Table, scope: Scope) -> pa.Array:
+def _compute_assignment(assignment: Assignment, path: Path, rows: pa.Table, scope: Scope) -> pa.Array:
     """The values of an assignment.
 
     Raises:
