@@ -35,7 +35,7 @@ from tahoe.table.verify.check import Kind, Severity, check_table
 from tahoe.table.verify.findings import finding
 from tahoe.table.verify.log_repairs import plan_log_repairs
 from tahoe.table.verify.repair import RepairReport
-from tahoe.table.verify.repairs import Action
+from tahoe.table.verify.repairs import RepairKind
 from tests.table.builders import memory_env, parquet_bytes, put_commit, state_actions
 from tests.table.damage import copied, lives, rewrite, with_statistics
 
@@ -409,7 +409,7 @@ def test_of_two_entries_that_delete_the_same_rows_one_is_enough() -> None:
         put_commit(table.env, 4 + number, [first.replace(deletion_vector=vector, data_change=True)])
     assert ids(table) == [1, 1, 2, 3, 4, 5]
     report = again(table).repair()
-    assert [r.action for r in report.repairs] == [Action.REMOVE_DUPLICATE]
+    assert [r.action for r in report.repairs] == [RepairKind.REMOVE_DUPLICATE]
     assert ids(table) == [1, 2, 3, 4, 5]
     assert Kind.DUPLICATE_FILE not in errors(table)
 
@@ -433,7 +433,7 @@ def test_wrong_statistics_are_computed_again_but_only_if_all_files_are_verified(
     assert again(table).to_arrow(filter="id = 2").num_rows == 0
     assert again(table).repair().repairs == ()
     report = again(table).repair(verify_all_files=True)
-    assert {r.action for r in report.repairs} == {Action.COMPUTE_STATISTICS}
+    assert {r.action for r in report.repairs} == {RepairKind.COMPUTE_STATISTICS}
     assert again(table).to_arrow(filter="id = 2").num_rows == 1
     assert entries(table)[1].stats == expected
     assert table.history(1)[0]["operation"] == statistics.COMPUTE_STATS
@@ -568,6 +568,6 @@ def test_a_broken_row_count_of_a_row_tracked_file_is_not_made_worse() -> None:
     rewrite(table.env, 1, lambda a: a.replace(stats='{"numRecords":5}') if isinstance(a, Add) else a)
     before = [(entry.base_row_id, entry.default_row_commit_version) for entry in entries(table)]
     report = again(table).repair(verify_all_files=True)
-    assert Action.COMPUTE_STATISTICS in [r.action for r in report.repairs]
+    assert RepairKind.COMPUTE_STATISTICS in [r.action for r in report.repairs]
     assert [(entry.base_row_id, entry.default_row_commit_version) for entry in entries(table)] == before
     assert errors(table) == []

@@ -21,7 +21,7 @@ from tahoe.table.cleanup.named_files import Keys
 FILES = pa.schema([("key", pa.string()), ("size_bytes", pa.int64()), ("modified_ms", pa.int64())])
 
 # Folders of the table that begin like hidden ones, but contain files of versions.
-_SHOWN = frozenset({"_change_data", "_delta_index"})
+_NEVER_HIDDEN = frozenset({"_change_data", "_delta_index"})
 
 # The number of keys in one array, whose texts must stay below 2 GiB.
 _CHUNK_KEYS = 1_000_000
@@ -59,7 +59,7 @@ def listing_of(tree: Tree) -> Listing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Territory:
+class VacuumScope:
     """The part of a table's folder that VACUUM may touch.
 
     Hidden are names that begin with `_` or `.`, except change data, indexes, and folders of partition columns; and
@@ -74,31 +74,39 @@ class Territory:
     partition_columns: frozenset[str] = frozenset()
     hidden_names: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
-    _known: dict[str, bool] = field(init=False, default_factory=lambda: {"": True}, repr=False, compare=False)
+    _included_folders: dict[str, bool] = field(
+        init=False, default_factory=lambda: {"": True}, repr=False, compare=False
+    )
 
-    def shows(self, folder: str) -> bool:
-        """Whether a folder belongs to the territory."""
-        found = self._known.get(folder)
+    def includes(self, folder: str) -> bool:
+        """Whether a folder belongs to the scope."""
+        found = self._included_folders.get(folder)
         if found is None:
             above, _, name = folder.rpartition("/")
-            found = self._known[folder] = self.shows(above) and folder not in self.tables and not self._hides(name)
+            found = self._included_folders[folder] = (
+                self.includes(above) and folder not in self.tables and not self._is_hidden(name)
+            )
         return found
 
-    def _hides(self, name: str) -> bool:
+    def _is_hidden(self, name: str) -> bool:
         if name in self.hidden_names:
             return True
         column, equals, _ = name.partition("=")
-        return name.startswith(("_", ".")) and name not in _SHOWN and not (equals and column in self.partition_columns)
+        return (
+            name.startswith(("_", "."))
+            and name not in _NEVER_HIDDEN
+            and not (equals and column in self.partition_columns)
+        )
 
-    def shown(self, keys: pa.ChunkedArray) -> pa.ChunkedArray:
-        """For each file, whether it belongs to the territory."""
+    def includes_files(self, keys: pa.ChunkedArray) -> pa.ChunkedArray:
+        """For each file, whether it belongs to the scope."""
         chunks = []
         for folders in _folders(keys).chunks:
             encoded = folders.dictionary_encode()
-            shown = pa.array([self.shows(folder) for folder in encoded.dictionary.to_pylist()], pa.bool_())
-            chunks.append(shown.take(encoded.indices))
-        in_shown_folder = pa.chunked_array(chunks, pa.bool_())
-        return pc.and_not(in_shown_folder, pc.match_substring_regex(keys, r"(^|/)[_.][^/]*$"))
+            is_included = pa.array([self.includes(folder) for folder in encoded.dictionary.to_pylist()], pa.bool_())
+            chunks.append(is_included.take(encoded.indices))
+        in_included_folder = pa.chunked_array(chunks, pa.bool_())
+        return pc.and_not(in_included_folder, pc.match_substring_regex(keys, r"(^|/)[_.][^/]*$"))
 
 
 def nested_tables(listing: Listing) -> frozenset[str]:
@@ -127,29 +135,27 @@ class DeadFiles:
     folders_seen: int
 
 
-def dead_files(listing: Listing, protected: Keys, territory: Territory, cutoff_ms: int) -> DeadFiles:
-    """The files of the territory that are older than the cutoff and not protected, and the folders that they leave
+def dead_files(listing: Listing, protected: Keys, scope: VacuumScope, cutoff_ms: int) -> DeadFiles:
+    """The files of the scope that are older than the cutoff and not protected, and the folders that they leave
     empty.
 
     A folder that was empty before is deleted only if it is older than the cutoff: a writer may have just made it.
     """
     keys = listing.files["key"]
     is_old = pc.less(listing.files["modified_ms"], cutoff_ms)
-    is_dead = pc.and_not(pc.and_(is_old, territory.shown(keys)), protected.has(keys))
+    is_dead = pc.and_not(pc.and_(is_old, scope.includes_files(keys)), protected.has(keys))
     dead = listing.files.filter(is_dead)
-    checksums = _checksums(keys, is_old, dead["key"], territory)
+    checksums = _checksums(keys, is_old, dead["key"], scope)
     left = keys.filter(pc.invert(pc.or_(is_dead, pc.is_in(keys, value_set=pa.array(checksums, pa.string())))))
     emptied = {above for folder in _distinct_folders(dead["key"]) for above in _with_parents(folder)}
-    folders = _removable(listing.folders, set(_distinct_folders(left)), emptied, territory, cutoff_ms)
+    folders = _removable(listing.folders, set(_distinct_folders(left)), emptied, scope, cutoff_ms)
     seen = {above for folder in _distinct_folders(keys) for above in _with_parents(folder)} | set(listing.folders)
     return DeadFiles(
-        files=dead, checksums=checksums, folders=folders, folders_seen=1 + sum(map(territory.shows, seen - {""}))
+        files=dead, checksums=checksums, folders=folders, folders_seen=1 + sum(map(scope.includes, seen - {""}))
     )
 
 
-def _checksums(
-    keys: pa.ChunkedArray, is_old: pa.ChunkedArray, dead: pa.ChunkedArray, territory: Territory
-) -> list[str]:
+def _checksums(keys: pa.ChunkedArray, is_old: pa.ChunkedArray, dead: pa.ChunkedArray, scope: VacuumScope) -> list[str]:
     is_checksum = pc.match_substring_regex(keys, _CHECKSUM)
     found, is_old = keys.filter(is_checksum), is_old.filter(is_checksum)
     if not len(found):
@@ -157,7 +163,7 @@ def _checksums(
     described = pc.replace_substring_regex(found, _CHECKSUM, r"\1\2")
     is_orphan = pc.and_not(is_old, _in(described, keys))
     wanted = found.filter(pc.or_(is_orphan, _in(described, dead)))
-    return [key for key in wanted.to_pylist() if territory.shows(key.rpartition("/")[0])]
+    return [key for key in wanted.to_pylist() if scope.includes(key.rpartition("/")[0])]
 
 
 def _in(keys: pa.ChunkedArray, known: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -165,7 +171,7 @@ def _in(keys: pa.ChunkedArray, known: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _removable(
-    folders: dict[str, int], occupied: set[str], emptied: set[str], territory: Territory, cutoff_ms: int
+    folders: dict[str, int], occupied: set[str], emptied: set[str], scope: VacuumScope, cutoff_ms: int
 ) -> list[str]:
     """The folders without anything that stays.
 
@@ -176,17 +182,17 @@ def _removable(
     kept, found = set(occupied), []
     for folder in deepest_first(folders):
         is_free = folder in emptied or folders[folder] < cutoff_ms
-        if folder not in kept and is_free and territory.shows(folder):
+        if folder not in kept and is_free and scope.includes(folder):
             found.append(folder)
         else:
             kept.add(folder.rpartition("/")[0])
     return found
 
 
-def folders_above(keys: Iterable[str], territory: Territory) -> list[str]:
-    """The folders of the territory that contain these files, deepest first."""
+def folders_above(keys: Iterable[str], scope: VacuumScope) -> list[str]:
+    """The folders of the scope that contain these files, deepest first."""
     folders = {key.rpartition("/")[0] for key in keys}
-    return deepest_first({above for folder in folders for above in _with_parents(folder) if territory.shows(above)})
+    return deepest_first({above for folder in folders for above in _with_parents(folder) if scope.includes(above)})
 
 
 def _with_parents(folder: str) -> Iterable[str]:

@@ -23,7 +23,7 @@ from tahoe.protocol.log.deletion_vector import INLINE, RELATIVE
 from tahoe.protocol.log.log_files import Kind
 from tahoe.protocol.types.json_text import is_text, load_json
 from tahoe.storage.env import Store
-from tahoe.table.cleanup.dead_files import FILES, Territory
+from tahoe.table.cleanup.dead_files import FILES, VacuumScope
 from tahoe.table.cleanup.named_files import Keys, vector_key, vector_text
 from tahoe.table.cleanup.retention import file_actions
 from tahoe.table.reading.snapshot import Snapshot
@@ -59,7 +59,7 @@ def record_vacuumed_version(store: Store, version: int) -> None:
         _logger.warning("%s: %s could not be written: %s", store.url, log_files.LAST_VACUUM_INFO, error)
 
 
-def removed_files(snapshot: Snapshot, before: int | None, protected: Keys, territory: Territory) -> pa.Table:
+def removed_files(snapshot: Snapshot, before: int | None, protected: Keys, scope: VacuumScope) -> pa.Table:
     """The files that commits up to the cutoff removed, with their deletion vectors and change files, and that are not
     protected.
 
@@ -93,13 +93,13 @@ def removed_files(snapshot: Snapshot, before: int | None, protected: Keys, terri
     for file, actions in zip(commits, file_actions(snapshot.log, commits, may_be_gone_until=last), strict=True):
         is_new = file.version > last
         sizes |= _sizes((action for action in actions if is_new or isinstance(action, Cdc)), snapshot)
-    legal = [key for key in sizes if is_text(key) and territory.shows(key.rpartition("/")[0])]
+    legal = [key for key in sizes if is_text(key) and scope.includes(key.rpartition("/")[0])]
     keys = pa.chunked_array([pa.array(legal, pa.string())])
     found = pa.table(
         [keys, pa.array([sizes[key] for key in legal], pa.int64()), pa.nulls(len(legal), pa.int64())], schema=FILES
     )
     is_kept = protected.has(keys)
-    return found.filter(pc.and_not(territory.shown(keys), is_kept))
+    return found.filter(pc.and_not(scope.includes_files(keys), is_kept))
 
 
 def _sizes(actions: Iterable[Action], snapshot: Snapshot) -> dict[str, int]:

@@ -43,7 +43,7 @@ from tahoe.table.arrow.chunks import is_in
 from tahoe.table.cleanup.dead_files import (
     DeadFiles,
     Listing,
-    Territory,
+    VacuumScope,
     dead_files,
     folders_above,
     listing_of,
@@ -177,22 +177,22 @@ def vacuum(table: TableReader, request: VacuumRequest) -> VacuumReport:
         raise InvalidOptionError(
             option="inventory", value="a table", table=table.url, detail="VACUUM LITE works from the log"
         )
-    given_ms = _given_ms(request, table.url)
+    requested_ms = _requested_ms(request, table.url)
     first = _snapshot(table)
-    before_ms = _of_table_ms(first, request, given_ms)
+    retention_before_ms = _checked_table_retention_ms(first, request, requested_ms)
     listing = _listing(table, request)
     newest = table.snapshot()
     check_same_table(first, newest)
-    of_table_ms = max(before_ms, _of_table_ms(newest, request, given_ms))
-    cutoff_ms = max(now_ms - (of_table_ms if given_ms is None else given_ms), 0)
+    table_retention_ms = max(retention_before_ms, _checked_table_retention_ms(newest, request, requested_ms))
+    cutoff_ms = max(now_ms - (table_retention_ms if requested_ms is None else requested_ms), 0)
     run = _Run(
         table=table,
         request=request,
         listing=listing,
         snapshot=newest,
         tags=holding_tags(newest, now_ms),
-        given_ms=given_ms,
-        of_table_ms=of_table_ms,
+        requested_ms=requested_ms,
+        table_retention_ms=table_retention_ms,
         cutoff_ms=cutoff_ms,
     )
     return run.dry() if request.dry_run else run.run()
@@ -226,7 +226,7 @@ def check_not_partition(table: TableReader) -> None:
         folder, _, name = folder.rpartition("/")
 
 
-def _given_ms(request: VacuumRequest, table: str) -> int | None:
+def _requested_ms(request: VacuumRequest, table: str) -> int | None:
     """The retention that was asked for; None for that of the table."""
     if request.retention_hours is None:
         return None
@@ -235,20 +235,22 @@ def _given_ms(request: VacuumRequest, table: str) -> int | None:
     return min(round(request.retention_hours * _HOUR_MS), _LONG_MAX)
 
 
-def _of_table_ms(snapshot: Snapshot, request: VacuumRequest, given_ms: int | None) -> int:
+def _checked_table_retention_ms(snapshot: Snapshot, request: VacuumRequest, requested_ms: int | None) -> int:
     """The retention of a version of the table, if the request may run on it.
 
     Raises:
         DeltaProtocolError, VacuumRetentionTooShortError: it may not.
     """
     check_writable(snapshot.protocol, snapshot.metadata, table=snapshot.url)
-    of_table_ms = DELETED_FILE_RETENTION.get(snapshot.properties, table=snapshot.url) // timedelta(milliseconds=1)
-    if request.retention_check and given_ms is not None and given_ms < of_table_ms:
-        hours = -(-of_table_ms // _HOUR_MS)
+    table_retention_ms = DELETED_FILE_RETENTION.get(snapshot.properties, table=snapshot.url) // timedelta(
+        milliseconds=1
+    )
+    if request.retention_check and requested_ms is not None and requested_ms < table_retention_ms:
+        hours = -(-table_retention_ms // _HOUR_MS)
         raise VacuumRetentionTooShortError(
             table=snapshot.url, hours=f"{request.retention_hours:g}", configuredRetentionHours=hours
         )
-    return of_table_ms
+    return table_retention_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,8 +261,8 @@ class _Run:
         listing: what was in the folder; None for a LITE run.
         snapshot: the newest version after the listing.
         tags: the tags of that version that have not expired.
-        given_ms: the retention that was asked for; None if that of the table applies.
-        of_table_ms: the retention of the table: the longer one, if it changed during the listing.
+        requested_ms: the retention that was asked for; None if that of the table applies.
+        table_retention_ms: the retention of the table: the longer one, if it changed during the listing.
     """
 
     table: TableReader
@@ -268,16 +270,16 @@ class _Run:
     listing: Listing | None
     snapshot: Snapshot
     tags: Sequence[Tag]
-    given_ms: int | None
-    of_table_ms: int
+    requested_ms: int | None
+    table_retention_ms: int
     cutoff_ms: int
 
     def dry(self) -> VacuumReport:
-        _, dead, held = self._found()
+        _, dead, held = self._files_to_delete()
         return self._report(dead, held, tuple(dead.folders), {})
 
     def run(self) -> VacuumReport:
-        before, dead, held = self._found()
+        before, dead, held = self._files_to_delete()
         self._check_again()
         started = self._record_start(dead, held)
         late = LateTags(known=set(self.tags), dead=dead.files)
@@ -285,7 +287,7 @@ class _Run:
         try:
             failed = self._delete(dead, late, commits)
             deleted = [key for key in dead.files["key"].to_pylist() if key not in failed]
-            emptied = folders_above(deleted, Territory()) if self.request.lite else dead.folders
+            emptied = folders_above(deleted, VacuumScope()) if self.request.lite else dead.folders
             folders = tuple(self.table.env.store.remove_folders(emptied))
         except BaseException:
             with suppress(Exception):
@@ -302,7 +304,7 @@ class _Run:
 
     # --- what to delete
 
-    def _found(self) -> tuple[int | None, DeadFiles, HeldFiles]:
+    def _files_to_delete(self) -> tuple[int | None, DeadFiles, HeldFiles]:
         """The newest version before the cutoff, if the log has one, what no version since then needs, and what of it
         tags hold back.
         """
@@ -311,41 +313,41 @@ class _Run:
         before = version_before(snapshot, self.cutoff_ms, log_files)
         before = None if before is None else min(before, snapshot.version)
         protected = protected_files(snapshot, log_files, before, self.cutoff_ms)
-        territory = _territory(snapshot)
+        scope = _scope_of(snapshot)
         if listing is None:
-            files = removed_files(snapshot, before, protected, territory)
-            files = files.filter(self._without_tables(territory, files).shown(files["key"]))
+            files = removed_files(snapshot, before, protected, scope)
+            files = files.filter(self._without_tables(scope, files).includes_files(files["key"]))
             held = held_files(snapshot, self.tags, files)
             left = files.filter(pc.invert(is_in(files["key"], held.files["key"])))
             return before, DeadFiles(files=left, checksums=[], folders=[], folders_seen=1), held
-        territory = replace(territory, tables=nested_tables(listing))
-        dead = dead_files(listing, protected, territory, self.cutoff_ms)
+        scope = replace(scope, tables=nested_tables(listing))
+        dead = dead_files(listing, protected, scope, self.cutoff_ms)
         if self.request.inventory is not None:  # it need not contain the logs
-            territory = self._without_tables(territory, dead.files)
-            dead = dead_files(listing, protected, territory, self.cutoff_ms)
+            scope = self._without_tables(scope, dead.files)
+            dead = dead_files(listing, protected, scope, self.cutoff_ms)
         held = held_files(snapshot, self.tags, dead.files)
         if held.holds:
-            dead = dead_files(listing, with_keys(protected, held.files["key"]), territory, self.cutoff_ms)
+            dead = dead_files(listing, with_keys(protected, held.files["key"]), scope, self.cutoff_ms)
         return before, dead, held
 
-    def _without_tables(self, territory: Territory, files: pa.Table) -> Territory:
-        """The territory without the folders above some of its files that have a `_delta_log` of their own: one request
+    def _without_tables(self, scope: VacuumScope, files: pa.Table) -> VacuumScope:
+        """The scope without the folders above some of its files that have a `_delta_log` of their own: one request
         for each folder.
         """
-        store, folders = self.table.env.store, folders_above(files["key"].to_pylist(), territory)
+        store, folders = self.table.env.store, folders_above(files["key"].to_pylist(), scope)
 
         def is_table(folder: str) -> bool:
             return any(True for _ in store.list_from(f"{folder}/{LOG_FOLDER}"))
 
         tables = (folder for folder, found in zip(folders, in_threads(is_table, folders), strict=True) if found)
-        return replace(territory, tables=territory.tables.union(tables))
+        return replace(scope, tables=scope.tables.union(tables))
 
-    def _newest(self) -> Snapshot:
-        """The newest version, if this run may write to it.
+    def _newest_writable(self) -> Snapshot:
+        """The newest version, if this run may still write to the table.
 
         Raises:
-            MetadataChangedException, DeltaProtocolError: it may not, because the table was replaced, or needs an
-                unknown feature by now.
+            MetadataChangedException: the table was replaced.
+            DeltaProtocolError: it now needs a feature that tahoe does not know.
         """
         newest = self.table.snapshot()
         check_same_table(self.snapshot, newest)
@@ -353,13 +355,19 @@ class _Run:
         return newest
 
     def _check_again(self) -> None:
-        """Before files are deleted: to find them may have taken long."""
-        newest = self._newest()
-        of_table_ms = _of_table_ms(newest, self.request, self.given_ms)
-        if self.given_ms is None and of_table_ms > self.of_table_ms:
+        """Before files are deleted, check that the table may still be written, and that its retention was not raised
+        since the listing: to find the files can take hours.
+
+        Raises:
+            MetadataChangedException, DeltaProtocolError: it may not, or it was.
+            VacuumRetentionTooShortError: the retention that was asked for is below the new one.
+        """
+        newest = self._newest_writable()
+        table_retention_ms = _checked_table_retention_ms(newest, self.request, self.requested_ms)
+        if self.requested_ms is None and table_retention_ms > self.table_retention_ms:
             detail = (
-                f"it raised {DELETED_FILE_RETENTION.name} from {self.of_table_ms} to {of_table_ms} ms; no file was "
-                f"deleted"
+                f"it raised {DELETED_FILE_RETENTION.name} from {self.table_retention_ms} to {table_retention_ms} ms; "
+                f"no file was deleted"
             )
             raise MetadataChangedException(
                 table=newest.url, winner=f"version {newest.version} or an earlier one", detail=detail
@@ -376,7 +384,7 @@ class _Run:
         failed: dict[str, str] = {}
         with showing("VACUUM", told=self.request.progress) as told:
             for start in range(0, len(keys), BATCH_FILES):
-                newest, batch = self._newest(), keys[start : start + BATCH_FILES]
+                newest, batch = self._newest_writable(), keys[start : start + BATCH_FILES]
                 late.look(newest, self.table.env.clock_ms(), keys[:start])
                 commits.look(newest, keys[:start])
                 failed |= {key: "a tag that was made meanwhile holds it" for key in batch if key in late.spared}
@@ -401,6 +409,7 @@ class _Run:
     def _report(
         self, dead: DeadFiles, held: HeldFiles, folders: tuple[str, ...], failed: Mapping[str, str]
     ) -> VacuumReport:
+        """The report of files that were deleted, or with `dry_run` would be: those without the failed ones."""
         files = dead.files
         if failed:
             files = files.filter(pc.invert(pc.is_in(files["key"], value_set=pa.array(list(failed), pa.string()))))
@@ -424,10 +433,10 @@ class _Run:
         """Record the begin. From this version on, no RESTORE of tahoe brings back what this run deletes: see
         `restore`.
         """
-        given = {} if self.given_ms is None else {"specifiedRetentionMillis": self.given_ms}
+        given = {} if self.requested_ms is None else {"specifiedRetentionMillis": self.requested_ms}
         parameters = {
             "retentionCheckEnabled": self.request.retention_check,
-            "defaultRetentionMillis": self.of_table_ms,
+            "defaultRetentionMillis": self.table_retention_ms,
             **given,
         }
         size_bytes = pc.sum(dead.files["size_bytes"]).as_py() or 0
@@ -451,7 +460,7 @@ class _Run:
     def _record_version(self, before: int) -> None:
         """Record for VACUUM LITE how far this run came. If that fails, the next one only reads more commits."""
         try:
-            done = vacuumed_version(self._newest())
+            done = vacuumed_version(self._newest_writable())
         except DeltaError as error:
             _logger.warning("%s: VACUUM is complete, but VACUUM LITE will not know it: %s", self.table.url, error)
         else:
@@ -461,23 +470,26 @@ class _Run:
         """Commit the record; returns its version, or None if this run is not recorded."""
         wanted = self.request.log_history
         is_short = (
-            self.given_ms is not None and self.given_ms < self.of_table_ms
+            self.requested_ms is not None and self.requested_ms < self.table_retention_ms
         )  # writers learn from it that their files may be gone
         if not (is_short or split_url(self.table.url)[0] in _LOGGED_SCHEMES if wanted is None else wanted):
             return None
-        snapshot = self._newest()
+        snapshot = self._newest_writable()
         draft = Draft(log=snapshot.log, base=snapshot, protocol=snapshot.protocol, metadata=snapshot.metadata)
         author = Author(user_metadata=self.request.user_metadata, engine=self.request.engine)
         return draft.commit(OperationInfo(operation=operation, parameters=parameters, metrics=metrics, **author))
 
 
-def _territory(snapshot: Snapshot) -> Territory:
+def _scope_of(snapshot: Snapshot) -> VacuumScope:
+    """The part of the folder that VACUUM may touch. Folders of partition columns are part of it even if their names
+    begin with `_` or `.`; they are named by logical or physical names. The folder `metadata` of Iceberg is not.
+    """
     fields = [
         field for field in (snapshot.schema.find(name) for name in snapshot.partition_columns) if field is not None
     ]
     physical = {stored_name(field, snapshot.column_mapping_mode) for field in fields}
     formats = snapshot.properties.get(_UNIFORM, "").lower().split(",")
-    return Territory(
+    return VacuumScope(
         partition_columns=frozenset({*snapshot.partition_columns, *physical}),
         hidden_names=frozenset({"metadata"} if "iceberg" in map(str.strip, formats) else ()),
     )

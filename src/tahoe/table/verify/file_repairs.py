@@ -33,7 +33,7 @@ from tahoe.table.log.file_keys import canonical_paths
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.findings import Finding, Kind
-from tahoe.table.verify.repairs import Action, Repair, Unrepaired, unrepaired
+from tahoe.table.verify.repairs import Repair, RepairKind, Unrepaired, unrepaired
 from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_request import WriteRequest
@@ -90,7 +90,7 @@ def plan_file_repairs(snapshot: Snapshot, findings: Sequence[Finding], vectors: 
         changes, decision = _about_gone(finding, mine) if path in gone else _decide(snapshot, finding, mine, vectors)
         planned.decisions.append(decision)
         planned.changes.update({file_key(change.entry, snapshot.log.canonical): change for change in changes})
-        if isinstance(decision, Repair) and decision.action is Action.COMPUTE_STATISTICS:
+        if isinstance(decision, Repair) and decision.action is RepairKind.COMPUTE_STATISTICS:
             planned.paths.update(entry.path for entry in mine)
     return planned
 
@@ -103,16 +103,16 @@ def _decide(
     if finding.kind is Kind.BAD_DELETION_VECTOR:
         return _about_vector(finding, entries, vectors)
     if finding.kind is Kind.WRONG_STATISTICS and len(entries) == 1:
-        return [], _repaired(finding, Action.COMPUTE_STATISTICS)
+        return [], _repaired(finding, RepairKind.COMPUTE_STATISTICS)
     if finding.kind is Kind.ORPHAN_TEMPORARY_FILE and finding.file is not None and is_temporary(finding.file):
-        return [], Repair(finding=finding, action=Action.DELETE_TEMPORARY_FILE, keys=(finding.file,))
+        return [], Repair(finding=finding, action=RepairKind.DELETE_TEMPORARY_FILE, keys=(finding.file,))
     return [], unrepaired(
         finding, "it is in the table more than once" if finding.kind is Kind.WRONG_STATISTICS else None
     )
 
 
 def _about_gone(finding: Finding, entries: Sequence[Add]) -> tuple[list[Change], Repair | Unrepaired]:
-    return [Change(entry=entry, is_gone=True) for entry in entries], _repaired(finding, Action.REMOVE_ENTRY)
+    return [Change(entry=entry, is_gone=True) for entry in entries], _repaired(finding, RepairKind.REMOVE_ENTRY)
 
 
 def _about_duplicate(
@@ -124,7 +124,7 @@ def _about_duplicate(
         return [], unrepaired(finding)
     if any(other != rows[0] for other in rows[1:]):
         return [], unrepaired(finding)
-    return [Change(entry=entry) for entry in entries[1:]], _repaired(finding, Action.REMOVE_DUPLICATE)
+    return [Change(entry=entry) for entry in entries[1:]], _repaired(finding, RepairKind.REMOVE_DUPLICATE)
 
 
 def _about_vector(
@@ -134,11 +134,11 @@ def _about_vector(
         return [], unrepaired(finding)
     restores = vectors == "restore_rows"
     return [Change(entry=entries[0], restores=restores)], _repaired(
-        finding, Action.RESTORE_ROWS if restores else Action.REMOVE_ENTRY
+        finding, RepairKind.RESTORE_ROWS if restores else RepairKind.REMOVE_ENTRY
     )
 
 
-def _repaired(finding: Finding, action: Action) -> Repair:
+def _repaired(finding: Finding, action: RepairKind) -> Repair:
     return Repair(finding=finding, action=action)
 
 

@@ -19,7 +19,7 @@ from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.verify.files import TEMPORARY_AGE_MS
 from tahoe.table.verify.findings import UNREADABLE, Finding, Kind
 from tahoe.table.verify.log import checkpoint_name
-from tahoe.table.verify.repairs import Action, Repair, Unrepaired, unrepaired
+from tahoe.table.verify.repairs import Repair, RepairKind, Unrepaired, unrepaired
 
 _CHECKPOINTS = (Kind.BROKEN_CHECKPOINT, Kind.INCOMPLETE_CHECKPOINT, Kind.WRONG_CHECKPOINT)
 
@@ -95,4 +95,4 @@ def plan_log_repairs(log: Log, files: Sequence[LogFile], findings: Iterable[Find
 
 
 def _deleted(finding: Finding, keys: Sequence[str]) -> Repair:
-    return Repair(finding=finding, action=Action.DELETE_LOG_FILE, keys=tuple(keys))
+    return Repair(finding=finding, action=RepairKind.DELETE_LOG_FILE, keys=tuple(keys))

@@ -33,7 +33,7 @@ from tahoe.table.verify.files import Depth, check_files
 from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, of_error
 from tahoe.table.verify.log import check_log
 from tahoe.table.verify.log_repairs import plan_log_repairs
-from tahoe.table.verify.repairs import Action, Repair, Unrepaired, unrepaired
+from tahoe.table.verify.repairs import Repair, RepairKind, Unrepaired, unrepaired
 from tahoe.table.versions.table_reader import TableReader
 
 _logger = logging.getLogger("tahoe")
@@ -97,7 +97,7 @@ class RepairReport:
     @property
     def removed_files(self) -> tuple[str, ...]:
         """The paths of the files that were removed from the table, as in the log."""
-        removed = (r.finding.file for r in self.repairs if r.action is Action.REMOVE_ENTRY)
+        removed = (r.finding.file for r in self.repairs if r.action is RepairKind.REMOVE_ENTRY)
         return tuple(dict.fromkeys(path for path in removed if path is not None))
 
 
@@ -113,7 +113,7 @@ def repair(table: TableReader, request: RepairRequest) -> RepairReport:
         AppendOnlyTableError: files are gone, but the table does not allow to remove rows.
         MetadataChangedException: the table was replaced since it was checked.
     """
-    known = {info.key: info for info in table.env.store.list_from(log_files.LOG_FOLDER)}
+    listed = {info.key: info for info in table.env.store.list_from(log_files.LOG_FOLDER)}
     in_log, snapshot = _check_log(table)
     of_files = FileRepairs()
     if snapshot is not None and not request.metadata_only:
@@ -133,7 +133,7 @@ def repair(table: TableReader, request: RepairRequest) -> RepairReport:
         return report
     if request.announce is None:
         _tell(report)
-    _delete_log_files(table, snapshot, report.repairs, known)
+    _delete_log_files(table, snapshot, report.repairs, listed)
     table.forget()  # it may have read the files that were deleted
     return replace(report, version=_repair_files(table, request, snapshot, of_files, report))
 
@@ -216,12 +216,14 @@ def _tell(report: RepairReport) -> None:
 
 
 def _delete_log_files(
-    table: TableReader, checked: Snapshot, repairs: Iterable[Repair], known: dict[str, FileInfo]
+    table: TableReader, checked: Snapshot, repairs: Iterable[Repair], listed: dict[str, FileInfo]
 ) -> None:
-    """Delete wrong files of the log, unless they were replaced since they were checked. Checkpoints are followed by a
-    new one.
+    """Delete wrong files of the log, unless they were replaced since they were listed. If a checkpoint was among them,
+    a new one is written.
+
+    The newest version is loaded without these files first: if that fails, nothing is deleted.
     """
-    keys = [key for r in repairs if r.action is Action.DELETE_LOG_FILE for key in r.keys]
+    keys = [key for r in repairs if r.action is RepairKind.DELETE_LOG_FILE for key in r.keys]
     if not keys:
         return
     log = table.log
@@ -229,8 +231,8 @@ def _delete_log_files(
     check_same_table(checked, newest)
     check_repairable(table, newest, removes=False)
     for key in dict.fromkeys(keys):
-        if key in known:
-            delete_if_same(log, known[key])
+        if key in listed:
+            delete_if_same(log, listed[key])
     names = (log_files.parse_name(key.rpartition("/")[2]) for key in keys)
     if any(file is not None and file.is_checkpoint for file in names):
         write_checkpoint(newest)
@@ -239,6 +241,9 @@ def _delete_log_files(
 def _repair_files(
     table: TableReader, request: RepairRequest, checked: Snapshot, planned: FileRepairs, report: RepairReport
 ) -> int | None:
+    """Commit the changes of entries first, then the statistics that are computed again, and delete temporary files
+    last. Gives the last version that was committed.
+    """
     info = OperationInfo(operation=FSCK, user_metadata=request.user_metadata, engine=request.engine)
     version = commit_changes(table, checked, list(planned.changes.values()), info)
     if planned.paths:
@@ -247,6 +252,6 @@ def _repair_files(
         )
         version = compute_statistics(table, wanted, planned=checked).version or version
     table.env.store.delete_many(
-        [key for r in report.repairs if r.action is Action.DELETE_TEMPORARY_FILE for key in r.keys]
+        [key for r in report.repairs if r.action is RepairKind.DELETE_TEMPORARY_FILE for key in r.keys]
     )
     return version

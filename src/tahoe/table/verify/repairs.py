@@ -9,8 +9,8 @@ from enum import Enum
 from tahoe.table.verify.findings import Finding, Kind
 
 
-class Action(Enum):
-    """What is done about a finding."""
+class RepairKind(Enum):
+    """What is done about a finding, in the words of the report."""
 
     REMOVE_ENTRY = "remove the file from the table"
     REMOVE_DUPLICATE = "remove the second entry of the file, which deletes the same rows"
@@ -29,7 +29,7 @@ class Repair:
     """
 
     finding: Finding
-    action: Action
+    action: RepairKind
     keys: tuple[str, ...] = ()
 
 
