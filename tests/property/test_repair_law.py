@@ -72,7 +72,7 @@ def test_repair_leaves_exactly_the_rows_of_the_files_that_exist(
     kept = snapshot.scan().within([number for number in range(len(paths)) if number not in lost])
     expected = sorted(row["id"] for number in kept.file_positions.to_pylist() for row in _rows(table, number))
     for number in gone:
-        table.env.store.delete(snapshot.everything.urls[number].as_py().removeprefix(table.url + "/"))
+        table.env.store.delete(snapshot.full_scan.urls[number].as_py().removeprefix(table.url + "/"))
     report = tahoe.Table(table.url, env=table.env).repair(verify_all_files=verify_all_files)
     assert sorted(report.removed_files) == sorted(paths[number] for number in gone)
     assert sorted(tahoe.Table(table.url, env=table.env).to_arrow()["id"].to_pylist()) == expected

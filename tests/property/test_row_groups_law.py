@@ -129,7 +129,7 @@ def test_some_row_groups_are_enough(log: Log, predicates: list[object], data: st
             if scan.file_positions is not None:  # positions are those of the whole list
                 paths = large.live.column("path").take(scan.file_positions)
                 assert paths.to_pylist() == scan.column("path").to_pylist()
-                again = large.everything.within(scan.file_positions.to_pylist())
+                again = large.full_scan.within(scan.file_positions.to_pylist())
                 assert list(again.adds()) == list(scan.adds())
         assert len(large.live) == len(plain.live)
         assert large.live.size_bytes == plain.live.size_bytes
@@ -199,7 +199,7 @@ def test_a_checkpoint_that_is_deleted_meanwhile_costs_only_time() -> None:
         assert snapshot.scan("l = 33").column("path").to_pylist() == ["f33"]
         assert first.column("stats").null_count == 0
         assert len(snapshot.live) == 40
-        assert [a.path for a in snapshot.everything.within(told).adds()] == ["f17"]
+        assert [a.path for a in snapshot.full_scan.within(told).adds()] == ["f17"]
         assert snapshot.scan("l = 17").file_positions.to_pylist() == told
 
 

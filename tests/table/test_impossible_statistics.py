@@ -100,5 +100,5 @@ def test_rows_that_statistics_do_not_count_stay_when_all_counted_rows_are_marked
         with table.transaction() as fast:
             fast.mark_deleted(path, [1])
     assert table.to_arrow(["l"])["l"].to_pylist() == [None]
-    (add,) = table.snapshot().everything.adds()
+    (add,) = table.snapshot().full_scan.adds()
     assert json.loads(add.stats or "")["numRecords"] == 3

@@ -42,7 +42,7 @@ def listed(table: tahoe.Table) -> str | None:
 def minima(table: tahoe.Table) -> set[str]:
     """The columns of which the newest file has bounds."""
     physical = {f.metadata.get("delta.columnMapping.physicalName", f.name): f.name for f in table.schema}
-    newest = max(table.snapshot().everything.adds(), key=lambda add: add.modification_time_ms)
+    newest = max(table.snapshot().full_scan.adds(), key=lambda add: add.modification_time_ms)
     return {physical[name] for name in json.loads(newest.stats or "{}").get("minValues", {})}
 
 

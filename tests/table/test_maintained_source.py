@@ -30,7 +30,7 @@ from tahoe.protocol.streams.stream_offset import StreamOffset, parse_offset
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.streams.feed_stream import FeedStream
 from tahoe.table.streams.stream import AdmissionLimit, Stream, StreamStart, TableStream
-from tahoe.table.streams.stream_commits import Following
+from tahoe.table.streams.stream_commits import ChangeTolerance
 from tests.table.builders import memory_env
 
 PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
@@ -178,7 +178,7 @@ def appended(world: World, version: int) -> list[int]:
 def test_a_stream_past_changes_has_what_was_appended(steps: list[tuple[str, int]], has_vectors: bool) -> None:
     """With skipChangeCommits. A RESTORE that only brings files back appends their rows, as in the reference."""
     world = World(has_vectors=has_vectors)
-    query = Query(world, TableStream, following=Following(skips_changes=True))
+    query = Query(world, TableStream, tolerance=ChangeTolerance(skips_changes=True))
     run(world, query, [("read", 1), *steps])
     assert query.offset is not None
     wanted = world.table.snapshot(1).to_arrow()["id"].to_pylist()

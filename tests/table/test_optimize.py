@@ -310,8 +310,8 @@ def test_files_without_work_are_planned_by_columns() -> None:
     """No object per file: a plan of many files, none of which needs work, is a few array operations."""
     log = make_log([[add(f"f{i}", size_bytes=2 << 30) for i in range(1000)]])
     snapshot = tahoe.Table(log.url, env=log.env).snapshot()
-    assert plan_bins(snapshot.everything, CompactionSettings()) == []
-    packed = plan_bins(snapshot.everything, CompactionSettings(max_file_bytes=10 << 30, min_file_bytes=3 << 30))
+    assert plan_bins(snapshot.full_scan, CompactionSettings()) == []
+    packed = plan_bins(snapshot.full_scan, CompactionSettings(max_file_bytes=10 << 30, min_file_bytes=3 << 30))
     assert sorted(np.concatenate([found.numbers for found in packed])) == list(range(1000))
     assert all(len(found.numbers) == 5 for found in packed)
 

@@ -37,7 +37,7 @@ from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.streams import stream_commits
 from tahoe.table.streams.feed_stream import FeedStream
 from tahoe.table.streams.stream import AdmissionLimit, StreamStart, TableStream
-from tahoe.table.streams.stream_commits import Following
+from tahoe.table.streams.stream_commits import ChangeTolerance
 from tahoe.table.streams.stream_schema import SchemaLog, SchemaTracker
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 from tests.table.streams import ends_of
@@ -203,17 +203,19 @@ AFTER = StreamOffset(table_id="test", version=1)
 
 
 @pytest.mark.parametrize(
-    ("following", "paths"),
+    ("tolerance", "paths"),
     [
-        (Following(), None),
-        (Following(ignores_deletes=True), None),
-        (Following(ignores_changes=True), ["c", "d"]),
-        (Following(skips_changes=True), ["d"]),
-        (Following(skips_changes=True, ignores_changes=True), ["d"]),
+        (ChangeTolerance(), None),
+        (ChangeTolerance(ignores_deletes=True), None),
+        (ChangeTolerance(ignores_changes=True), ["c", "d"]),
+        (ChangeTolerance(skips_changes=True), ["d"]),
+        (ChangeTolerance(skips_changes=True, ignores_changes=True), ["d"]),
     ],
 )
-def test_a_change_stops_the_stream_unless_it_is_told_how_to_pass(following: Following, paths: list[str] | None) -> None:
-    stream = stream_of(changed(["c"]), 0, following=following)
+def test_a_change_stops_the_stream_unless_it_is_told_how_to_pass(
+    tolerance: ChangeTolerance, paths: list[str] | None
+) -> None:
+    stream = stream_of(changed(["c"]), 0, tolerance=tolerance)
     if paths is None:
         with pytest.raises(StreamSourceChangeError, match=r"Version 1 .*UPDATE .*predicate"):
             stream.next_end(AFTER, AdmissionLimit())
@@ -222,12 +224,13 @@ def test_a_change_stops_the_stream_unless_it_is_told_how_to_pass(following: Foll
 
 
 @pytest.mark.parametrize(
-    "following", [Following(ignores_deletes=True), Following(ignores_changes=True), Following(skips_changes=True)]
+    "tolerance",
+    [ChangeTolerance(ignores_deletes=True), ChangeTolerance(ignores_changes=True), ChangeTolerance(skips_changes=True)],
 )
-def test_a_delete_stops_the_stream_unless_it_is_told_how_to_pass(following: Following) -> None:
+def test_a_delete_stops_the_stream_unless_it_is_told_how_to_pass(tolerance: ChangeTolerance) -> None:
     with pytest.raises(StreamSourceDeleteError, match="for example a"):
         stream_of(changed(), 0).next_end(AFTER, AdmissionLimit())
-    stream = stream_of(changed(), 0, following=following)
+    stream = stream_of(changed(), 0, tolerance=tolerance)
     assert read(stream, AFTER, stream.next_end(AFTER, AdmissionLimit())) == ["d"]
 
 
@@ -242,7 +245,7 @@ def test_commits_that_are_gone_stop_the_stream_unless_data_may_be_lost() -> None
     log.env.store.delete(log_files.commit_key(2))
     with pytest.raises(StreamCommitsMissingError, match=r"version 2 .*is version 3"):
         stream_of(log, 0).next_end(AFTER, AdmissionLimit())
-    stream = stream_of(log, 0, following=Following(loses_data=True))
+    stream = stream_of(log, 0, tolerance=ChangeTolerance(loses_data=True))
     end = stream.next_end(AFTER, AdmissionLimit())
     assert (end.version, read(stream, AFTER, end)) == (4, ["f001", "f003"])
 
@@ -418,7 +421,7 @@ def test_the_start_of_a_stream_with_mapped_columns_must_be_known() -> None:
     put_commit(env, 0, [PROTOCOL.replace(reader_version=2, writer_version=5), metadata, add("a")])
     for version in (1, 2, 3):
         put_commit(env, version, [add(f"f{version}")])
-    stream = stream_of(log := make_log([], env), following=Following(loses_data=True))
+    stream = stream_of(log := make_log([], env), tolerance=ChangeTolerance(loses_data=True))
     log.env.store.delete(log_files.commit_key(0))
     with pytest.raises(StreamStartUncheckedError, match=r"version 1.*reads_moved_columns"):
         stream.next_end(AFTER, AdmissionLimit())

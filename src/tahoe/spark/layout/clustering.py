@@ -41,7 +41,7 @@ def _laid_out(rows: DataFrame, cube: CubeBin, partitions: list[Column]) -> DataF
         partitions: the partition columns. The writer would sort rows by them if they were not already sorted so.
     """
     keys = [".".join(map(quoted, path)) for path in cube.order.columns]
-    parts = parts_of_file(cube.rows, cube.files)
-    share = min(1.0, sample_rows(cube.files, parts) / max(cube.rows, 1))
+    parts = parts_of_file(cube.rows, cube.file_count)
+    share = min(1.0, sample_rows(cube.file_count, parts) / max(cube.rows, 1))
     sample = rows.select(*sampled(rows, keys)).sample(fraction=share, seed=0).toArrow()
-    return rows_of_files(rows, sample, keys, cube.files, parts, ROW_POSITION, partitions)
+    return rows_of_files(rows, sample, keys, cube.file_count, parts, ROW_POSITION, partitions)

@@ -168,7 +168,7 @@ def label_of(name: str, scan: Scan, branch: Branch, *, is_feed: bool = False) ->
     parts = [f"{kept:,} of {scan.total_files:,} files"]
     if not is_feed and scan.snapshot.partition_columns and scan.total_files <= _COUNTED_FILES_MAX:
         values = scan.partition if mask is None else scan.partition.filter(mask)
-        parts.append(f"{_distinct(values)} of {_distinct(scan.everything.partition)} partitions")
+        parts.append(f"{_distinct(values)} of {_distinct(scan.full_scan.partition)} partitions")
     if branch == "marked":
         parts.append("with deletion vectors")
     return f"{name} v{scan.snapshot.version} [{', '.join(parts)}]"

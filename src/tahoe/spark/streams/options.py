@@ -13,7 +13,7 @@ from tahoe.protocol.streams.stream_schema import ACKNOWLEDGING, ALWAYS
 from tahoe.spark.configuration.flags import parse_flag
 from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
 from tahoe.spark.reading.change_feed import START_TIMESTAMP, START_VERSION, is_asked_for
-from tahoe.table.streams.stream_commits import Following
+from tahoe.table.streams.stream_commits import ChangeTolerance
 
 Value = TypeVar("Value")
 
@@ -52,7 +52,7 @@ class SourceOptions:
     max_files: int | None = FILES_DEFAULT
     max_bytes: int | None = None
     exclude: re.Pattern[str] | None = None
-    following: Following = field(default_factory=Following)
+    tolerance: ChangeTolerance = field(default_factory=ChangeTolerance)
     schema_location: str | None = None
     tracking_id: str | None = None
     event_time_order: bool | None = None
@@ -91,7 +91,7 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
         max_files=FILES_DEFAULT if files is None and size is None else files,
         max_bytes=size,
         exclude=given.value("excludeRegex", re.compile, "it must be a regular expression"),
-        following=Following(
+        tolerance=ChangeTolerance(
             ignores_deletes=given.flag("ignoreDeletes"),
             ignores_changes=given.flag("ignoreChanges") or given.flag("ignoreFileDeletion"),
             skips_changes=given.flag("skipChangeCommits"),

@@ -158,7 +158,7 @@ def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, quer
         version=_first_version(gateway, newest.without_files(), asked, checkpoint),
         is_given=asked.has_start,
         exclude=asked.exclude,
-        following=asked.following,
+        tolerance=asked.tolerance,
         rules=rules,
         tracker=None if log is None or rules.reads_moved_columns else SchemaTracker(log, snapshot, newest, checkpoint),
     )

@@ -16,7 +16,7 @@ from tahoe.protocol.log.actions import Sidecar
 from tahoe.protocol.log.log_files import LOG_FOLDER, SIDECAR_FOLDER, Kind, LogFile
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import delete_if_same
-from tahoe.table.log.checkpoint import read_checkpoint, read_few, sidecar_key
+from tahoe.table.log.checkpoint import read_checkpoint, read_other_actions, sidecar_key
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot
 
@@ -82,5 +82,5 @@ def _named_sidecars(log: Log, files: Iterable[LogFile]) -> set[str]:
     for file in files:
         if file.is_checkpoint:
             with suppress(CorruptCheckpointError):
-                found |= {sidecar_key(a) for a in read_few(log.env.store, file.key) if isinstance(a, Sidecar)}
+                found |= {sidecar_key(a) for a in read_other_actions(log.env.store, file.key) if isinstance(a, Sidecar)}
     return found

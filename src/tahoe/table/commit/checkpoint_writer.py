@@ -279,7 +279,7 @@ class _Writer:
 
     def _adds(self, batch: pa.Table) -> pa.StructArray:
         """Live files as checkpoint rows; `dataChange` is false."""
-        columns = {field: batch[name] for name, (_, field, _) in COLUMNS.items()}
+        columns = {column.field: batch[name] for name, column in COLUMNS.items()}
         if columns["partitionValues"].null_count:  # another writer's checkpoint of a table without partitions
             columns["partitionValues"] = pa.chunked_array(
                 [pa.array([v or [] for v in columns["partitionValues"].to_pylist()], TEXT_MAP)]
@@ -352,7 +352,7 @@ class _Writer:
         if self._as_json:
             fields.append(pa.field("stats", pa.string()))
         later = ("tags", "deletion_vector", "base_row_id", "default_row_commit_version", "clustering_provider")
-        fields += [pa.field(COLUMNS[name][1], COLUMNS[name][0]) for name in later]
+        fields += [pa.field(COLUMNS[name].field, COLUMNS[name].type) for name in later]
         if self._as_struct:
             if self.snapshot.partition_columns:
                 mode = self.snapshot.column_mapping_mode

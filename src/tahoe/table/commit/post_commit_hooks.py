@@ -34,7 +34,7 @@ from tahoe.protocol.log.replay import FileKey, file_key
 from tahoe.protocol.log.version_checksum import VersionChecksum, encode_version_checksum
 from tahoe.storage.env import FileInfo
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
-from tahoe.table.log.checkpoint import read_checkpoint, read_few, sidecar_key
+from tahoe.table.log.checkpoint import read_checkpoint, read_other_actions, sidecar_key
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
@@ -318,7 +318,7 @@ def _unused_sidecars(log: Log) -> list[str]:
             sidecar_key(a)
             for file in files
             if file.is_checkpoint
-            for a in read_few(store, file.key)
+            for a in read_other_actions(store, file.key)
             if isinstance(a, Sidecar)
         }
     except DeltaError as error:

@@ -96,14 +96,14 @@ class CubeBin(Bin):
 
     Attributes:
         rows: about how many rows there are.
-        files: how many files they are to fill.
+        file_count: how many files they are to fill.
         cube: the id of the cube that they become.
         target_bytes: the size of a file that was asked for.
     """
 
     order: Order
     rows: int
-    files: int
+    file_count: int
     cube: str
     target_bytes: int
 
@@ -196,31 +196,32 @@ def plan_cubes(scan: Scan, order: Order, settings: CompactionSettings, cubes: It
         cubes: the ids of new cubes.
     """
     live_bytes, deleted_share = live_sizes(scan)
-    is_worn = settings.is_worn(deleted_share)
-    numbers = np.asarray(scan.file_ordinals)
+    worn = settings.is_worn(deleted_share)
+    snapshot_positions = np.asarray(scan.file_ordinals)
     rows, adds = _rows(scan), list(scan.adds())
-    chosen = _files_to_cluster if order.is_clustered else _files_to_order
-    found: list[Bin] = []
-    for files in by_partition(scan, np.arange(len(numbers))):
-        members = chosen(adds, files, is_worn, order, settings)
-        if not len(members):
+    choose = _files_to_cluster if order.is_clustered else _files_to_order
+    cube_bins: list[Bin] = []
+    for partition_indexes in by_partition(scan, np.arange(len(snapshot_positions))):
+        indexes = choose(adds, partition_indexes, worn, order, settings)
+        if not len(indexes):
             continue
-        size, target = int(live_bytes[members].sum()), settings.max_file_bytes
-        leaves = max(round(size / target), 1)
+        size, target = int(live_bytes[indexes].sum()), settings.max_file_bytes
+        file_count = max(round(size / target), 1)
         if order.is_clustered and not order.request.is_full:
-            leaves = cube_leaves(size, int(live_bytes.sum()), target)
-        found.append(
+            # A cube gets files for the size to which the table will grow; FULL makes files of the target size.
+            file_count = cube_leaves(size, int(live_bytes.sum()), target)
+        cube_bins.append(
             CubeBin(
-                numbers=tuple(numbers[members].tolist()),
+                numbers=tuple(snapshot_positions[indexes].tolist()),
                 live_bytes=size,
                 order=order,
-                rows=int(rows[members].sum()),
-                files=leaves,
+                rows=int(rows[indexes].sum()),
+                file_count=file_count,
                 cube=next(cubes),
                 target_bytes=target,
             )
         )
-    return found
+    return cube_bins
 
 
 def _rows(scan: Scan) -> npt.NDArray[np.float64]:
@@ -231,26 +232,26 @@ def _rows(scan: Scan) -> npt.NDArray[np.float64]:
 
 def _files_to_order(
     adds: Sequence[Add],
-    files: npt.NDArray[np.int64],
-    is_worn: npt.NDArray[np.bool_],
+    indexes: npt.NDArray[np.int64],
+    worn: npt.NDArray[np.bool_],
     order: Order,
     settings: CompactionSettings,
 ) -> npt.NDArray[np.int64]:
     """All files of a partition; none if ZORDER BY has just written them."""
-    done = is_ordered((adds[n] for n in files), order.names, settings.max_file_bytes) and not is_worn[files].any()
-    return files[:0] if done else files
+    done = is_ordered((adds[n] for n in indexes), order.names, settings.max_file_bytes) and not worn[indexes].any()
+    return indexes[:0] if done else indexes
 
 
 def _files_to_cluster(
     adds: Sequence[Add],
-    files: npt.NDArray[np.int64],
-    is_worn: npt.NDArray[np.bool_],
+    indexes: npt.NDArray[np.int64],
+    worn: npt.NDArray[np.bool_],
     order: Order,
     _: CompactionSettings,
 ) -> npt.NDArray[np.int64]:
     """The files that become a new cube. Files with many deleted rows leave their cubes."""
-    candidates = [adds[n].replace(tags=None, clustering_provider=None) if is_worn[n] else adds[n] for n in files]
-    places = {id(add): n for add, n in zip(candidates, files.tolist(), strict=True)}
+    candidates = [adds[n].replace(tags=None, clustering_provider=None) if worn[n] else adds[n] for n in indexes]
+    places = {id(add): n for add, n in zip(candidates, indexes.tolist(), strict=True)}
     asked = order.request
     chosen = files_to_cluster(candidates, order.names, full=asked.is_full, closed_bytes=asked.closed_bytes)
     return np.array([places[id(add)] for add in chosen], np.int64)

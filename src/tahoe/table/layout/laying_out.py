@@ -186,22 +186,22 @@ class _Sample:
 def _planned(job: _Job) -> tuple[Layout, int]:
     """The layout of a cube's rows, and the number of parts of each file."""
     cube, snapshot = job.cube, job.rewrite.snapshot
-    parts = parts_of_file(cube.rows, cube.files)
+    parts = parts_of_file(cube.rows, cube.file_count)
     top = {path[0] for path in cube.order.columns}
     fields = [f for f in snapshot.schema if f.name in top]
-    sample = _Sample(sample_rows(cube.files, parts))
+    sample = _Sample(sample_rows(cube.file_count, parts))
     sample.add(job.keys(pa.schema([arrow_field(f) for f in fields]).empty_table()))
     for rows in live_rows(job.rewrite, fields, ahead_files=_READ_AHEAD_FILES):
         sample.add(job.keys(rows))
-    return plan_layout(sample.rows, cube.files, parts), parts
+    return plan_layout(sample.rows, cube.file_count, parts), parts
 
 
 def _units(layout: Layout, parts: int, cube: CubeBin, row_bytes: float) -> _Units:
     """Units of about `_UNIT_BYTES`. Each belongs to one file."""
-    part_bytes = cube.rows * row_bytes / (parts * cube.files)
+    part_bytes = cube.rows * row_bytes / (parts * cube.file_count)
     each = max(1, min(parts, int(_UNIT_BYTES / max(part_bytes, 1))))
-    firsts = (np.arange(cube.files)[:, None] * parts + np.arange(0, parts, each)).reshape(-1)
-    return _Units(layout=layout, parts=parts, first_parts=np.append(firsts, parts * cube.files))
+    firsts = (np.arange(cube.file_count)[:, None] * parts + np.arange(0, parts, each)).reshape(-1)
+    return _Units(layout=layout, parts=parts, first_parts=np.append(firsts, parts * cube.file_count))
 
 
 # --- rows to units
@@ -278,7 +278,7 @@ def _written(job: _Job, units: _Units, spool: Spool) -> list[WrittenFile]:
             env.store.put(file.key, content)
 
     try:
-        for _ in in_threads(write, range(job.cube.files), job.threads):
+        for _ in in_threads(write, range(job.cube.file_count), job.threads):
             pass
         keys = [file.key for file in files]
         found = read_statistics(

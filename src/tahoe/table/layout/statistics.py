@@ -169,7 +169,7 @@ def with_statistics(snapshot: Snapshot, adds: Sequence[Add]) -> list[Add]:
     """
     there = replace(snapshot, live=LiveFiles([MemoryPart(to_table(adds))]))
     columns = [c for c in _columns(snapshot) if has_statistics(c)]
-    measured, unread, failure = _measured(there.everything, columns, AnalyzeRequest(), measured_in_threads)
+    measured, unread, failure = _measured(there.full_scan, columns, AnalyzeRequest(), measured_in_threads)
     for reason in [*unread.values(), *([] if failure is None else [str(failure)])]:
         _logger.warning("%s: statistics could not be computed: %s", snapshot.url, reason)
     found = {entry.before.path: entry.after.stats for entry in measured}

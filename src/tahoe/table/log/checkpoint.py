@@ -67,7 +67,7 @@ TOMBSTONE = pa.struct(
 )
 
 # The actions of a checkpoint other than files, in columns of their own. There are few of them.
-_FEW = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
+_OTHER_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
 
 
 def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) -> tuple[list[Action], list[Part]]:
@@ -91,8 +91,7 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) ->
             parts.append(MemoryPart(to_table([a for a in found if isinstance(a, Add)])))
         else:
             columns = NestedColumns(store, key)
-            few = _read_few(columns)
-            actions.extend(few)
+            actions.extend(_read_other_actions(columns))
             fingerprint = parse_fingerprint((columns.footer.metadata or {}).get(TAG.encode()))
             parts.append(_open_part(columns))
     detail = check_reconciled(actions, lambda path: canonical_key(path, store.url))
@@ -165,7 +164,7 @@ def read_tombstones(store: Store, checkpoint: Checkpoint) -> Iterator[pa.StructA
             actions = _read_json(store, file.key)
             yield tombstones(a for a in actions if isinstance(a, Remove))
         else:
-            actions = read_few(store, file.key)
+            actions = read_other_actions(store, file.key)
             yield from _parquet_tombstones(store, file.key)
         for sidecar in actions:
             if isinstance(sidecar, Sidecar):
@@ -256,7 +255,7 @@ def _corrupt(columns: NestedColumns, detail: str) -> CorruptCheckpointError:
     return CorruptCheckpointError(table=columns.url, file=columns.key, detail=detail)
 
 
-def read_few(store: Store, key: str) -> list[Action]:
+def read_other_actions(store: Store, key: str) -> list[Action]:
     """The actions other than files in one checkpoint file; there are few of them.
 
     Raises:
@@ -264,13 +263,13 @@ def read_few(store: Store, key: str) -> list[Action]:
     """
     if key.endswith(".json"):
         return [a for a in _read_json(store, key) if not isinstance(a, Add | Remove)]
-    return _read_few(NestedColumns(store, key))
+    return _read_other_actions(NestedColumns(store, key))
 
 
-def _read_few(columns: NestedColumns) -> list[Action]:
+def _read_other_actions(columns: NestedColumns) -> list[Action]:
     """The actions other than files in a Parquet file."""
     try:
-        names = [name for name in _FEW if columns.has((name,))]
+        names = [name for name in _OTHER_ACTIONS if columns.has((name,))]
         table = columns.open().read_row_groups(_groups_with(columns.footer, names), columns=names, use_threads=False)
         return [action for name in names for action in _decode_column(table, name)]
     except UNREADABLE as error:

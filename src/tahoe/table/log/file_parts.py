@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -51,20 +51,28 @@ DELETION_VECTOR = pa.struct(
 )
 TEXT_MAP = pa.map_(pa.string(), pa.string())
 
-# Our column, its type, and the field of `add` that it comes from.
-COLUMNS: Mapping[str, tuple[pa.DataType, str, str]] = {
-    "path": (pa.string(), "path", "path"),
-    "size_bytes": (pa.int64(), "size", "size_bytes"),
-    "modification_time_ms": (pa.int64(), "modificationTime", "modification_time_ms"),
-    "partition_values": (TEXT_MAP, "partitionValues", "partition_values"),
-    "deletion_vector": (DELETION_VECTOR, "deletionVector", "deletion_vector"),
-    "stats": (pa.string(), "stats", "stats"),
-    "tags": (TEXT_MAP, "tags", "tags"),
-    "base_row_id": (pa.int64(), "baseRowId", "base_row_id"),
-    "default_row_commit_version": (pa.int64(), "defaultRowCommitVersion", "default_row_commit_version"),
-    "clustering_provider": (pa.string(), "clusteringProvider", "clustering_provider"),
+
+class AddColumn(NamedTuple):
+    """The type of a column, and the field of `add` that it comes from."""
+
+    type: pa.DataType
+    field: str
+
+
+# By the names of the attributes of `Add`.
+COLUMNS: Mapping[str, AddColumn] = {
+    "path": AddColumn(pa.string(), "path"),
+    "size_bytes": AddColumn(pa.int64(), "size"),
+    "modification_time_ms": AddColumn(pa.int64(), "modificationTime"),
+    "partition_values": AddColumn(TEXT_MAP, "partitionValues"),
+    "deletion_vector": AddColumn(DELETION_VECTOR, "deletionVector"),
+    "stats": AddColumn(pa.string(), "stats"),
+    "tags": AddColumn(TEXT_MAP, "tags"),
+    "base_row_id": AddColumn(pa.int64(), "baseRowId"),
+    "default_row_commit_version": AddColumn(pa.int64(), "defaultRowCommitVersion"),
+    "clustering_provider": AddColumn(pa.string(), "clusteringProvider"),
 }
-SCHEMA = pa.schema([(name, kind) for name, (kind, _, _) in COLUMNS.items()])
+SCHEMA = pa.schema([(name, column.type) for name, column in COLUMNS.items()])
 
 # The number of files in a batch, if all columns of the files are read.
 BATCH_ROWS = 25_000
@@ -218,10 +226,10 @@ class CheckpointPart(Part):
     def num_rows(self) -> int:
         return len(self._known_rows())
 
-    def _finds_rows(self) -> bool:
-        """Find the rows with an add by the footer, if it tells."""
-        self._rows = _rows_by_footer(self._columns) if self._by_footer else None
-        return self._rows is not None
+    def _find_rows_by_footer(self) -> None:
+        """Find the rows with an add, if the footer tells and may be asked."""
+        if self._by_footer:
+            self._rows = _rows_by_footer(self._columns)
 
     def column(self, name: str) -> pa.ChunkedArray:
         if name not in self._read:
@@ -235,7 +243,9 @@ class CheckpointPart(Part):
 
     def _known_rows(self) -> pa.Array:
         """The positions of the files in the Parquet file."""
-        if self._rows is None and not self._finds_rows():
+        if self._rows is None:
+            self._find_rows_by_footer()
+        if self._rows is None:
             self.load(["path"])
         assert self._rows is not None
         return self._rows
@@ -249,10 +259,10 @@ class CheckpointPart(Part):
         Raises:
             the errors of Arrow: the file is missing or broken, or a column has another type.
         """
-        for kind, field, _ in COLUMNS.values():
-            found = self._columns.type_of(("add", field))
-            if found is not None:
-                cast_column(pa.chunked_array([], found), kind)
+        for column in COLUMNS.values():
+            stored_type = self._columns.type_of(("add", column.field))
+            if stored_type is not None:
+                cast_column(pa.chunked_array([], stored_type), column.type)
 
     def load(self, names: Sequence[str]) -> None:
         """Read columns in parallel. The first call also finds the rows with an add.
@@ -269,27 +279,39 @@ class CheckpointPart(Part):
             raise CorruptCheckpointError(table=self._columns.url, file=self._columns.key, detail=str(error)) from error
 
     def _read_columns(self, names: Sequence[str]) -> None:
-        wanted = list(dict.fromkeys(names if self._rows is not None or self._finds_rows() else [*names, "path"]))
-        read = {}
-        for name, found in zip(wanted, self._columns.read([("add", COLUMNS[n][1]) for n in wanted]), strict=True):
-            read[name] = (
-                pa.chunked_array([pa.nulls(self._columns.num_rows, COLUMNS[name][0])]) if found is None else found
-            )
+        """Read columns of this part. If its rows are unknown and the footer does not tell them, the paths are read too,
+        and tell them.
+        """
         if self._rows is None:
-            there = pc.is_valid(read["path"])
-            if "size_bytes" in read and pc.any(pc.and_not(pc.is_valid(read["size_bytes"]), there)).as_py():
+            self._find_rows_by_footer()
+        all_rows = self._read_all_rows(list(dict.fromkeys(names if self._rows is not None else [*names, "path"])))
+        if self._rows is None:
+            has_path = pc.is_valid(all_rows["path"])
+            if "size_bytes" in all_rows and pc.any(pc.and_not(pc.is_valid(all_rows["size_bytes"]), has_path)).as_py():
                 raise ValueError("a file has a size but no path")
-            self._rows = pc.indices_nonzero(there)
-        found = {name: self._live(cast_column(column, COLUMNS[name][0])) for name, column in read.items()}
-        for column in found.values():
+            self._rows = pc.indices_nonzero(has_path)
+        columns = {
+            name: self._rows_of_part(cast_column(column, COLUMNS[name].type)) for name, column in all_rows.items()
+        }
+        for column in columns.values():
             column.validate(full=True)  # Arrow does not look whether texts in Parquet files are UTF-8
-        if "path" in found and found["path"].null_count:
-            raise ValueError("the footer counts other files than there are")
-        if (detail := wrong_files(found)) is not None:
+        if "path" in columns and columns["path"].null_count:
+            raise ValueError("the footer says that a row group has only files, but a row has no path")
+        if (detail := _illegal_values(columns)) is not None:
             raise ValueError(detail)
-        self._read.update(found)  # several threads use a snapshot, so they must see only complete results
+        self._read.update(columns)  # several threads use a snapshot, so they must see only complete results
 
-    def _live(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    def _read_all_rows(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+        """Columns with all rows of the Parquet file, in its types; nulls for those that it does not have."""
+        columns = {}
+        fields = self._columns.read([("add", COLUMNS[name].field) for name in names])
+        for name, column in zip(names, fields, strict=True):
+            columns[name] = (
+                pa.chunked_array([pa.nulls(self._columns.num_rows, COLUMNS[name].type)]) if column is None else column
+            )
+        return columns
+
+    def _rows_of_part(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Select the rows of this part from a column with all rows of the file."""
         return _selected(column, np.asarray(self._known_rows()))
 
@@ -308,7 +330,7 @@ class CheckpointPart(Part):
     def _read_counts(self) -> pa.ChunkedArray:
         parsed = read_parsed_counts(self._columns)
         if parsed is not None:
-            return self._live(parsed)
+            return self._rows_of_part(parsed)
         return joined_columns(self._map_texts(record_counts, COUNTED_ROWS), pa.int64())
 
     def _read_statistics(self, request: StatisticsRequest) -> pa.Table:
@@ -329,7 +351,7 @@ class CheckpointPart(Part):
     def _typed_statistics(self, request: StatisticsRequest) -> pa.Table:
         parsed = read_parsed_statistics(self._columns, request)
         if parsed is not None:
-            return pa.table([self._live(column) for column in parsed.columns], schema=parsed.schema)
+            return pa.table([self._rows_of_part(column) for column in parsed.columns], schema=parsed.schema)
         return pa.concat_tables(
             [no_statistics(0, request), *self._map_texts(lambda texts: parse_statistics(texts, request))]
         )
@@ -346,9 +368,9 @@ class CheckpointPart(Part):
         """The typed statistics as texts, batch by batch: as Python has them they take much memory."""
         rows, start = np.asarray(self._known_rows()), 0
         for batch in self._columns.batches("add", [STATS_PARSED], BATCH_ROWS):
-            inside = _within(rows, start, start + len(batch))
+            in_batch = _within(rows, start, start + len(batch))
             start += len(batch)
-            yield texts_of_parsed(_selected(pa.chunked_array([pc.struct_field(batch, STATS_PARSED)]), inside), schema)
+            yield texts_of_parsed(_selected(pa.chunked_array([pc.struct_field(batch, STATS_PARSED)]), in_batch), schema)
 
     def _map_texts(self, parse: Callable[[pa.ChunkedArray], Answer], batch_rows: int = BATCH_ROWS) -> list[Answer]:
         """Parse the JSON statistics batch by batch without keeping the texts, which are the bulk of a checkpoint."""
@@ -357,8 +379,8 @@ class CheckpointPart(Part):
             return [parse(pa.chunked_array([pa.nulls(len(rows), pa.string())]))]
 
         def parse_batch(start: int, texts: pa.ChunkedArray) -> Answer:
-            inside = _within(rows, start, start + len(texts))
-            return parse(_selected(cast_column(texts, pa.string()), inside))
+            in_batch = _within(rows, start, start + len(texts))
+            return parse(_selected(cast_column(texts, pa.string()), in_batch))
 
         return self._columns.map_batches(("add", "stats"), parse_batch, batch_rows)
 
@@ -369,18 +391,21 @@ class CheckpointPart(Part):
         return next(self._batches(rows, fields), SCHEMA.empty_table())
 
     def batches(self) -> Iterator[pa.Table]:
-        yield from self._batches(BATCH_ROWS, [*(name for _, name, _ in COLUMNS.values()), STATS_PARSED])
+        yield from self._batches(BATCH_ROWS, [*(column.field for column in COLUMNS.values()), STATS_PARSED])
 
-    def _batches(self, rows: int, fields: Sequence[str]) -> Iterator[pa.Table]:
+    def _batches(self, batch_rows: int, fields: Sequence[str]) -> Iterator[pa.Table]:
+        """`batches` of at most `batch_rows` rows of the Parquet file, with some fields of `add`. While the rows of the
+        part are unknown, they are those with a path, so that nothing is read ahead to find them.
+        """
         start = 0
         try:
-            for batch in self._columns.batches("add", fields, rows):
+            for batch in self._columns.batches("add", fields, batch_rows):
                 if self._rows is None:
-                    inside = np.asarray(pc.indices_nonzero(pc.struct_field(batch, "path").is_valid()))
+                    in_batch = np.asarray(pc.indices_nonzero(pc.struct_field(batch, "path").is_valid()))
                 else:
-                    inside = _within(np.asarray(self._rows), start, start + len(batch))
+                    in_batch = _within(np.asarray(self._rows), start, start + len(batch))
                 start += len(batch)
-                yield _batch_table(batch, inside)
+                yield _batch_table(batch, in_batch)
         except GONE:
             raise
         except UNREADABLE as error:
@@ -404,7 +429,7 @@ def _rows_by_footer(columns: NestedColumns) -> pa.Array | None:
     return pa.array(np.flatnonzero(np.repeat(nulls == 0, columns.group_rows)))
 
 
-def wrong_files(columns: Mapping[str, pa.ChunkedArray]) -> str | None:
+def _illegal_values(columns: Mapping[str, pa.ChunkedArray]) -> str | None:
     """Describe illegal values in the numbers of a checkpoint's files, as far as the columns are there; None if there
     are none.
     """
@@ -442,7 +467,7 @@ def _batch_table(adds: pa.StructArray, rows: npt.NDArray[np.integer[Any]]) -> pa
     """Some rows of the struct `add`, as columns."""
     there = {field.name: pa.chunked_array([values]) for field, values in zip(adds.type, adds.flatten(), strict=True)}
     columns = {}
-    for name, (kind, field, _) in COLUMNS.items():
+    for name, (kind, field) in COLUMNS.items():
         columns[name] = (
             _selected(cast_column(there[field], kind), rows) if field in there else pa.nulls(len(rows), kind)
         )

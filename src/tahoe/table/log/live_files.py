@@ -137,7 +137,7 @@ class LiveFiles:
     def column(self, name: str) -> pa.ChunkedArray:
         """One column of `COLUMNS` for all files."""
         self._fix_order()
-        return joined_columns(self._answers(lambda part: part.column(name)), COLUMNS[name][0])
+        return joined_columns(self._answers(lambda part: part.column(name)), COLUMNS[name].type)
 
     def _fix_order(self) -> None:
         """Read the paths, by which every file finds its position again."""
@@ -427,13 +427,13 @@ def _joined(parts: list[Part]) -> list[Part]:
 def to_table(adds: Sequence[Add]) -> pa.Table:
     """Actions as columns of `COLUMNS`."""
     columns = {}
-    for name, (kind, _, attribute) in COLUMNS.items():
-        values = [getattr(add, attribute) for add in adds]
+    for name, column in COLUMNS.items():
+        values = [getattr(add, name) for add in adds]
         if name == "deletion_vector":
             values = [None if v is None else _vector_row(v) for v in values]
-        elif pa.types.is_map(kind):
+        elif pa.types.is_map(column.type):
             values = [None if v is None else list(v.items()) for v in values]
-        columns[name] = pa.array(values, kind)
+        columns[name] = pa.array(values, column.type)
     return pa.table(columns, schema=SCHEMA)
 
 

@@ -36,28 +36,28 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has n
     class is left as it is.
 
     Args:
-        everything: the scan of all files of the version.
+        full_scan: the scan of all files of the version.
         filters: conditions that every row satisfies.
 
     Conditions may be those of `pyarrow.compute`, and all others that `Snapshot.scan` takes. Of the options of pyarrow's
     scanner, `batch_size` is kept; the others are about the reading of files, and have no effect.
     """
 
-    def __init__(self, everything: Scan, filters: Sequence[Filter] = ()) -> None:
-        self._everything, self._filters = everything, tuple(filters)
+    def __init__(self, full_scan: Scan, filters: Sequence[Filter] = ()) -> None:
+        self._full_scan, self._filters = full_scan, tuple(filters)
         nothing = ds.ParquetFileFormat().make_fragment(_FILE, LocalFileSystem())
         super().__init__([nothing], self.schema, nothing.format)
 
     def __repr__(self) -> str:
-        return f"TableDataset({self.url!r}, version={self._everything.snapshot.version})"
+        return f"TableDataset({self.url!r}, version={self._full_scan.snapshot.version})"
 
     @property
     def url(self) -> str:
-        return self._everything.url
+        return self._full_scan.url
 
     @property
     def schema(self) -> pa.Schema:
-        return self._everything.to_batches(limit=0).schema
+        return self._full_scan.to_batches(limit=0).schema
 
     @property
     def partition_expression(self) -> pc.Expression:
@@ -115,12 +115,12 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has n
     @takes(expression=FILTER)
     def filter(self, expression: Filter) -> TableDataset:
         """The data set with the rows for which a condition is true."""
-        return TableDataset(self._everything, [*self._filters, expression])
+        return TableDataset(self._full_scan, [*self._filters, expression])
 
     def _scan(self, filter: Filter | None) -> Scan:
-        snapshot, filters = self._everything.snapshot, self._filters if filter is None else (*self._filters, filter)
+        snapshot, filters = self._full_scan.snapshot, self._filters if filter is None else (*self._filters, filter)
         parts = [predicate_of(each, snapshot.schema, zone=snapshot.log.zone, table=snapshot.url) for each in filters]
-        return plan_scan(And(tuple(parts)), self._everything) if parts else self._everything
+        return plan_scan(And(tuple(parts)), self._full_scan) if parts else self._full_scan
 
     def _reader(
         self, columns: Sequence[str] | None, filter: Filter | None, batch_size: int | None

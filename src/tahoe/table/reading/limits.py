@@ -100,7 +100,7 @@ def _of_first_groups(limit: RowLimit, scan: Scan) -> Scan | None:
     for among in in_few_groups(scan.snapshot):
         found = _enough(limit, Scan(replace(scan.snapshot, live=among.files), None, None), may_be_marked=False)
         if found is not None:
-            return replace(scan, chosen=PrunedFiles(among, found), pruned_from=scan.everything)
+            return replace(scan, chosen=PrunedFiles(among, found), pruned_from=scan.full_scan)
     return None
 
 

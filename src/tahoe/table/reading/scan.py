@@ -96,7 +96,7 @@ class Scan:
         return self.chosen.positions if isinstance(self.chosen, PrunedFiles) else self.chosen
 
     @property
-    def everything(self) -> Scan:
+    def full_scan(self) -> Scan:
         """The scan of all files of the snapshot."""
         return self.pruned_from or Scan(self.snapshot, None, None)
 
@@ -321,20 +321,20 @@ def partition_field(snapshot: SnapshotState, name: str) -> Field:
     return field
 
 
-def plan_scan(predicate: Predicate, everything: Scan) -> Scan:
+def plan_scan(predicate: Predicate, full_scan: Scan) -> Scan:
     """Select the files of a snapshot that may contain a row for which the predicate is true."""
-    snapshot = everything.snapshot
+    snapshot = full_scan.snapshot
     test = test_of(snapshot, predicate)
     if test is None:
-        return Scan(snapshot, predicate, None, everything)
+        return Scan(snapshot, predicate, None, full_scan)
     among = _narrowed(snapshot, test)
     if among is None:
         return Scan(
-            snapshot, predicate, pc.indices_nonzero(file_mask(snapshot, test, lambda: everything.partition)), everything
+            snapshot, predicate, pc.indices_nonzero(file_mask(snapshot, test, lambda: full_scan.partition)), full_scan
         )
     part = replace(snapshot, live=among.files)
     found = pc.indices_nonzero(file_mask(part, test, lambda: Scan(part, None, None).partition))
-    return Scan(snapshot, predicate, PrunedFiles(among, np.asarray(found).astype(np.int64)), everything)
+    return Scan(snapshot, predicate, PrunedFiles(among, np.asarray(found).astype(np.int64)), full_scan)
 
 
 def _narrowed(snapshot: SnapshotState, test: StatTest) -> RowGroupSubset | None:
@@ -387,7 +387,7 @@ def may_match(scan: Scan, predicate: Predicate) -> pa.Array | None:
         return None
     if scan.materialized is not None:
         return file_mask(replace(scan.snapshot, live=scan.materialized), test, lambda: scan.partition)
-    mask = file_mask(scan.snapshot, test, lambda: scan.everything.partition)
+    mask = file_mask(scan.snapshot, test, lambda: scan.full_scan.partition)
     return mask if scan.file_positions is None else mask.take(scan.file_positions)
 
 
@@ -397,7 +397,7 @@ def part_of(scan: Scan, positions: pa.Array) -> Scan:
         smaller: pa.Array | PrunedFiles = replace(scan.chosen, rows=scan.chosen.rows[np.asarray(positions)])
     else:
         smaller = positions.cast(pa.uint64()) if scan.file_positions is None else scan.file_positions.take(positions)
-    return replace(scan, chosen=smaller, pruned_from=scan.everything)
+    return replace(scan, chosen=smaller, pruned_from=scan.full_scan)
 
 
 def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:

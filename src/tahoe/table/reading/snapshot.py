@@ -66,7 +66,7 @@ class Snapshot(SnapshotState):
 
     def _repr_html_(self, name: str | None = None) -> str:
         """In a notebook: location, name, version, rows, files, size, columns and the last commits."""
-        return html_or_reason(self.url, lambda: html_of(self, self.everything, name))
+        return html_or_reason(self.url, lambda: html_of(self, self.full_scan, name))
 
     @cached_property
     def serial(self) -> int:
@@ -74,7 +74,7 @@ class Snapshot(SnapshotState):
         return next(_SERIALS)
 
     @cached_property
-    def everything(self) -> Scan:
+    def full_scan(self) -> Scan:
         """The scan of all files. Its cached results live as long as the snapshot."""
         return Scan(self, None, None)
 
@@ -91,8 +91,8 @@ class Snapshot(SnapshotState):
             InvalidPredicateError, ColumnNotFoundError: the text is not a valid predicate over the table's columns.
         """
         if filter is None:
-            return self.everything
-        return plan_scan(predicate_of(filter, self.schema, zone=self.log.zone, table=self.url), self.everything)
+            return self.full_scan
+        return plan_scan(predicate_of(filter, self.schema, zone=self.log.zone, table=self.url), self.full_scan)
 
     @takes(filter=FILTER, columns=NAMES)
     def files(self, filter: Filter | None = None, columns: Sequence[str] | None = None) -> pa.Table:
@@ -157,13 +157,13 @@ class Snapshot(SnapshotState):
         """
         from tahoe.table.reading.dataset import TableDataset  # noqa: PLC0415 - pyarrow.dataset imports pandas, where that is installed
 
-        return TableDataset(self.everything)
+        return TableDataset(self.full_scan)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows for any library that takes Arrow data: `polars.DataFrame(snapshot)`, `duckdb.sql("from
         snapshot")`.
         """
-        return self.everything.__arrow_c_stream__(requested_schema)
+        return self.full_scan.__arrow_c_stream__(requested_schema)
 
     def without_files(self) -> Snapshot:
         """The same version without its files, small enough to be sent to another process."""

@@ -90,7 +90,7 @@ def _bounds(
             lows, highs = (statistics.column(column_name(bound, physical[path])) for bound in ("min", "max"))
             nulls = _numbers(statistics.column(column_name("null_count", physical[path])), 0)
         else:
-            lows = highs = pc.struct_field(snapshot.everything.partition, [snapshot.partition_columns.index(path[0])])
+            lows = highs = pc.struct_field(snapshot.full_scan.partition, [snapshot.partition_columns.index(path[0])])
             nulls = np.zeros(len(records))
         is_there = one_array(pc.and_(pc.is_valid(lows), pc.is_valid(highs))).to_numpy(zero_copy_only=False)
         # Also a file whose rows are unknown has some.

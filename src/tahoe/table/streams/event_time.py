@@ -122,7 +122,7 @@ class EventTimes:
 def _bounds(snapshot: Snapshot, column: tuple[str, ...]) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """The first and the last time of each file; null if it is unknown."""
     if column[0] in snapshot.partition_columns:
-        chunks = [pc.struct_field(chunk, column[0]) for chunk in snapshot.everything.partition.chunks]
+        chunks = [pc.struct_field(chunk, column[0]) for chunk in snapshot.full_scan.partition.chunks]
         return (values := pa.chunked_array(chunks, arrow_type(TIMESTAMP))), values
     stored = physical_path(snapshot.schema, column, snapshot.column_mapping_mode)
     assert stored is not None

@@ -153,7 +153,7 @@ class FeedStream(Stream[FeedCommit]):
         try:
             here = newest if version == newest.version else load(version)
         except DeltaError:
-            if not self._start.following.loses_data:
+            if not self._start.tolerance.loses_data:
                 raise
             return
         check_recorded(here.protocol, here.metadata.configuration, version, (version, newest.version), table=here.url)

@@ -37,11 +37,11 @@ from tahoe.table.arrow.chunks import one_array, taken
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.streams.event_time import EventTimes, TimeRange, files_with
 from tahoe.table.streams.stream_commits import (
+    ChangeTolerance,
     Commit,
-    Following,
     StreamCommit,
     StreamCommits,
-    appended,
+    added_files,
     check_same_table,
     excluding,
 )
@@ -67,7 +67,7 @@ class StreamStart:
     version: Callable[[], int | None] = lambda: None
     is_given: bool = False
     exclude: re.Pattern[str] | None = None
-    following: Following = field(default_factory=Following)
+    tolerance: ChangeTolerance = field(default_factory=ChangeTolerance)
     rules: SchemaRules = field(default_factory=SchemaRules)
     tracker: SchemaTracker | None = None
     event_time: tuple[str, ...] | None = None
@@ -164,7 +164,7 @@ class Stream(ABC, Generic[Commit]):
             self.snapshot, start.rules, self._newest, has_start=start.is_given, tracker=start.tracker
         )
         self.commits = StreamCommits(
-            self.snapshot, content, self.schema, loses_data=start.following.loses_data, last=self._newest.commit
+            self.snapshot, content, self.schema, loses_data=start.tolerance.loses_data, last=self._newest.commit
         )
         self._start = start
         self._reads = excluding(start.exclude)
@@ -438,7 +438,7 @@ class TableStream(Stream[StreamCommit[Add]]):
     """The rows of a table, and those that commits append, as the source of one query."""
 
     def __init__(self, snapshot: Snapshot, start: StreamStart, newest: Snapshot | None = None) -> None:
-        super().__init__(snapshot, start, partial(appended, following=start.following, table=snapshot.url), newest)
+        super().__init__(snapshot, start, partial(added_files, tolerance=start.tolerance, table=snapshot.url), newest)
 
     def _ends(self, after: StreamOffset, limit: AdmissionLimit, last: StreamOffset | None) -> Iterator[StreamOffset]:
         if after.is_initial and self._start.event_time is not None:

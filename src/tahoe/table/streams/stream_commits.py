@@ -38,8 +38,8 @@ _KEPT_FILES_MAX = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Following:
-    """Which commits a stream can follow.
+class ChangeTolerance:
+    """Which commits a stream can follow beyond appends.
 
     Attributes:
         ignores_deletes: pass over versions that only delete data.
@@ -241,8 +241,10 @@ def _is_whole(files: Sequence[LogFile], version: int) -> bool:
 # --- what a stream of rows reads of a commit
 
 
-def appended(version: int, actions: Sequence[Action], following: Following, *, table: str) -> StreamCommit[Add]:
-    """The files that a commit adds.
+def added_files(
+    version: int, actions: Sequence[Action], tolerance: ChangeTolerance, *, table: str
+) -> StreamCommit[Add]:
+    """The files that a commit adds with `dataChange`; none if the stream skips commits that remove files with it.
 
     Raises:
         StreamSourceDeleteError, StreamSourceChangeError: the stream cannot follow the commit.
@@ -250,16 +252,16 @@ def appended(version: int, actions: Sequence[Action], following: Following, *, t
     removed = next((a.path for a in actions if isinstance(a, Remove) and a.data_change), None)
     added = tuple(a for a in actions if isinstance(a, Add) and a.data_change)
     if removed is not None:
-        _check_change(version, removed, actions, following, is_change=bool(added), table=table)
-        if following.skips_changes:
+        _check_change(version, removed, actions, tolerance, is_change=bool(added), table=table)
+        if tolerance.skips_changes:
             added = ()
     return StreamCommit(version, added, np.array([add.size_bytes for add in added], np.int64))
 
 
 def _check_change(
-    version: int, removed: str, actions: Sequence[Action], passes: Following, *, is_change: bool, table: str
+    version: int, removed: str, actions: Sequence[Action], tolerance: ChangeTolerance, *, is_change: bool, table: str
 ) -> None:
-    if passes.skips_changes or passes.ignores_changes or (passes.ignores_deletes and not is_change):
+    if tolerance.skips_changes or tolerance.ignores_changes or (tolerance.ignores_deletes and not is_change):
         return
     if not is_change:
         raise StreamSourceDeleteError(version=version, removedFile=removed, table=table)

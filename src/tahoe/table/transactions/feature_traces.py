@@ -21,7 +21,7 @@ from tahoe.protocol.log.log_files import Kind, LogFile, readable_versions
 from tahoe.protocol.log.tags import PREFIX
 from tahoe.protocol.statistics import clustering
 from tahoe.storage.env import Store
-from tahoe.table.log.checkpoint import read_few
+from tahoe.table.log.checkpoint import read_other_actions
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.versions.tags import holding_tags, shown_names
 
@@ -162,7 +162,7 @@ def is_in_history(feature: Feature, snapshot: Snapshot) -> bool:
 
 def _is_v2_checkpoint(store: Store, file: LogFile) -> bool:
     if file.kind is Kind.CLASSIC_CHECKPOINT:
-        return any(isinstance(action, CheckpointMetadata) for action in read_few(store, file.key))
+        return any(isinstance(action, CheckpointMetadata) for action in read_other_actions(store, file.key))
     return file.kind is Kind.UUID_CHECKPOINT
 
 

@@ -233,7 +233,7 @@ class OpenTransaction:
         if not self._begins(assigns_row_ids) and (after or not before):
             return
         draft, marked, gone = self._draft, self._draft.by_vector, self._draft.removed_files
-        adds = (add for add in self.snapshot.everything.adds() if (add.base_row_id is None) == after)
+        adds = (add for add in self.snapshot.full_scan.adds() if (add.base_row_id is None) == after)
         bares = [
             add.replace(base_row_id=None, default_row_commit_version=None)
             for add in adds

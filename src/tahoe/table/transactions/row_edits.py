@@ -234,7 +234,7 @@ class RowEdits(OpenTransaction):
         found = {self._canonical(add.path): add for add in Scan(self.snapshot, None, as_written).adds()}
         if len(found) < len(wanted):
             found |= {
-                key: add for add in self.snapshot.everything.adds() if (key := self._canonical(add.path)) in wanted
+                key: add for add in self.snapshot.full_scan.adds() if (key := self._canonical(add.path)) in wanted
             }
         for key, path in wanted.items():
             if key not in found:

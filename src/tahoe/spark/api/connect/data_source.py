@@ -198,7 +198,7 @@ class _Reader(ds.DataSourceReader):
         assert isinstance(partition, _Files)
         files = {name: partition.files[name] for name in _SENT}
         missing = {
-            name: pa.nulls(len(partition.files), kind) for name, (kind, _, _) in COLUMNS.items() if name not in files
+            name: pa.nulls(len(partition.files), column.type) for name, column in COLUMNS.items() if name not in files
         }
         table = _with_files(self._tables[partition.part], LiveFiles([MemoryPart(pa.table({**files, **missing}))]))
         for number in range(len(table.live)):
