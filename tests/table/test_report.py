@@ -348,7 +348,7 @@ def test_what_tags_hold_back_is_told(table: Table) -> None:
 
 def test_what_a_clustered_table_would_do_is_planned_by_its_columns() -> None:
     table = made()
-    table.append(pa.table({"n": [1], "m": [1]}))
+    table.append(pa.table({"n": [1], "m": [1]}), properties={"delta.targetFileSize": "2kb"})
     with table.transaction() as changes:
         changes.cluster_by([("n",)])
     for number in range(12):
@@ -357,6 +357,7 @@ def test_what_a_clustered_table_would_do_is_planned_by_its_columns() -> None:
     assert found.figures.upkeep is not None
     assert isinstance(found.figures.upkeep.compaction, Compaction)
     assert (found.figures.upkeep.compaction.files, found.figures.upkeep.compaction.order) == (13, ("n",))
+    assert found.figures.upkeep.compaction.new_files == 4  # 6 KB in files of 2 KB, or a little more
     assert [column.is_clustering for column in found.figures.skipping.columns] == [True, False]
     assert "ordered by n" in found.advice[0].reason
 

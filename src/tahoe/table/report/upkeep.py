@@ -14,7 +14,7 @@ from tahoe.errors import DeltaError
 from tahoe.protocol.configuration.features import check_writable
 from tahoe.protocol.configuration.properties import DELETED_FILE_RETENTION
 from tahoe.table.cleanup.vacuum import VacuumRequest, vacuum
-from tahoe.table.layout.clustering import OrderRequest, order_of, plan_cubes
+from tahoe.table.layout.clustering import CubeBin, OrderRequest, order_of, plan_cubes
 from tahoe.table.layout.compaction import Bin, CompactionSettings, plan_bins, reasons
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
@@ -75,7 +75,7 @@ def _compaction(snapshot: Snapshot) -> Compaction | str:
     return Compaction(
         files=chosen.kept_files,
         size_bytes=chosen.size_bytes,
-        new_files=sum(getattr(found, "files", 1) for found in bins),
+        new_files=sum(found.file_count if isinstance(found, CubeBin) else 1 for found in bins),
         small_files=small,
         worn_files=worn,
         target_bytes=settings.max_file_bytes,
