@@ -85,6 +85,7 @@ def _report_json(report: OptimizeReport) -> dict[str, Any]:
 
 
 def _facts(report: OptimizeReport, *, dry_run: bool) -> dict[str, str]:
+    """The report line by line. A dry run says what would be done, and has no version."""
     removed, added = report.removed_bytes, report.added_bytes
     facts = {"files considered": f"{report.files_considered:,}"}
     if dry_run and not removed:

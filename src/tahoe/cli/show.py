@@ -40,6 +40,7 @@ def show(
 
 
 def _facts(snapshot: Snapshot) -> dict[str, Any]:
+    """What is shown of a version, by the names of `--json`."""
     listing = snapshot.files()
     protocol = snapshot.protocol
     num_records, deleted = listing.column("num_records"), listing.column("deleted_records")

@@ -48,6 +48,7 @@ def vacuum(
 
 
 def _print_report(report: VacuumReport) -> None:
+    """Print the report. Only a dry run lists what is deleted: of a real one there is nothing left to look at."""
     console = open_console()
     if report.is_dry_run:
         shown = [*report.files, *report.folders]

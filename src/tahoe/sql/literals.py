@@ -120,6 +120,9 @@ def place(literal: Value, data_type: DataType, zone: tzinfo) -> Placed | None:
 
 
 def _place_other(literal: Value, name: str, zone: tzinfo) -> Placed | None:
+    """A literal that is not a number as a value of a type, by the casts that Spark makes; None if there is no such cast
+    here.
+    """
     value = literal.value
     match name, literal.kind:
         case (

@@ -110,6 +110,9 @@ class CoordinatedStore:
     # --- committing
 
     def _commit(self, version: int, data: bytes) -> bool:
+        """Put a commit through the commit service; returns whether this writer owns the version. The content is stored
+        before the claim, so that any reader can finish a commit whose writer has stopped.
+        """
         key = commit_key(version)
         if self.inner.head(key) is not None:
             return False

@@ -232,6 +232,9 @@ class LocalStore:
                 os.unlink(path)
 
     def _link(self, temporary: str, key: str) -> bool:
+        """Create a file as a link to a temporary one, which fails if the name exists, in contrast to a renaming.
+        Returns whether it was created.
+        """
         path = self._path(key)
         try:
             os.link(temporary, path)

@@ -92,6 +92,9 @@ def without_service(options: Mapping[str, str]) -> dict[str, str]:
 def _as_delta_rs(
     url: str, known: Mapping[str, str], options: Mapping[str, str], environment: Mapping[str, str]
 ) -> DynamoDBCommitService:
+    """The commit service by the options and environment variables of delta-rs; what they do not set is taken from the
+    settings of S3.
+    """
     scheme, authority, _ = split_url(url)
     s3 = cloud_config(without_service(options), scheme, authority).storage
 

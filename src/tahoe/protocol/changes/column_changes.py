@@ -236,6 +236,9 @@ def _added(current: TableConfiguration, column: NewColumn) -> Struct:
 
 
 def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> None:
+    """Refuse a column that existing rows would contradict: one that is NOT NULL at any depth, or has a default. Its
+    name must be new in the struct `into`.
+    """
     check_column_name(column.field.name, table=current.table)
     inside = [
         f"{dotted(column.parent)}.{dotted(p)}".lstrip(".")
@@ -305,11 +308,14 @@ def drop_columns(current: TableConfiguration, paths: Iterable[Path], *, if_exist
             raise
         if current.column_mapping_mode == "none":
             raise _refusal(DropColumnUnsupportedError, current, spelled, SHOWS_OLD_VALUES, _ENABLE_MAPPING)
-        current = _dropped(current, spelled, field)
+        current = _without_column(current, spelled, field)
     return current
 
 
-def _dropped(current: TableConfiguration, spelled: Path, field: Field) -> TableConfiguration:
+def _without_column(current: TableConfiguration, spelled: Path, field: Field) -> TableConfiguration:
+    """The table without a column, also in the properties that list columns. A partition column stays, and so does the
+    last column that data files store.
+    """
     parent = spelled[:-1]
     if not parent and field.name in current.metadata.partition_columns:
         detail, remedy = "the table is partitioned by it", "Write the rows to a new table without it."

@@ -235,6 +235,9 @@ def find_conflict(
 
 
 def _table_reasons(mine: Intent, winner: Winner) -> Iterator[Reason]:
+    """Conflicts about what is not a file: protocol and metadata, transaction identifiers, domains, and clustering
+    columns of which the added files have no statistics.
+    """
     if winner.protocol is not None or winner.metadata is not None:
         yield from _reasons_of_changes(mine, winner.protocol, winner.metadata)
     for action in winner.actions:
@@ -296,6 +299,7 @@ def _reason_of(
 def _file_reasons(
     mine: Intent, winner: Winner, canonical: Callable[[str], str], deleted: Callable[[FileAction], RowIndexes]
 ) -> Iterator[Reason]:
+    """Conflicts about the files that the winner added or removed. For each path the first case decides."""
     for path, (removed, added) in winner.files(canonical).items():
         if mine.is_alone:
             yield Reason(

@@ -257,6 +257,9 @@ def _of_protocol(before: Protocol, after: Protocol) -> Iterator[Change]:
 
 
 def _of_properties(before: tuple[Protocol, Metadata], after: tuple[Protocol, Metadata]) -> Iterator[Change]:
+    """The changes of table properties. Those of a feature are compared by their effective values, so a value that the
+    protocol gives no effect is no change.
+    """
     old, new = before[1].configuration, after[1].configuration
     by_feature = {known.name: known for known in properties.PROPERTIES if isinstance(known, FeatureProperty)}
     for name, known in by_feature.items():
@@ -292,6 +295,9 @@ def _of_schema(before: str, after: str) -> Iterator[Change]:
 
 
 def _of_type(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator[Change]:
+    """The changes between two types of a column, at any depth. If fields were added, dropped, renamed or moved, that is
+    the only change of their struct.
+    """
     at = ".".join(path)
     match before, after:
         case Struct(), Struct():
@@ -314,6 +320,9 @@ def _of_type(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterat
 
 
 def _of_field(before: Field, after: Field, path: tuple[str, ...]) -> Iterator[Change]:
+    """The changes of a column or field. Column mapping, when it is enabled, gives a column an id, and its own name as
+    the physical name: that is no change, because files name it so already.
+    """
     at = ".".join(path)
     yield from _of_type(before.type, after.type, path)
     yield from _of_nullability(before.nullable, after.nullable, f"the column {at}")

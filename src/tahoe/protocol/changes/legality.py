@@ -133,6 +133,9 @@ def violations(change: Transition) -> Iterator[str]:
 
 
 def _versions_and_lists(change: Transition) -> Iterator[str]:
+    """A protocol has a list of features exactly if its version is the one of table features, and version 3 of readers
+    needs version 7 of writers.
+    """
     if not change.has(Protocol):
         return
     protocol = change.after.protocol
@@ -150,6 +153,9 @@ def _versions_and_lists(change: Transition) -> Iterator[str]:
 
 
 def _listed_features(change: Transition) -> Iterator[str]:
+    """A feature of readers is in both lists, unless the reader version implies it. The features that a feature requires
+    are supported.
+    """
     if not change.has(Protocol):
         return
     protocol = change.after.protocol
@@ -174,6 +180,7 @@ def _listed_features(change: Transition) -> Iterator[str]:
 
 
 def _columns(change: Transition) -> Iterator[str]:
+    """Names of columns differ not only in case, and partition columns are distinct and of primitive types."""
     if not change.has(Metadata):
         return
     metadata = change.after.metadata

@@ -105,6 +105,7 @@ def vector_location(
 
 
 def _relative_path(descriptor: DeletionVectorDescriptor, table: str, file: str) -> str:
+    """The path below the table's folder, from a random prefix, which may be empty, and a UUID in Z85."""
     text = descriptor.path_or_inline
     prefix, encoded = text[:-_UUID_CHARACTERS], text[-_UUID_CHARACTERS:]
     try:

@@ -280,6 +280,9 @@ def _cover(
 def _gap(
     missing: int, target: int, commits: Mapping[int, LogFile], listed: list[LogFile], asked: int | None, table: str
 ) -> MissingVersionError | VersionNotFoundError:
+    """The error for a commit that is missing: the version is too old if a user asked for one before all that can be
+    read, else the log is damaged.
+    """
     earliest, latest = readable_versions(listed) or (target, target)
     if asked is not None and asked < earliest and latest in commits:
         return VersionNotFoundError(table=table, version=asked, earliest=earliest, latest=latest)

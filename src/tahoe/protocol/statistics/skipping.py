@@ -92,6 +92,7 @@ _OPPOSITE: Mapping[p.Operator, p.Operator] = {"<": ">=", "<=": ">", ">": "<=", "
 
 
 def _negated(predicate: Predicate) -> Predicate:
+    """NOT of a predicate, pushed down. It may replace `<` by `>=` because both are null for the same rows."""
     match predicate:
         case p.Not(part):
             return push_down(part)
@@ -323,6 +324,9 @@ def _has_right_zone(value: Any, name: str) -> bool:
 
 
 def _comparison(column: _Column, condition: p.Comparison) -> StatTest:
+    """The test of a column against a literal. A comparison with null is never true, but `<=> NULL` is IS NULL. NaN is
+    above all numbers and in no bounds, so no bound rules out `>` on a column that may have it.
+    """
     symbol, value = condition.operator, condition.literal.value
     if value is None:
         return HasNulls(column.path) if symbol == "<=>" else DROP

@@ -149,6 +149,7 @@ def _holds_for(predicate: Predicate, partition: Mapping[str, Any]) -> bool:
 
 
 def _leaf(test: Leaf, statistics: Statistics) -> bool:
+    """Whether a file with these statistics may have a matching row. It may if the statistic is missing."""
     match test:
         case HasNulls(path):
             return statistics.null_count.get(path) != 0

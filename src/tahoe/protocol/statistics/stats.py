@@ -103,6 +103,9 @@ def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
 
 
 def _possible(claimed: Statistics, schema: Struct) -> Statistics:
+    """The statistics without claims that cannot be true: bounds of another type, a minimum above its maximum, and more
+    nulls than rows.
+    """
     low, high = claimed.min_values, claimed.max_values
     types = {path: column.type for path, column in schema.leaves()}
     low, high = (
@@ -286,6 +289,9 @@ def _nested(values: Iterable[tuple[Path, str | None]]) -> str:
 
 
 def _bound_json(value: Any, data_type: DataType, prefix_length: int, *, is_max: bool) -> str | None:
+    """A bound as JSON; None if it has none. An infinite number is not JSON, and a long text may have no short text
+    above it.
+    """
     match value:
         case None:
             return None

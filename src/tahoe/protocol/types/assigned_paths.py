@@ -57,6 +57,7 @@ def without_qualifier(path: Path, qualifier: Sequence[str]) -> Iterator[Path]:
 
 
 def _path(name: str, meanings: Iterable[Path], schema: Struct, table: str, missing: type[ColumnNotFoundError]) -> Path:
+    """The path of the column that is assigned, as the schema spells it: of the first meaning that is a column."""
     fields, others = None, list[Path]()
     for path in meanings:
         fields = schema.resolve(path)

@@ -34,6 +34,9 @@ def merged(known: Struct, given: Struct, path: tuple[str, ...] = ()) -> Struct:
 
 
 def _merged_type(known: DataType, given: DataType, path: tuple[str, ...]) -> DataType:
+    """The type that holds the values of both: of structs all fields, of integers that Parquet stores alike the wider
+    one.
+    """
     match known, given:
         case _ if known == given or given == VOID:
             return known

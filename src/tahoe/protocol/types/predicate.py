@@ -190,17 +190,20 @@ def known_by(predicate: Predicate, names: Iterable[str]) -> Predicate:
     folded = {name.lower() for name in names}
     if all(column.path[0].lower() in folded for column in columns_of(predicate)):
         return predicate
-    return _known_by(predicate, folded)
+    return _without_others(predicate, folded)
 
 
-def _known_by(predicate: Predicate, folded: Set[str]) -> Predicate:
+def _without_others(predicate: Predicate, folded: Set[str]) -> Predicate:
+    """The predicate with unknown parts in place of those that are computed, or reference a column whose name is not
+    among `folded`.
+    """
     match predicate:
         case And(parts):
-            return And(tuple(_known_by(part, folded) for part in parts))
+            return And(tuple(_without_others(part, folded) for part in parts))
         case Or(parts):
-            return Or(tuple(_known_by(part, folded) for part in parts))
+            return Or(tuple(_without_others(part, folded) for part in parts))
         case Not(part):
-            return Not(_known_by(part, folded))
+            return Not(_without_others(part, folded))
         case Computed():
             return Unknown(predicate.text)
         case Comparison(column=column) | IsNull(column) | In(column) | StartsWith(column):

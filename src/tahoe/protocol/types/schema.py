@@ -202,6 +202,7 @@ def _decode_text(text: str, table: str) -> DataType:
 
 
 def _decode(value: Any, path: tuple[str, ...], table: str) -> DataType:
+    """A type from its JSON. Missing nullability means that nulls are possible."""
     if isinstance(value, str):
         return _decode_name(value, path, table)
     match _member(value, "type", path):
