@@ -115,6 +115,9 @@ def stream_of(value: Any) -> Rows:
 
 
 def _stream_of_library(value: Any) -> Rows:
+    """The rows of an object of another library, by the first of these interfaces that it has. Most libraries have
+    several, so the order decides.
+    """
     if isinstance(value, pa.Table | pa.RecordBatch):
         return Rows(value.schema, [value])
     if _is_frame_of("pandas", value):
@@ -214,6 +217,7 @@ def _of_batches(batches: Iterator[Any]) -> Rows:
 
 
 def _alike(batch: Any, schema: pa.Schema) -> pa.RecordBatch | pa.Table:
+    """A batch of a stream, which must have the schema of the first one."""
     expected = f"a stream of pyarrow.RecordBatch with the columns {_columns_told(schema)}"
     if not isinstance(batch, pa.RecordBatch | pa.Table):
         found = described(batch)

@@ -162,6 +162,9 @@ class _Partition:
         return max(fair or cuts, key=lambda cut: cut.gain, default=None)
 
     def _cut_along(self, column: int, ranks: _Ranks, leaves: int) -> _Cut | None:
+        """The cut of a column that gives both sides whole leaves of nearly equal size; None if equal values would
+        overload a leaf. Its gain is how much narrower, in weighted ranks, the rows' range in this column becomes.
+        """
         unit = self._parts if leaves > self._parts else 1  # the parts of a leaf stay together until it is alone
         units = leaves // unit
         rank = _rank_to_cut(ranks, len(ranks) * (units // 2) // units)

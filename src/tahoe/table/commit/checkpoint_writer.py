@@ -347,6 +347,9 @@ class _Writer:
 
     @cached_property
     def _add_type(self) -> pa.DataType:
+        """The type of `add` in this checkpoint. It has statistics as JSON, as typed columns, or both. Partition values
+        are texts, and beside typed statistics typed too.
+        """
         fields = [pa.field("path", pa.string()), pa.field("partitionValues", TEXT_MAP), pa.field("size", pa.int64())]
         fields += [pa.field("modificationTime", pa.int64()), pa.field("dataChange", pa.bool_())]
         if self._as_json:

@@ -246,6 +246,7 @@ class Draft:
         return version
 
     def _note(self, version: int, *, is_blind_append: bool) -> None:
+        """Note the files with new or deleted rows for auto compaction, which follows the write."""
         paths = frozenset(file.path for file in self.adds if file.data_change)
         marked = frozenset(deletion.file.path for deletion in self.by_vector.values())
         if self.compacts and (paths or marked):
@@ -277,6 +278,9 @@ class Draft:
                 )
 
     def _transaction(self, info: OperationInfo, log: Log) -> Transaction:
+        """The commit as a transaction. It carries row deletions over compactions only on the table that it read, and
+        only if it changes rows or is a compaction itself.
+        """
         return Transaction(
             log=log,
             base=self.base,
@@ -304,6 +308,7 @@ class Draft:
         )
 
     def _actions(self) -> list[Action]:
+        """The actions of the commit. Protocol and metadata are among them only if it changes them."""
         now_ms = self.log.env.clock_ms()
         protocol = [self.protocol] if self.base is None or self.protocol != self.base.protocol else []
         metadata = self._changed_metadata()

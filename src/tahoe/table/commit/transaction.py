@@ -250,6 +250,9 @@ class Transaction:
         return mine
 
     def _rebased_onto(self, winner: Winner) -> Transaction:
+        """This transaction behind one more winner, if the two do not conflict. It takes over the winner's protocol,
+        metadata and row id high-water mark, because it is committed on top of them.
+        """
         _check_not_recorded(self, winner)
         mine, settled = self._carried(winner)
         intent, is_vacuum = mine._whole_intent, winner.info.vacuum_cutoff_ms is not None
@@ -369,6 +372,7 @@ class Transaction:
     def _commit_info(
         self, actions: Sequence[Action], timestamp_ms: int, in_commit_timestamp_ms: int | None = None
     ) -> CommitInfo:
+        """The `commitInfo` of an attempt. Moved rows are recorded only for the files that this attempt adds."""
         added = {a.path for a in actions if isinstance(a, Add)}
         moved = {target: rows for target, rows in self.moved.items() if target in added}
         fields = {

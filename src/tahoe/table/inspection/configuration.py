@@ -82,6 +82,9 @@ _FEATURES = (
 
 
 def _features(snapshot: Snapshot) -> dict[str, pa.Array]:
+    """A row for each supported feature. Of one that tahoe does not know only the protocol tells something, so the other
+    columns are null.
+    """
     protocol, active = (
         snapshot.protocol,
         {feature.name for feature in active_features(snapshot.protocol, snapshot.metadata)},

@@ -68,6 +68,7 @@ FILES = Inspection(
 
 
 def _partitions(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
+    """A row for each partition, summed over its files. The number of records is null if one file does not tell it."""
     listing = snapshot.files()
     partition = listing.column("partition_values")
     kind = partition.type

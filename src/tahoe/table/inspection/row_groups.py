@@ -48,6 +48,7 @@ def _of_file(snapshot: Snapshot, path: str, url: str, schema: pa.Schema) -> pa.T
 
 
 def _row_groups_of(path: str, footer: pq.FileMetaData) -> list[dict[str, object]]:
+    """A row for each row group, by a file's footer."""
     rows: list[dict[str, object]] = []
     start = 0
     for number in range(footer.num_row_groups):

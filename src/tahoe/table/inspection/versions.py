@@ -129,6 +129,9 @@ _FILES, _BYTES, _ROWS, _UNKNOWN, _DELETED = range(5)
 
 
 def _sizes_listed(snapshot: Snapshot, listed: Sequence[LogFile]) -> dict[str, Any]:
+    """The totals of each version that can be read: those of the oldest one, and the changes of the commits behind it,
+    added up. What the oldest version added and removed is unknown, unless it is version 0.
+    """
     log, base = snapshot.log, _oldest(snapshot, listed)
     versions = range(base.version, snapshot.version + 1)
     commits = [f for f in listed if f.kind is Kind.COMMIT and base.version < f.version <= snapshot.version]

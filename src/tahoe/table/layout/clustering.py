@@ -169,6 +169,7 @@ def _checked(snapshot: Snapshot, request: OrderRequest) -> tuple[tuple[str, ...]
 
 
 def _check_statistics(snapshot: Snapshot, request: OrderRequest, columns: Sequence[tuple[str, ...]]) -> None:
+    """Refuse columns of ZORDER BY of which no statistics are collected, if the request checks that."""
     kept = {
         path
         for path, _ in statistics_columns(

@@ -200,6 +200,9 @@ def may_be_nan(field: Field) -> bool:
 
 
 def _file_with_nan(work: Rewrite, file: DataFile, fields: Sequence[Field]) -> set[str]:
+    """The columns of a file that contain NaN. Its rows are read only if the footer leaves that open: most writers leave
+    NaN out of bounds without telling so.
+    """
     store, key = work.snapshot.log.locate(file.url)
     with open_parquet(store, key) as parquet:
         footer = parquet.metadata

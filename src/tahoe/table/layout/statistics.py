@@ -252,12 +252,15 @@ def _measured(
         for number, result in zip(work, measurer(list(work.values())), strict=True):
             results[number] = result
     harmless: type[DeltaError] = DeltaError if request.absent_only else UnsupportedOperationError
-    return _sorted_out(snapshot, list(scan.adds()), results, harmless)
+    return _by_outcome(snapshot, list(scan.adds()), results, harmless)
 
 
-def _sorted_out(
+def _by_outcome(
     snapshot: Snapshot, adds: Sequence[Add], results: Sequence[Statistics | BaseException], harmless: type[DeltaError]
 ) -> tuple[list[_Restated], dict[str, str], BaseException | None]:
+    """The files whose statistics change, the reasons why files were not measured, and the first failure. Only the
+    errors of a class that the caller finds harmless are reasons.
+    """
     restated, unread, failure = list[_Restated](), dict[str, str](), None
     schema = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
     prefix_length = STRING_PREFIX_LENGTH.get(snapshot.properties, table=snapshot.url)

@@ -172,6 +172,9 @@ def read_tombstones(store: Store, checkpoint: Checkpoint) -> Iterator[pa.StructA
 
 
 def _parquet_tombstones(store: Store, key: str) -> Iterator[pa.StructArray]:
+    """The tombstones of a Parquet file as `TOMBSTONE` structs, batch by batch. Fields that the file does not have are
+    null.
+    """
     try:
         for batch in NestedColumns(store, key).batches("remove", [field.name for field in TOMBSTONE], BATCH_ROWS):
             there = {field.name: values for field, values in zip(batch.type, batch.flatten(), strict=True)}

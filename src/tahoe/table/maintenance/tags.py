@@ -124,6 +124,7 @@ def create_tag(table: TableReader, request: TagRequest) -> TagReport:
 
 
 def _expires_ms(request: TagRequest, now_ms: int, table: str) -> int | None:
+    """When a new tag expires; None if it does not. A time that is past already is refused."""
     if request.expires is None:
         return None
     try:

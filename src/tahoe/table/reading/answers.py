@@ -106,7 +106,7 @@ class _Value:
 
 
 def _value(facts: Facts, aggregate: Aggregate, measure: Measure) -> _Value:
-    found = _measured(facts, measure)
+    found = _measure_value(facts, measure)
     if aggregate.condition == TRUE:
         return found
     failing = facts.failing(aggregate.condition)
@@ -115,13 +115,13 @@ def _value(facts: Facts, aggregate: Aggregate, measure: Measure) -> _Value:
     return _Value(decided, pc.if_else(failing, nothing, found.values))
 
 
-def _measured(facts: Facts, measure: Measure) -> _Value:
+def _measure_value(facts: Facts, measure: Measure) -> _Value:
     match measure:
         case CountOf():
             counts = _counted(facts, measure)
             return _Value(counts.is_valid(), counts)
         case BoundOf():
-            return _bounded(facts, measure)
+            return _bound_value(facts, measure)
         case PartitionOf(name):
             values = facts.partition(name)
             return _Value(facts.live.is_valid(), pc.if_else(facts.is_empty, pa.scalar(None, values.type), values))
@@ -140,7 +140,10 @@ def _present_in_both(facts: Facts, one: pa.Array, other: pa.Array) -> pa.Array:
     return pc.case_when(conditions, pa.scalar(0, pa.int64()), other, one)
 
 
-def _bounded(facts: Facts, measure: BoundOf) -> _Value:
+def _bound_value(facts: Facts, measure: BoundOf) -> _Value:
+    """The minimum or maximum of a column for each file. A bound decides only if it is exact, and all statistics of the
+    column are plausible: an aggregate, in contrast to skipping, is wrong by a wrong bound.
+    """
     low, high = facts.statistic("min", measure.path), facts.statistic("max", measure.path)
     bound = low if measure.statistic == "min" else high
     nulls = facts.statistic("null_count", measure.path)

@@ -121,6 +121,7 @@ class _Evaluator:
     # --- statistics
 
     def _statistics_leaf(self, test: Leaf) -> Mask:
+        """Whether each row group may match, by the bounds of the statistics of the files in it."""
         match test:
             case HasNulls(path):
                 return ~self._count("nullCount", *path).is_only(0)
@@ -165,6 +166,7 @@ class _Evaluator:
     # --- partition values
 
     def _partition_leaf(self, test: Leaf) -> Mask:
+        """The same by partition values. A file has one value in all rows, so it is both bounds."""
         value = self._partition_value(test.path)
         match test:
             case HasNulls():

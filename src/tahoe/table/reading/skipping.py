@@ -106,6 +106,7 @@ class _Evaluator:
                 return pc.fill_null(self._leaf(test), True)
 
     def _leaf(self, test: Leaf) -> pa.Array:
+        """Whether each file may match, by its statistics; null where they are missing, which `test` takes for true."""
         match test:
             case HasNulls(path):
                 return pc.not_equal(self._column("null_count", path), 0)

@@ -180,7 +180,7 @@ class Snapshot(SnapshotState):
         last = newer[-1][0]
         live = self.live.after([actions for _, actions in reversed(newer)], self.log.canonical)
         checkpoint = frozenset[str]() if self.live.origin is None else self.live.origin.checkpoint
-        return _checked(self.log, state, live, last.end_version, last, checkpoint)
+        return _checked_snapshot(self.log, state, live, last.end_version, last, checkpoint)
 
 
 def load_snapshot(
@@ -214,6 +214,9 @@ def load_snapshot(
 
 
 def _from_log_files(log: Log, segment: Segment) -> Snapshot:
+    """The snapshot of a segment, from its checkpoint and the commits behind it. A checkpoint with an illegal schema
+    counts as broken, so that an older one is used; one without protocol or metadata does not: see `_check_complete`.
+    """
     state, live = State(), LiveFiles(())
     if segment.checkpoint is not None:
         actions, parts = read_checkpoint(log, segment.checkpoint)
@@ -233,7 +236,9 @@ def _from_log_files(log: Log, segment: Segment) -> Snapshot:
             commits.append([action for action in actions if isinstance(action, (Add, Remove))])
             told(number, len(segment.deltas))
     checkpoint = frozenset(f.name for f in segment.checkpoint.files) if segment.checkpoint else frozenset[str]()
-    return _checked(log, state, live.after(commits[::-1], log.canonical), segment.version, segment.commit, checkpoint)
+    return _checked_snapshot(
+        log, state, live.after(commits[::-1], log.canonical), segment.version, segment.commit, checkpoint
+    )
 
 
 def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
@@ -249,7 +254,9 @@ def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
         txns={txn.app_id: txn for txn in found.txns},
         domains={domain.domain: domain for domain in found.domains},
     )
-    return _checked(log, state, LiveFiles([MemoryPart(to_table(found.files))]), segment.version, segment.commit)
+    return _checked_snapshot(
+        log, state, LiveFiles([MemoryPart(to_table(found.files))]), segment.version, segment.commit
+    )
 
 
 def _trusted_checksum(log: Log, commit: LogFile, *, with_files: bool = False) -> VersionChecksum | None:
@@ -286,7 +293,7 @@ def _without_files(actions: Iterable[Action]) -> list[Action]:
     return [a for a in actions if isinstance(a, (Protocol, Metadata, Txn, DomainMetadata))]
 
 
-def _checked(
+def _checked_snapshot(
     log: Log,
     state: State,
     live: LiveFiles,
@@ -294,6 +301,9 @@ def _checked(
     commit: LogFile | None,
     checkpoint: frozenset[str] = frozenset(),
 ) -> Snapshot:
+    """The snapshot of a state, if the state is complete and this version of tahoe can read it. Its files know how to
+    find themselves again when a checkpoint is deleted while they are read.
+    """
     _check_complete(log, state, version, log_files.commit_name(version))
     _check_schema(log, state)
     assert state.protocol is not None

@@ -152,6 +152,9 @@ def _statistics(figures: Figures, table: _Names) -> Iterator[Advice]:
 
 
 def _cluster(figures: Figures, table: _Names) -> Iterator[Advice]:
+    """Advice to order rows, if queries by some column read most files, and would still do so after OPTIMIZE has
+    combined small files: of few files nothing can be skipped.
+    """
     assert figures.upkeep is not None
     files = figures.skipping.files
     poor = [c for c in figures.skipping.columns if not c.is_partition and 1 - c.range_skipped > _READ_SHARE_MAX]

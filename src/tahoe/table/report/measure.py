@@ -72,6 +72,9 @@ def _known(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def _rows(snapshot: Snapshot, records: pa.ChunkedArray) -> Rows:
+    """The numbers of rows and of deleted rows. The share of deleted rows is unknown for files that do not tell their
+    rows.
+    """
     vectors = snapshot.live.column("deletion_vector")
     marked = pc.indices_nonzero(pc.is_valid(vectors))
     cardinality = one_array(pc.struct_field(vectors.take(marked), "cardinality"))

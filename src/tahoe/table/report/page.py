@@ -312,6 +312,7 @@ def _number(value: int) -> str:
 
 
 def _history(figures: Figures) -> Markup:
+    """What the log tells of the past: the growth of the table, and its operations."""
     commits = figures.commits
     if commits is None:
         return element("p", "The log has only checkpoints: its commits were cleaned up.")
@@ -355,6 +356,7 @@ def _growth(growth: Sequence[VersionSize], title: str, values: Sequence[int], nu
 
 
 def _sizes(growth: Sequence[VersionSize]) -> Markup:
+    """Some of the versions, evenly spread, the newest one among them."""
     step = max(-(-(len(growth) - 1) // (_SIZES_SHOWN - 1)), 1)
     chosen = [*growth[:-1:step], growth[-1]]
     rows = [

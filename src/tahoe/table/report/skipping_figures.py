@@ -81,6 +81,7 @@ def _sampled(snapshot: Snapshot) -> Snapshot:
 def _bounds(
     snapshot: Snapshot, columns: Sequence[tuple[tuple[str, ...], DataType]], partitions: set[str]
 ) -> Iterator[_Bounded]:
+    """The bounds of each column in all files. A partition value is both bounds of its column."""
     inside = {path: kind for path, kind in columns if path[0].lower() not in partitions}
     physical = {path: physical_path(snapshot.schema, path, snapshot.column_mapping_mode) or path for path in inside}
     statistics = snapshot.live.statistics(StatisticsRequest({physical[path]: kind for path, kind in inside.items()}))

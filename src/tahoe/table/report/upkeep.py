@@ -57,6 +57,7 @@ def upkeep(table: TableReader, snapshot: Snapshot) -> Upkeep:
 
 
 def _compaction(snapshot: Snapshot) -> Compaction | str:
+    """What OPTIMIZE would do now, planned as OPTIMIZE plans it; or why it was not planned."""
     settings = CompactionSettings.of_table(snapshot.properties, table=snapshot.url)
     scan, order = snapshot.scan(), order_of(snapshot, OrderRequest(), ())
     bins: Sequence[Bin]
@@ -84,6 +85,7 @@ def _compaction(snapshot: Snapshot) -> Compaction | str:
 
 
 def _unneeded(table: TableReader, snapshot: Snapshot) -> Unneeded | str:
+    """What VACUUM would delete now; or why that was not looked for, because it would take too long."""
     retention = DELETED_FILE_RETENTION.get(snapshot.properties, table=snapshot.url)
     tells = "VACUUM with DRY RUN tells what it would delete."
     listed = snapshot.log.list_files()

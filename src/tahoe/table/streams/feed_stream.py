@@ -177,6 +177,7 @@ class FeedStream(Stream[FeedCommit]):
     # --- where a batch ends
 
     def _ends(self, after: StreamOffset, limit: AdmissionLimit, last: StreamOffset | None) -> Iterator[StreamOffset]:
+        """See `Stream._ends`. The end of a whole commit is the begin of the next version."""
         batch, end = _Batch(limit, last), after
         if after.is_initial:
             yield (end := self._end_in_initial(after, batch))
@@ -194,6 +195,7 @@ class FeedStream(Stream[FeedCommit]):
                 return  # before a change of the schema, too
 
     def _end_in_initial(self, after: StreamOffset, batch: _Batch) -> StreamOffset:
+        """Where a batch ends in the initial snapshot; the begin of the next version if it has read all files."""
         if self._start.event_time is not None:
             batch.has_begun = True
             return self._end_in_order(after, batch.limit)

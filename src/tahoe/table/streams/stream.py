@@ -350,6 +350,9 @@ class Stream(ABC, Generic[Commit]):
         return initial.snapshot, numbers
 
     def _committed(self, version: int, index: int, end: StreamOffset) -> list[tuple[Commit, slice]]:
+        """The files of the commits from a place up to the end of the batch, as parts of the commits. The commit after
+        the last one is not read: the stream may be unable to follow it.
+        """
         last = end.version if end.index >= 0 else end.version - 1
         if (version, index) >= end.place or version > last:
             return []
@@ -369,6 +372,9 @@ class Stream(ABC, Generic[Commit]):
     # --- the initial snapshot
 
     def _initial(self, version: int) -> _Initial:
+        """The files of the initial snapshot in the order in which the stream reads them: by time, then by path, so that
+        an index means the same file after a restart.
+        """
         if self._initial_files is None or self._initial_files.snapshot.version != version:
             self.schema.check_initial(version)
             snapshot = (
@@ -441,6 +447,7 @@ class TableStream(Stream[StreamCommit[Add]]):
         super().__init__(snapshot, start, partial(added_files, tolerance=start.tolerance, table=snapshot.url), newest)
 
     def _ends(self, after: StreamOffset, limit: AdmissionLimit, last: StreamOffset | None) -> Iterator[StreamOffset]:
+        """See `Stream._ends`. The end of a whole commit is the begin of the next version."""
         if after.is_initial and self._start.event_time is not None:
             is_limited = limit.files is not None or limit.bytes is not None
             yield (after := self._end_in_order(after, limit))
