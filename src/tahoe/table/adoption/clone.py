@@ -275,6 +275,9 @@ class _Cloning:
     # --- protocol and metadata
 
     def _configuration(self, newest: Snapshot | None) -> tuple[Protocol, Metadata]:
+        """Protocol and metadata of the target. An existing target keeps its id, name and description, and goes on to
+        support its own features.
+        """
         source, url = self.source, self.target.url
         check_writable(source.protocol, source.metadata, table=url)
         stored, asked = self._overrides()

@@ -162,6 +162,9 @@ def survey(table: TableReader, request: ConvertRequest, *, examiner: Examiner = 
 
 
 def _check_place(table: TableReader) -> None:
+    """Refuse a folder that is inside a Delta table. `folders_above` also gives those of the place to which a link
+    leads.
+    """
     if table.log.is_file():
         raise PathIsFileError(table=table.url)
     for root in folders_above(table.url):

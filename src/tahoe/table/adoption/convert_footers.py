@@ -62,7 +62,7 @@ def examined_in_threads(question: FooterQuestion, keys: Sequence[str]) -> Iterat
     known: list[_Kind] = []
     done = 0
     with showing("CONVERT", "footers") as told:
-        for found in in_threads(lambda some: [_examined(question, key, known) for key in some], in_batches(keys)):
+        for found in in_threads(lambda some: [_examine(question, key, known) for key in some], in_batches(keys)):
             done += len(found)
             told(done, len(keys))
             yield from found
@@ -75,7 +75,7 @@ def in_batches(keys: Sequence[str]) -> list[Sequence[str]]:
 def examined(question: FooterQuestion, keys: Sequence[str]) -> list[Examined | BaseException]:
     """Examine some files, one after the other."""
     known: list[_Kind] = []
-    return [_examined(question, key, known) for key in keys]
+    return [_examine(question, key, known) for key in keys]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,10 @@ class _Kind:
     layout: FooterLayout
 
 
-def _examined(question: FooterQuestion, key: str, known: list[_Kind]) -> Examined | BaseException:
+def _examine(question: FooterQuestion, key: str, known: list[_Kind]) -> Examined | BaseException:
+    """The schema of a file and, if a schema is asked for, its statistics; or the error, as a value, so that other files
+    are examined nevertheless.
+    """
     try:
         with open_parquet(question.store, key) as parquet:
             footer = parquet.metadata

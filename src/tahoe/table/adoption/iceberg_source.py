@@ -286,6 +286,9 @@ class _Files:
         )
 
     def _partition_values(self, record: Any) -> dict[str, str | None]:
+        """The entries of `partitionValues` from a record of a manifest. An empty text is refused, because it would be
+        null there, and so are bytes that are not UTF-8.
+        """
         found = {}
         for place, name in self.partitioned_by:
             column = self.schema.find(name)

@@ -52,10 +52,13 @@ def protected_files(newest: Snapshot, files: Sequence[LogFile], before: int | No
         DeltaLogError, DeletionVectorError: a version within the retention cannot be read, so it is unknown what it
             needs.
     """
-    return keys_of(_named(newest, files, before, cutoff_ms), newest.url)
+    return keys_of(_kept_names(newest, files, before, cutoff_ms), newest.url)
 
 
-def _named(newest: Snapshot, files: Sequence[LogFile], before: int | None, cutoff_ms: int) -> Iterator[NamedFiles]:
+def _kept_names(newest: Snapshot, files: Sequence[LogFile], before: int | None, cutoff_ms: int) -> Iterator[NamedFiles]:
+    """The names of the files to keep, piece by piece; `protected_files` says why each is kept. Of the commit `before`
+    only change files are kept by name.
+    """
     yield named_by_live(newest.live)
     # the commits that are read below name what they have removed
     for removes in unexpired_tombstones(newest, cutoff_ms - 1, files, until=-1 if before is None else before):

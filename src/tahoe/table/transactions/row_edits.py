@@ -260,6 +260,9 @@ class RowEdits(OpenTransaction):
         super()._finish()
 
     def _copy(self, file: Add, positions: BitMap64) -> None:
+        """Write the rows at some positions of a file into new files. With row tracking they keep their ids and
+        versions.
+        """
         current = self._current
         tracking = None if self.snapshot.row_tracking is None else current.row_tracking
         kept = () if tracking is None else (tracking.row_id_column, tracking.row_commit_version_column)

@@ -108,12 +108,15 @@ class RowUpdates(RowEdits):
         self._check_open() if request.only_inserts else self._check_removes_data()
         before = self._configuration
         try:
-            return self._merged(request)
+            return self._apply_merge(request)
         except BaseException:  # the transaction may go on, without the columns that the MERGE would have added
             self._configuration = before
             raise
 
-    def _merged(self, request: MergeRequest) -> ChangedRows:
+    def _apply_merge(self, request: MergeRequest) -> ChangedRows:
+        """Evolve the schema, then change the rows. The order matters: the clauses are resolved in the columns that the
+        MERGE adds.
+        """
         if request.merge_schema and request.takes_all:
             evolved = self._plan(request.schema, merge_schema=True, casts=Casts.IMPLICIT)
             self._draft.protocol, self._draft.metadata = evolved.protocol, evolved.metadata

@@ -231,6 +231,9 @@ def _decoded(value: Any, name: str) -> list[Any] | None:
 
 
 def _state_differences(body: Mapping[str, Any], decoded: Mapping[str, list[Any] | None], state: State) -> Iterator[str]:
+    """What a version checksum says otherwise than the log, besides its files. Fields that it lacks are no difference,
+    nor are transaction identifiers that the retention allows to forget.
+    """
     if (protocols := decoded["protocol"]) and _protocol(protocols[0]) != _protocol(state.protocol):
         yield "its protocol differs from that of the log"
     if (metadata := decoded["metadata"]) and _metadata(metadata[0]) != _metadata(state.metadata):
@@ -249,6 +252,7 @@ def _state_differences(body: Mapping[str, Any], decoded: Mapping[str, list[Any] 
 
 
 def _histogram_differences(body: Mapping[str, Any], totals: Totals) -> Iterator[str]:
+    """How the histograms of a version checksum differ from the sizes and deleted rows of the live files."""
     histogram = body.get("fileSizeHistogram")
     if histogram is not None:
         boundaries = size_boundaries(body)
@@ -267,6 +271,9 @@ def _histogram_differences(body: Mapping[str, Any], totals: Totals) -> Iterator[
 def _listing_differences(
     log: Log, files: list[Any] | None, totals: Totals, entries: Sequence[Entry] | None
 ) -> Iterator[str]:
+    """How the files that a version checksum lists differ from the live ones; only by their number if those are not all
+    held.
+    """
     if files is None:
         yield "its allFiles are not files"
     elif len(files) != totals.files:

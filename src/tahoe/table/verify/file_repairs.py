@@ -98,6 +98,9 @@ def plan_file_repairs(snapshot: Snapshot, findings: Sequence[Finding], vectors: 
 def _decide(
     snapshot: Snapshot, finding: Finding, entries: Sequence[Add], vectors: UnreadableVectors
 ) -> tuple[list[Change], Repair | Unrepaired]:
+    """What is done about a finding of a file that exists, and the changes of entries that this needs. Statistics are
+    computed again later, from the rows, so they need none here.
+    """
     if finding.kind is Kind.DUPLICATE_FILE:
         return _about_duplicate(snapshot, finding, entries)
     if finding.kind is Kind.BAD_DELETION_VECTOR:
@@ -208,6 +211,9 @@ def _batches(table: TableReader, changes: Sequence[Change]) -> Iterator[list[Cha
 def _commit_batch(
     table: TableReader, checked: Snapshot, changes: Sequence[Change], info: OperationInfo, before: int | None
 ) -> int | None:
+    """Commit some changes, as far as their entries are still live, and repeat that while other writers win. Nothing is
+    committed if none is left.
+    """
     while True:
         newest = table.snapshot()
         check_same_table(checked, newest)

@@ -125,6 +125,9 @@ def _in_order(
 
 
 def _check_partition_values(snapshot: Snapshot) -> Iterator[Finding]:
+    """Partition columns that the schema lacks or spells otherwise, and values that are missing or not of their column's
+    type.
+    """
     values = snapshot.live.column("partition_values")
     for name in snapshot.partition_columns:
         field = snapshot.schema.find(name)
@@ -336,6 +339,9 @@ class _Examination(_Presence):
         self._physical = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
 
     def __call__(self, file: _File) -> list[Finding]:
+        """The findings of one file. Each step needs the one before: rows are compared only if footer, columns and
+        deletion vector can be read.
+        """
         found = self._size(file)
         if file.info is None:
             return found

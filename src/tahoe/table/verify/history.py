@@ -306,6 +306,9 @@ def _stored_partitions(definition: Definition) -> str:
 
 
 def _row_ids(change: Transition, files: FileChange) -> Iterator[Finding]:
+    """Wrong row ids in a commit: assigned twice, changed for a file that is added again, or missing although the table
+    assigned ids before. If row tracking is enabled, the check of the last version reports missing ones.
+    """
     protocol, metadata = change.after.protocol, change.after.metadata
     if not supports(protocol, FEATURE):
         return

@@ -55,6 +55,7 @@ def check_log(log: Log, version: int | None = None) -> Iterator[Finding]:
 
 
 def _check_hint(log: Log) -> Iterator[Finding]:
+    """A `_last_checkpoint` that is broken, or names a checkpoint that the log does not have."""
     try:
         hint = parse_last_checkpoint(log.env.store.get(log_files.LAST_CHECKPOINT))
     except FileNotFoundError:
@@ -73,6 +74,9 @@ def _check_hint(log: Log) -> Iterator[Finding]:
 
 
 def _check_completeness(files: Sequence[LogFile]) -> Iterator[Finding]:
+    """Gaps between commits, and checkpoints of which parts are missing. A gap below a complete checkpoint is no error,
+    because later versions can be read.
+    """
     commits = sorted(f.version for f in files if f.kind is Kind.COMMIT)
     checkpoints = log_files.complete_checkpoints(files)
     newest_checkpoint = max((c.version for c in checkpoints), default=-1)
@@ -150,6 +154,7 @@ class _Replay:
         self.history.forget()
 
     def _apply(self, commit: _Commit, files: FileReplay) -> Iterator[Finding]:
+        """Apply a commit to the state, and check it against the state before. The log is replayed once for all."""
         before, domains = _definition(self.state), dict(self.state.domains)
         apply_actions(
             self.state,

@@ -96,7 +96,7 @@ class FeedColumns:
         )
         changed = first_incompatibility(wide, read.column_mapping_mode, here.metadata, mode, fit)
         if changed is not None:
-            raise self._incompatible(here, changed)
+            raise self._incompatible_error(here, changed)
 
     def _before_start(self, actions: Sequence[Action]) -> _Here | None:
         """The version whose rows the first commit removes, if it changes how they are read, such as a RESTORE of
@@ -112,7 +112,10 @@ class FeedColumns:
             return None
         return _Here(before.protocol, before.metadata, before.version, is_change=False)
 
-    def _incompatible(self, here: _Here, changed: str) -> IncompatibleChangesError:
+    def _incompatible_error(self, here: _Here, changed: str) -> IncompatibleChangesError:
+        """The error for a version that the schema of the feed cannot read. If the schema changed in that version, the
+        feed can be read in two parts.
+        """
         if here.is_change:
             remedy = (
                 f"Read the changes in two parts: up to version {here.version - 1}, and from version {here.version}."

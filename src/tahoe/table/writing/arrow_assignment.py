@@ -99,6 +99,9 @@ def assign_arrow(
 
 
 def _column(data: pa.Table, position: int | None, field: Field, into: _Into, *, is_text: bool) -> pa.ChunkedArray:
+    """A column of the table from the data, or nulls if the data does not have it. Empty texts in partition columns
+    become null, as partition values are stored.
+    """
     wanted = arrow_type(field.type)
     if position is None:
         column = pa.chunked_array([pa.nulls(data.num_rows, wanted)])
@@ -106,7 +109,7 @@ def _column(data: pa.Table, position: int | None, field: Field, into: _Into, *, 
         given = data.column(position)
         try:
             chunks = [
-                _limited(_assigned(chunk, field.type, (field.name,), into), field, into.table) for chunk in given.chunks
+                _limited(_assign(chunk, field.type, (field.name,), into), field, into.table) for chunk in given.chunks
             ]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise FieldsNotMergedError(
@@ -129,11 +132,14 @@ def _as_stored(values: pa.Array) -> pa.Array:
     return pc.replace_with_mask(values, pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type))
 
 
-def _assigned(values: pa.Array, wanted: DataType, path: Sequence[str], into: _Into) -> pa.Array:
+def _assign(values: pa.Array, wanted: DataType, path: Sequence[str], into: _Into) -> pa.Array:
+    """Values as values of a column's type, at any depth. With `into.keeps`, those that the type would change are
+    refused; otherwise they are cast as Spark casts assigned values.
+    """
     given = values.type
     match wanted:
         case Struct(fields) if pa.types.is_struct(given):
-            return _assigned_struct(values, fields, path, into)
+            return _assign_struct(values, fields, path, into)
         case Map() if pa.types.is_map(given):
             values = _compact(values)
             key = _checked(values.keys, Field(name="key", type=wanted.key, nullable=False), path, into)
@@ -247,13 +253,13 @@ def _needs_zone(given: pa.DataType, wanted: DataType) -> bool:
     return wanted in (DATE, TIMESTAMP_NTZ) and is_instant
 
 
-def _assigned_struct(values: pa.StructArray, fields: Sequence[Field], path: Sequence[str], into: _Into) -> pa.Array:
+def _assign_struct(values: pa.StructArray, fields: Sequence[Field], path: Sequence[str], into: _Into) -> pa.Array:
     children = {child.name.lower(): flat for child, flat in zip(values.type, values.flatten(), strict=True)}
     assigned = []
     for field in fields:
         child = children.get(field.name.lower())
         missing = pa.nulls(len(values), arrow_type(field.type))
-        inner = missing if child is None else _assigned(child, field.type, (*path, field.name), into)
+        inner = missing if child is None else _assign(child, field.type, (*path, field.name), into)
         if not field.nullable and pc.any(pc.and_(inner.is_null(), values.is_valid())).as_py():
             raise NotNullViolationError(table=into.table, column=".".join((*path, field.name)))
         assigned.append(inner)
@@ -263,7 +269,7 @@ def _assigned_struct(values: pa.StructArray, fields: Sequence[Field], path: Sequ
 
 def _checked(values: pa.Array, field: Field, path: Sequence[str], into: _Into) -> pa.Array:
     """The elements of an array, or the keys or values of a map."""
-    inner = _assigned(values, field.type, (*path, field.name), into)
+    inner = _assign(values, field.type, (*path, field.name), into)
     if not field.nullable and inner.null_count:
         raise NotNullViolationError(table=into.table, column=".".join((*path, field.name)))
     return inner

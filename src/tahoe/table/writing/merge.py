@@ -173,6 +173,9 @@ class Merging:
         rows: PhysicalRows,
         left: Callable[[Add], BitMap64],
     ) -> None:
+        """Resolves all names and conditions before a row of the target is read, and computes the keys of the source,
+        which is in memory.
+        """
         self.request, self.snapshot, self.plan, self._rows, self._left = request, snapshot, plan, rows, left
         groups = (request.matched, request.not_matched, request.not_matched_by_source)
         check_clauses(*([clause.condition for clause in group] for group in groups), table=snapshot.url)
@@ -371,6 +374,9 @@ class Merging:
         scope: Scope,
         changes: RowChanges,
     ) -> None:
+        """Update some rows by a clause. `UPDATE SET *` assigns the columns that the source has; struct fields that the
+        source lacks keep their values.
+        """
         own = before.select(self.snapshot.schema.names)
         assigned = clause.columns
         if clause.takes_all:

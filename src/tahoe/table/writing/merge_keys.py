@@ -155,11 +155,14 @@ def _comparable(values: pa.Array) -> pa.Array:
 
 def predicate_of_keys(keys: Sequence[Key], values: Sequence[pa.Array]) -> Predicate:
     """A predicate over the target that is true for every row that matches a row of the source by its keys."""
-    parts = [_of_key(key, distinct) for key, distinct in zip(keys, map(pc.unique, values), strict=True)]
+    parts = [_predicate_of_key(key, distinct) for key, distinct in zip(keys, map(pc.unique, values), strict=True)]
     return And(tuple(part for part in parts if part != TRUE)) if any(part != TRUE for part in parts) else TRUE
 
 
-def _of_key(key: Key, distinct: pa.Array) -> Predicate:
+def _predicate_of_key(key: Key, distinct: pa.Array) -> Predicate:
+    """A condition that all keys fulfil: a list of few keys, the range of many. TRUE if the target is not a column, or
+    if the keys have no literals or no order.
+    """
     if not isinstance(key.target, Reference) or (
         isinstance(key.target.type, Primitive) and key.target.type.name == "boolean"
     ):

@@ -120,6 +120,9 @@ class OpenFiles:
 
     @temporary_disk_named()
     def _write_part(self, values: Mapping[str, str | None], rows: pa.Table) -> None:
+        """Append rows to the open file of their partition. A file is closed when it is large enough; the file that was
+        written longest ago when too many are open.
+        """
         key, with_nan = tuple(values.values()), columns_with_nan(rows)
         file = self._open.pop(key, None)
         if file is not None and not with_nan <= file.with_nan:  # the footer would have bounds that leave out NaN
@@ -163,6 +166,7 @@ class OpenFiles:
                 raise _gone(self.plan.url) from error
 
     def _with_statistics(self) -> list[WrittenFile]:
+        """The written files with statistics from their footers."""
         plan, keys = self.plan, [file.key for file in self._written]
         statistics = read_statistics(
             plan.table.env.store,

@@ -338,6 +338,9 @@ def _clustering(snapshot: Snapshot, protocol: Protocol, metadata: Metadata) -> D
 
 
 def _check_options(table: TableReader, request: WriteRequest) -> None:
+    """Refuse options that contradict each other: what replaces some of the rows needs mode overwrite, and cannot
+    replace the schema.
+    """
     matching = "REPLACE" if request.matching is not None else None
     option = "replaceWhere" if request.replace_where is not None else matching
     partial = option or ("partitionOverwriteMode" if request.dynamic_partitions else None)
@@ -447,6 +450,7 @@ def plan_replacement(table: TableReader, request: WriteRequest) -> WritePlan:
 
 
 def _plan_replaced(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> WritePlan:
+    """Plan to replace a table as a new one. Its protocol may be raised, but is never lowered."""
     check_writable(snapshot.protocol, snapshot.metadata, table=table.url, removes_data=True)
     schema = request.schema if request.keep_nullability else _as_nullable(request.schema)
     partition_columns = _partition_columns(schema, request.partition_by or (), table.url)
