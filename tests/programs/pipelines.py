@@ -30,7 +30,7 @@ def serve(spark: SparkSession) -> None:
 
 
 def main() -> None:
-    code = blocks("python")[0].replace("15002", sys.argv[1])
+    code = blocks("python")[2].replace("15002", sys.argv[1])
     assert STAYS in code
     exec(code.replace(STAYS, "serve(spark)"), {"serve": serve})
 

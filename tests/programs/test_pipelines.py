@@ -1,9 +1,10 @@
-"""Spark's declarative pipelines over tables of a Connect server whose driver has called `enable`: the example of the
-page about them.
+"""Spark's declarative pipelines: the examples of the page about them, in a server that they start themselves and in one
+whose driver has called `enable`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -11,9 +12,11 @@ import sys
 from pathlib import Path
 
 import pyspark
+import pytest
 
 import tahoe
 from tests.programs.pipelines import blocks
+from tests.programs.test_run import RUN as TAHOE_RUN
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
@@ -33,7 +36,7 @@ def test_a_pipeline_appends_to_a_table_and_writes_another_anew(tmp_path: Path) -
     )
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     (tmp_path / "transformations").mkdir()
-    (tmp_path / "transformations" / "flows.py").write_text(blocks("python")[1])
+    (tmp_path / "transformations" / "flows.py").write_text(blocks("python")[0])
     (tmp_path / "spark-pipeline.yml").write_text(blocks("yaml")[0].replace("/data/", f"{tmp_path}/"))
     server = subprocess.Popen(
         [sys.executable, str(ROOT / "tests" / "programs" / "pipelines.py"), port],
@@ -72,3 +75,49 @@ def test_a_pipeline_appends_to_a_table_and_writes_another_anew(tmp_path: Path) -
         "CREATE TABLE",
     ]
     assert sorted(map(tuple, (row.values() for row in names.to_arrow().to_pylist()))) == [("ADA", 2), ("BEA", 2)]
+
+
+CHANGES = (
+    [(1, "ada", 1, "U"), (2, "bea", 1, "U"), (3, "cay", 1, "U")],
+    [(1, "Ada", 3, "U"), (1, "late", 2, "U"), (2, "bea", 2, "D"), (4, "dan", 1, "U"), (4, "dan", 1, "U")],
+)
+
+
+@pytest.mark.skipif(
+    tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 3), reason="SCD type 2 is new in Spark 4.3"
+)
+def test_changes_that_arrive_late_and_twice_are_applied_once(tmp_path: Path) -> None:
+    """The target is an ordinary table for other readers, and the history has all rows with their spans."""
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "changes").mkdir()
+    (tmp_path / "conf").mkdir()
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path / "warehouse")}
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(f"{n} {v}\n" for n, v in settings.items()))
+    flows = blocks("python")[1].replace("/data/", f"{tmp_path}/")
+    (tmp_path / "transformations" / "flows.py").write_text(flows)
+    (tmp_path / "spark-pipeline.yml").write_text(blocks("yaml")[0].replace("/data/", f"{tmp_path}/"))
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"SPARK_CONF_DIR": str(tmp_path / "conf"), "PYTHONPATH": str(ROOT / "src")}
+    command = [*TAHOE_RUN, str(RUN), "run"]
+    for number, rows in enumerate(CHANGES):
+        lines = (json.dumps(dict(zip(("id", "name", "seq", "op"), row, strict=True))) for row in rows)
+        (tmp_path / "changes" / f"{number}.json").write_text("\n".join(lines))
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=600, env=environment, cwd=tmp_path, check=False
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    customers, history = (tahoe.Table(str(tmp_path / "warehouse" / name)) for name in ("customers", "history"))
+    assert {(row["id"], row["name"]) for row in customers.to_arrow(["id", "name"]).to_pylist()} == {
+        (1, "Ada"),
+        (3, "cay"),
+        (4, "dan"),
+    }
+    spans = history.to_arrow(["id", "name", "__START_AT", "__END_AT"]).to_pylist()
+    assert sorted((tuple(row.values()) for row in spans), key=repr) == [
+        (1, "Ada", 3, None),
+        (1, "ada", 1, 2),
+        (1, "late", 2, 3),
+        (2, "bea", 1, 2),
+        (3, "cay", 1, None),
+        (4, "dan", 1, None),
+    ]

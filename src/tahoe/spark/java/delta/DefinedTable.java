@@ -12,10 +12,13 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.catalog.V2TableWithV1Fallback;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
@@ -28,7 +31,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * (V1) commands, which support no nested columns, renames or drops; for this class it calls the catalog. Python:
  * {@code show_describe.properties}, {@code planning.relation}.
  */
-public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1Fallback {
+public class DefinedTable implements SupportsPartitionManagement, SupportsRowLevelOperations, V2TableWithV1Fallback {
   private final V1Table read;
   private final String url;
   private Map properties;
@@ -39,6 +42,14 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
   }
 
   public String url() { return url; }
+
+  /**
+   * That a table has row-level operations is what AutoCDC flows ask of their target, outside of any query. They are MERGE statements, which
+   * {@link Statements} hands to Python, so Spark never asks for one.
+   */
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    throw new UnsupportedOperationException("DELETE, UPDATE and MERGE of " + name() + " are run by tahoe, not by Spark's own plans");
+  }
 
   /**
    * The table's entry in the catalog, or one built for its path, with the schema from the log. Spark uses it for streaming writes, and
