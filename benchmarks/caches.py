@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import time
@@ -33,6 +34,9 @@ from tahoe.table.reading import physical_rows
 
 NOTHING = "without this cache"
 FILES = 1_000_000
+
+
+_copies = itertools.count()
 
 
 class Forgetful(dict[Any, Any]):
@@ -137,8 +141,7 @@ def _fresh_group(file: GroupedFile, group: int) -> Any:
 
 
 def _deleted(table: Path, where: str) -> None:
-    copy = table.with_name("copy")
-    shutil.rmtree(copy, ignore_errors=True)
+    copy = table.with_name(f"copy-{next(_copies)}")
     shutil.copytree(table, copy)
     Table(str(copy)).delete(where)
 

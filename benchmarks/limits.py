@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 from benchmarks.beside_reference import READ, Side, both, compared, turns
-from benchmarks.measure import FOLDER, ROUNDS, Comparison, report
+from benchmarks.measure import FOLDER, ROUNDS, Comparison, link_data_files, report
 
 MANY_FILES = int(os.environ.get("LIMITED_FILES", "10000"))
 DAYS = int(os.environ.get("DAYS", "1000"))
@@ -21,7 +22,7 @@ MADE = (
     "spark.range(0, {rows}, 1, {files}).selectExpr('id', 'timestamp_seconds(1700000000 + id * 10) as at', 'hash(id) "
     "as v', 'uuid() as name').write.format('delta').save(path)"
 )
-PARQUET = "spark.read.parquet(path)"
+PARQUET = "spark.read.parquet(path + '-files')"
 ANY = ".limit(10).collect()"
 NEWEST = ".orderBy(F.desc('at')).limit(100).select('id', 'at', 'v').collect()"
 
@@ -47,6 +48,7 @@ def _compared(
 ) -> list[Comparison]:
     """The question beside Parquet and beside the reference."""
     sides[0].ask(MADE.format(rows=files * ROWS_PER_FILE, files=files), path=path)
+    link_data_files(Path(path), Path(f"{path}-files"))
     answers = []
 
     def ask(side: Side, read: str = READ) -> float:
