@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 from tahoe.spark.api import commands, statements, table_functions
 from tahoe.spark.ddl import alter_table, catalog, guard, show_describe
 from tahoe.spark.jvm.cancellation import interruptible
+from tahoe.spark.jvm.connect_mode import as_server
 from tahoe.spark.jvm.failures import to_java
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, returned
 from tahoe.spark.jvm.plans import dataset
@@ -25,12 +26,12 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def _answering(method: M) -> M:
-    """Make a method return errors as Java exceptions."""
+    """Make a method return errors as Java exceptions, also where the process is a client of Spark Connect too."""
 
     @functools.wraps(method)
     def answer(self: Source, *arguments: Any) -> Any:
         try:
-            with interruptible():
+            with as_server(), interruptible():
                 return returned(method(self, *arguments))
         except BaseException as error:
             return returned(to_java(self.jvm, error))

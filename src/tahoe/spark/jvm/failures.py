@@ -1,8 +1,8 @@
 """Carries Python errors through the JVM, so that the user catches the exception that tahoe raised in a callback.
 
 An error in a callback is kept under an id and travels through Java as an exception with that id. Where PySpark converts
-Java exceptions, it becomes the same Python exception again. This conversion is the only part of PySpark that tahoe
-replaces.
+Java exceptions, it becomes the same Python exception again. Of PySpark, tahoe replaces this conversion, and `is_remote`
+in the process of a Connect client and its server (`connect_mode`).
 """
 
 from __future__ import annotations
