@@ -99,9 +99,9 @@ class _Stopping:
 
     def _install(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._signalled)
+            signal.signal(number, self._on_signal)
 
-    def _signalled(self, number: int, _: Any) -> None:
+    def _on_signal(self, number: int, _: Any) -> None:
         if not self._is_orderly or self._asked.is_set():
             os._exit(_SIGNALLED + number)  # Spark's JVM ends with this process
         self._asked.set()

@@ -46,7 +46,7 @@ def run_query(query: str, tables: Mapping[str, Snapshot]) -> Iterator[pa.RecordB
             connection.register(name, snapshot.to_pyarrow_dataset())
         relation = connection.sql(query)
         if relation is None:
-            raise QueryFailedError(table=_told(tables), detail="it has no result.")
+            raise QueryFailedError(table=_names_text(tables), detail="it has no result.")
         yield relation.to_arrow_reader()
 
 
@@ -55,8 +55,8 @@ def _errors(tables: Iterable[str]) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        raise QueryFailedError(table=_told(tables), detail=str(error)) from error
+        raise QueryFailedError(table=_names_text(tables), detail=str(error)) from error
 
 
-def _told(tables: Iterable[str]) -> str:
+def _names_text(tables: Iterable[str]) -> str:
     return ", ".join(tables) or "none"

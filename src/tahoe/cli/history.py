@@ -36,7 +36,7 @@ def history(
     if as_json:
         print_json(found)
     elif verbose:
-        print_records(_told(commit) for commit in found)
+        print_records(_texts(commit) for commit in found)
     else:
         rows = [(c["version"], second(c["timestamp"]), c["operation"], flat(c["operation_parameters"])) for c in found]
         print_table(["version", "timestamp", "operation", "parameters"], rows, right=["version"], cut="parameters")
@@ -47,7 +47,7 @@ def _commit(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "timestamp": timestamp, "operation_metrics": with_numbers(row["operation_metrics"])}
 
 
-def _told(commit: dict[str, Any]) -> dict[str, str]:
+def _texts(commit: dict[str, Any]) -> dict[str, str]:
     return {name.replace("_", " "): _text(value) for name, value in commit.items() if value not in (None, {})}
 
 

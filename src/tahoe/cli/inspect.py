@@ -41,7 +41,7 @@ def inspect(
     inspection = INSPECTIONS.get(what.replace("-", "_"))
     if inspection is None:
         raise typer.BadParameter(
-            f"expected one of {', '.join(INSPECTIONS)}, found {what!r}{_meant(what, path)}", param_hint="WHAT"
+            f"expected one of {', '.join(INSPECTIONS)}, found {what!r}{_suggestion(what, path)}", param_hint="WHAT"
         )
     if path is None:
         raise typer.BadParameter(f"a path is missing: tahoe inspect {what} PATH", param_hint="PATH")
@@ -63,7 +63,7 @@ def inspect(
     print_table(headings, cells, right=right, more=found.num_rows - shown.num_rows)
 
 
-def _meant(what: str, path: str | None) -> str:
+def _suggestion(what: str, path: str | None) -> str:
     """What to write: the path may have come first, or alone."""
     near = nearest(what, INSPECTIONS)
     if path in INSPECTIONS:

@@ -96,7 +96,7 @@ def _facts(report: OptimizeReport, *, dry_run: bool) -> dict[str, str]:
     if report.why:
         facts["reason"] = report.why
     if removed:
-        facts["new files"] = _planned(report) if dry_run else f"{len(added):,} ({size_text(sum(added))})"
+        facts["new files"] = _planned_text(report) if dry_run else f"{len(added):,} ({size_text(sum(added))})"
         facts["deleted rows removed"] = f"{report.rows_purged:,}"
     if report.bins_dropped:
         facts["left as they were"] = (
@@ -109,5 +109,5 @@ def _facts(report: OptimizeReport, *, dry_run: bool) -> dict[str, str]:
     )
 
 
-def _planned(report: OptimizeReport) -> str:
+def _planned_text(report: OptimizeReport) -> str:
     return f"{report.bins:,} at most" if report.order is None else f"those of {report.parts(report.bins)}"

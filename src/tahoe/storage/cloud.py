@@ -173,17 +173,17 @@ class CloudStore:
             try:
                 found = self._bucket().get(self._path(known.key), options=options)
             except PreconditionError as error:
-                raise self._replaced(known.key) from error
+                raise self._replaced_error(known.key) from error
             except GenericError as error:  # the range may start after the end of a replaced file
                 there = self.head(known.key)
                 if there is None or there.identity != known.identity:
-                    raise self._replaced(known.key) from error
+                    raise self._replaced_error(known.key) from error
                 raise
             if _info(known.key, found.meta).identity != known.identity:  # a storage that ignores the condition
-                raise self._replaced(known.key)
+                raise self._replaced_error(known.key)
             return bytes(found.bytes())
 
-    def _replaced(self, key: str) -> FileReplacedError:
+    def _replaced_error(self, key: str) -> FileReplacedError:
         return FileReplacedError(errno.ESTALE, "the file was replaced", join(self.url, key))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:

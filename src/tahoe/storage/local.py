@@ -113,11 +113,11 @@ class LocalStore:
         return found
 
     def get(self, key: str) -> bytes:
-        with self._translated("read", key, missing_passes=True), self._opened(key) as file:
+        with self._translated("read", key, missing_passes=True), self._open_for_reading(key) as file:
             return file.read()
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        with self._translated("read", key, missing_passes=True), self._opened(key) as file:
+        with self._translated("read", key, missing_passes=True), self._open_for_reading(key) as file:
             file.seek(start)
             return file.read(length)
 
@@ -132,7 +132,7 @@ class LocalStore:
     def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
         """An open file keeps its content even if another file takes its name."""
         with self._translated("read", key, missing_passes=True):
-            file = self._opened(key)
+            file = self._open_for_reading(key)
             if known is not None and _from_status(key, os.fstat(file.fileno())).identity != known.identity:
                 file.close()
                 raise FileReplacedError(errno.ESTALE, "the file was replaced", self._path(key))
@@ -205,7 +205,7 @@ class LocalStore:
         with self._translated("look at", key):
             return _info(key, entry)
 
-    def _opened(self, key: str) -> BinaryIO:
+    def _open_for_reading(self, key: str) -> BinaryIO:
         try:
             return open(self._path(key), "rb")
         except (NotADirectoryError, IsADirectoryError) as error:

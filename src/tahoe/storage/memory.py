@@ -194,7 +194,7 @@ class MemoryStore:
 
     def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
         with self._call(Operation.OPEN, key):
-            content = self._found(key)
+            content = self._content_of(key)
             if known is not None and _info(key, content).identity != known.identity:
                 raise FileReplacedError(errno.ESTALE, "the file was replaced", join(self.url, key))
             return io.BytesIO(content[0])
@@ -254,9 +254,9 @@ class MemoryStore:
                 )
 
     def _read(self, key: str) -> bytes:
-        return self._found(key)[0]
+        return self._content_of(key)[0]
 
-    def _found(self, key: str) -> tuple[bytes, int]:
+    def _content_of(self, key: str) -> tuple[bytes, int]:
         with self._content.lock:
             found = self._content.files.get(self._above + key)
         if found is None:

@@ -187,7 +187,7 @@ def _with_fields(
     return schema
 
 
-def _placed(
+def _insert_field(
     current: TableConfiguration, fields: tuple[Field, ...], field: Field, position: Position | None, parent: Path
 ) -> tuple[Field, ...]:
     """The fields with a field added at its position."""
@@ -219,11 +219,11 @@ def add_columns(
         ParentNotStructError, ColumnNotFoundError: the parent or position does not exist.
     """
     for column in columns:
-        current = _with_schema(current, _added(current, column), new_name)
+        current = _with_schema(current, _with_column(current, column), new_name)
     return current
 
 
-def _added(current: TableConfiguration, column: NewColumn) -> Struct:
+def _with_column(current: TableConfiguration, column: NewColumn) -> Struct:
     parent = column_at(current, column.parent)[0] if column.parent else ()
     into = _type_at(current, parent)
     if not isinstance(into, Struct):
@@ -232,7 +232,9 @@ def _added(current: TableConfiguration, column: NewColumn) -> Struct:
             ParentNotStructError, current, column.path, detail, "Name a struct, or its .element, .key or .value."
         )
     _check_new(current, column, into)
-    return _with_fields(current, parent, lambda fields: _placed(current, fields, column.field, column.position, parent))
+    return _with_fields(
+        current, parent, lambda fields: _insert_field(current, fields, column.field, column.position, parent)
+    )
 
 
 def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> None:
@@ -389,11 +391,11 @@ def change_column(current: TableConfiguration, change: ColumnChange, new_name: C
     spelled, field = column_at(current, change.path)
     parent, holder = spelled[:-1], _type_at(current, spelled[:-1])
     _check_rules(current, change, spelled, field)
-    changed = _described(current, change, spelled, field)
-    changed = _retyped(current, change, spelled, field, changed)
+    changed = _with_attributes(current, change, spelled, field)
+    changed = _with_type(current, change, spelled, field, changed)
     if isinstance(holder, Struct):
         schema = _with_fields(
-            current, parent, lambda fields: _replaced(current, fields, field, changed, change.position, parent)
+            current, parent, lambda fields: _replace_field(current, fields, field, changed, change.position, parent)
         )
     else:
         schema = _in_collection(current, change, spelled, changed)
@@ -431,7 +433,7 @@ def _is_field(current: TableConfiguration, spelled: Path) -> bool:
     return isinstance(_type_at(current, spelled[:-1]), Struct)
 
 
-def _replaced(
+def _replace_field(
     current: TableConfiguration,
     fields: tuple[Field, ...],
     field: Field,
@@ -441,7 +443,7 @@ def _replaced(
 ) -> tuple[Field, ...]:
     if position is None or (position.after is not None and position.after.lower() == field.name.lower()):
         return tuple(changed if f.name == field.name else f for f in fields)
-    return _placed(current, tuple(f for f in fields if f.name != field.name), changed, position, parent)
+    return _insert_field(current, tuple(f for f in fields if f.name != field.name), changed, position, parent)
 
 
 def _check_rules(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field) -> None:
@@ -468,7 +470,7 @@ def _check_rules(current: TableConfiguration, change: ColumnChange, spelled: Pat
         raise ColumnDefaultsNotEnabledError(table=current.table, columns=dotted(spelled))
 
 
-def _described(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field) -> Field:
+def _with_attributes(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field) -> Field:
     metadata: dict[str, Any] = dict(field.metadata)
     if change.comment is not None:
         metadata[COMMENT] = change.comment
@@ -483,7 +485,7 @@ def _described(current: TableConfiguration, change: ColumnChange, spelled: Path,
     return replace(field, metadata=metadata, nullable=field.nullable if change.nullable is None else change.nullable)
 
 
-def _retyped(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field, changed: Field) -> Field:
+def _with_type(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field, changed: Field) -> Field:
     if change.type is None:
         return changed
     refused = type_refusal(field, change.type, change.text_type, current.widens)

@@ -117,18 +117,18 @@ def retyped_columns(before: Struct, after: Struct) -> Iterator[Changed]:
     for known in before:
         now = after.find(known.name)
         if now is not None:
-            yield from _retyped(known.type, now.type, (known.name,))
+            yield from _retyped_parts(known.type, now.type, (known.name,))
 
 
-def _retyped(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator[Changed]:
+def _retyped_parts(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator[Changed]:
     match before, after:
         case Struct(), Struct():
             yield from (((*path, *inner), known, now) for inner, known, now in retyped_columns(before, after))
         case Array(), Array():
-            yield from _retyped(before.element, after.element, (*path, "element"))
+            yield from _retyped_parts(before.element, after.element, (*path, "element"))
         case Map(), Map():
-            yield from _retyped(before.key, after.key, (*path, "key"))
-            yield from _retyped(before.value, after.value, (*path, "value"))
+            yield from _retyped_parts(before.key, after.key, (*path, "key"))
+            yield from _retyped_parts(before.value, after.value, (*path, "value"))
         case _ if before != after:
             yield path, before, after
         case _:

@@ -113,12 +113,12 @@ def changes_of(actions: Iterable[Action], canonical: Callable[[str], str]) -> li
     removes = {canonical(file.path): file for file in files if isinstance(file, Remove)}
     found: list[Change] = []
     for path, remove in removes.items():
-        found.extend([Whole("delete", remove)] if path not in adds else _remarked(adds[path], remove))
+        found.extend([Whole("delete", remove)] if path not in adds else _changes_between_vectors(adds[path], remove))
     found.extend(Whole("insert", add) for path, add in adds.items() if path not in removes)
     return found
 
 
-def _remarked(add: Add, remove: Remove) -> Iterator[DeletionVectorChange]:
+def _changes_between_vectors(add: Add, remove: Remove) -> Iterator[DeletionVectorChange]:
     """The changes between a file's old and new vector. At least one exists: a commit cannot remove and add the same
     logical file.
     """

@@ -172,17 +172,17 @@ def exception_to(condition: Predicate, schema: Struct) -> Predicate:
     A file that data skipping excludes by it satisfies the condition wholly. Columns whose statistics writers round, or
     whose values engines compare differently, are unknown.
     """
-    return untrue(_trusted(condition, schema))
+    return untrue(_without_untrusted(condition, schema))
 
 
-def _trusted(predicate: Predicate, schema: Struct) -> Predicate:
+def _without_untrusted(predicate: Predicate, schema: Struct) -> Predicate:
     match predicate:
         case p.And(parts):
-            return p.And(tuple(_trusted(part, schema) for part in parts))
+            return p.And(tuple(_without_untrusted(part, schema) for part in parts))
         case p.Or(parts):
-            return p.Or(tuple(_trusted(part, schema) for part in parts))
+            return p.Or(tuple(_without_untrusted(part, schema) for part in parts))
         case p.Not(part):
-            return p.Not(_trusted(part, schema))
+            return p.Not(_without_untrusted(part, schema))
         case p.Comparison(column=column) | p.IsNull(column) | p.In(column) | p.StartsWith(column):
             return predicate if _is_trusted(schema.resolve(column.path)) else p.Unknown(".".join(column.path))
         case _:

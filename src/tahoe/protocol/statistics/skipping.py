@@ -443,14 +443,14 @@ _UNEQUAL: Mapping[type[Any], Callable[[_Column, Any], StatTest]] = {
 
 
 def _both(parts: Iterable[StatTest]) -> StatTest:
-    return _joined(parts, Both, absorbing=DROP, neutral=KEEP)
+    return _join_tests(parts, Both, absorbing=DROP, neutral=KEEP)
 
 
 def _either(parts: Iterable[StatTest]) -> StatTest:
-    return _joined(parts, Either, absorbing=KEEP, neutral=DROP)
+    return _join_tests(parts, Either, absorbing=KEEP, neutral=DROP)
 
 
-def _joined(
+def _join_tests(
     parts: Iterable[StatTest], kind: type[Both] | type[Either], *, absorbing: Always, neutral: Always
 ) -> StatTest:
     flat: dict[StatTest, None] = {}

@@ -90,7 +90,7 @@ def obstacle(
         is_start: whether the stream starts in this version, and it is compared for that reason only.
     """
     before, after = (written, read) if is_older else (read, written)
-    if (moved := _untracked(before, after, rules, widens=widens)) is not None:
+    if (moved := _untracked_change(before, after, rules, widens=widens)) is not None:
         return Obstacle(Remedy.TRACKING, moved)
     if is_start and rules.skips_start:
         return None
@@ -102,15 +102,15 @@ def obstacle(
     return Obstacle(Remedy.NEW_DATAFRAME if goes_on else Remedy.NEW_CHECKPOINT, changed)
 
 
-def _untracked(before: Metadata, after: Metadata, rules: SchemaRules, *, widens: bool) -> str | None:
+def _untracked_change(before: Metadata, after: Metadata, rules: SchemaRules, *, widens: bool) -> str | None:
     """A change that only a stream with a tracked schema follows."""
     if widens and rules.widens and rules.asks_before_widening:
         for path, old, new in widenings(before.schema, after.schema):
             return f"the type of column {'.'.join(path)} was changed from {old} to {new}"
-    return None if rules.reads_moved_columns else _moved(before, after, rules)
+    return None if rules.reads_moved_columns else _mapping_change(before, after, rules)
 
 
-def _moved(before: Metadata, after: Metadata, rules: SchemaRules) -> str | None:
+def _mapping_change(before: Metadata, after: Metadata, rules: SchemaRules) -> str | None:
     """How column mapping makes two schemas incompatible: a name could silently read another column."""
     mode_before, mode_after = declared_mode(before.configuration), declared_mode(after.configuration)
     if mode_before == mode_after == "none":
@@ -120,10 +120,10 @@ def _moved(before: Metadata, after: Metadata, rules: SchemaRules) -> str | None:
     path = first_moved(after.schema, mode_after, before.schema, mode_before)
     if path is not None:
         return f"column {'.'.join(path)} was renamed or dropped"
-    return None if rules.reads_other_partitions else _repartitioned(before, after)
+    return None if rules.reads_other_partitions else _partitioning_change(before, after)
 
 
-def _repartitioned(before: Metadata, after: Metadata) -> str | None:
+def _partitioning_change(before: Metadata, after: Metadata) -> str | None:
     if tuple(before.partition_columns) == tuple(after.partition_columns):
         return None
     old, new = (", ".join(metadata.partition_columns) or "none" for metadata in (before, after))
@@ -133,20 +133,20 @@ def _repartitioned(before: Metadata, after: Metadata) -> str | None:
 def _unreadable(read: Metadata, written: Metadata, rules: SchemaRules, *, is_older: bool, widens: bool) -> str | None:
     before, after = (written, read) if is_older else (read, written)
     lacks = is_older and rules.reads_moved_columns and declared_mode(read.configuration) != "none"
-    if not lacks and not rules.reads_other_partitions and (changed := _repartitioned(before, after)) is not None:
+    if not lacks and not rules.reads_other_partitions and (changed := _partitioning_change(before, after)) is not None:
         return changed
     fit = Fit(
         widens=widens and _widens(rules), lacks=lacks, nulls=rules.reads_nulls
     )  # also of a later RESTORE of a narrower type
     path = first_unlike(written.schema, read.schema, (), fit)
-    return None if path is None else _told(path, written.schema, read.schema)
+    return None if path is None else _difference_text(path, written.schema, read.schema)
 
 
 def _widens(rules: SchemaRules) -> bool:
     return rules.widens and not rules.asks_before_widening
 
 
-def _told(path: tuple[str, ...], written: Struct, read: Struct) -> str:
+def _difference_text(path: tuple[str, ...], written: Struct, read: Struct) -> str:
     """What is different about a column or field."""
     column, there, here = ".".join(path), _at(written, path), _at(read, path)
     if there is None:  # an array's element or a map's value
@@ -170,7 +170,7 @@ def first_retyped(before: Struct, after: Struct, rules: SchemaRules) -> str | No
         if rules.ignores_types
         else first_unlike(stored_before, stored_after, (), Fit(widens=rules.widens, lacks=True))
     )
-    return None if path is None else _told(path, stored_before, stored_after)
+    return None if path is None else _difference_text(path, stored_before, stored_after)
 
 
 def shape(schema: Struct) -> Struct:

@@ -110,12 +110,12 @@ def adopt(table: TableReader, plan: Callable[[Snapshot | None], Adoption | None]
 
     def attempt(newest: Snapshot | None) -> Callable[[], int | None]:
         planned = plan(newest)
-        return lambda: None if planned is None else _committed(planned, table.log, newest)
+        return lambda: None if planned is None else _commit_adoption(planned, table.log, newest)
 
     return planned_anew(table, attempt)
 
 
-def _committed(planned: Adoption, log: Log, newest: Snapshot | None) -> int | None:
+def _commit_adoption(planned: Adoption, log: Log, newest: Snapshot | None) -> int | None:
     with planned.draft(log, newest) as draft:
         return draft.commit(planned.info)
 

@@ -144,7 +144,7 @@ def clone(source: TableReader | ForeignSource, target: TableReader, request: Clo
     """
     if isinstance(source, ForeignSource):
         source.check_clone(target.url, travels=request.version is not None or request.timestamp is not None)
-        return _cloned(source.snapshot(), target, replace(request, source_name=source.name))
+        return _run_clone(source.snapshot(), target, replace(request, source_name=source.name))
     source = source.keeping_commits()
     newest = source.snapshot()
     version = (
@@ -157,10 +157,10 @@ def clone(source: TableReader | ForeignSource, target: TableReader, request: Clo
             raise CloneOntoItselfError(table=target.url, version=version.version)
         return _report(version, target)
     _check_files(version, newest)
-    return _cloned(version, target, request)
+    return _run_clone(version, target, request)
 
 
-def _cloned(source: Snapshot, target: TableReader, request: CloneRequest) -> CloneReport:
+def _run_clone(source: Snapshot, target: TableReader, request: CloneRequest) -> CloneReport:
     work = _Cloning(source=source, target=target, request=request)
     committed = adopt(target, work.plan)
     return replace(work.report, version=committed)

@@ -145,13 +145,13 @@ def survey(table: TableReader, request: ConvertRequest, *, examiner: Examiner = 
     """
     _check_place(table)
     work = _Conversion(table, request, examiner)
-    files, changed = _listed(table, request), ""
+    files, changed = _source_files(table, request), ""
     for _ in range(_LISTINGS_MAX):
         try:
             adds, failure = work.adds(files), None
         except UnreadableFooterError as error:  # perhaps of a file that another program deletes or replaces
             adds, failure = [], error
-        before, files = files, _listed(table, request)
+        before, files = files, _source_files(table, request)
         if files == before:
             if failure is not None:
                 raise failure
@@ -180,7 +180,7 @@ def _check_place(table: TableReader) -> None:
             )
 
 
-def _listed(table: TableReader, request: ConvertRequest) -> list[SourceFile]:
+def _source_files(table: TableReader, request: ConvertRequest) -> list[SourceFile]:
     files = source_files(table.env.store, uses_sink_log=request.uses_sink_log, partitions=request.partitions)
     if not files:
         raise EmptyFolderError(table=table.url)

@@ -76,7 +76,7 @@ def source_files(
         found = [file for key, file in there.items() if not is_hidden(key)]
     unspeakable = next((file.key for file in found if not is_text(file.key)), None)
     if unspeakable is not None:
-        raise _refused(
+        raise _refusal(
             store.url,
             f"the name of the file {unspeakable!r} is not UTF-8, so no log can contain it",
             "Rename the file.",
@@ -95,12 +95,12 @@ def _check_contents(tree: Tree, url: str) -> None:
                 detail = (
                     f"{inside or 'it'} is a table of the format {kind}, whose files need not all belong to its rows"
                 )
-                raise _refused(
+                raise _refusal(
                     url, detail, "Move that table out of the folder, or read it with its own format and write its rows."
                 )
 
 
-def _refused(url: str, detail: str, remedy: str) -> UnsupportedOperationError:
+def _refusal(url: str, detail: str, remedy: str) -> UnsupportedOperationError:
     return UnsupportedOperationError(
         operation="Taking the folder for a Parquet table", table=url, detail=detail, remedy=remedy
     )
@@ -117,7 +117,7 @@ def _folder_key(found: CatalogPartition, url: str) -> str:
     if place == url:
         return ""
     if not place.startswith(url + "/"):
-        raise _refused(
+        raise _refusal(
             url, f"its partition {found.partition} is in another folder, {place}", "Move the partition into the folder."
         )
     return place[len(url) + 1 :]

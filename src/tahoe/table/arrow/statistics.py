@@ -223,7 +223,7 @@ def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
         parsed = _read_json(pa.py_buffer(text_bytes(lines)[1]), pa.schema(_json_fields(request)))
         if parsed.num_rows != len(texts):
             raise pa.ArrowInvalid("a text contains more than one JSON object")
-        return _typed(parsed, request)
+        return _statistics_table(parsed, request)
     except pa.ArrowInvalid:
         rows = [_lenient(text, request) for text in lines.to_pylist()]
         return pa.Table.from_pylist(rows, schema=table_schema(request))
@@ -261,7 +261,7 @@ def _nested(leaves: Mapping[Path, pa.DataType]) -> pa.DataType:
     return pa.struct([pa.field(name, inner[()] if () in inner else _nested(inner)) for name, inner in groups.items()])
 
 
-def _typed(parsed: pa.Table, request: StatisticsRequest) -> pa.Table:
+def _statistics_table(parsed: pa.Table, request: StatisticsRequest) -> pa.Table:
     columns = {"num_records": parsed.column("numRecords"), "tight_bounds": parsed.column("tightBounds")}
     for path, data_type in request.columns.items():
         columns[column_name("null_count", path)] = _at(parsed, ("nullCount", *path))
@@ -327,13 +327,13 @@ def parsed_statistics(texts: pa.ChunkedArray, columns: Mapping[Path, DataType]) 
     for field, name in _BOUNDS.items():
         for path, kind in columns.items():
             if bound_type(kind):
-                leaves[(field, *path)] = _narrowed(flat[column_name(name, path)], arrow_type(kind))
+                leaves[(field, *path)] = _narrow(flat[column_name(name, path)], arrow_type(kind))
     leaves |= {("nullCount", *path): flat[column_name("null_count", path)] for path in columns}
     arrays = {path: one_array(values) for path, values in leaves.items()}
     return pa.chunked_array([nested_array(arrays, one_array(pc.is_null(texts)))])
 
 
-def _narrowed(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def _narrow(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Cast integers to the type of their column; values that do not fit are null."""
     if not pa.types.is_integer(kind):
         return values.cast(kind)

@@ -68,7 +68,7 @@ def held_files(newest: Snapshot, tags: Iterable[Tag], dead: pa.Table) -> HeldFil
     """
     holds, is_held = [], np.zeros(len(dead), bool)
     for tag in tags if len(dead) else ():
-        mine = one_array(_needed(newest, tag, dead["key"])).to_numpy(zero_copy_only=False)
+        mine = one_array(_is_needed(newest, tag, dead["key"])).to_numpy(zero_copy_only=False)
         if mine.any():
             size_bytes = pc.sum(dead["size_bytes"].filter(pa.array(mine))).as_py() or 0
             holds.append(TagHold(tag=tag.name, version=tag.version, files=int(mine.sum()), size_bytes=size_bytes))
@@ -76,7 +76,7 @@ def held_files(newest: Snapshot, tags: Iterable[Tag], dead: pa.Table) -> HeldFil
     return HeldFiles(files=dead.filter(pa.array(is_held)), holds=tuple(holds))
 
 
-def _needed(newest: Snapshot, tag: Tag, keys: pa.ChunkedArray) -> pa.ChunkedArray:
+def _is_needed(newest: Snapshot, tag: Tag, keys: pa.ChunkedArray) -> pa.ChunkedArray:
     """For each key, whether the version of a tag needs the file. Live files are left out, because they are not dead."""
     named = named_by_live(tagged_snapshot(newest, tag).live)
     others = named.paths.filter(pc.invert(is_in(named.paths, newest.live.column("path"))))

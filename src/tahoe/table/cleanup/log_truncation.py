@@ -45,7 +45,7 @@ def truncate_log(snapshot: Snapshot) -> list[str]:
     deleted = [key for file in expired if (key := delete_if_same(log, file))]
     others = [
         *_sidecars(snapshot, known),
-        *(key for name in _PREPARED_FOLDERS for key in _prepared(log, name, kept.version)),
+        *(key for name in _PREPARED_FOLDERS for key in _prepared_commits(log, name, kept.version)),
     ]
     for key in others:
         log.env.store.delete(key)
@@ -56,7 +56,7 @@ def _is_expired(file: LogFile, newest: int) -> bool:
     return file.version < newest or (file.version == newest and (file.is_checkpoint or file.kind is Kind.COMPACTED))
 
 
-def _prepared(log: Log, folder: str, newest: int) -> list[str]:
+def _prepared_commits(log: Log, folder: str, newest: int) -> list[str]:
     """The keys of the commits that were prepared up to a version. Later ones may be those of writers at work."""
     keys = [info.key for info in log.env.store.walk(f"{LOG_FOLDER}/{folder}")]
     return [key for key in keys if (digits := key.rpartition("/")[2][:_DIGITS]).isdigit() and int(digits) <= newest]

@@ -39,14 +39,14 @@ class NamedFiles:
 
 def named_by_live(live: LiveFiles) -> NamedFiles:
     """What the live files of a version name."""
-    return NamedFiles(paths=live.column("path"), vectors=_stored(live.column("deletion_vector")))
+    return NamedFiles(paths=live.column("path"), vectors=_stored_vectors(live.column("deletion_vector")))
 
 
 def named_by_tombstones(removes: pa.StructArray) -> NamedFiles:
     """What `TOMBSTONE` structs name."""
     return NamedFiles(
         paths=pa.chunked_array([removes.field("path")]),
-        vectors=_stored(pa.chunked_array([removes.field("deletionVector")])),
+        vectors=_stored_vectors(pa.chunked_array([removes.field("deletionVector")])),
     )
 
 
@@ -72,7 +72,7 @@ def vector_text(vector: DeletionVectorDescriptor) -> str:
     return vector.storage_type + vector.path_or_inline
 
 
-def _stored(vectors: pa.ChunkedArray) -> pa.ChunkedArray:
+def _stored_vectors(vectors: pa.ChunkedArray) -> pa.ChunkedArray:
     present = vectors.drop_null()
     kinds = pc.struct_field(present, "storageType")
     texts = pc.binary_join_element_wise(kinds, pc.struct_field(present, "pathOrInlineDv"), "")

@@ -84,7 +84,7 @@ def search_folder(store: Store, values: Mapping[str, str]) -> Search:
         for folder in sorted(tree.folders):
             origins = sorted(needles.within(_names(folder.rpartition("/")[2])))
             traces += [Trace(file=visible(folder), place="name of the folder", value_of=origin) for origin in origins]
-    for key, found in in_threads(lambda key: (key, _searched(store, key, needles)), tree.keys, CORES):
+    for key, found in in_threads(lambda key: (key, _search_file(store, key, needles)), tree.keys, CORES):
         if isinstance(found, str):
             unread[key] = found
         else:
@@ -92,7 +92,7 @@ def search_folder(store: Store, values: Mapping[str, str]) -> Search:
     return Search(files=len(tree.keys), size_bytes=sum(tree.sizes_bytes), traces=tuple(traces), unread=unread)
 
 
-def _searched(store: Store, key: str, needles: Needles) -> set[tuple[str, str]] | str:
+def _search_file(store: Store, key: str, needles: Needles) -> set[tuple[str, str]] | str:
     """The places of a file in which values are, with the columns of the values; or why it could not be read."""
     try:
         found = {("name of the file", origin) for origin in needles.within(_names(key))}

@@ -79,13 +79,13 @@ def behind_compaction(log: Log, base: SnapshotState | None, mine: FileChanges, w
         followed |= rows_by_ids(base, others, winner)
     carried = frozenset(path for path, found in followed.items() if found is not None)
     kept = {path: deletion for path, deletion in mine.deletions.items() if path not in carried}
-    for target, rows in _united(found for found in followed.values() if found is not None).items():
+    for target, rows in _union(found for found in followed.values() if found is not None).items():
         if rows and (add := files[target][1]) is not None:
             kept[target] = RowDeletion(file=add, rows=rows)
     return replace(mine, actions=mine.without_removes(carried, log), deletions=kept) if carried else mine
 
 
-def _united(several: Iterable[Rows]) -> Rows:
+def _union(several: Iterable[Rows]) -> Rows:
     found: Rows = {}
     for rows in several:
         for path, at in rows.items():
@@ -158,7 +158,7 @@ def behind_deletions(
     if not settled:
         return mine, frozenset()
     kept = [*mine.without_removes(frozenset(settled), log), *again.values()]
-    return replace(mine, actions=kept, copies=_with_rows(log, mine, _united(deleted))), frozenset(settled)
+    return replace(mine, actions=kept, copies=_with_rows(log, mine, _union(deleted))), frozenset(settled)
 
 
 def _deleted_copies(log: Log, places: Sequence[CopiedRange], gone: Remove | None, added: Add | None) -> Rows | None:

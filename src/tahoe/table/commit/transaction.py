@@ -166,7 +166,7 @@ class Transaction:
         env = self.log.env
         with_vectors = {deletion.file.path for deletion in self.copies.values()}
         others = [a for a in self.actions if not (isinstance(a, Add) and a.path in with_vectors)]
-        actions = self._stamped(version, [*others, *deletions])
+        actions = self._final_actions(version, [*others, *deletions])
         check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
         data = encode_commit(actions)
         env.watch.before_put()
@@ -223,7 +223,7 @@ class Transaction:
             protocol=self._before(Protocol) if is_of_base else None,
             added=tuple(a for a in self.actions if isinstance(a, Add)),
             records_changes=any(isinstance(a, Cdc) for a in self.actions),
-            minted=() if self.base is None else moved_high_water_marks(self._before(Metadata), self._found(Metadata)),
+            minted=() if self.base is None else moved_high_water_marks(self._before(Metadata), self._after(Metadata)),
         )
 
     # --- rebasing onto winners
@@ -254,7 +254,7 @@ class Transaction:
         metadata and row id high-water mark, because it is committed on top of them.
         """
         _check_not_recorded(self, winner)
-        mine, settled = self._carried(winner)
+        mine, settled = self._carry_deletions(winner)
         intent, is_vacuum = mine._whole_intent, winner.info.vacuum_cutoff_ms is not None
         intent = replace(
             intent, removed_paths=intent.removed_paths - settled, written_ms=_written_ms(mine) if is_vacuum else None
@@ -280,7 +280,7 @@ class Transaction:
             row_id_high_water_mark=self.row_id_high_water_mark if domain is None else high_water_mark(domain),
         )
 
-    def _carried(self, winner: Winner) -> tuple[Transaction, frozenset[str]]:
+    def _carry_deletions(self, winner: Winner) -> tuple[Transaction, frozenset[str]]:
         """This transaction with row deletions carried over a compaction, and the files for which the winner is then no
         conflict.
         """
@@ -301,12 +301,12 @@ class Transaction:
 
     # --- values that depend on the version and on its predecessor
 
-    def _stamped(self, version: int, actions: Sequence[Action]) -> list[Action]:
+    def _final_actions(self, version: int, actions: Sequence[Action]) -> list[Action]:
         return self._with_timestamp(version, self._with_row_ids(version, actions))
 
     def _with_row_ids(self, version: int, actions: Sequence[Action]) -> Sequence[Action]:
         """Protocol: "Writer Requirements for Row Tracking"."""
-        protocol, metadata = self._found(Protocol), self._found(Metadata)
+        protocol, metadata = self._after(Protocol), self._after(Metadata)
         if protocol is None or metadata is None or not assigns_row_ids(protocol, metadata):
             return actions
         mark = self.row_id_high_water_mark
@@ -317,7 +317,7 @@ class Transaction:
             actions, mark, version, lambda file: num_records(self.log, file, version), assigned=assigned
         )
 
-    def _found(self, kind: type[Any]) -> Any:
+    def _after(self, kind: type[Any]) -> Any:
         """The table's protocol or metadata after this commit."""
         return next((a for a in self.actions if isinstance(a, kind)), None) or self._before(kind)
 
@@ -334,7 +334,7 @@ class Transaction:
         disables the feature, these properties are removed.
         """
         now_ms = self.log.env.clock_ms()
-        protocol, metadata = self._found(Protocol), self._found(Metadata)
+        protocol, metadata = self._after(Protocol), self._after(Metadata)
         if protocol is None or metadata is None or not in_commit_timestamps_enabled(protocol, metadata):
             info = self._commit_info(actions, now_ms)
             return [info, *(_without_enablement(a) if isinstance(a, Metadata) else a for a in actions)]
@@ -397,7 +397,7 @@ class Transaction:
         """Whether rows have stable ids after this commit. Every writer of tahoe keeps those of the rows that it copies
         or updates.
         """
-        protocol, metadata = self._found(Protocol), self._found(Metadata)
+        protocol, metadata = self._after(Protocol), self._after(Metadata)
         return (
             protocol is not None
             and metadata is not None

@@ -31,11 +31,11 @@ def _properties(snapshot: Snapshot) -> dict[str, pa.Array]:
     stored = {name: snapshot.properties[name] for name in sorted(snapshot.properties)}
     known = {found.name for name in stored if (found := find_property(name)) is not None}
     others = dict.fromkeys(sorted(p.name for p in KNOWN if p.name not in known and not p.is_internal))
-    rows = [{"name": name, "value": value, **_told(name)} for name, value in (stored | others).items()]
+    rows = [{"name": name, "value": value, **_default_and_feature(name)} for name, value in (stored | others).items()]
     return from_rows(rows, _PROPERTIES)
 
 
-def _told(name: str) -> dict[str, str | None]:
+def _default_and_feature(name: str) -> dict[str, str | None]:
     known = find_property(name)
     default = None if known is None else _text(known.default)
     return {"default": default, "feature": known.feature if isinstance(known, FeatureProperty) else None}

@@ -137,9 +137,9 @@ def _sizes_listed(snapshot: Snapshot, listed: Sequence[LogFile]) -> dict[str, An
     commits = [f for f in listed if f.kind is Kind.COMMIT and base.version < f.version <= snapshot.version]
     events = pa.concat_tables([_EVENTS.empty_table(), *in_pieces(partial(_events, log), commits)])
     times = _times(timeline(snapshot, listed), versions)
-    named = _named(base, events.column("key"))
+    named = _events_of_keys(base, events.column("key"))
     change, added, removed = _changes(pa.concat_tables([named, events]), base.version, len(versions))
-    total = change.cumsum(axis=0) + _counted(_listed(base)).sum(axis=0)
+    total = change.cumsum(axis=0) + _contributions(_live_events(base)).sum(axis=0)
     is_first = np.array([version == base.version > 0 for version in versions])  # what came before it is not known
     if base.version == 0:
         added[0] = total[0]
@@ -196,7 +196,7 @@ def _events(log: Log, files: Sequence[LogFile]) -> pa.Table:
     return pa.table(columns, schema=_EVENTS)
 
 
-def _listed(snapshot: Snapshot) -> pa.Table:
+def _live_events(snapshot: Snapshot) -> pa.Table:
     """The files of a version as events."""
     live = snapshot.live
     cardinality = pa.chunked_array(
@@ -213,14 +213,14 @@ def _listed(snapshot: Snapshot) -> pa.Table:
     return pa.table(columns, schema=_EVENTS)
 
 
-def _named(base: Snapshot, keys: pa.ChunkedArray) -> pa.Table:
+def _events_of_keys(base: Snapshot, keys: pa.ChunkedArray) -> pa.Table:
     """The files of a version that have one of these keys, as events."""
-    listed = _listed(base)
+    listed = _live_events(base)
     rows = pc.indices_nonzero(is_in(listed.column("key"), keys))
     return pa.table([taken(column, rows) for column in listed.columns], schema=_EVENTS)
 
 
-def _counted(events: pa.Table) -> npt.NDArray[np.int64]:
+def _contributions(events: pa.Table) -> npt.NDArray[np.int64]:
     """What each event leaves of its file: one column for each number that is counted."""
     records = events.column("num_records")
     numbers = [
@@ -244,7 +244,7 @@ def _changes(events: pa.Table, first: int, versions: int) -> Sequence[npt.NDArra
     encoded = events.column("key").dictionary_encode()  # all chunks have the same dictionary
     keys = np.concatenate([np.empty(0, np.int32), *(np.asarray(chunk.indices) for chunk in encoded.chunks)])
     order = np.argsort(keys, kind="stable")  # by file, and for each file in the order of the log
-    keys, after = keys[order], _counted(events)[order]
+    keys, after = keys[order], _contributions(events)[order]
     version = np.asarray(events.column("version"))[order] - first
     before = np.zeros_like(after)
     before[1:] = np.where((keys[1:] == keys[:-1])[:, None], after[:-1], 0)

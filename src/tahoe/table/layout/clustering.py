@@ -140,10 +140,10 @@ def order_of(snapshot: Snapshot, request: OrderRequest, predicates: Sequence[str
         return Order(columns=clustered, is_clustered=True, request=request)
     if not asked:
         return None
-    return Order(columns=_checked(snapshot, request), is_clustered=False, request=request)
+    return Order(columns=_checked_columns(snapshot, request), is_clustered=False, request=request)
 
 
-def _checked(snapshot: Snapshot, request: OrderRequest) -> tuple[tuple[str, ...], ...]:
+def _checked_columns(snapshot: Snapshot, request: OrderRequest) -> tuple[tuple[str, ...], ...]:
     """The columns of ZORDER BY, spelled as in the schema, each once."""
     partitions = {name.lower() for name in snapshot.partition_columns}
     found = []

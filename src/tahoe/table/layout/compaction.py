@@ -91,7 +91,7 @@ def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.boo
     found: list[Bin] = []
     for files in by_partition(scan, candidates):
         ordered = files[np.lexsort((numbers[files], times[files]))]
-        for members in _packed(ordered, live_bytes, settings.max_file_bytes):
+        for members in _pack(ordered, live_bytes, settings.max_file_bytes):
             if len(members) > 1 or is_worn[members[0]]:
                 found.append(Bin(numbers=tuple(numbers[members].tolist()), live_bytes=int(live_bytes[members].sum())))
     return found
@@ -154,7 +154,7 @@ def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     return np.concatenate([np.asarray(chunk.indices) for chunk in encoded.chunks])
 
 
-def _packed(files: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], capacity: int) -> list[npt.NDArray[np.int64]]:
+def _pack(files: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], capacity: int) -> list[npt.NDArray[np.int64]]:
     """Pack files, in order, into bins of a capacity. A larger file has a bin of its own."""
     closed: list[list[int]] = []
     open_bins: list[tuple[list[int], int]] = []

@@ -58,11 +58,11 @@ def of_footers(scan: Scan, test: Callable[[pq.ParquetFile], bool]) -> npt.NDArra
         DataFileMissingError, InvalidDataFileError: a file is not what the log says.
     """
     return np.fromiter(
-        in_threads(lambda file: _tested(scan.snapshot, file, test), data_files(scan)), bool, scan.kept_files
+        in_threads(lambda file: _test_file(scan.snapshot, file, test), data_files(scan)), bool, scan.kept_files
     )
 
 
-def _tested(snapshot: SnapshotState, file: DataFile, test: Callable[[pq.ParquetFile], bool]) -> bool:
+def _test_file(snapshot: SnapshotState, file: DataFile, test: Callable[[pq.ParquetFile], bool]) -> bool:
     store, key = snapshot.log.locate(file.url)
     try:
         with open_parquet(store, key) as parquet:
@@ -74,10 +74,12 @@ def _tested(snapshot: SnapshotState, file: DataFile, test: Callable[[pq.ParquetF
 
 
 def _has_others(columns: Iterable[pa.Field], known: Struct) -> bool:
-    return any((field := _found(column, known)) is None or _is_wider(column.type, field.type) for column in columns)
+    return any(
+        (field := _table_field(column, known)) is None or _is_wider(column.type, field.type) for column in columns
+    )
 
 
-def _found(column: pa.Field, known: Struct) -> Field | None:
+def _table_field(column: pa.Field, known: Struct) -> Field | None:
     """The table's field that a column of a file belongs to: by its id, if the file has ids."""
     found = (column.metadata or {}).get(FIELD_ID)
     if found is None:

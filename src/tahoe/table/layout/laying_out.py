@@ -130,7 +130,7 @@ def _lay_out(job: _Job, at_once: int) -> Rewritten:
         DataFileMissingError, InvalidDataFileError, DeletionVectorError: a file is not what the log says.
         UnsupportedOperationError: only Spark can read a file.
     """
-    layout, parts = _planned(job)
+    layout, parts = _plan_cube(job)
     fields = fields_to_write(job.plan, job.rewrite.snapshot)
     batches = groups(live_rows(job.rewrite, fields, ahead_files=_READ_AHEAD_FILES), _BATCH_BYTES)
     first = next(batches, None)
@@ -138,8 +138,8 @@ def _lay_out(job: _Job, at_once: int) -> Rewritten:
         return Rewritten(files=())
     units = _units(layout, parts, job.cube, first.nbytes / first.num_rows)
     with Spool(len(units.first_parts) - 1, _SPOOL_BYTES // at_once) as spool:
-        _distribute(job, units, _numbered(chain([first], batches)), spool)
-        return Rewritten(files=tuple(_written(job, units, spool)))
+        _distribute(job, units, _number_rows(chain([first], batches)), spool)
+        return Rewritten(files=tuple(_write_files(job, units, spool)))
 
 
 # --- the plan
@@ -183,7 +183,7 @@ class _Sample:
         return pa.concat_tables(self._tables)
 
 
-def _planned(job: _Job) -> tuple[Layout, int]:
+def _plan_cube(job: _Job) -> tuple[Layout, int]:
     """The layout of a cube's rows, and the number of parts of each file."""
     cube, snapshot = job.cube, job.rewrite.snapshot
     parts = parts_of_file(cube.rows, cube.file_count)
@@ -213,7 +213,7 @@ class _Batch:
     rows: pa.Table
 
 
-def _numbered(batches: Iterable[pa.Table]) -> Iterator[_Batch]:
+def _number_rows(batches: Iterable[pa.Table]) -> Iterator[_Batch]:
     first_row = 0
     for rows in batches:
         yield _Batch(first_row, rows)
@@ -258,7 +258,7 @@ def _with_nan(plan: WritePlan, rows: pa.Table, starts: Sequence[int]) -> dict[in
 # --- units to files
 
 
-def _written(job: _Job, units: _Units, spool: Spool) -> list[WrittenFile]:
+def _write_files(job: _Job, units: _Units, spool: Spool) -> list[WrittenFile]:
     """Write the files. If that fails, all are deleted."""
     plan, env = job.plan, job.plan.table.env
     values = serialised(plan, {name: plain_value(value) for name, value in job.rewrite.files[0].partition.items()})

@@ -246,8 +246,8 @@ def optimize(
     with showing(request.operation, told=progress, is_ours=rewriter is None) as told:
         chosen = _telling(rewriter or (rewritten_in_threads if order is None else lay_out_in_threads), bins, told)
         for batch in _batches(bins, request.settings.batch_bytes):
-            done, failure = _rewritten(plan, batch, chosen)
-            report = _committed(table, plan, request, done, report)
+            done, failure = _rewrite_bins(plan, batch, chosen)
+            report = _commit_bins(table, plan, request, done, report)
             if failure is not None:
                 raise failure
     if request.operation == OPTIMIZE and not request.is_auto:
@@ -336,7 +336,7 @@ def _adds(snapshot: Snapshot, numbers: Iterable[int]) -> tuple[Add, ...]:
 # --- rewriting
 
 
-def _rewritten(plan: WritePlan, bins: Sequence[Bin], rewriter: Rewriter) -> tuple[list[_Done], BaseException | None]:
+def _rewrite_bins(plan: WritePlan, bins: Sequence[Bin], rewriter: Rewriter) -> tuple[list[_Done], BaseException | None]:
     """The bins that were rewritten, and the first failure."""
     assert plan.snapshot is not None
     done: list[_Done] = []
@@ -369,7 +369,7 @@ def result_or_error(work: Rewrite) -> Rewritten | BaseException:
 # --- commit
 
 
-def _committed(
+def _commit_bins(
     table: TableReader, plan: WritePlan, request: OptimizeRequest, done: list[_Done], report: OptimizeReport
 ) -> OptimizeReport:
     """Commit bins in one version. Bins of which another writer has changed a file meanwhile are dropped, and their

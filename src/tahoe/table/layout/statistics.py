@@ -131,12 +131,14 @@ def compute_statistics(
     _check_writable(table, snapshot)
     scan = snapshot.scan(request.filter)
     columns = [c for c in _columns(snapshot) if has_statistics(c)]
-    numbers = _chosen(scan, columns, request)
+    numbers = _files_to_measure(scan, columns, request)
     report = AnalyzeReport(files_considered=scan.kept_files, files_examined=len(numbers))
     for start in range(0, len(numbers), FILES_PER_COMMIT_MAX):
         batch = Scan(snapshot, None, pa.array(numbers[start : start + FILES_PER_COMMIT_MAX], pa.uint64()))
-        found, unread, failure = _measured(batch, columns, request, measurer or measured_in_threads)
-        report = _committed(table, snapshot, request, found, replace(report, unread={**report.unread, **unread}))
+        found, unread, failure = _measure_files(batch, columns, request, measurer or measured_in_threads)
+        report = _commit_statistics(
+            table, snapshot, request, found, replace(report, unread={**report.unread, **unread})
+        )
         if failure is not None:
             raise failure
     return report
@@ -169,7 +171,7 @@ def with_statistics(snapshot: Snapshot, adds: Sequence[Add]) -> list[Add]:
     """
     there = replace(snapshot, live=LiveFiles([MemoryPart(to_table(adds))]))
     columns = [c for c in _columns(snapshot) if has_statistics(c)]
-    measured, unread, failure = _measured(there.full_scan, columns, AnalyzeRequest(), measured_in_threads)
+    measured, unread, failure = _measure_files(there.full_scan, columns, AnalyzeRequest(), measured_in_threads)
     for reason in [*unread.values(), *([] if failure is None else [str(failure)])]:
         _logger.warning("%s: statistics could not be computed: %s", snapshot.url, reason)
     found = {entry.before.path: entry.after.stats for entry in measured}
@@ -189,7 +191,7 @@ def _columns(snapshot: Snapshot) -> list[IndexedColumn]:
 # --- which files
 
 
-def _chosen(scan: Scan, columns: Sequence[IndexedColumn], request: AnalyzeRequest) -> npt.NDArray[np.int64]:
+def _files_to_measure(scan: Scan, columns: Sequence[IndexedColumn], request: AnalyzeRequest) -> npt.NDArray[np.int64]:
     """The positions in the snapshot of the files to measure."""
     live = scan.snapshot.live
     if request.paths is not None:
@@ -233,7 +235,7 @@ def _mask(values: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
 # --- measuring
 
 
-def _measured(
+def _measure_files(
     scan: Scan, columns: Sequence[IndexedColumn], request: AnalyzeRequest, measurer: Measurer
 ) -> tuple[list[_Restated], dict[str, str], BaseException | None]:
     """The files whose statistics are other ones now, those that only Spark can read, and the first failure."""
@@ -295,7 +297,7 @@ def _or_error(measure: Callable[..., Result], *given: object) -> Result | BaseEx
 # --- commit
 
 
-def _committed(
+def _commit_statistics(
     table: TableReader, snapshot: Snapshot, request: AnalyzeRequest, found: list[_Restated], report: AnalyzeReport
 ) -> AnalyzeReport:
     """Commit new statistics in one version, without those of files that another writer has changed since the
@@ -305,7 +307,7 @@ def _committed(
     while found:
         newest = table.snapshot()
         _check_writable(table, newest)
-        found = found if newest is snapshot else _unchanged(found, snapshot, newest)
+        found = found if newest is snapshot else _still_current(found, snapshot, newest)
         try:
             version = _commit(table, newest, request, found)
             return replace(
@@ -332,7 +334,7 @@ def _commit(table: TableReader, base: Snapshot, request: AnalyzeRequest, found: 
         return None if draft.is_empty else draft.commit(info)
 
 
-def _unchanged(found: Sequence[_Restated], before: Snapshot, newest: Snapshot) -> list[_Restated]:
+def _still_current(found: Sequence[_Restated], before: Snapshot, newest: Snapshot) -> list[_Restated]:
     """The files that are live in a later version with the same entry, apart from the statistics.
 
     Raises:

@@ -108,13 +108,13 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) ->
         raise CorruptCheckpointError(
             table=store.url, file=checkpoint.files[0].name, detail=f"it has {twice} more than once"
         )
-    _check_table(log, checkpoint, _tagged(actions) or fingerprint, parts)
+    _check_table(log, checkpoint, _fingerprint_of(actions) or fingerprint, parts)
     for part in parts if whole else ():
         part.check()
     return actions, parts
 
 
-def _tagged(actions: Iterable[Action]) -> CommitFingerprint | None:
+def _fingerprint_of(actions: Iterable[Action]) -> CommitFingerprint | None:
     """The fingerprint in a V2 checkpoint."""
     return next(
         (parse_fingerprint((a.tags or {}).get(TAG)) for a in actions if isinstance(a, CheckpointMetadata)), None

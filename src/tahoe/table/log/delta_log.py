@@ -90,10 +90,10 @@ class Log:
                 _name(info.key), size_bytes=info.size_bytes, modified_ms=info.modified_ms, etag=info.etag
             ):
                 found.append(file)
-        unlisted = self._unlisted(found, from_version)
+        unlisted = self._commits_before(found, from_version)
         return sorted([*found, *unlisted], key=lambda file: file.name) if unlisted else found
 
-    def _unlisted(self, listed: Sequence[LogFile], from_version: int) -> list[LogFile]:
+    def _commits_before(self, listed: Sequence[LogFile], from_version: int) -> list[LogFile]:
         """The commits that exist, directly before those that were listed."""
         found: list[LogFile] = []
         versions = [file.version for file in listed if file.kind is log_files.Kind.COMMIT]

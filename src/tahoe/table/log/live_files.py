@@ -307,7 +307,9 @@ class LiveFiles:
         if not seen:
             return self
         superseded = Superseded(seen, canonical)
-        return LiveFiles(_joined([MemoryPart(to_table(added)), *self._answers(lambda part: part.without(superseded))]))
+        return LiveFiles(
+            _join_memory_parts([MemoryPart(to_table(added)), *self._answers(lambda part: part.without(superseded))])
+        )
 
     # --- some of the row groups
 
@@ -416,7 +418,7 @@ class RowGroupSubset:
         return np.concatenate(found)
 
 
-def _joined(parts: list[Part]) -> list[Part]:
+def _join_memory_parts(parts: list[Part]) -> list[Part]:
     memory = [part for part in parts if isinstance(part, MemoryPart) and part.num_rows]
     if len(memory) <= MEMORY_PARTS_MAX:
         return parts

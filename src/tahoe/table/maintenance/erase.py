@@ -155,9 +155,9 @@ def erase(table: TableRows, request: EraseRequest) -> EraseReport:
         DeltaProtocolError: the table has a feature that tahoe does not know.
         DeltaError: a step failed. Run it again.
     """
-    before = _checked(table)
+    before = _truncatable_version(table)
     texts = _texts_of(before, request.filter)
-    report = _planned(before, request, texts)
+    report = _dry_report(before, request, texts)
     if request.dry_run:
         return report
     request.tell("deleting the rows")
@@ -169,7 +169,7 @@ def erase(table: TableRows, request: EraseRequest) -> EraseReport:
     cleaned = _vacuum(table, is_lite=request.retention_check)
     request.tell("deleting old versions from the log")
     _finish_hooks(table)
-    newest = _checked(table)
+    newest = _truncatable_version(table)
     # The next VACUUM LITE begins here. Files that other writers have removed since the last one are left to VACUUM
     # FULL.
     record_vacuumed_version(table.env.store, newest.version)
@@ -190,7 +190,7 @@ def erase(table: TableRows, request: EraseRequest) -> EraseReport:
     )
 
 
-def _planned(before: Snapshot, request: EraseRequest, texts: _Texts) -> EraseReport:
+def _dry_report(before: Snapshot, request: EraseRequest, texts: _Texts) -> EraseReport:
     return EraseReport(
         table=before.url,
         is_dry_run=request.dry_run,
@@ -203,7 +203,7 @@ def _planned(before: Snapshot, request: EraseRequest, texts: _Texts) -> EraseRep
     )
 
 
-def _checked(table: TableReader) -> Snapshot:
+def _truncatable_version(table: TableReader) -> Snapshot:
     """The newest version, if its log may be truncated.
 
     Raises:

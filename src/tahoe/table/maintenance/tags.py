@@ -189,9 +189,9 @@ class _Tagging:
         self.added = tuple(sorted(supported_features(draft.protocol) - supported_features(newest.protocol)))
         parameters = {"tag": self.tag.name, "version": self.tag.version, "addedFeatures": list(self.added)}
         expires = {} if self.tag.expires is None else {"expires": self.tag.expires.isoformat()}
-        return lambda: self._committed(draft, CREATE, parameters | expires)
+        return lambda: self._commit_draft(draft, CREATE, parameters | expires)
 
-    def _committed(self, draft: Draft, operation: str, parameters: Mapping[str, Any]) -> int:
+    def _commit_draft(self, draft: Draft, operation: str, parameters: Mapping[str, Any]) -> int:
         return _commit(draft, operation, parameters, self.request.user_metadata, self.request.engine)
 
     # --- whether the version can be held
@@ -275,7 +275,7 @@ class _Tagging:
             if newest is None or newest.domains.get(mine.domain) != mine:
                 return lambda: None
             draft = _draft(newest, self.before or mine.replace(removed=True))
-            return lambda: self._committed(draft, DROP, {"tag": self.tag.name, "version": self.tag.version})
+            return lambda: self._commit_draft(draft, DROP, {"tag": self.tag.name, "version": self.tag.version})
 
         try:
             planned_anew(self.table, plan)

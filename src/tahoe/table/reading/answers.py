@@ -69,7 +69,7 @@ def answer(question: Question, scan: Scan) -> Answer:
     if question.keys:  # a group exists if it has a row
         decided = pc.and_(decided, facts.live.is_valid())
     left = pc.indices_nonzero(pc.invert(decided))
-    return Answer(_combined(question, facts, values, decided), _part(scan, left))
+    return Answer(_combine_files(question, facts, values, decided), _part(scan, left))
 
 
 def left_of(question: Question, scan: Scan) -> Scan:
@@ -118,7 +118,7 @@ def _value(facts: Facts, aggregate: Aggregate, measure: Measure) -> _Value:
 def _measure_value(facts: Facts, measure: Measure) -> _Value:
     match measure:
         case CountOf():
-            counts = _counted(facts, measure)
+            counts = _count_value(facts, measure)
             return _Value(counts.is_valid(), counts)
         case BoundOf():
             return _bound_value(facts, measure)
@@ -127,7 +127,7 @@ def _measure_value(facts: Facts, measure: Measure) -> _Value:
             return _Value(facts.live.is_valid(), pc.if_else(facts.is_empty, pa.scalar(None, values.type), values))
 
 
-def _counted(facts: Facts, measure: CountOf) -> pa.Array:
+def _count_value(facts: Facts, measure: CountOf) -> pa.Array:
     counts = [facts.present(path) for path in measure.paths]
     counts += [pc.if_else(facts.partition(name).is_null(), 0, facts.live) for name in measure.partitions]
     return reduce(lambda one, other: _present_in_both(facts, one, other), counts, facts.live)
@@ -166,7 +166,7 @@ def _bound_value(facts: Facts, measure: BoundOf) -> _Value:
 # --- all files together
 
 
-def _combined(question: Question, facts: Facts, values: list[_Value], decided: pa.Array) -> pa.Table:
+def _combine_files(question: Question, facts: Facts, values: list[_Value], decided: pa.Array) -> pa.Table:
     """The values of the decided files, combined by their keys."""
     wanted = pc.and_(decided, pc.invert(facts.is_empty)) if question.keys else decided
     columns = {str(number): value.values.filter(wanted) for number, value in enumerate(values)}

@@ -155,7 +155,7 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has n
         Raises:
             UnsupportedOperationError: always.
         """
-        raise self._refused("get_fragments", "readers of its files apply neither deletion vectors nor column mapping")
+        raise self._refusal("get_fragments", "readers of its files apply neither deletion vectors nor column mapping")
 
     _get_fragments = get_fragments
 
@@ -164,12 +164,12 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has n
         Raises:
             UnsupportedOperationError: always.
         """
-        raise self._refused("replace_schema", "the schema is the table's")
+        raise self._refusal("replace_schema", "the schema is the table's")
 
     def __reduce__(self) -> NoReturn:
-        raise self._refused("pickle", "it holds an open connection to the table's storage")
+        raise self._refusal("pickle", "it holds an open connection to the table's storage")
 
-    def _refused(self, operation: str, detail: str) -> UnsupportedOperationError:
+    def _refusal(self, operation: str, detail: str) -> UnsupportedOperationError:
         return UnsupportedOperationError(
             operation=f"TableDataset.{operation}",
             table=self.url,

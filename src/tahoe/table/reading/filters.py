@@ -106,18 +106,18 @@ class _Implied:
             case FunctionCall("if_else", (test, then, Scalar(None))):
                 return self.by(FunctionCall("and", (test, then)))
             case FieldRef(path) if self._type(path) == BOOLEAN:
-                return self._compared(path, "=", True, [True])
+                return self._comparison(path, "=", True, [True])
             case FunctionCall("is_null", (FieldRef(path),), {"nan_is_null": False}):
                 return IsNull(Column(path)) if self._type(path) else None
             case FunctionCall("is_valid", (FieldRef(path),)):
                 return Not(IsNull(Column(path))) if self._type(path) else None
             case FunctionCall("is_in", (FieldRef(path),), {"value_set": list(values)}):
-                return self._compared(path, "in", values, values)
+                return self._comparison(path, "in", values, values)
             case FunctionCall(function, (FieldRef(path), Scalar(value))) if function in _SYMBOLS:
-                return self._compared(path, _SYMBOLS[function], value, [value])
+                return self._comparison(path, _SYMBOLS[function], value, [value])
         return None
 
-    def _compared(
+    def _comparison(
         self, path: tuple[str, ...], symbol: str, value: object, values: Sequence[object]
     ) -> Predicate | None:
         kind, name = self._type(path), ".".join(path)

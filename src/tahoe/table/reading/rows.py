@@ -97,7 +97,7 @@ def rows_schema(scan: Files, columns: Sequence[str] | None = None) -> pa.Schema:
     Raises:
         ColumnNotFoundError: no such column.
     """
-    return pa.schema([arrow_field(f) for f in _chosen(scan.snapshot, columns)])
+    return pa.schema([arrow_field(f) for f in _fields_of(scan.snapshot, columns)])
 
 
 def row_pieces(scan: Files, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
@@ -111,7 +111,7 @@ def file_reader(
 ) -> Callable[[DataFile], Iterator[pa.Table]]:
     """What reads the rows of `read_rows` from one file: in one table, or in a table for each row group."""
     snapshot, predicate = scan.snapshot, scan.predicate
-    wanted = _chosen(snapshot, columns)
+    wanted = _fields_of(snapshot, columns)
     needed = with_predicate_columns(snapshot, wanted, predicate)
     schema = pa.schema([arrow_field(f) for f in wanted])
 
@@ -136,7 +136,7 @@ def no_columns(rows: int) -> pa.Table:
     return pa.table({"": pa.nulls(rows)}).select([])
 
 
-def _chosen(snapshot: SnapshotState, columns: Sequence[str] | None) -> list[Field]:
+def _fields_of(snapshot: SnapshotState, columns: Sequence[str] | None) -> list[Field]:
     if columns is None:
         return list(snapshot.schema)
     fields = [
@@ -362,7 +362,7 @@ def _as_fields(
     columns: list[pa.ChunkedArray | pa.Array] = []
     for field in fields:
         if isinstance(field, _Tracked):
-            columns.append(_tracked(field, file, raw.get(field.name), start, rows))
+            columns.append(_row_tracking_column(field, file, raw.get(field.name), start, rows))
         elif field.name in snapshot.partition_columns:
             columns.append(pa.repeat(file.partition[field.name], rows))
         elif field.name in raw:
@@ -384,7 +384,7 @@ def _kept_in(snapshot: SnapshotState, field: _Tracked) -> str | None:
     return kept.get(field.of)
 
 
-def _tracked(
+def _row_tracking_column(
     field: _Tracked, file: DataFile, kept: pa.ChunkedArray | None, start: int, rows: int
 ) -> pa.ChunkedArray | pa.Array:
     """A row tracking field of rows of a file: the stored values, or else the default that follows from the file."""

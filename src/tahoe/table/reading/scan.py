@@ -327,7 +327,7 @@ def plan_scan(predicate: Predicate, full_scan: Scan) -> Scan:
     test = test_of(snapshot, predicate)
     if test is None:
         return Scan(snapshot, predicate, None, full_scan)
-    among = _narrowed(snapshot, test)
+    among = _narrow_by_row_groups(snapshot, test)
     if among is None:
         return Scan(
             snapshot, predicate, pc.indices_nonzero(file_mask(snapshot, test, lambda: full_scan.partition)), full_scan
@@ -337,7 +337,7 @@ def plan_scan(predicate: Predicate, full_scan: Scan) -> Scan:
     return Scan(snapshot, predicate, PrunedFiles(among, np.asarray(found).astype(np.int64)), full_scan)
 
 
-def _narrowed(snapshot: SnapshotState, test: StatTest) -> RowGroupSubset | None:
+def _narrow_by_row_groups(snapshot: SnapshotState, test: StatTest) -> RowGroupSubset | None:
     """The files of the row groups that a test needs; None if it should be evaluated on all files."""
     live = snapshot.live
     if live.is_listed:
@@ -352,7 +352,7 @@ def _narrowed(snapshot: SnapshotState, test: StatTest) -> RowGroupSubset | None:
         return live.narrowed(parts, groups)
     except (*GONE, CorruptCheckpointError) as error:
         live.renew(error, parts.parts)
-        return _narrowed(snapshot, test)
+        return _narrow_by_row_groups(snapshot, test)
 
 
 def in_few_groups(snapshot: SnapshotState) -> Iterator[RowGroupSubset]:
@@ -414,15 +414,17 @@ def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -
 
 def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType, zone: tzinfo) -> pa.ChunkedArray:
     """The typed values of one partition column. Each distinct text is parsed once."""
-    return _decoded(values, name, partial(parse_partition_value, data_type=data_type, zone=zone), arrow_type(data_type))
+    return _decode_values(
+        values, name, partial(parse_partition_value, data_type=data_type, zone=zone), arrow_type(data_type)
+    )
 
 
 def zoneless_texts(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """The texts of one partition column of timestamps that have no time zone; null for others."""
-    return _decoded(values, name, lambda text: None if not text or has_zone(text) else text, pa.string())
+    return _decode_values(values, name, lambda text: None if not text or has_zone(text) else text, pa.string())
 
 
-def _decoded(
+def _decode_values(
     values: pa.ChunkedArray, name: str, parse: Callable[[str | None], Any], kind: pa.DataType
 ) -> pa.ChunkedArray:
     return pa.chunked_array([_decode_texts(_lookup(chunk, name), parse, kind) for chunk in values.chunks], type=kind)

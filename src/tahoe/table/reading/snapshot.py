@@ -416,13 +416,13 @@ def _has_the_same_files(one: Snapshot, other: Snapshot) -> bool:
     fields.
     """
     return (
-        _stated(one) == _stated(other)
+        _definition(one) == _definition(other)
         and len(one.live) == len(other.live)
         and _telling(one.live).equals(_telling(other.live))
     )
 
 
-def _stated(snapshot: Snapshot) -> tuple[object, ...]:
+def _definition(snapshot: Snapshot) -> tuple[object, ...]:
     metadata = snapshot.metadata
     named = metadata.id, metadata.schema, metadata.partition_columns, dict(metadata.configuration)
     return *named, supported_features(snapshot.protocol), dict(snapshot.domains)

@@ -97,14 +97,14 @@ def _optimize(figures: Figures, table: _Names) -> Iterator[Advice]:
         f"OPTIMIZE would rewrite {counted(found.files, 'file')} ({size_text(found.size_bytes)}) as about "
         f"{counted(found.new_files, 'file')} of up to {size_text(found.target_bytes)}, which leaves "
         f"{counted(left, 'file')} instead of {figures.files:,}.{order} Queries then open fewer "
-        f"files.{_purged(figures, found)} No row changes. The new files take storage in addition until a VACUUM "
+        f"files.{_purge_text(figures, found)} No row changes. The new files take storage in addition until a VACUUM "
         "after the retention deletes the old ones."
     )
     title = "Combine small files" if is_small else "Remove deleted rows from files"
     yield Advice(title=title, reason=reason, sql=f"OPTIMIZE {table.sql}", command=table.command("optimize"))
 
 
-def _purged(figures: Figures, found: Compaction) -> str:
+def _purge_text(figures: Figures, found: Compaction) -> str:
     if not found.worn_files:
         return ""
     rows, share = figures.rows, figures.rows.deleted_share

@@ -149,7 +149,7 @@ class FeedStream(Stream[FeedCommit]):
         """Check that the change data feed was enabled at a version. With `failOnDataLoss=false`, a version that is gone
         is not checked.
         """
-        newest, load = self._newest, self._loaded if is_initial else partial(load_snapshot, self._newest.log)
+        newest, load = self._newest, self._load_initial if is_initial else partial(load_snapshot, self._newest.log)
         try:
             here = newest if version == newest.version else load(version)
         except DeltaError:

@@ -378,7 +378,9 @@ class Stream(ABC, Generic[Commit]):
         if self._initial_files is None or self._initial_files.snapshot.version != version:
             self.schema.check_initial(version)
             snapshot = (
-                self._whole if self._whole is not None and version == self._whole.version else self._loaded(version)
+                self._whole
+                if self._whole is not None and version == self._whole.version
+                else self._load_initial(version)
             )
             columns = {name: snapshot.live.column(name) for name in ("modification_time_ms", "path")}
             order = np.asarray(
@@ -397,7 +399,7 @@ class Stream(ABC, Generic[Commit]):
         protocol = protocol_for_files(self.snapshot.protocol, has_vectors=snapshot.has_deletion_vectors)
         return replace(snapshot, metadata=self.snapshot.metadata, protocol=protocol)
 
-    def _loaded(self, version: int) -> Snapshot:
+    def _load_initial(self, version: int) -> Snapshot:
         try:
             found = load_snapshot(self.snapshot.log, version)
         except (VersionNotFoundError, FileNotFoundError) as error:

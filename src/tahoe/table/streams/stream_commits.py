@@ -121,14 +121,14 @@ class StreamCommits(Generic[Commit]):
         """
         self.barrier = None
         for file, commit in in_threads(
-            lambda file: (file, self._read(file)), self._listed(version), ahead=4 * REQUESTS
+            lambda file: (file, self._read(file)), self._commit_files(version), ahead=4 * REQUESTS
         ):
             if file.version in self._changing and not is_planned:
                 self.barrier = file.version
                 return
             yield self._keep(file, commit)
 
-    def _listed(self, version: int) -> list[LogFile]:
+    def _commit_files(self, version: int) -> list[LogFile]:
         """The commit files from a version on, without a gap."""
         log = self._snapshot.log
         files = _commits(log, version)

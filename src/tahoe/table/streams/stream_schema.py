@@ -183,7 +183,7 @@ class SchemaTracker:
         metadata, protocol = start.metadata, start.protocol
         earlier: list[Metadata] = []
         for version in range(start.version, last + 1):
-            found, other = _changed(start.log.read_version(version))
+            found, other = _definition_in(start.log.read_version(version))
             if found is not None:
                 earlier, metadata = [*earlier, metadata], found
             if other is not None:
@@ -216,7 +216,7 @@ class SchemaTracker:
             StreamSchemaEvolvedError: the change is in the log now.
             SchemaLocationConflictError: see `SchemaLog.add`.
         """
-        metadata, protocol = _changed(self._newest.log.read_version(version))
+        metadata, protocol = _definition_in(self._newest.log.read_version(version))
         if self.is_change(version, metadata, protocol):
             self._add(version, metadata or self.snapshot.metadata, protocol or self.snapshot.protocol)
 
@@ -245,7 +245,7 @@ def with_tracked(snapshot: Snapshot, entry: TrackedSchema) -> Snapshot:
     return replace(snapshot, metadata=entry.metadata(snapshot.metadata), protocol=entry.protocol or snapshot.protocol)
 
 
-def _changed(actions: Sequence[Action]) -> tuple[Metadata | None, Protocol | None]:
+def _definition_in(actions: Sequence[Action]) -> tuple[Metadata | None, Protocol | None]:
     metadata = next((a for a in actions if isinstance(a, Metadata)), None)
     return metadata, next((a for a in actions if isinstance(a, Protocol)), None)
 
@@ -265,7 +265,7 @@ def merge_next(schema_log: SchemaLog, log: Log) -> None:
         if file.version != entry.version + len(changes):
             break
         actions = log.read(file)
-        if _changed(actions) == (None, None) or any(isinstance(a, Add | Remove | Cdc) for a in actions):
+        if _definition_in(actions) == (None, None) or any(isinstance(a, Add | Remove | Cdc) for a in actions):
             break
         changes.append((file.version, actions))
     if len(changes) > 1:

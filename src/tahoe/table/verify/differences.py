@@ -117,7 +117,7 @@ def _file_differences(commits: pa.Table, checkpoint: pa.Table) -> Iterator[str]:
         ("has another size, partition or row ids for", changed),
     ):
         if found:
-            yield f"it {what} {_named([path for path, _ in found])}"
+            yield f"it {what} {_names_text([path for path, _ in found])}"
 
 
 def _row_keys(table: pa.Table) -> dict[tuple[str, str], tuple[object, ...]]:
@@ -125,7 +125,7 @@ def _row_keys(table: pa.Table) -> dict[tuple[str, str], tuple[object, ...]]:
     return {(path, vector): tuple(rest) for path, vector, *rest in zip(*columns, strict=True)}
 
 
-def _named(paths: Sequence[str]) -> str:
+def _names_text(paths: Sequence[str]) -> str:
     return ", ".join(paths[:_NAMED_MAX]) + (f" and {len(paths) - _NAMED_MAX} more" if len(paths) > _NAMED_MAX else "")
 
 
@@ -211,15 +211,15 @@ def checksum_differences(
         ("setTransactions", "txn"),
         ("domainMetadata", "domainMetadata"),
     ):
-        decoded[key] = _decoded(body.get(key), name)
+        decoded[key] = _decode_field(body.get(key), name)
         if decoded[key] is None:
             yield f"{key} is not what its name says"
     yield from _state_differences(body, decoded, state)
     if body.get("allFiles") is not None:
-        yield from _listing_differences(log, _decoded(body["allFiles"], "add"), totals, entries)
+        yield from _listing_differences(log, _decode_field(body["allFiles"], "add"), totals, entries)
 
 
-def _decoded(value: Any, name: str) -> list[Any] | None:
+def _decode_field(value: Any, name: str) -> list[Any] | None:
     """The actions of a field of a checksum; None if they are not legal."""
     if value is None:
         return []
@@ -288,7 +288,7 @@ def _listing_differences(
             listed.keys() ^ live.keys()
         )
         if wrong:
-            yield f"its allFiles differ from the files of the log in {_named(sorted(path for path, _ in wrong))}"
+            yield f"its allFiles differ from the files of the log in {_names_text(sorted(path for path, _ in wrong))}"
 
 
 def _differ(one: Entry, other: Entry) -> bool:

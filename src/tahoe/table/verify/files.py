@@ -215,7 +215,7 @@ def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _found_files(snapshot: Snapshot) -> Iterator[_File | Finding]:
     """Every live file with what the storage has of it, in the order of their urls, and findings in between."""
-    table, illegal = _located(snapshot)
+    table, illegal = _locate_files(snapshot)
     yield from illegal
     inside = pc.starts_with(table.column("url"), snapshot.url + "/")
     yield from _beside_the_listing(snapshot, _rows(table.filter(inside)))
@@ -228,13 +228,13 @@ def _found_files(snapshot: Snapshot) -> Iterator[_File | Finding]:
             yield _file(row, store.head(key))
 
 
-def _located(snapshot: Snapshot) -> tuple[pa.Table, list[Finding]]:
+def _locate_files(snapshot: Snapshot) -> tuple[pa.Table, list[Finding]]:
     """The live files with their urls, sorted by url, and findings for illegal paths."""
     paths, illegal = snapshot.live.column("path"), []
     try:
         urls = resolve_urls(paths, snapshot.live.ambiguous, snapshot.url)
     except (PathOutsideTableError, InvalidPathError):
-        found = [_resolved(snapshot, path) for path in paths.to_pylist()]
+        found = [_url_or_finding(snapshot, path) for path in paths.to_pylist()]
         illegal = [url for url in found if isinstance(url, Finding)]
         urls = pa.chunked_array([[None if isinstance(url, Finding) else url for url in found]], pa.string())
     names = ("path", "size_bytes", "stats", "deletion_vector")
@@ -242,7 +242,7 @@ def _located(snapshot: Snapshot) -> tuple[pa.Table, list[Finding]]:
     return sorted_table(table.filter(pc.is_valid(urls)), ["url"]), illegal
 
 
-def _resolved(snapshot: Snapshot, path: str) -> str | Finding:
+def _url_or_finding(snapshot: Snapshot, path: str) -> str | Finding:
     try:
         return resolve_path(path, snapshot.url)
     except (PathOutsideTableError, InvalidPathError) as error:

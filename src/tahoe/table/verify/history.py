@@ -135,9 +135,9 @@ class History:
         """Rows that stand twice, or are lost, because of a commit."""
         if files.doubled:
             rows = _sum(entry.live_rows for entry in files.doubled)
-            named = _named([entry.path for entry in files.doubled])
+            named = _paths_text([entry.path for entry in files.doubled])
             why = f"{named} is added with another deletion vector, but its entry before is not removed"
-            return _doubled(change, why, rows, Kind.DUPLICATE_FILE)
+            return _doubled_rows(change, why, rows, Kind.DUPLICATE_FILE)
         only_moves = _only_moves(change.actions)
         if not only_moves and (_is_fresh(change) or not files.absent or not files.added):
             return None
@@ -148,14 +148,14 @@ class History:
             )
         if files.absent and files.added:
             many = after - before if only_moves and before is not None and after is not None else None
-            return _doubled(change, self._absent(files), many)
+            return _doubled_rows(change, self._absent_text(files), many)
         if not only_moves or before is None or after is None or before == after:
             return None
         found = (
             f"{_commit(change)} must only move rows (dataChange is false), but takes {before} rows out and puts "
             f"{after} in"
         )
-        return _damaged(
+        return _damage_finding(
             change,
             found,
             f"{abs(after - before)} rows {'are new or stand twice' if after > before else 'are lost'} since then",
@@ -170,7 +170,7 @@ class History:
         except (DeltaError, OSError, pa.ArrowException):
             return entry.live_rows
 
-    def _absent(self, files: FileChange) -> str:
+    def _absent_text(self, files: FileChange) -> str:
         said = []
         for remove, others in files.absent[:_NAMED_MAX]:
             version = self.recent.get(remove.path, self._older.get(remove.path))
@@ -184,7 +184,7 @@ class History:
         return "; ".join(said) + (f"; and {rest} more files" if rest > 0 else "")
 
     def _harmless(self, change: Transition, files: FileChange) -> Finding:
-        detail = f"{_commit(change)} removes files that are not live: {self._absent(files)}"
+        detail = f"{_commit(change)} removes files that are not live: {self._absent_text(files)}"
         found = finding(
             Kind.ILLEGAL_LOG_FILE,
             file=commit_name(change.version),
@@ -235,17 +235,19 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
     return None if any(number is None for number in found) else sum(number for number in found if number is not None)
 
 
-def _named(paths: Sequence[str]) -> str:
+def _paths_text(paths: Sequence[str]) -> str:
     rest = len(paths) - _NAMED_MAX
     return ", ".join(paths[:_NAMED_MAX]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _doubled(change: Transition, why: str, rows: int | None, kind: Kind = Kind.WRONG_ROWS) -> Finding:
+def _doubled_rows(change: Transition, why: str, rows: int | None, kind: Kind = Kind.WRONG_ROWS) -> Finding:
     effect = "rows stand twice since then" if rows is None else f"{rows} rows stand twice since then"
-    return _damaged(change, f"{_commit(change)} puts rows into the table that stay in other files: {why}", effect, kind)
+    return _damage_finding(
+        change, f"{_commit(change)} puts rows into the table that stay in other files: {why}", effect, kind
+    )
 
 
-def _damaged(change: Transition, what: str, effect: str, kind: Kind = Kind.WRONG_ROWS) -> Finding:
+def _damage_finding(change: Transition, what: str, effect: str, kind: Kind = Kind.WRONG_ROWS) -> Finding:
     found = finding(kind, file=commit_name(change.version), version=change.version, detail=f"{what}. So {effect}")
     if change.version == 0:
         return found
@@ -324,7 +326,7 @@ def _row_ids(change: Transition, files: FileChange) -> Iterator[Finding]:
     is_enabled = enabled_row_tracking(protocol, metadata.configuration) is not None  # then the last version tells
     lacking = [entry.path for entry in files.added if entry.base_row_id is None]
     if lacking and was_assigned and not is_enabled and assigns_row_ids(protocol, metadata):
-        yield _illegal(change, f"the table assigns row ids, but it adds {_named(lacking)} without a base row id")
+        yield _illegal(change, f"the table assigns row ids, but it adds {_paths_text(lacking)} without a base row id")
 
 
 def _fresh_ids(change: Transition, files: FileChange) -> Iterator[Finding]:
@@ -333,12 +335,12 @@ def _fresh_ids(change: Transition, files: FileChange) -> Iterator[Finding]:
     mark = change.row_id_mark
     if again := [entry.path for entry in added if entry.base_row_id is not None and entry.base_row_id <= mark]:
         yield _illegal(
-            change, f"it gives {_named(again)} row ids that were assigned before: the high-water mark was {mark}"
+            change, f"it gives {_paths_text(again)} row ids that were assigned before: the high-water mark was {mark}"
         )
     if stale := [entry.path for entry in added if entry.row_commit_version != change.version]:
         yield _illegal(
             change,
-            f"it gives {_named(stale)} another default row commit version than its own version, {change.version}",
+            f"it gives {_paths_text(stale)} another default row commit version than its own version, {change.version}",
         )
 
 

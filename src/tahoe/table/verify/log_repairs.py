@@ -39,18 +39,18 @@ class _Planner:
 
     def decide(self, finding: Finding) -> Repair | Unrepaired:
         if finding.kind is Kind.BROKEN_HINT:
-            return _deleted(finding, [log_files.LAST_CHECKPOINT])
+            return _deletion(finding, [log_files.LAST_CHECKPOINT])
         if finding.kind is Kind.WRONG_CHECKSUM_FILE:
-            return _deleted(finding, [f"{log_files.LOG_FOLDER}/{finding.file}"])
+            return _deletion(finding, [f"{log_files.LOG_FOLDER}/{finding.file}"])
         if finding.kind is Kind.WRONG_COMPACTED_LOG:
-            return self._compacted(finding)
+            return self._about_compacted(finding)
         return self._checkpoint(finding) if finding.kind in _CHECKPOINTS else unrepaired(finding)
 
-    def _compacted(self, finding: Finding) -> Repair | Unrepaired:
+    def _about_compacted(self, finding: Finding) -> Repair | Unrepaired:
         file = next((f for f in self.files if f.name == finding.file), None)
         if file is None or not self._has_commits(file.version, file.end_version):
             return unrepaired(finding, _NO_COMMITS)
-        return _deleted(finding, [file.key])
+        return _deletion(finding, [file.key])
 
     def _checkpoint(self, finding: Finding) -> Repair | Unrepaired:
         files = self._files_of(finding)
@@ -58,7 +58,7 @@ class _Planner:
             return unrepaired(finding, _NO_COMMITS)
         if finding.kind is Kind.INCOMPLETE_CHECKPOINT and not self._is_old(files):
             return unrepaired(finding, "its writer may still be writing it")
-        return _deleted(finding, [file.key for file in files])
+        return _deletion(finding, [file.key for file in files])
 
     def _files_of(self, finding: Finding) -> list[LogFile]:
         if finding.kind is Kind.INCOMPLETE_CHECKPOINT:
@@ -94,5 +94,5 @@ def plan_log_repairs(log: Log, files: Sequence[LogFile], findings: Iterable[Find
     return [planner.decide(finding) for finding in findings]
 
 
-def _deleted(finding: Finding, keys: Sequence[str]) -> Repair:
+def _deletion(finding: Finding, keys: Sequence[str]) -> Repair:
     return Repair(finding=finding, action=RepairKind.DELETE_LOG_FILE, keys=tuple(keys))

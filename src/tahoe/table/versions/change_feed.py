@@ -157,7 +157,7 @@ class ChangeFeed:
         Raises:
             DeletionVectorError: a vector is missing or damaged.
         """
-        return {"recorded": self._recorded, "whole": self._whole, "remarked": self._remarked}[name]
+        return {"recorded": self._recorded, "whole": self._whole, "remarked": self._changed_vectors}[name]
 
     def to_arrow(self, columns: Sequence[str] | None = None, filter: Filter | None = None) -> pa.Table:
         """The changed rows, in the order of versions.
@@ -218,7 +218,7 @@ class ChangeFeed:
         return self._table("whole", files)
 
     @cached_property
-    def _remarked(self) -> Snapshot:
+    def _changed_vectors(self) -> Snapshot:
         changes = [
             (commit, change)
             for commit in self.commits
@@ -290,13 +290,13 @@ def plan_feed(
         ChangesNotRecordedError: the change data feed was not enabled at one of them.
         IncompatibleChangesError: rows of one of them cannot be read with the feed's schema.
     """
-    found = _resolved(newest, asked, clip=clip)
+    found = _version_range(newest, asked, clip=clip)
     if found is None:
         return ChangeFeed(newest, FeedRange(newest.version + 1, newest.version, newest.version), ())
     start, end = _snapshot(newest, found[0]), _snapshot(newest, found[1])
     is_mapped = any(version.column_mapping_mode != "none" for version in (newest, start, end))
     read = end if is_mapped and mode == "endVersion" else newest
-    return _planned(FeedRange(start.version, end.version, read.version), start, read)
+    return _plan_feed(FeedRange(start.version, end.version, read.version), start, read)
 
 
 def load_feed(newest: Snapshot, versions: FeedRange) -> ChangeFeed:
@@ -312,7 +312,7 @@ def load_feed(newest: Snapshot, versions: FeedRange) -> ChangeFeed:
     return (
         ChangeFeed(read, versions, ())
         if versions.is_empty
-        else _planned(versions, _snapshot(newest, versions.start), read)
+        else _plan_feed(versions, _snapshot(newest, versions.start), read)
     )
 
 
@@ -320,7 +320,7 @@ def _snapshot(known: Snapshot, version: int) -> Snapshot:
     return known if version == known.version else load_snapshot(known.log, version)
 
 
-def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, int] | None:
+def _version_range(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, int] | None:
     """The first and the last version; None if the range is empty."""
     url, start, end = newest.url, version_named(newest, asked.start_version), version_named(newest, asked.end_version)
     for boundary, version, timestamp in (
@@ -363,7 +363,7 @@ def _end_text(version: int, timestamp: str | date | None) -> str:
     return f"version {version}" if timestamp is None else f"{timestamp} (version {version})"
 
 
-def _planned(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed:
+def _plan_feed(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed:
     _check_names(read)
     columns = FeedColumns(read, versions.start, versions.end, start.protocol, start.metadata)
     times, commits = timeline(read), []

@@ -117,11 +117,11 @@ class TableReader:
             moment_ms = parse_timestamp(timestamp, table=self.url)
             if self._newest is None and (found := snapshot_by_file_times(self.log, moment_ms)):
                 return found
-            version = version_at(self._refreshed(), moment_ms)
+            version = version_at(self._load_newest(), moment_ms)
         if version is None:
-            return self._refreshed()
+            return self._load_newest()
         if isinstance(version, str):
-            return snapshot_asked(self._refreshed(), version)
+            return snapshot_asked(self._load_newest(), version)
         known = self._newest
         return (
             known
@@ -129,7 +129,7 @@ class TableReader:
             else load_snapshot(self.log, version)
         )
 
-    def _refreshed(self) -> Snapshot:
+    def _load_newest(self) -> Snapshot:
         known, self._newest = self._newest, None  # if the table no longer exists, forget its snapshot
         self._newest = load_snapshot(self.log) if known is None else refresh(known)
         return self._newest

@@ -142,14 +142,14 @@ def _assign(values: pa.Array, wanted: DataType, path: Sequence[str], into: _Into
             return _assign_struct(values, fields, path, into)
         case Map() if pa.types.is_map(given):
             values = _compact(values)
-            key = _checked(values.keys, Field(name="key", type=wanted.key, nullable=False), path, into)
-            item = _checked(
+            key = _assign_part(values.keys, Field(name="key", type=wanted.key, nullable=False), path, into)
+            item = _assign_part(
                 values.items, Field(name="value", type=wanted.value, nullable=wanted.value_contains_null), path, into
             )
             return pa.MapArray.from_arrays(values.offsets, key, item, type=arrow_type(wanted), mask=values.is_null())
         case Array() if pa.types.is_list(given):
             lists = _compact(values)
-            element = _checked(
+            element = _assign_part(
                 lists.values, Field(name="element", type=wanted.element, nullable=wanted.contains_null), path, into
             )
             return pa.ListArray.from_arrays(lists.offsets, element, type=arrow_type(wanted), mask=lists.is_null())
@@ -267,7 +267,7 @@ def _assign_struct(values: pa.StructArray, fields: Sequence[Field], path: Sequen
     return pa.StructArray.from_arrays(assigned, fields=list(wanted), mask=values.is_null())
 
 
-def _checked(values: pa.Array, field: Field, path: Sequence[str], into: _Into) -> pa.Array:
+def _assign_part(values: pa.Array, field: Field, path: Sequence[str], into: _Into) -> pa.Array:
     """The elements of an array, or the keys or values of a map."""
     inner = _assign(values, field.type, (*path, field.name), into)
     if not field.nullable and inner.null_count:

@@ -61,16 +61,16 @@ class NewRows:
 
     def _default(self, column: Field) -> Expression:
         text = self._values.defaults[column.name]
-        match self._parsed(column, text, Struct(()), "has the default"):
+        match self._parse(column, text, Struct(()), "has the default"):
             case Call("cast", (Value(),)):  # a constant that is not a value of the column
                 raise _needs_spark(self.plan.url, f"column {column.name} has the default {text}")
             case found:
                 return found
 
     def _generation(self, column: Field) -> Expression:
-        return self._parsed(column, self._values.generated[column.name], self.plan.schema, "is generated as")
+        return self._parse(column, self._values.generated[column.name], self.plan.schema, "is generated as")
 
-    def _parsed(self, column: Field, text: str, schema: Struct, how: str) -> Expression:
+    def _parse(self, column: Field, text: str, schema: Struct, how: str) -> Expression:
         try:
             return parse_expression(
                 text, schema, wanted=column.type, zone=self.plan.table.log.zone, table=self.plan.url
@@ -95,7 +95,7 @@ class NewRows:
         """
         plan = self.plan
         new = {
-            name: self._computed(expression, rows, self._values.defaults[name])
+            name: self._compute(expression, rows, self._values.defaults[name])
             for name, expression in self._defaults.items()
         }
         rows = with_columns(rows, new | {name: self._numbers(name, rows.num_rows) for name in self.minted})
@@ -105,7 +105,7 @@ class NewRows:
         )
         if self._generated:
             for name, expression in self._generated.items():
-                stored = stored.append_column(name, self._computed(expression, stored, self._values.generated[name]))
+                stored = stored.append_column(name, self._compute(expression, stored, self._values.generated[name]))
             stored = assign_arrow(
                 stored, plan.schema, zone=zone, table=plan.url, partition_columns=plan.partition_columns
             )
@@ -113,7 +113,7 @@ class NewRows:
         check_rows(stored, self._constraints, plan.schema, table=plan.url, zone=zone)
         return stored
 
-    def _computed(self, expression: Expression, rows: pa.Table, text: str) -> pa.Array:
+    def _compute(self, expression: Expression, rows: pa.Table, text: str) -> pa.Array:
         try:
             return compute(expression, rows)
         except IMPOSSIBLE as error:
@@ -125,7 +125,7 @@ class NewRows:
         identity.check_room(count, table=self.plan.url, column=column)
         first = identity.next
         if count:
-            self._next[column] = _moved(identity, first + (count - 1) * identity.step)
+            self._next[column] = _with_mark(identity, first + (count - 1) * identity.step)
         return pa.array([first + position * identity.step for position in range(count)], pa.int64())
 
     def _check_generated(self, rows: pa.Table) -> None:
@@ -145,7 +145,7 @@ class NewRows:
                 ) from error
 
 
-def _moved(identity: Identity, last: int) -> Identity:
+def _with_mark(identity: Identity, last: int) -> Identity:
     return replace(identity, high_water_mark=last)
 
 

@@ -94,10 +94,10 @@ def _check_types(request: WriteRequest, snapshot: Snapshot, merged: Struct, depe
     unlike = [change for change in mismatches(merged, request.schema) if not request.casts.allows(change[2], change[1])]
     if unlike:
         error = dependents.error(unlike[0][0][0])
-        raise error(table=snapshot.url, detail="; ".join(_told(unlike)), remedy=_remedy(request))
+        raise error(table=snapshot.url, detail="; ".join(_difference_texts(unlike)), remedy=_remedy(request))
 
 
-def _told(columns: list[Changed]) -> Iterator[str]:
+def _difference_texts(columns: list[Changed]) -> Iterator[str]:
     return (f"column {'.'.join(path)} is {known}, but {given} in the data" for path, known, given in columns)
 
 
@@ -116,7 +116,7 @@ def _check_unchanged(request: WriteRequest, snapshot: Snapshot, merged: Struct) 
     if not new and not wider:
         return
     details = [f"the table has no column {', '.join(new)} (it has {', '.join(snapshot.schema.names)})"] if new else []
-    details.extend(_told(wider))
+    details.extend(_difference_texts(wider))
     evolve = (
         f"{'add it to the table' if new else 'widen the table'}: "
         f"{_spelled(request, 'mergeSchema', 'merge_schema=True')}"

@@ -124,11 +124,11 @@ class MergeRequest:
             "notMatchedPredicates": self.not_matched,
             "notMatchedBySourcePredicates": self.not_matched_by_source,
         }
-        told = {name: json.dumps([_told(clause) for clause in clauses]) for name, clauses in groups.items()}
+        told = {name: json.dumps([_history_entry(clause) for clause in clauses]) for name, clauses in groups.items()}
         return {"predicate": json.dumps([self.condition]), **told}
 
 
-def _told(clause: Clause) -> dict[str, str]:
+def _history_entry(clause: Clause) -> dict[str, str]:
     return {"actionType": clause.kind, **({} if clause.condition is None else {"predicate": clause.condition})}
 
 
@@ -297,14 +297,14 @@ class Merging:
     def _without_rest(self, target: Rows, source: Rows, ours: pa.Table) -> tuple[Rows, Rows]:
         if self._rest is None or not len(target):
             return target, source
-        holds = self._both.computed(self._rest, self._joined(ours, target, source), self.request.condition)
+        holds = self._both.computed(self._rest, self._join_rows(ours, target, source), self.request.condition)
         mask = np.asarray(holds.fill_null(False))
         return target[mask], source[mask]
 
     def _as_ours(self, rows: pa.Table) -> pa.Table:
         return pa.table([_struct(rows)], names=[self.request.target_alias])
 
-    def _joined(self, ours: pa.Table, target: Rows, source: Rows) -> pa.Table:
+    def _join_rows(self, ours: pa.Table, target: Rows, source: Rows) -> pa.Table:
         theirs = reordered_table(self._source, source)
         return reordered_table(ours, target).append_column(self.request.source_alias, theirs.column(0))
 
@@ -320,7 +320,7 @@ class Merging:
             target, source: the pairs, as row indexes of the file and numbers in the source.
         """
         place = np.searchsorted(positions, target)
-        joined = self._joined(self._as_ours(before.select(self.snapshot.schema.names)), place, source)
+        joined = self._join_rows(self._as_ours(before.select(self.snapshot.schema.names)), place, source)
         chosen = self._choose(self._matched, self._both, joined)
         self._check_repeated(place[chosen >= 0], before)
         for number, clause in enumerate(self._matched):

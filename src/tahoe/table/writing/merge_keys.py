@@ -86,10 +86,10 @@ class Matcher:
         self._levels: list[npt.NDArray[np.int64]] = []
         codes = np.zeros(source_rows, np.int64)
         for place, values in enumerate(keys):
-            combined = self._combined(codes, self._coded(place, values), place)
+            combined = self._combine_codes(codes, self._coded(place, values), place)
             level = _sorted_distinct(combined[combined >= 0])
             self._levels.append(level)
-            codes = _found(level, combined)
+            codes = _places_of(level, combined)
         self._order = np.argsort(codes, kind="stable")
         self._codes = codes[self._order]
 
@@ -103,12 +103,12 @@ class Matcher:
             return
         first = self._coded(0, keys[0])
         left = np.flatnonzero(first >= 0)  # the rows that may match: few, as a rule
-        codes = _found(self._levels[0], first[left].astype(np.int64))
+        codes = _places_of(self._levels[0], first[left].astype(np.int64))
         left, codes = left[codes >= 0], codes[codes >= 0]
         for place, values in enumerate(keys[1:], 1):
             next_codes = self._coded(place, one_array(values).take(pa.array(left)))
             there = np.flatnonzero(next_codes >= 0)
-            codes = _found(self._levels[place], self._combined(codes[there], next_codes[there], place))
+            codes = _places_of(self._levels[place], self._combine_codes(codes[there], next_codes[there], place))
             left, codes = left[there[codes >= 0]], codes[codes >= 0]
         low, high = np.searchsorted(self._codes, codes, "left"), np.searchsorted(self._codes, codes, "right")
         target = np.repeat(left, high - low)
@@ -120,7 +120,7 @@ class Matcher:
         found = pc.index_in(_comparable(values), value_set=self._distinct[place], skip_nulls=not self._null_safe[place])
         return np.asarray(pc.fill_null(found, -1))
 
-    def _combined(self, codes: Rows, next_codes: Rows, place: int) -> Rows:
+    def _combine_codes(self, codes: Rows, next_codes: Rows, place: int) -> Rows:
         combined = codes * (len(self._distinct[place]) + 1) + next_codes
         return np.where((codes < 0) | (next_codes < 0), -1, combined)
 
@@ -132,7 +132,7 @@ def _sorted_distinct(values: Rows) -> Rows:
     return np.compress(is_first, ordered)
 
 
-def _found(level: Rows, combined: Rows) -> Rows:
+def _places_of(level: Rows, combined: Rows) -> Rows:
     """The places of values in a sorted array; -1 for values that it does not have."""
     if not len(level):
         return np.full(len(combined), -1, np.int64)

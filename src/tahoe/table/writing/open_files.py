@@ -129,7 +129,7 @@ class OpenFiles:
             self._open[key] = file
             self._put(key)
             file = None
-        file = file or self._opened(values, rows, frozenset(with_nan))
+        file = file or self._open_file(values, rows, frozenset(with_nan))
         self._open[key] = file
         file.writer.write_table(rows, row_group_size=max(1, rows.num_rows))
         if file.out.tell() >= self._file_bytes:
@@ -137,7 +137,7 @@ class OpenFiles:
         elif len(self._open) > _OPEN_FILES_MAX:
             self._put(next(iter(self._open)))
 
-    def _opened(self, values: Mapping[str, str | None], rows: pa.Table, with_nan: frozenset[str]) -> _OpenFile:
+    def _open_file(self, values: Mapping[str, str | None], rows: pa.Table, with_nan: frozenset[str]) -> _OpenFile:
         self.plan.check_replaced(values)
         memory_bytes = _MEMORY_BYTES if self._open else _ALONE * _MEMORY_BYTES
         out: Any = tempfile.SpooledTemporaryFile(max_size=memory_bytes, prefix="tahoe-")  # noqa: SIM115  closed when it is put

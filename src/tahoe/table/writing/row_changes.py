@@ -90,7 +90,7 @@ class RowChanges:
         stored = rules.assigned(after)
         tracked = before.columns[len(self.plan.schema) :]
         kept = [tracked[0], pa.chunked_array([pa.nulls(before.num_rows, pa.int64())])] if tracked else []
-        self._files.write(self._tracked(stored, kept))
+        self._files.write(self._with_row_tracking(stored, kept))
         self._delete(file, positions)
         self._record(own, "update_preimage")
         self._record(stored, "update_postimage")
@@ -108,7 +108,7 @@ class RowChanges:
         """Add new rows."""
         stored = rules.assigned(rows)
         nothing = pa.chunked_array([pa.nulls(rows.num_rows, pa.int64())])
-        self._files.write(self._tracked(stored, [nothing] * len(self._hidden)))
+        self._files.write(self._with_row_tracking(stored, [nothing] * len(self._hidden)))
         self._record(stored, "insert")
         self.inserted += rows.num_rows
 
@@ -116,7 +116,7 @@ class RowChanges:
         """The data files and the change data files."""
         return self._files.close(), self._changes.close()
 
-    def _tracked(self, rows: pa.Table, kept: Sequence[pa.ChunkedArray]) -> pa.Table:
+    def _with_row_tracking(self, rows: pa.Table, kept: Sequence[pa.ChunkedArray]) -> pa.Table:
         return append_hidden_columns(
             rows, {name: column for name, column in zip(self._hidden, kept, strict=True) if name is not None}
         )

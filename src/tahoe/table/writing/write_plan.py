@@ -170,7 +170,7 @@ class WritePlan:
         draft.metadata = with_minted(self.metadata, files)
         draft.adds += [self.add(file) for file in files]
         if self.snapshot is not None and self.request.mode == "overwrite":
-            replaced = self._replaced(draft.adds)
+            replaced = self._replacement_test(draft.adds)
             draft.remove(add for add in self.snapshot.live.adds() if replaced(add))
             draft.reads = draft.reads or FilesRead(
                 self._or_unplaced(replaced), self.request.replace_where or "what it replaces"
@@ -241,12 +241,12 @@ class WritePlan:
         """
         if self.replace_where is None or not is_about(self.replace_where, self.partition_columns):
             return
-        row = self._typed(partition_values)
+        row = self._typed_partition_values(partition_values)
         if evaluate(self.replace_where, row) is not True:
             text = self.request.replace_where or ""
             raise ReplaceWhereMismatchError(table=self.url, predicate=text, detail=f"for example {row_text(row)}")
 
-    def _replaced(self, adds: Sequence[Add]) -> Callable[[Add | Remove], bool]:
+    def _replacement_test(self, adds: Sequence[Add]) -> Callable[[Add | Remove], bool]:
         """A test for the live files to replace: all, those of the written partitions, or those that satisfy
         `replace_where`.
         """
@@ -267,9 +267,9 @@ class WritePlan:
 
     def _partition_row(self, file: Add | Remove) -> dict[str, Any]:
         """Typed values by logical name, so that different spellings of one value are one partition."""
-        return self._typed(file.partition_values or {})
+        return self._typed_partition_values(file.partition_values or {})
 
-    def _typed(self, values: Mapping[str, str | None]) -> dict[str, Any]:
+    def _typed_partition_values(self, values: Mapping[str, str | None]) -> dict[str, Any]:
         fields = [f for f in (self.schema.find(name) for name in self.partition_columns) if f is not None]
         mode = self.column_mapping_mode
         return {
