@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, StorageUnavailableError
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified
+from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified_url
 from tahoe.storage.env import Store
 from tests.spark.hadoop_file_systems import install, set_fault
 from tests.storage.test_contract import *  # noqa: F403  the suite over all stores
@@ -116,14 +116,14 @@ def test_reading_in_many_threads_leaves_no_connections_behind(spark: SparkSessio
     ],
 )
 def test_locations_have_one_spelling_for_hadoop_too(spark: SparkSession, location: str, url: str) -> None:
-    assert qualified(Gateway(spark), location) == url
-    assert qualified(Gateway(spark), url) == url
+    assert qualified_url(Gateway(spark), location) == url
+    assert qualified_url(Gateway(spark), url) == url
 
 
 def test_a_path_is_in_hadoops_default_file_system(spark: SparkSession) -> None:
     """On a cluster whose default is HDFS, /data/t would otherwise be a folder of the driver's disk."""
     session = spark.newSession()
     session.conf.set("fs.defaultFS", "viewfs://tests/")
-    assert qualified(Gateway(session), "/mounted/a b") == "viewfs://tests/mounted/a b"
-    assert qualified(Gateway(session), "viewfs:/mounted/a") == "viewfs://tests/mounted/a"
-    assert qualified(Gateway(session), "file:/a") == "file:///a"
+    assert qualified_url(Gateway(session), "/mounted/a b") == "viewfs://tests/mounted/a b"
+    assert qualified_url(Gateway(session), "viewfs:/mounted/a") == "viewfs://tests/mounted/a"
+    assert qualified_url(Gateway(session), "file:/a") == "file:///a"

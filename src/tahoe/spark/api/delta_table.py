@@ -116,7 +116,7 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         self, spark: SparkSession, table: Table | None = None, *, name: str | None = None, alias: str | None = None
     ) -> None:
         self._handle = TableHandle(
-            spark=spark, table=_taken(OPENED, table, "table", "DeltaTable"), name=name, alias=alias
+            spark=spark, table=_checked_argument(OPENED, table, "table", "DeltaTable"), name=name, alias=alias
         )
 
     def __repr__(self) -> str:
@@ -148,9 +148,10 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
             InvalidOptionError: `hadoopConf` has another setting.
         """
         _check_session(sparkSession)
-        place = _taken(LOCATION, path, "path")
+        place = _checked_argument(LOCATION, path, "path")
         return cls(
-            sparkSession, _existing(sparkSession, open_table(sparkSession, place, _storage_settings(hadoopConf, place)))
+            sparkSession,
+            _check_exists(sparkSession, open_table(sparkSession, place, _storage_settings(hadoopConf, place))),
         )
 
     @classmethod
@@ -166,9 +167,9 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
             NotADeltaTableError: the name is of a view, or of a table that is not a Delta table.
         """
         _check_session(sparkSession)
-        name = _taken(TEXT, tableOrViewName, "tableOrViewName")
+        name = _checked_argument(TEXT, tableOrViewName, "tableOrViewName")
         location = raising_for_user(lambda: location_of(sparkSession, name))
-        return cls(sparkSession, _existing(sparkSession, open_table(sparkSession, location)), name=name)
+        return cls(sparkSession, _check_exists(sparkSession, open_table(sparkSession, location)), name=name)
 
     @classmethod
     @_or_remote
@@ -189,12 +190,12 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
             DeltaAnalysisError, DeltaError: see `tahoe.Table.convert`. Nothing was changed.
         """
         _check_session(sparkSession)
-        name = _taken(TEXT, identifier, "identifier")
+        name = _checked_argument(TEXT, identifier, "identifier")
         parts = raising_for_user(lambda: name_parts(Gateway(sparkSession), name))
         location = run_convert(sparkSession, parts, partitionSchema)
         return cls(
             sparkSession,
-            _existing(sparkSession, open_table(sparkSession, location)),
+            _check_exists(sparkSession, open_table(sparkSession, location)),
             name=None if "/" in parts[-1] else name,
         )
 
@@ -207,7 +208,7 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         True
         """
         _check_session(sparkSession)
-        place = _taken(LOCATION, identifier, "identifier")
+        place = _checked_argument(LOCATION, identifier, "identifier")
         return open_table(sparkSession, path_in(place) or place).exists()
 
     @classmethod
@@ -274,7 +275,7 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         >>> table.alias("o").toDF().select("o.id").count()
         3
         """
-        alias = _taken(TEXT, aliasName, "aliasName", self._handle.table.url)
+        alias = _checked_argument(TEXT, aliasName, "aliasName", self._handle.table.url)
         same = DeltaTable(self._handle.spark, self._handle.table)
         same._handle = dataclasses.replace(self._handle, alias=alias)
         return same
@@ -363,7 +364,7 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         if purge is not True:
             detail = "REORG supports only purge=True"
             raise for_user(InvalidOptionError(option="purge", value=purge, table=self._handle.table.url, detail=detail))
-        share = _taken(SHARE, deletedShare, "deletedShare", self._handle.table.url)
+        share = _checked_argument(SHARE, deletedShare, "deletedShare", self._handle.table.url)
         done = purged(self._handle.target(), self._handle.condition(where), share)
         counts = (len(done.removed_bytes), len(done.added_bytes), sum(done.removed_bytes), sum(done.added_bytes))
         return answered(self._handle.spark, _PURGED, counts)
@@ -408,8 +409,8 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         """
         hours = None if retentionHours is None else float(retentionHours)
         spark, table = self._handle.spark, self._handle.table
-        is_lite = None if lite is None else _taken(FLAG, lite, "lite", table.url)
-        is_dry = _taken(FLAG, dry_run, "dry_run", table.url)
+        is_lite = None if lite is None else _checked_argument(FLAG, lite, "lite", table.url)
+        is_dry = _checked_argument(FLAG, dry_run, "dry_run", table.url)
         return report_frame(spark, run_vacuum(spark, table, retention_hours=hours, lite=is_lite, dry_run=is_dry))
 
     def optimize(self) -> DeltaOptimizeBuilder:
@@ -452,18 +453,19 @@ def _check_session(given: object) -> None:
     fail inside Spark.
     """
     assert given is not None, "there is no active Spark session"
-    session = _taken(SESSION, given, "sparkSession")
+    session = _checked_argument(SESSION, given, "sparkSession")
     if not is_connect(session):
         raising_for_user(Gateway(session).check_enabled)
 
 
-def _taken(rule: Rule, value: object, argument: str, table: str = "the table") -> Any:
+def _checked_argument(rule: Rule, value: object, argument: str, table: str = "the table") -> Any:
     """Check an argument that the reference passes to the JVM without a check."""
     return raising_for_user(lambda: rule(value, argument, table=table))
 
 
 def _storage_settings(given: object, place: str) -> Any:
-    settings = _taken(TEXTS, given, "hadoopConf", place)
+    """The argument `hadoopConf`, which may only have settings of file systems."""
+    settings = _checked_argument(TEXTS, given, "hadoopConf", place)
     for name, value in settings.items():
         if not name.startswith(("fs.", "dfs.")):
             raise for_user(
@@ -477,7 +479,11 @@ def _storage_settings(given: object, place: str) -> Any:
     return settings
 
 
-def _existing(spark: SparkSession, table: Table) -> Table:
+def _check_exists(spark: SparkSession, table: Table) -> Table:
+    """Return the table, if it exists. A table that is missing may be a path with a version in its name, which has an
+    error of its own.
+    """
+
     def check() -> None:
         try:
             table.snapshot()

@@ -124,8 +124,8 @@ class Source:
         return opened(Gateway.active().spark, table).version
 
     @_answering
-    def physical(self, described: str, required: str) -> str:
-        return data_files.physical(described, required)
+    def physical(self, table: str, required: str) -> str:
+        return data_files.physical_schema_json(table, required)
 
     @_answering
     def entry(self, session: JavaObject, location: str, at: str) -> JavaObject:

@@ -29,7 +29,7 @@ from tahoe.protocol.types.schema import Struct
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.ddl.catalog import catalog_table, name_not_found
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
-from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified, url_of_uri
+from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified_url, url_of_uri
 from tahoe.spark.jvm.statements.catalog_entries import (
     become_delta,
     is_delta_provider,
@@ -197,7 +197,7 @@ def _partitions(gateway: Gateway, entry: JavaObject, columns: Struct, location: 
         url = (
             f"{location}/{partition_folder(columns.names, dict(partition))}"
             if place is None
-            else qualified(gateway, place)
+            else qualified_url(gateway, place)
         )
         found.append(CatalogPartition(url=url, partition=partition))
     if not found:

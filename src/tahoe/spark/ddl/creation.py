@@ -41,7 +41,7 @@ from tahoe.protocol.types.type_widening import TYPE_CHANGES
 from tahoe.spark.ddl.catalog import in_session_catalog, name_parts, path_of
 from tahoe.spark.dml.write import create_as_select
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
-from tahoe.spark.jvm.hadoop_store import qualified, url_of_uri
+from tahoe.spark.jvm.hadoop_store import qualified_url, url_of_uri
 from tahoe.spark.jvm.statements.catalog_entries import (
     PROVIDER,
     SESSION_CATALOG,
@@ -296,9 +296,9 @@ def place_of(gateway: Gateway, new: NewTable) -> TableLocation:
         check_names_no_version(table_finder(gateway.spark), new.location)
     if new.name is None:
         assert new.location is not None
-        return TableLocation(qualified(gateway, new.location), is_external=True, is_known=False)
+        return TableLocation(qualified_url(gateway, new.location), is_external=True, is_known=False)
     catalog = session_catalog(gateway)
-    given = None if new.location is None else qualified(gateway, new.location)
+    given = None if new.location is None else qualified_url(gateway, new.location)
     if catalog.tableExists(new.name):
         url = _replaceable(gateway, catalog.getTableMetadata(new.name), given)
         return TableLocation(url, is_external=given is not None, is_known=True)

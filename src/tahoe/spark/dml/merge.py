@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -38,11 +39,17 @@ from tahoe.table.reading.read_set import RowsRead
 _SHOWN_KEYS_MAX = 3
 
 
-# The `_change_type` of the old and of the new row, for each kind of clause.
-_CHANGE_TYPES: Mapping[Kind, tuple[str, str]] = {
-    "update": ("update_preimage", "update_postimage"),
-    "delete": ("delete", ""),
-    "insert": ("", "insert"),
+class _ChangeTypes(NamedTuple):
+    """The `_change_type` of the old and of the new row of a change; empty if there is no such row."""
+
+    old: str
+    new: str
+
+
+_CHANGE_TYPES: Mapping[Kind, _ChangeTypes] = {
+    "update": _ChangeTypes("update_preimage", "update_postimage"),
+    "delete": _ChangeTypes("delete", ""),
+    "insert": _ChangeTypes("", "insert"),
 }
 
 
@@ -75,44 +82,46 @@ def _merge(command: Merge) -> Merged:
 def _insert_only(analysed: AnalysedMerge) -> Merged:
     """Run a MERGE whose clauses only insert. It needs only the unmatched rows of the source."""
     change, began = analysed.change, time.monotonic()
-    rows = analysed.unmatched()
+    rows = analysed.unmatched_source()
     analysed.read_in([rows])
     predicate = _predicate(analysed, [rows])
     if len(analysed.command.not_matched) > 1:
         rows = change.materialise(rows)
-    found = time.monotonic()
+    scan_end = time.monotonic()
     clauses = analysed.command.not_matched
-    chosen = [rows.where(F.col(ACTION) == number) for number in range(len(clauses))] if len(clauses) > 1 else [rows]
-    new = _all([rows for _, rows in analysed.new_rows(list(zip(clauses, chosen, strict=True)))])
+    by_clause = [rows.where(F.col(ACTION) == number) for number in range(len(clauses))] if len(clauses) > 1 else [rows]
+    new = _all([rows for _, rows in analysed.new_rows(list(zip(clauses, by_clause, strict=True)))])
     assert new is not None, "a MERGE has clauses"
     written = change.write(new)
     merged = Merged(inserted=written.num_records)
-    return merged if _commit(analysed, merged, {}, predicate, (began, found)) else Merged()
+    return merged if _commit(analysed, merged, {}, predicate, (began, scan_end)) else Merged()
 
 
 def _change(analysed: AnalysedMerge) -> Merged:
+    """Run a MERGE with a clause that updates or deletes. The rows that clauses apply to are materialised, because two
+    queries use them: one for the positions of the rows to delete, one for the new rows.
+    """
     change, began = analysed.change, time.monotonic()
-    matches, left_alone = analysed.matches(), analysed.left_alone()
-    analysed.read_in([rows for rows in (matches, left_alone) if rows is not None])
-    predicate = _predicate(analysed, [rows for rows in (matches, left_alone) if rows is not None])
-    matches, left_alone = change.materialise(matches), None if left_alone is None else change.materialise(left_alone)
-    places = [rows.select(ACTION, ROW_POSITION) for rows in (matches, left_alone) if rows is not None]
-    lists = are_few(change.snapshot) and analysed.keys.rows <= LISTED_ROWS_MAX
-    table = gathered_from(union(places), ROW_POSITION, ACTION, are_few=lists)
-    positions = gathered(table)
-    counts = _counts(table)
+    matches, unmatched_target = analysed.matches(), analysed.unmatched_target()
+    analysed.read_in([rows for rows in (matches, unmatched_target) if rows is not None])
+    predicate = _predicate(analysed, [rows for rows in (matches, unmatched_target) if rows is not None])
+    matches = change.materialise(matches)
+    unmatched_target = None if unmatched_target is None else change.materialise(unmatched_target)
+    places = [rows.select(ACTION, ROW_POSITION) for rows in (matches, unmatched_target) if rows is not None]
+    has_few = are_few(change.snapshot) and analysed.keys.rows <= LISTED_ROWS_MAX
+    table = gathered_from(union(places), ROW_POSITION, ACTION, are_few=has_few)
+    positions, counts = gathered(table), _counts(table)
     repeated = positions.matches - positions.count
     if repeated:
         _check_repeated(analysed, matches)
-        placed = matches.where(F.col(ROW_POSITION).isNotNull()).dropDuplicates(
-            [ROW_POSITION]
-        )  # duplicates delete the same row
-        matches = matches.where(F.col(ROW_POSITION).isNull()).unionAll(placed)
-    found = time.monotonic()
+        # duplicates delete the same row
+        distinct = matches.where(F.col(ROW_POSITION).isNotNull()).dropDuplicates([ROW_POSITION])
+        matches = matches.where(F.col(ROW_POSITION).isNull()).unionAll(distinct)
+    scan_end = time.monotonic()
     touched = change.touch(positions)
-    _write(analysed, matches, left_alone, positions, touched, counts)
+    _write(analysed, matches, unmatched_target, positions, touched, counts)
     merged = _merged(analysed.command, counts, repeated)
-    return merged if _commit(analysed, merged, counts, predicate, (began, found), repeated=repeated) else Merged()
+    return merged if _commit(analysed, merged, counts, predicate, (began, scan_end), repeated=repeated) else Merged()
 
 
 def _counts(table: pa.Table) -> dict[int, int]:
@@ -147,7 +156,7 @@ def _check_repeated(analysed: AnalysedMerge, matches: DataFrame) -> None:
         .limit(_SHOWN_KEYS_MAX)
     )
     places = [row[ROW_POSITION] for row in several.collect()]
-    if not places:  # `left_alone` is an anti join and repeats no row
+    if not places:  # `unmatched_target` is an anti join and repeats no row
         return
     columns = analysed.keys.of_target() or [F.col(quoted(analysed.target.columns[0]))]
     rows = analysed.target.where(F.col(ROW_POSITION).isin(places)).select(*columns)
@@ -158,14 +167,21 @@ def _check_repeated(analysed: AnalysedMerge, matches: DataFrame) -> None:
 def _write(
     analysed: AnalysedMerge,
     matches: DataFrame,
-    left_alone: DataFrame | None,
+    unmatched_target: DataFrame | None,
     positions: Positions,
     touched: Sequence[Touched],
     counts: Mapping[int, int],
 ) -> None:
+    """Write the new rows of the clauses, with change data files if the log needs them, and copy the rows that stay in
+    rewritten files. `counts`: to how many rows each clause applies; a clause that applies to none is not run.
+    """
     change, command = analysed.change, analysed.command
-    sides = [(command.matched, matches), (command.not_matched, matches), (command.not_matched_by_source, left_alone)]
-    happened = [
+    sides = [
+        (command.matched, matches),
+        (command.not_matched, matches),
+        (command.not_matched_by_source, unmatched_target),
+    ]
+    applied_clauses = [
         (clause, rows.where(F.col(ACTION) == command.clauses.index(clause)))
         for clauses, rows in sides
         if rows is not None
@@ -173,32 +189,40 @@ def _write(
         if counts.get(command.clauses.index(clause))
     ]
     copied = [] if change.deletes_by_vector else [t for t in touched if not t.is_whole]
-    feeds = change.has_feed and (bool(copied) or any(clause.kind == "update" for clause, _ in happened))
-    written = analysed.new_rows(happened)
-    if not feeds:
-        everything = _all([part for _, part in written])
-        if everything is not None:
-            change.write(everything)
-    if feeds:
-        columns = stored_columns(change.plan.schema)
-        new = _all(
-            [
-                replace(part, frame=part.frame.withColumn(CHANGE_TYPE, F.lit(_CHANGE_TYPES[kind][1])))
-                for kind, part in written
-            ]
-        )
-        old = [
-            expressed(analysed.old_rows(rows), [*columns, f"'{_CHANGE_TYPES[clause.kind][0]}' AS {CHANGE_TYPE}"])
-            for clause, rows in happened
-            if clause.kind != "insert"
-        ]
-        if new is not None:
-            rows = change.materialise(new.frame)  # a non-deterministic expression must not be evaluated twice
-            change.write(replace(new, frame=rows.drop(CHANGE_TYPE)))
-            old.append(expressed(rows, [*columns, CHANGE_TYPE]))
-        change.write_changes(union(old))
+    # else readers derive the changes from added and removed files and from deletion vectors
+    needs_change_files = change.has_feed and (bool(copied) or any(c.kind == "update" for c, _ in applied_clauses))
+    new_rows = analysed.new_rows(applied_clauses)
+    if needs_change_files:
+        _write_with_changes(analysed, applied_clauses, new_rows)
+    elif (new := _all([part for _, part in new_rows])) is not None:
+        change.write(new)
     if copied:
         change.write_others(positions, copied)
+
+
+def _write_with_changes(
+    analysed: AnalysedMerge,
+    applied_clauses: Sequence[tuple[Clause, DataFrame]],
+    new_rows: Sequence[tuple[Kind, Completed]],
+) -> None:
+    """Write new rows, and change data files with the old and the new rows of the clauses."""
+    change, columns = analysed.change, stored_columns(analysed.change.plan.schema)
+    new = _all(
+        [
+            replace(part, frame=part.frame.withColumn(CHANGE_TYPE, F.lit(_CHANGE_TYPES[kind].new)))
+            for kind, part in new_rows
+        ]
+    )
+    changes = [
+        expressed(analysed.old_rows(rows), [*columns, f"'{_CHANGE_TYPES[clause.kind].old}' AS {CHANGE_TYPE}"])
+        for clause, rows in applied_clauses
+        if clause.kind != "insert"
+    ]
+    if new is not None:
+        rows = change.materialise(new.frame)  # a non-deterministic expression must not be evaluated twice
+        change.write(replace(new, frame=rows.drop(CHANGE_TYPE)))
+        changes.append(expressed(rows, [*columns, CHANGE_TYPE]))
+    change.write_changes(union(changes))
 
 
 def _all(parts: Sequence[Completed]) -> Completed | None:
@@ -212,8 +236,8 @@ def _all(parts: Sequence[Completed]) -> Completed | None:
 
 def _predicate(analysed: AnalysedMerge, frames: Sequence[DataFrame]) -> Predicate:
     """A predicate that covers all rows of the target that were read."""
-    found = {predicate_read(Gateway(analysed.change.spark), frame, analysed.url) for frame in frames}
-    return found.pop() if len(found) == 1 else Or(tuple(found))
+    predicates = {predicate_read(Gateway(analysed.change.spark), frame, analysed.url) for frame in frames}
+    return predicates.pop() if len(predicates) == 1 else Or(tuple(predicates))
 
 
 def _commit(
@@ -247,7 +271,7 @@ def _metrics(
         return sum(counts.get(command.clauses.index(clause), 0) for clause in clauses if clause.kind == kind)
 
     copied = change.num_written - merged.updated - merged.inserted
-    began, found = times
+    began, scan_end = times
     return {
         "numSourceRows": analysed.keys.rows,
         "numTargetRowsInserted": merged.inserted,
@@ -265,6 +289,6 @@ def _metrics(
         "numTargetBytesRemoved": sum(file.size_bytes for file in change.removed_files),
         "numTargetChangeFilesAdded": len(change.change_files),
         **change.vector_metrics("numTarget"),
-        "scanTimeMs": round((found - began) * 1000),
-        "rewriteTimeMs": round((time.monotonic() - found) * 1000),
+        "scanTimeMs": round((scan_end - began) * 1000),
+        "rewriteTimeMs": round((time.monotonic() - scan_end) * 1000),
     }

@@ -161,7 +161,7 @@ class AnalysedMerge:
         columns: list[Value | Named] = [Named(ACTION, action), ROW_POSITION, *self.change.kept_names, *self._used]
         return projected(joined, columns).where(F.col(ACTION).isNotNull())
 
-    def left_alone(self) -> DataFrame | None:
+    def unmatched_target(self) -> DataFrame | None:
         """The rows of the target that no source row matches and that a clause applies to; None without such clauses."""
         clauses = self.command.not_matched_by_source
         if not clauses:
@@ -172,7 +172,7 @@ class AnalysedMerge:
             self._action(clauses).alias(ACTION), "*"
         )
 
-    def unmatched(self) -> DataFrame:
+    def unmatched_source(self) -> DataFrame:
         """The rows of the source that no target row matches and that a clause inserts."""
         some = self.source.where(F.col(INSERT).isNotNull())
         alone = some.join(self.keys.narrowed(self.target), self.command.condition, "left_anti")

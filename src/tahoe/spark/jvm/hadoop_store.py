@@ -72,7 +72,7 @@ _REFUSALS = _NO_ATOMIC_CREATE | {
 _MISSING = "java.io.FileNotFoundException"
 
 
-def qualified(gateway: Gateway, location: str) -> str:
+def qualified_url(gateway: Gateway, location: str) -> str:
     """The url of a location in this session; a path without a scheme is in Hadoop's default file system.
 
     Spark reads data files by this url, compares it with the urls of cached plans, and stores it in its catalog.
@@ -81,8 +81,10 @@ def qualified(gateway: Gateway, location: str) -> str:
         UnsupportedStorageError: neither tahoe nor the session's Hadoop configuration knows the scheme.
         InvalidOptionError: the location does not name a folder.
     """
+    if not location:
+        return normalise(location)  # raises the error of an empty location
     scheme = scheme_of(location)
-    if scheme in KNOWN_SCHEMES or not location:
+    if scheme in KNOWN_SCHEMES:
         return hadoop_url(gateway, normalise(location))
     hadoop = gateway.session.sessionState().newHadoopConf()
     if scheme is None and scheme_of(hadoop.get("fs.defaultFS") or "") in (LOCAL_SCHEME, None):
@@ -92,7 +94,7 @@ def qualified(gateway: Gateway, location: str) -> str:
         system = path.getFileSystem(hadoop)
     except Exception as error:
         if _is_any(error, {"org.apache.hadoop.fs.UnsupportedFileSystemException"}):
-            return normalise(location)
+            return normalise(location)  # raises UnsupportedStorageError if the location has a scheme
         raise StorageUnavailableError(
             table=location, operation="open the file system", detail=_detail(error)
         ) from error
@@ -109,11 +111,11 @@ def hadoop_url(gateway: Gateway, url: str) -> str:
 
 def url_of_uri(gateway: Gateway, uri: JavaObject) -> str:
     """The url of a folder from the (escaped) URI in Spark's catalog."""
-    return qualified(gateway, str(gateway.java_class("org.apache.hadoop.fs.Path")(uri).toString()))
+    return qualified_url(gateway, str(gateway.java_class("org.apache.hadoop.fs.Path")(uri).toString()))
 
 
 def is_hadoops(url: str) -> bool:
-    """Whether a url from `qualified` is in a storage that tahoe can only access through Hadoop."""
+    """Whether a url from `qualified_url` is in a storage that tahoe can only access through Hadoop."""
     return split_url(url)[0] not in KNOWN_SCHEMES
 
 
@@ -122,7 +124,7 @@ class HadoopStore:
     """A `Store` over a folder of a Hadoop file system.
 
     Args:
-        url: from `qualified`.
+        url: from `qualified_url`.
         settings: Hadoop settings that take precedence over the session's; they may contain secrets and are not printed.
     """
 

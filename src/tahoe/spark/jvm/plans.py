@@ -182,9 +182,11 @@ def column_of(value: Value) -> Column:
 
 
 def projected(frame: DataFrame, columns: Iterable[Value | Named]) -> DataFrame:
-    """Columns of a DataFrame, in one call: PySpark takes a dozen for each. Expressions must have a name."""
+    """Columns of a DataFrame, in one call to the JVM, where PySpark makes about a dozen for each column. A `Column`
+    outside of `Named` must have a name of its own.
+    """
     gateway, parts, computed = Gateway.of(frame._jdf.sparkSession()), list[str](), list[JavaObject]()
-    for column in columns:
+    for column in columns:  # two texts for each, its new name and its source: see `delta.Rows.projected`
         value = column.value if isinstance(column, Named) else column
         parts.append(f"={column.name}" if isinstance(column, Named) else "")
         match value:

@@ -29,7 +29,7 @@ from tahoe.protocol.types.predicate import TRUE, Predicate
 from tahoe.protocol.types.time_zones import zone_asked_for
 from tahoe.spark.jvm.cancellation import CommandWatch
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.hadoop_store import HadoopStore, is_hadoops, qualified
+from tahoe.spark.jvm.hadoop_store import HadoopStore, is_hadoops, qualified_url
 from tahoe.storage import env_of, open_store
 from tahoe.storage.env import Store
 from tahoe.storage.locations import S3_SCHEMES, spelled, split_url
@@ -86,7 +86,7 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
         SessionNotEnabledError: the table is in a Hadoop file system, and the session does not have our classes.
     """
     gateway = Gateway(spark)
-    url = qualified(gateway, location)
+    url = qualified_url(gateway, location)
     given = _of_storage(options)
     settings, zone, key = {**_storage_settings(gateway, url), **given}, session_zone(spark, url), key_of(url, given)
     known = _tables.get(key)

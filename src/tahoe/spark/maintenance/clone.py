@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tahoe.errors import CloneAmbiguousTargetError, InvalidClonePathError, ReplacedTableMissingError, TableExistsError
 from tahoe.spark.ddl.creation import NewTable, TableLocation, enter, named_or_path, place_of
 from tahoe.spark.jvm.gateway import Gateway, author_of
-from tahoe.spark.jvm.hadoop_store import qualified
+from tahoe.spark.jvm.hadoop_store import qualified_url
 from tahoe.spark.jvm.table_cache import open_table, recache
 from tahoe.spark.maintenance.history_detail import described
 from tahoe.spark.maintenance.user_command import run_for_user
@@ -113,7 +113,7 @@ def _target(gateway: Gateway, command: CloneCommand) -> NewTable:
     if (
         path is not None
         and command.location is not None
-        and qualified(gateway, path) != qualified(gateway, command.location)
+        and qualified_url(gateway, path) != qualified_url(gateway, command.location)
     ):
         raise CloneAmbiguousTargetError(location=path, externalLocation=command.location)
     return NewTable(name=name, location=command.location if path is None else path)

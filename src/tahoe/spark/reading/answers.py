@@ -54,15 +54,15 @@ def are_trusted(gateway: Gateway) -> bool:
 
 def has_all_rows(gateway: Gateway, options: Mapping[str, str]) -> bool:
     """Whether a scan returns all rows that the log has. `options`: of the reader."""
-    given, conf = {name.lower(): value for name, value in options.items()}, gateway.spark.conf
+    by_name, conf = {name.lower(): value for name, value in options.items()}, gateway.spark.conf
     return not any(
-        given[name.lower()].lower() == "true" if given.get(name.lower()) else setting.of(conf)
+        by_name[name.lower()].lower() == "true" if by_name.get(name.lower()) else setting.of(conf)
         for name, setting in _LENIENT.items()
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class LogAnswer:
     """The answer to an aggregation.
 
     Attributes:
@@ -72,6 +72,7 @@ class Answered:
         is_whole: whether `rows` are the result, without another aggregation.
         rows: the partition values by which rows are grouped, and the values of the combined aggregates.
         left: the files that must be read as well.
+        files: how many files the log has answered.
     """
 
     question: Question
@@ -92,46 +93,50 @@ class Answered:
 
     def label(self, name: str) -> str:
         """The label of the rows in Spark's plans: `t v3 [12 files answered from the log, 2 of 30 read]`."""
-        found = f"{self.files:,} file{'' if self.files == 1 else 's'} answered from the log"
+        files = f"{self.files:,} file{'' if self.files == 1 else 's'} answered from the log"
         return (
-            f"{name} v{self.left.snapshot.version} [{found}, {self.left.kept_files:,} of {self.left.total_files:,} "
+            f"{name} v{self.left.snapshot.version} [{files}, {self.left.kept_files:,} of {self.left.total_files:,} "
             f"read]"
         )
 
 
-def answered(reader: Reader, asked: str) -> Answered | None:
+def answer_from_log(reader: Reader, aggregation: str) -> LogAnswer | None:
     """Answer an aggregation from the log; None if it does not decide any part of it."""
-    query = json.loads(asked)
-    found = _answered(reader, query, counts_distinct=True)
-    if found is None and any(function["distinct"] for function in query["functions"]):
-        found = _answered(
-            reader, query, counts_distinct=False
-        )  # Spark counts the values of the log with those of files that are read
-    return found
+    query = json.loads(aggregation)
+    log_answer = _answer_to(reader, query, counts_distinct=True)
+    if log_answer is None and any(function["distinct"] for function in query["functions"]):
+        # Spark counts the values of the log with those of files that are read
+        log_answer = _answer_to(reader, query, counts_distinct=False)
+    return log_answer
 
 
-def _answered(reader: Reader, query: Mapping[str, Any], *, counts_distinct: bool) -> Answered | None:
-    understood = _understood(query, reader.predicate, reader.snapshot, counts_distinct=counts_distinct)
-    if understood is None:
+def _answer_to(reader: Reader, query: Mapping[str, Any], *, counts_distinct: bool) -> LogAnswer | None:
+    """The answer to an aggregation; None also if it would leave as many files to read as a scan, or if answers for
+    some of the files cannot be combined with the rows of the others.
+    """
+    asked = _log_question(query, reader.predicate, reader.snapshot, counts_distinct=counts_distinct)
+    if asked is None:
         return None
     scan = scan_of(reader.snapshot, reader.predicate)
     try:
-        found = answer(understood.question, scan)
+        decided = answer(asked.question, scan)
     except OverflowError:  # so much text that a scan is not slower
         return None
-    left = found.left.kept_files
-    if left and (left == scan.kept_files or understood.is_indivisible):
+    files_left = decided.left.kept_files
+    if files_left and (files_left == scan.kept_files or asked.is_indivisible):
         return None
-    is_whole = understood.is_final and not left
-    return Answered(understood.question, understood.combined, is_whole, found.rows, found.left, scan.kept_files - left)
+    is_whole, files = asked.is_final and not files_left, scan.kept_files - files_left
+    return LogAnswer(asked.question, asked.combined, is_whole, decided.rows, decided.left, files)
 
 
 # --- what Spark asks
 
 
 @dataclass(frozen=True, slots=True)
-class _Understood:
-    """`is_final`: the answer for all files is the query's result. `is_indivisible`: an answer for some files only is of
+class _LogQuestion:
+    """What to ask the log for an aggregation.
+
+    `is_final`: the answer for all files is the query's result. `is_indivisible`: an answer for some files only is of
     no use.
     """
 
@@ -144,27 +149,27 @@ class _Understood:
         return any(aggregate.function == "count_distinct" for aggregate in self.question.aggregates)
 
 
-def _understood(
-    asked: Mapping[str, Any], condition: Predicate, snapshot: Snapshot, *, counts_distinct: bool
-) -> _Understood | None:
+def _log_question(
+    query: Mapping[str, Any], condition: Predicate, snapshot: Snapshot, *, counts_distinct: bool
+) -> _LogQuestion | None:
     """What to ask the log; None if it cannot answer.
 
     Args:
         counts_distinct: the log counts different values of partition columns, if all it is asked for is its to give.
     """
-    functions, groups = asked["functions"], asked["groups"]
+    functions, groups = query["functions"], query["groups"]
     aggregates = _combinable(functions, snapshot, is_grouped=bool(groups), counts_distinct=counts_distinct)
     others = [function for function, aggregate in zip(functions, aggregates, strict=True) if aggregate is None]
     named = [list(_names(part, snapshot)) for part in (*groups, *others)]
     if not all(map(_is_repeatable, others)) or not all(names and None not in names for names in named):
         return None
     keys = tuple(dict.fromkeys(name for names in named for name in names if name is not None))
-    known = tuple(aggregate for aggregate in aggregates if aggregate is not None)
-    if not known and not keys:
+    combined = tuple(aggregate for aggregate in aggregates if aggregate is not None)
+    if not combined and not keys:
         return None
     is_final = not others and _are_plain_columns(groups, snapshot)
-    return _Understood(
-        Question(known, keys, condition), tuple(aggregate is not None for aggregate in aggregates), is_final
+    return _LogQuestion(
+        Question(combined, keys, condition), tuple(aggregate is not None for aggregate in aggregates), is_final
     )
 
 
@@ -174,12 +179,10 @@ def _combinable(
     """The aggregates that the log can give, None for others. Rows by partition values leave those of partition columns
     to Spark.
     """
-    found = [_aggregate(function, snapshot, counts_distinct=counts_distinct) for function in functions]
-    if is_grouped or None in found:
-        return [
-            None if aggregate is None or _is_of_partition(aggregate, snapshot) else aggregate for aggregate in found
-        ]
-    return found
+    aggregates = [_aggregate(function, snapshot, counts_distinct=counts_distinct) for function in functions]
+    if is_grouped or None in aggregates:
+        return [None if one is None or _is_of_partition(one, snapshot) else one for one in aggregates]
+    return aggregates
 
 
 def _aggregate(function: Mapping[str, Any], snapshot: Snapshot, *, counts_distinct: bool) -> Aggregate | None:

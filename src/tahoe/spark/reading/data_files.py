@@ -65,10 +65,10 @@ def relation_format(gateway: Gateway, snapshot: Snapshot, *, positioned: bool = 
 
 def _format(gateway: Gateway, snapshot: Snapshot, hidden: Sequence[str], fallback: str) -> JavaObject:
     mode = snapshot.column_mapping_mode
-    described = json.dumps({"mode": mode, "schema": snapshot.schema.to_json()})
+    table = json.dumps({"mode": mode, "schema": snapshot.schema.to_json()})
     paths = {} if mode == "id" else _filter_paths(snapshot.schema, mode)
     return gateway.java_class("delta.Format")(
-        described, mode == "id", gateway.text_map(paths), metadata_schema(hidden), fallback
+        table, mode == "id", gateway.text_map(paths), metadata_schema(hidden), fallback
     )
 
 
@@ -77,13 +77,13 @@ def _filter_paths(schema: Struct, mode: str) -> dict[str, str]:
 
     Not for mode `id`, in which the names in files have no meaning.
     """
-    found: dict[str, str] = {}
+    physical_paths: dict[str, str] = {}
     for path, _ in walk_fields(schema):
         fields = schema.resolve(path)
         if fields is not None:
             names = [f.name if mode == "none" else physical_name(f) for f in fields]
-            found["\0".join(path)] = "\0".join(names)
-    return found
+            physical_paths["\0".join(path)] = "\0".join(names)
+    return physical_paths
 
 
 # --- for a native engine, which asks nobody for names
@@ -157,19 +157,19 @@ def mapped_columns(
 
 
 @lru_cache(maxsize=64)
-def _described(text: str) -> tuple[str, Struct]:
-    described = json.loads(text)
-    return described["mode"], parse_schema(described["schema"])
+def _mode_and_schema(text: str) -> tuple[str, Struct]:
+    table = json.loads(text)
+    return table["mode"], parse_schema(table["schema"])
 
 
-def physical(described: str, required: str) -> str:
-    """The schema with which Spark's reader finds the required columns in data files.
+def physical_schema_json(table: str, required: str) -> str:
+    """The schema with which Spark's reader finds the required columns in data files, as JSON.
 
     Args:
-        described: the JSON description that `file_format` has created.
+        table: column mapping mode and schema of the table, as the JSON that `file_format` has put into the format.
         required: a part of the table's schema, possibly with columns that Spark generates, as JSON.
     """
-    mode, schema = _described(described)
+    mode, schema = _mode_and_schema(table)
     return json.dumps(_physical_type(json.loads(required), schema, mode))
 
 

@@ -96,27 +96,27 @@ def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *,
     named = output.named
     marks = _marks_of(reader, vectors) if reader.is_native else None
     if marks is not None:
-        found = reader.gateway.java_class("delta.Rows").byKeys(
+        kept = reader.gateway.java_class("delta.Rows").byKeys(
             dataset(rows), _PLACE, dataset(marks), keeps, "\0".join(named)
         )
-        return DataFrame(found, reader.gateway.spark)
+        return DataFrame(kept, reader.gateway.spark)
     bitmaps = _bitmaps_of(reader, vectors)
     if bitmaps is None:
         is_alive = _loading_function(reader.snapshot.log, _for_workers(reader.snapshot.log, vectors))
         alive = is_alive(F.col(FILE_NUMBER), F.col(ROW))
         return rows.where(~alive if keeps else alive).selectExpr(*named)
-    wanted = int(keeps)
+    bit = int(keeps)
     if bitmaps.stride is not None:
         place = f"cast({FILE_NUMBER} * {bitmaps.stride} + least(shiftright({ROW}, 6), {bitmaps.stride - 1}) as int)"
-        condition = f"getbit(get({WORDS}, {place}), {_BIT}) = {wanted}"
-        alive = reader.gateway.java_class("delta.Rows").where(
+        condition = f"getbit(get({WORDS}, {place}), {_BIT}) = {bit}"
+        kept = reader.gateway.java_class("delta.Rows").where(
             dataset(rows), condition, WORDS, dataset(bitmaps.frame), "\0".join(named)
         )
-        return DataFrame(alive, reader.gateway.spark)
+        return DataFrame(kept, reader.gateway.spark)
     key, word = key_and_word(_PLACE, apart=reader.is_native)
     joined = rows.withColumn(KEY, F.expr(key)).join(bitmaps.frame.hint("broadcast"), KEY, "left")
     beyond = "" if keeps else f"{WORDS} is null or "
-    return joined.where(f"{beyond}getbit({word}, {_BIT}) = {wanted}").selectExpr(*named)
+    return joined.where(f"{beyond}getbit({word}, {_BIT}) = {bit}").selectExpr(*named)
 
 
 def key_and_word(place: str, *, apart: bool) -> tuple[str, str]:
@@ -148,12 +148,12 @@ class Marked:
 
 def _vectors(marked: pa.Table) -> list[Marked]:
     """The vectors of files, in the order in which the scan numbers them."""
-    found = []
+    vectors = []
     for fields, url in zip(marked["deletion_vector"].to_pylist(), marked["url"].to_pylist(), strict=True):
         vector = decode_deletion_vector(fields)
         assert vector is not None
-        found.append(Marked(vector, url))
-    return found
+        vectors.append(Marked(vector, url))
+    return vectors
 
 
 # --- bitmaps
@@ -223,20 +223,21 @@ class Chunks:
     words: npt.NDArray[np.int64]
 
     def flat(self, files: int) -> npt.NDArray[np.int64] | None:
-        """The words as an array of shape (files, stride), whose last column is zero; None if it exceeds
-        `ARRAY_BYTES_MAX`.
+        """The words as an array of shape (files, stride), whose last column is zero and stands for all rows after the
+        last marked one; None if it exceeds `ARRAY_BYTES_MAX`.
 
         Precondition: the files are numbered from zero.
         """
+        # where a bitmap's words begin in the words of its file, and how many of them are left without zeros at the end
         first = (self.keys & ((1 << _FILE_SHIFT) - 1)) * CHUNK_WORDS
         used = CHUNK_WORDS - np.argmax(self.words[:, ::-1] != 0, axis=1)
         stride = int(np.max(first + used, initial=0)) + 1
         if files * stride * 8 > ARRAY_BYTES_MAX:
             return None
-        lines = np.zeros((files, stride), dtype=np.int64)
+        by_file = np.zeros((files, stride), dtype=np.int64)
         for file, start, count, words in zip(self.keys >> _FILE_SHIFT, first, used, self.words, strict=True):
-            lines[file, start : start + count] = words[:count]
-        return lines
+            by_file[file, start : start + count] = words[:count]
+        return by_file
 
     def table(self, *, apart: bool = False) -> pa.Table:
         """The bitmaps with their keys.

@@ -135,7 +135,7 @@ def answer(
     data: str,
     output: str,
     filters: str,
-    asked: str,
+    aggregation: str,
 ) -> JavaObject:
     """Answer an aggregation over a table from its log, as far as the log decides it: a `delta.Answered`. Nothing is
     read for it.
@@ -143,19 +143,19 @@ def answer(
     Args:
         options: of the relation.
         data, output, filters: see `plan_scan`. The filters are all that select the aggregated rows.
-        asked: the aggregation, as `delta.Question` describes it in JSON.
+        aggregation: as `delta.Question` describes it, in JSON.
 
     Raises:
         SchemaChangedError: as for `plan_scan`.
     """
     reader = _reader(gateway, analysed, version, data, output, filters)
-    answered = gateway.java_class("delta.Answered")
-    found = answers.answered(reader, asked) if answers.are_wanted(gateway, options) else None
-    if found is None:
-        return answered(reader.snapshot.version, None, "", "", False, "", None)
-    rest = replace(reader, purpose=found.question)
-    planned = _planned(rest, output) if found.left.kept_files else None
-    return answered(reader.snapshot.version, message_of(found.rows), *found.shape, found.label(reader.name), planned)
+    log_answer = answers.answer_from_log(reader, aggregation) if answers.are_wanted(gateway, options) else None
+    java_answer, version = gateway.java_class("delta.Answered"), reader.snapshot.version
+    if log_answer is None:
+        return java_answer(version, None, "", "", False, "", None)  # no rows: the log does not answer
+    rest = replace(reader, purpose=log_answer.question)  # leaves out the files that the log has answered
+    planned = _planned(rest, output) if log_answer.left.kept_files else None
+    return java_answer(version, message_of(log_answer.rows), *log_answer.shape, log_answer.label(reader.name), planned)
 
 
 def _reader(gateway: Gateway, analysed: Analysed, version: int, data: str, output: str, filters: str) -> Reader:

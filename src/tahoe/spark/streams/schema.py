@@ -29,7 +29,7 @@ from tahoe.protocol.types.schema import Struct, parse_schema
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.setting_names import Setting
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.hadoop_store import qualified
+from tahoe.spark.jvm.hadoop_store import qualified_url
 from tahoe.spark.streams.options import SourceOptions
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.streams.stream_schema import SchemaLog, merge_next, schema_log_folder, with_tracked
@@ -123,7 +123,7 @@ def open_log(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Schema
         raise UnsupportedOperationError(
             operation="A schemaTrackingLocation", table=newest.url, detail=detail, remedy=remedy
         )
-    folder = schema_log_folder(qualified(gateway, asked.schema_location), newest.metadata.id, asked.tracking_id)
+    folder = schema_log_folder(qualified_url(gateway, asked.schema_location), newest.metadata.id, asked.tracking_id)
     return SchemaLog(newest.log.env.store_at(folder), newest.metadata.id, newest.url)
 
 
@@ -172,7 +172,7 @@ def started(
 
 def _check_location(gateway: Gateway, location: str, source_path: str) -> None:
     checkpoint = source_path.rpartition(_SOURCES)[0] or source_path
-    if not f"{qualified(gateway, location)}/".startswith(f"{qualified(gateway, checkpoint)}/"):
+    if not f"{qualified_url(gateway, location)}/".startswith(f"{qualified_url(gateway, checkpoint)}/"):
         raise SchemaLocationOutsideError(schemaTrackingLocation=location, checkpointLocation=checkpoint)
 
 

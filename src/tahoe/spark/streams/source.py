@@ -25,7 +25,7 @@ from tahoe.errors import (
 from tahoe.protocol.streams.stream_offset import StreamOffset, parse_offset
 from tahoe.protocol.types.schema import Struct
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.hadoop_store import qualified
+from tahoe.spark.jvm.hadoop_store import qualified_url
 from tahoe.spark.jvm.plans import dataset, frame_of
 from tahoe.spark.jvm.statements.streaming_plans import plan_of, sources_of
 from tahoe.spark.jvm.statements.time_travel import session_moment, target_of_options
@@ -196,7 +196,7 @@ def _first_version(
             _check_exists(asked.start, snapshot, clips=is_clipped)
             return asked.start
         assert asked.start == LATEST
-        return _kept_in(snapshot.log.env.store_at(qualified(gateway, checkpoint)), snapshot.version + 1)
+        return _kept_in(snapshot.log.env.store_at(qualified_url(gateway, checkpoint)), snapshot.version + 1)
 
     return resolved
 

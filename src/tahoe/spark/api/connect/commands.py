@@ -23,7 +23,8 @@ from tahoe.sql.tokens import Token, tokens_of
 
 SOURCE = "delta"
 
-_MODES = {
+# Modes that Spark does not pass to a Python data source, with their names in the option.
+_MODES_SENT_AS_OPTION = {
     WriteOperation.SAVE_MODE_UNSPECIFIED: "error",
     WriteOperation.SAVE_MODE_ERROR_IF_EXISTS: "error",
     WriteOperation.SAVE_MODE_IGNORE: "ignore",
@@ -39,7 +40,7 @@ def watch(spark: Any) -> None:
     if getattr(client.execute_command, "knows_delta", False):
         return
     client.execute_command = _after(lambda command: as_sent(command, spark), client.execute_command)
-    client.to_table = _after(_checked, client.to_table)
+    client.to_table = _after(_check_catalog_call, client.to_table)
 
 
 def _after(look: Callable[[Message], Message], send: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,9 +68,9 @@ def as_sent(command: Message, spark: Any) -> Message:
     """
     kind = command.WhichOneof("command_type")
     if kind == "write_operation" and command.write_operation.source.lower() == SOURCE:
-        return _write_as_sent(command, _settings(spark))
+        return _encoded_write(command, _settings(spark))
     if kind == "write_operation_v2" and command.write_operation_v2.provider.lower() == SOURCE:
-        raise _no_name(f"writeTo(...).using({SOURCE!r})", command.write_operation_v2.table_name)
+        raise _name_error(f"writeTo(...).using({SOURCE!r})", command.write_operation_v2.table_name)
     if kind == "write_stream_operation_start" and command.write_stream_operation_start.format.lower() == SOURCE:
         stream = command.write_stream_operation_start
         raise OperationNotYetSupportedError(
@@ -78,19 +79,19 @@ def as_sent(command: Message, spark: Any) -> Message:
     if kind == "sql_command":
         name = _table_made_by(command.sql_command.input.sql.query or command.sql_command.sql)
         if name is not None:
-            raise _no_name("CREATE TABLE ... USING delta", name)
+            raise _name_error("CREATE TABLE ... USING delta", name)
     return command
 
 
-def _checked(plan: Message) -> Message:
+def _check_catalog_call(plan: Message) -> Message:
     """Refuse a plan of `spark.catalog` that would add the name of a Delta table; return any other plan."""
     if plan.WhichOneof("op_type") != "root" or plan.root.WhichOneof("rel_type") != "catalog":
         return plan
     kind = plan.root.catalog.WhichOneof("cat_type")
     if kind in ("create_table", "create_external_table"):
-        asked = getattr(plan.root.catalog, kind)
-        if asked.source.lower() == SOURCE:
-            raise _no_name("spark.catalog.createTable", asked.table_name)
+        table = getattr(plan.root.catalog, kind)
+        if table.source.lower() == SOURCE:
+            raise _name_error("spark.catalog.createTable", table.table_name)
     return plan
 
 
@@ -98,9 +99,12 @@ def _settings(spark: Any) -> dict[str, str]:
     return {name: value for name, value in spark.conf.getAll.items() if is_setting(name)}
 
 
-def _write_as_sent(command: Message, settings: Mapping[str, str]) -> Message:
+def _encoded_write(command: Message, settings: Mapping[str, str]) -> Message:
+    """The write, with everything in options that Spark does not pass to a Python data source. A mode that Spark does
+    not pass is sent as append; the source reads the mode itself from the option.
+    """
     if command.write_operation.WhichOneof("save_type") == "table":
-        raise _no_name("saveAsTable", command.write_operation.table.table_name)
+        raise _name_error("saveAsTable", command.write_operation.table.table_name)
     sent = Command()
     sent.CopyFrom(command)
     write = sent.write_operation
@@ -118,15 +122,15 @@ def _write_as_sent(command: Message, settings: Mapping[str, str]) -> Message:
         if columns:
             write.options[option] = json.dumps(list(columns))
             del columns[:]
-    if write.mode in _MODES:
-        write.options[MODE] = _MODES[write.mode]
+    if write.mode in _MODES_SENT_AS_OPTION:
+        write.options[MODE] = _MODES_SENT_AS_OPTION[write.mode]
         write.mode = WriteOperation.SAVE_MODE_APPEND
     if settings:
         write.options[SETTINGS] = json.dumps(settings)
     return sent
 
 
-def _no_name(operation: str, name: str) -> UnsupportedOperationError:
+def _name_error(operation: str, name: str) -> UnsupportedOperationError:
     return UnsupportedOperationError(
         operation=operation,
         table=name,

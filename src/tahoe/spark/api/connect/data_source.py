@@ -189,10 +189,10 @@ class _Reader(ds.DataSourceReader):
         start, size = 0, 0
         for number, size_bytes in enumerate(files["size_bytes"].to_pylist()):
             if number > start and size + size_bytes > TASK_BYTES:
-                yield _taken(files, start, number)
+                yield _row_range(files, start, number)
                 start, size = number, 0
             size += size_bytes
-        yield _taken(files, start, len(files))
+        yield _row_range(files, start, len(files))
 
     def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Files)
@@ -211,7 +211,7 @@ def _with_files(table: Snapshot, files: LiveFiles) -> Snapshot:
     return replace(table, live=files, txns={}, domains={})
 
 
-def _taken(files: pa.Table, start: int, end: int) -> pa.Table:
+def _row_range(files: pa.Table, start: int, end: int) -> pa.Table:
     """A copy, because a slice would be sent with all rows of the table."""
     return taken_table(files, pa.array(np.arange(start, end)))
 

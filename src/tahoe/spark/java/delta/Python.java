@@ -83,7 +83,7 @@ public interface Python {
   /** {@code jvm.table_cache.opened}: the newest version of a table. */
   Object newest(String key);
 
-  /** {@code reading.data_files.physical}: the physical schema of columns. {@code table} describes the table; see {@link Format}. */
+  /** {@code reading.data_files.physical_schema_json}: the schema of columns in the files. {@code table}: see {@link Format}. */
   Object physical(String table, String schema);
 
   /**

@@ -34,8 +34,8 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * The last user-provided rule of the optimizer. It plans each read of a Delta table: Python chooses a version and files, or a plan for the
  * rows, and the query's attributes stay the same. It also passes every command to Python, which may replace or refuse it before it runs.
- * {@link Joins} finds scans that leave out files when the query runs. Python: {@code planning.plan}, {@code planning.answer},
- * {@code change_feed.plan}, {@code commands.instead_of}.
+ * {@link Joins} finds scans that leave out files when the query runs. Python: {@code planning.plan_scan}, {@code planning.answer},
+ * {@code change_feed.plan_change_feed}, {@code commands.instead_of}.
  */
 public class Rewrite extends Rule {
   private final SparkSession session;
