@@ -73,6 +73,9 @@ if (
 
 
 def __getattr__(name: str) -> _Any:
+    """A name or a module of the package, imported when it is first used. A name that another library has for the same
+    raises an error with what to write here.
+    """
     if name in _FOUND_IN:
         return getattr(_import_module(_FOUND_IN[name]), name)
     if name in _MODULES:

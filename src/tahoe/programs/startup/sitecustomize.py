@@ -33,6 +33,9 @@ class Finder(object):
         self.asking = set()
 
     def find_spec(self, name, path=None, target=None):
+        """The spec of `delta`, or of a module to hook, found by the other finders; None for other modules. `asking` has
+        the modules that are being searched for: a finder that searches by itself would end here again.
+        """
         if name == "delta":
             return delta_spec()
         if name not in HOOKS or name in self.asking:
@@ -93,6 +96,9 @@ def hook(module):
 
 
 def replaced(original, replacement):
+    """A function that passes the original one and its arguments to the function `replacement` of
+    `tahoe.spark.api.programs`. In a Python without tahoe it is the original one.
+    """
     from functools import wraps
 
     @wraps(original)

@@ -252,6 +252,9 @@ _INSTEAD_OF_BUCKETS = (
 
 
 def _partition_columns(partitioning: Sequence[Transform], table: str) -> tuple[str, ...]:
+    """The partition columns of a statement. Clustering columns, which Spark passes as a transform too, are left out;
+    any other transform is refused.
+    """
     columns = []
     for transform in partitioning:
         if transform.name == _CLUSTER_BY:

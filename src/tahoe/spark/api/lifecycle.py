@@ -226,6 +226,9 @@ class DeltaTableLifecycle:
         version: int | str | None = None,
         timestamp: datetime | None = None,
     ) -> Self:
+        """Clone the table, at a version or a time if one is given. Returns the clone, by path or by name as the target
+        is given.
+        """
         _verify_clone(target, is_shallow, replace, properties)
         command = CloneCommand(
             source=self._handle.table,

@@ -126,6 +126,9 @@ class _Asked:
 
 
 def _over_connect(spark: SparkSession, text: str, args: Args) -> DataFrame:
+    """Run a statement in a Spark Connect session. Without a JVM, only statements run that need nothing but the log; the
+    server computes the values of their expressions.
+    """
     parsed = parse(text)
     if parsed is None:
         return spark.sql(text, args=args)  # type: ignore[arg-type]

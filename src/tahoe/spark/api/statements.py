@@ -121,6 +121,9 @@ def _refuse_in_script(text: str) -> None:
 def _node(
     gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, parameters: JavaObject | None
 ) -> JavaObject:
+    """The plan of a parsed statement: a `delta.Statement`. Parameters are bound in values and condition together,
+    because those without a name are numbered over the whole statement.
+    """
     standing = list(statements.values_of(parsed.statement))
     condition = statements.condition_of_statement(parsed.statement)
     given = [_expression(beneath, text, e) for e in (standing if condition is None else [*standing, condition])]

@@ -155,6 +155,7 @@ class TableBuilder:
         return table, None if new.name is None else self._name
 
     def _described(self, gateway: Gateway) -> NewTable:
+        """The table that the builder's methods have defined."""
         if self._name is None and self._location is None:
             detail = "a new table needs a name or a location"
             raise InvalidOptionError(option="tableName", value="missing", table="a new table", detail=detail)

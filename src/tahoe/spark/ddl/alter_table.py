@@ -148,6 +148,7 @@ def _apply_columns(open_: TransactionBuilder, changes: Sequence[TableChange]) ->
 
 
 def _apply_single(open_: TransactionBuilder, change: TableChange) -> None:
+    """Apply a change that is an operation of its own. The other kinds are applied together, one operation for each."""
     match change:
         case RenameColumn(path, new_name):
             open_.rename_column(path, new_name)

@@ -108,6 +108,9 @@ def _check_provider(provider: str, name: str) -> None:
 
 
 def _convert_path(gateway: Gateway, command: ConvertCommand, parts: list[str]) -> str:
+    """Convert the folder of parquet.`path`, and check that delta.`path` is a table. Returns the location. A name
+    without a slash is one that the catalog does not have.
+    """
     if "/" not in parts[-1] or len(parts) > 2:
         raise name_not_found(gateway, ".".join(parts))
     if len(parts) == 1:

@@ -365,6 +365,9 @@ def _is_other(table: Table, detail: str) -> SchemaMismatchError:
 
 
 def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> WriteRequest:
+    """The request that creates a table without rows. The mode `error` does not concern REPLACE: `create_table` is told
+    separately whether it replaces.
+    """
     session = parse_options({}, gateway.settings(), table=table.url)
     return WriteRequest(
         mode="error",

@@ -98,6 +98,7 @@ def _columns(snapshot: Snapshot, types: Sequence[str]) -> Iterator[str]:
 
 
 def _column(column: Field, data_type: str, identity: Mapping[str, Any]) -> Iterator[str]:
+    """The parts of a column's definition in CREATE TABLE."""
     yield quoted(column.name)
     yield data_type
     if not column.nullable:

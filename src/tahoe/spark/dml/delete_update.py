@@ -111,6 +111,9 @@ def _delete_files(change: RowChange, files: list[Add], reads: Reads, predicates:
 
 
 def _delete_rows(change: RowChange, search: Search) -> int:
+    """Delete the rows that a search finds. Change data files are written only where files are rewritten: readers derive
+    the changes from removed files and from deletion vectors.
+    """
     began = time.monotonic()
     positions = search.positions()
     found = time.monotonic()
@@ -146,6 +149,9 @@ def update(command: Update) -> int:
 
 
 def _update(command: Update) -> int:
+    """Run UPDATE once. Assignments are analysed and checked first, so that their errors come before any work, and also
+    if the same command is already committed.
+    """
     with RowChange(command.target, command=UPDATE) as change:
         search = Search(change, F.lit(True) if command.condition is None else command.condition)
         values = resolved(command.assignments, change.schema, command.target.name, change.snapshot.url)

@@ -65,6 +65,7 @@ class AnalysedMerge:
     """
 
     def __init__(self, command: Merge, change: RowChange) -> None:
+        """Analyse conditions and assignments, so that their errors come before the target is read."""
         self.change, self.url, self._gateway = change, change.snapshot.url, Gateway(change.spark)
         self.target = change.rows()
         self.command = replace(

@@ -128,6 +128,9 @@ def _exists(rows: DataFrame, condition: Column) -> Column:
 
 
 def _replace(change: RowChange, search: Search, new: Completed, replaced: Mapping[str, str]) -> int | None:
+    """Delete the rows that a search finds, write the new ones, and commit both. As for DELETE, change data files are
+    written only where files are rewritten; they then have the new rows too.
+    """
     plan = change.plan
     positions = search.positions()
     touched = change.touch(positions)

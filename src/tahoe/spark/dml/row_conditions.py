@@ -92,6 +92,7 @@ class RowCondition:
         return bool(self._evaluator.mayQuery())
 
     def _matching(self, file: FileAction) -> RowIndexes | None:
+        """As `matching`, but raises Spark's errors."""
         if self._may_query and self._evaluator.queries() >= QUERIES_MAX:
             _logger.debug(
                 "%s: a condition counts as true for the rows of %s: %s",

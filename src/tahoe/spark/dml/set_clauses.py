@@ -86,6 +86,9 @@ def new_values(
 def _new_value(
     values: Mapping[tuple[str, ...], Value], path: tuple[str, ...], field: Field, own: Field | None, current: Column
 ) -> Column:
+    """The value of a column or field: the assigned one, else the current one; a struct in which fields are assigned is
+    built of its fields. A field that existing rows lack (see `own`) is null unless it is assigned.
+    """
     if path in values:
         return column_of(values[path])
     if not isinstance(field.type, Struct) or not any(other[: len(path)] == path for other in values):

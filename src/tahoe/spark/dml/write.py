@@ -121,6 +121,9 @@ def write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
 
 
 def _write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
+    """Run `write_batch` once. The batch becomes the `txn` of the commit, by which the table knows the batches that it
+    has.
+    """
     table = open_table(spark, path, batch.options)
     parsed = replace(
         write_options(spark, batch.options, table, OptionContext.WRITE_STREAM),
@@ -370,6 +373,7 @@ def _request(
     *,
     like: Struct | None = None,
 ) -> WriteRequest:
+    """The request to write a DataFrame's rows. `like`: the table's columns, from `_columns_of`."""
     if not frame.columns:
         raise NoColumnsError(table=table.url)
     schema, matching = table_schema(frame, table=table.url, like=like, policy=options.assigns), Matching.of(options)

@@ -129,6 +129,9 @@ def _write(
     spread: Redistribution | None,
     lay_out: LayOut | None,
 ) -> None:
+    """Write the rows with Spark's `FileFormatWriter`. The committer is that of file streams: tasks write files under
+    their final names, and a manifest in a local folder lists them.
+    """
     session = _session_for_files(gateway)
     names = [field["name"] for field in json.loads(settings.schema)["fields"]]
     plan = None if lay_out is None else laid_out(gateway, session, query, lay_out)

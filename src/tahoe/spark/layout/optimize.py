@@ -192,6 +192,9 @@ class _Rewriter:
     target: DmlTarget
 
     def __call__(self, plan: WritePlan, bins: Sequence[Bin]) -> Iterator[Rewritten | BaseException]:
+        """Yields a result for each bin. Spark's engine rewrites the bins that tahoe's own writer refuses, and all bins
+        if the workers have no tahoe.
+        """
         if isinstance(plan.table.env.store, HadoopStore) or (plan.filtered_columns and not WRITES_BLOOM_FILTERS):
             yield from (self._by_spark(plan, found) for found in bins)
             return

@@ -99,6 +99,9 @@ def history_row(commit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_typed(value: Any, kind: DataType) -> Any:
+    """A value of a commit's information, in a column's type; None if it does not fit, because any writer may have
+    written it.
+    """
     match kind:
         case MapType():
             return {name: parameter_text(item) for name, item in value.items()} if isinstance(value, dict) else None

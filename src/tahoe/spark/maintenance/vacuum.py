@@ -83,6 +83,7 @@ def _request(
     dry_run: bool,
     inventory: DataFrame | None,
 ) -> VacuumRequest:
+    """The request, with the settings of the session."""
     return VacuumRequest(
         retention_hours=_hours(spark, table, retention_hours),
         lite=lite,

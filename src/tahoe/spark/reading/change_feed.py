@@ -173,6 +173,9 @@ def _part_rows(
     output: Output,
     predicate: Predicate,
 ) -> DataFrame:
+    """The rows of one part of a feed. In the part `remarked`, the deletion vectors mark the rows that changed, so that
+    only marked rows are read.
+    """
     snapshot = feed.part(part)
     scan = scan_of(snapshot, predicate)
     reader = Reader(

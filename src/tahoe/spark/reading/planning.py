@@ -183,6 +183,9 @@ def _reader(gateway: Gateway, analysed: Analysed, version: int, data: str, outpu
 
 
 def _planned(reader: Reader, output: str) -> JavaObject:
+    """A `delta.Planned`: a selection of files if Spark's own scan of them returns the rows; else a plan that applies
+    deletion vectors, computes hidden columns or renames columns.
+    """
     snapshot, within = reader.snapshot, reader.within
     scan = scan_of(snapshot, reader.predicate, within, reader.purpose)
     planned = reader.gateway.java_class("delta.Planned")

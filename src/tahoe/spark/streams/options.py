@@ -107,6 +107,7 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
 
 
 def _schema_location(given: _Options) -> str | None:
+    """Where the stream tracks its schema; None if it does not. The option has two names."""
     names = "schemaTrackingLocation", "schemaLocation"
     locations = [text for name in names if (text := given.text(name)) is not None]
     if len(set(locations)) > 1:

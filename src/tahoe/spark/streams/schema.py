@@ -195,6 +195,9 @@ def _check_acknowledged(
     options: Mapping[str, str],
     settings: Mapping[str, str],
 ) -> None:
+    """Refuse to go on after a change of the tracked schema that neither an option of the reader nor a setting of the
+    session acknowledges. The error shows each way to acknowledge it, as it is to be written.
+    """
     changes, suffix = changes_between(previous.schema, current.schema, rules), checkpoint_suffix(source_path)
     of_streams = {name.removeprefix(setting_names.STREAMING): value for name, value in settings.items()}
     if changes is None or is_acknowledged(changes, current.version, suffix, options, of_streams.get):

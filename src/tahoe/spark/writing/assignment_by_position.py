@@ -83,6 +83,9 @@ def _known_fields(given: StructType, wanted: StructType, path: tuple[str, ...], 
 
 
 def _known(given: SparkType, wanted: SparkType | None, path: tuple[str, ...], table: str) -> SparkType:
+    """A type in which structs are matched by name. A struct without any of the table's field names is matched by
+    position, with all that is in it.
+    """
     match given, wanted:
         case StructType(), StructType():
             if {name.lower() for name in given.names}.isdisjoint(name.lower() for name in wanted.names):
@@ -102,6 +105,7 @@ def _known(given: SparkType, wanted: SparkType | None, path: tuple[str, ...], ta
 
 
 def _struct(given: StructType, wanted: StructType, path: tuple[str, ...], table: str) -> StructType:
+    """A struct with the table's field names by position. Fields beyond the table's keep their names."""
     if len(given) < len(wanted):
         raise ColumnCountMismatchError(
             table=table,
@@ -119,6 +123,7 @@ def _struct(given: StructType, wanted: StructType, path: tuple[str, ...], table:
 
 
 def _inside(given: SparkType, wanted: SparkType, path: tuple[str, ...], table: str) -> SparkType:
+    """A type in which all structs are matched by position."""
     match given, wanted:
         case StructType(), StructType():
             return _struct(given, wanted, path, table)

@@ -217,6 +217,7 @@ def check_expressions(spark: SparkSession, schema: Struct, *, table: str) -> Non
 
 
 def _analysed(nothing: DataFrame, name: str, expression: str, table: str) -> DataFrame:
+    """The expression of a generated column as a query over no rows. Spark's errors become errors of the declaration."""
     try:
         return nothing.select(F.expr(expression).alias(name))  # the alias makes Spark refuse `*`
     except ParseException as error:

@@ -335,6 +335,7 @@ def _statistics(plan: WritePlan, files: Sequence[NewFile], minted: Sequence[str]
 def _written_files(
     plan: WritePlan, files: Sequence[NewFile], statistics: Mapping[str, FileStatistics]
 ) -> list[WrittenFile]:
+    """Files as the log describes them. Change data files have no statistics."""
     fields = [field for field in (plan.schema.find(name) for name in plan.partition_columns) if field is not None]
     serialise = [_serialiser(field.type, plan.url) for field in fields]
     return [

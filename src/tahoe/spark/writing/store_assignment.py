@@ -185,6 +185,9 @@ def _assigned(
     refusals: Refusals,
     policy: Policy,
 ) -> DataFrame:
+    """The wanted columns in one projection. A column that is not in `names`, or that fits already, is passed on
+    unchanged.
+    """
     assigner = _Assigner(refusals, policy, Gateway(frame.sparkSession))
 
     def value(column: Field) -> Value:
@@ -256,6 +259,9 @@ class _Assigner:
     def converted(
         self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...], declared: SparkType | None
     ) -> Column:
+        """The value in the wanted type. Nested values are built part by part, because each part may have a check of its
+        own; a null struct stays null.
+        """
         match given, wanted:
             case Struct(), Struct():
                 inside = [
@@ -291,6 +297,7 @@ class _Assigner:
     def _converted_map(
         self, column: Column, given: Map, wanted: Map, path: tuple[str, ...], declared: SparkType | None
     ) -> Column:
+        """A map with converted keys and values. Keys that fit already stay as they are."""
         of_key, of_value = _declared_part(declared, "keyType"), _declared_part(declared, "valueType")
         nulls = given.value_contains_null, wanted.value_contains_null
         result = column
@@ -363,6 +370,7 @@ def declares(field: Field) -> bool:
 
 
 def _is_like(declared: SparkType, found: SparkType) -> bool:
+    """Whether a type is the declared one with string for each char and varchar."""
     match declared, found:
         case CharType(), StringType():
             return True

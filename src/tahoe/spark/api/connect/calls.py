@@ -72,6 +72,7 @@ class TableCalls:
 
 
 def calls_of_ours(message: Message) -> TableCalls:
+    """What `Calls` of our client asks for."""
     return TableCalls(
         name=_given(message, "name"),
         path=_given(message, "path"),
@@ -88,6 +89,7 @@ def calls_of_ours(message: Message) -> TableCalls:
 
 
 def _value(message: Message) -> Argument:
+    """The argument in a `Value`."""
     kind, found = only_field(message)
     match kind:
         case "json":
@@ -276,6 +278,7 @@ _MODES = {1: "create", 2: "createIfNotExists", 3: "replace", 4: "createOrReplace
 
 
 def _create(asked: Message) -> TableCalls:
+    """The calls of a builder that creates a table, from `create` or one of its variants to `execute`."""
     calls = TableCalls().then(_MODES[asked.mode])
     for name, method in (("table_name", "tableName"), ("location", "location"), ("comment", "comment")):
         if asked.HasField(name):

@@ -146,6 +146,7 @@ _SCALARS = {
 
 
 def _described(package: str, messages: Mapping[str, Mapping[int, str]]) -> FileDescriptorProto:
+    """The descriptor of a package of messages, as a file in protobuf would define it."""
     file = FileDescriptorProto(name=f"tahoe/{package}.proto", package=package, syntax="proto2")
     for name, fields in messages.items():
         message = file.message_type.add(name=name)

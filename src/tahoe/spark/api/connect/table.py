@@ -96,6 +96,9 @@ class _Asked:
         return f"{kind}({', '.join([*place, *alias, *(call.method for call in self.calls.calls)])})"
 
     def _value(self, value: Any) -> Message:
+        """A `Value` for an argument: Spark's own message for a column or a DataFrame, JSON for everything that has no
+        message.
+        """
         match value:
             case Column():
                 return Value(expression=value.to_plan(self.spark.client).SerializeToString())  # type: ignore[operator]
