@@ -31,7 +31,7 @@ from tahoe.spark.ddl.catalog import location_of, name_parts, path_in
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
 from tahoe.spark.dml.identity import sync_identity
 from tahoe.spark.dml.merge_command import Merge
-from tahoe.spark.dml.resolved_plans import answered
+from tahoe.spark.dml.resolved_plans import counts_frame
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.statements.time_travel import check_names_no_version
@@ -367,7 +367,7 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         share = _checked_argument(SHARE, deletedShare, "deletedShare", self._handle.table.url)
         done = purged(self._handle.target(), self._handle.condition(where), share)
         counts = (len(done.removed_bytes), len(done.added_bytes), sum(done.removed_bytes), sum(done.added_bytes))
-        return answered(self._handle.spark, _PURGED, counts)
+        return counts_frame(self._handle.spark, _PURGED, counts)
 
     def syncIdentity(self, columnName: str) -> None:
         """Advance the high-water mark of an identity column to the farthest value in the table, as `ALTER COLUMN ...

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from tahoe.spark.api.dml_arguments import assignments_of, condition_column, own_columns
 from tahoe.spark.dml.merge import merge
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
-from tahoe.spark.dml.resolved_plans import COUNTS_OF_MERGE, answered
+from tahoe.spark.dml.resolved_plans import COUNTS_OF_MERGE, counts_frame
 from tahoe.spark.dml.set_clauses import Assignment
 from tahoe.spark.maintenance.user_command import run_for_user
 from tahoe.table.calls import of_objects
@@ -103,7 +103,7 @@ class DeltaMergeBuilder:
         """
         found = run_for_user(self._command.target.spark, lambda: merge(self._command))
         counts = (found.affected, found.updated, found.deleted, found.inserted)
-        return answered(self._command.target.spark, COUNTS_OF_MERGE, counts)
+        return counts_frame(self._command.target.spark, COUNTS_OF_MERGE, counts)
 
     def _matched(self, clause: Clause) -> DeltaMergeBuilder:
         return DeltaMergeBuilder(replace(self._command, matched=(*self._command.matched, clause)))

@@ -14,7 +14,7 @@ from tahoe.protocol.types.names import quoted
 from tahoe.spark.api.dml_arguments import condition_column, own_columns
 from tahoe.spark.ddl.catalog import qualified_name
 from tahoe.spark.ddl.creation import named_or_path
-from tahoe.spark.dml.resolved_plans import COUNT, answered
+from tahoe.spark.dml.resolved_plans import COUNT, counts_frame
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.spark.maintenance.user_command import run_for_user
@@ -65,7 +65,7 @@ class TableHandle:
     def affected(self, command: Callable[[], int]) -> DataFrame:
         """Run a DML command. Returns one row with the number of affected rows."""
         count = run_for_user(self.spark, command)
-        return answered(self.spark, COUNT, [count])
+        return counts_frame(self.spark, COUNT, [count])
 
     def define(self, change: Callable[[TransactionBuilder], None]) -> None:
         """Change the table's definition in one commit."""

@@ -31,7 +31,7 @@ from tahoe.spark.dml.row_changes import (
     given_by_update,
     stored_columns,
 )
-from tahoe.spark.dml.set_clauses import Assignment, first_parts, new_values, resolved
+from tahoe.spark.dml.set_clauses import Assignment, first_parts, new_values, resolve_assignments
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.plans import expressed, projected
 from tahoe.spark.reading.positions import Positions
@@ -105,8 +105,8 @@ def _delete_files(change: RowChange, files: list[Add], reads: Reads, predicates:
     change.remove(files)
     counts = [alive_records(file) for file in files]
     deleted = -1 if None in counts else sum(count for count in counts if count is not None)
-    known = {"numDeletedRows": deleted} if deleted >= 0 else {}
-    version = change.commit(DELETE, _parameters(predicates), _file_metrics(change) | known, reads, is_exact=True)
+    row_metrics = {"numDeletedRows": deleted} if deleted >= 0 else {}
+    version = change.commit(DELETE, _parameters(predicates), _file_metrics(change) | row_metrics, reads, is_exact=True)
     return 0 if version is None else deleted
 
 
@@ -116,16 +116,16 @@ def _delete_rows(change: RowChange, search: Search) -> int:
     """
     began = time.monotonic()
     positions = search.positions()
-    found = time.monotonic()
+    scan_end = time.monotonic()
     touched = change.touch(positions)
     copied = 0
     if not change.deletes_by_vector:
         copied = change.write_others(positions, [t for t in touched if not t.is_whole])
         if change.has_feed and not all(t.is_whole for t in touched):
-            deleted = change.flagged(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
+            deleted = change.with_found_flag(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
             change.write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
     metrics = (
-        _file_metrics(change) | _times(began, found) | {"numDeletedRows": positions.count, "numCopiedRows": copied}
+        _file_metrics(change) | _times(began, scan_end) | {"numDeletedRows": positions.count, "numCopiedRows": copied}
     )
     version = change.commit(DELETE, _parameters([search.text]), metrics, search.reads, is_exact=search.is_exact)
     return 0 if version is None else positions.count
@@ -154,20 +154,22 @@ def _update(command: Update) -> int:
     """
     with RowChange(command.target, command=UPDATE) as change:
         search = Search(change, F.lit(True) if command.condition is None else command.condition)
-        values = resolved(command.assignments, change.schema, command.target.name, change.snapshot.url)
-        planned = _updated(change, search.rows, values)
+        values = resolve_assignments(command.assignments, change.schema, command.target.name, change.snapshot.url)
+        new_rows = _with_new_values(change, search.rows, values)
         check_assigned(change.values, first_parts(values), table=change.snapshot.url)
-        change.check(planned)
+        change.check(new_rows)
         if change.is_recorded:
             return 0
-        reads_more = reads_table(planned, command.target.table)
+        reads_more = reads_table(new_rows, command.target.table)
         began = time.monotonic()
-        updated, positions = _found(change, search, planned, values)
-        found = time.monotonic()
+        updated, positions = _rows_to_update(change, search, new_rows, values)
+        scan_end = time.monotonic()
         touched = change.touch(positions)
         copied = 0 if updated is None else _write_updated(change, updated, positions, touched)
         metrics = (
-            _file_metrics(change) | _times(began, found) | {"numUpdatedRows": positions.count, "numCopiedRows": copied}
+            _file_metrics(change)
+            | _times(began, scan_end)
+            | {"numUpdatedRows": positions.count, "numCopiedRows": copied}
         )
         reads = EVERYTHING if reads_more else search.reads
         predicates = [] if command.condition is None else [search.text]
@@ -178,34 +180,36 @@ def _update(command: Update) -> int:
 Values: TypeAlias = Mapping[tuple[str, ...], Column]
 
 
-def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
+def _with_new_values(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
     """The rows with their new values and positions; with a change data feed, also their old values."""
     columns = new_values(values, change.schema, change.schema, lambda name: name)
     old = [F.expr(f"struct({', '.join(stored_columns(change.schema))})").alias(_OLD)] if change.has_feed else []
     return projected(rows, [*columns, *change.kept_by_update(), ROW_POSITION, *old])
 
 
-def _found(change: RowChange, search: Search, planned: DataFrame, values: Values) -> tuple[Completed | None, Positions]:
+def _rows_to_update(
+    change: RowChange, search: Search, new_rows: DataFrame, values: Values
+) -> tuple[Completed | None, Positions]:
     """The updated rows (None if there are none) and their positions."""
     is_cheap = search.is_ruled_out or search.is_about_partitions
-    stored = None if is_cheap else _stored(change, planned, values)
-    if stored is not None and 0 < search.size_bytes(stored.frame) <= _KEPT_BYTES_PER_CORE * change.parallelism:
-        materialised = change.materialise(stored.frame)
+    completed = None if is_cheap else _as_stored(change, new_rows, values)
+    if completed is not None and 0 < search.size_bytes(completed.frame) <= _KEPT_BYTES_PER_CORE * change.parallelism:
+        materialised = change.materialise(completed.frame)
         with change.translating_failures():
             positions = search.positions(materialised)
         few = materialised.coalesce(max(change.parallelism, positions.count // _ROWS_PER_TASK))
-        return replace(stored, frame=few) if positions.by_file else None, positions
+        return replace(completed, frame=few) if positions.by_file else None, positions
     positions = search.positions()
     if not positions.by_file:
         return None, positions
-    again = change.flagged(search.again(sorted(positions.by_file)), positions).where(F.col(IS_FOUND))
-    updated = _stored(change, _updated(change, again, values), values)
+    matched_rows = change.with_found_flag(search.again(sorted(positions.by_file)), positions).where(F.col(IS_FOUND))
+    updated = _as_stored(change, _with_new_values(change, matched_rows, values), values)
     if change.has_feed:  # a non-deterministic expression must not be evaluated twice
         updated = replace(updated, frame=change.materialise(updated.frame))
     return updated, positions
 
 
-def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
+def _as_stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
     """The updated rows as the table will store them."""
     return change.stored(
         rows, given=given_by_update(change, values), beside=[ROW_POSITION, *([_OLD] if change.has_feed else [])]
@@ -236,8 +240,11 @@ def _parameters(predicates: Sequence[str]) -> dict[str, Any]:
     return {"predicate": json.dumps(predicates)}
 
 
-def _times(began: float, found: float) -> dict[str, int]:
-    return {"scanTimeMs": round((found - began) * 1000), "rewriteTimeMs": round((time.monotonic() - found) * 1000)}
+def _times(began: float, scan_end: float) -> dict[str, int]:
+    return {
+        "scanTimeMs": round((scan_end - began) * 1000),
+        "rewriteTimeMs": round((time.monotonic() - scan_end) * 1000),
+    }
 
 
 def _file_metrics(change: RowChange) -> dict[str, int]:

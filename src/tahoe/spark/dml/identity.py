@@ -24,11 +24,11 @@ def sync_identity(target: DmlTarget, column: str) -> None:
     """
     table, spark = target.table, target.spark
     with TransactionBuilder(table, **author_of(spark)) as changes:
-        found = dict(identity_columns(changes.snapshot.schema, table=table.url))
-        name = next((name for name in found if name.lower() == column.lower()), None)
+        columns = dict(identity_columns(changes.snapshot.schema, table=table.url))
+        name = next((name for name in columns if name.lower() == column.lower()), None)
         if name is None:
             raise NotAnIdentityColumnError(table=table.url, column=column)
-        farthest = F.max if found[name].step > 0 else F.min
+        farthest = F.max if columns[name].step > 0 else F.min
         rows = spark.read.format("delta").option("versionAsOf", changes.snapshot.version).load(table.url)
         row = rows.agg(farthest(quoted(name))).head()
         changes.sync_identity(name, None if row is None else row[0])

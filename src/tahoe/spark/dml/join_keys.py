@@ -44,10 +44,10 @@ LISTED_MAX = 300
 
 # Types whose equal values have equal hashes. Floating point numbers have two zeros; a collation makes different strings
 # equal.
-_HASHED = frozenset({BYTE, SHORT, INTEGER, LONG, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ})
+_HASHABLE_TYPES = frozenset({BYTE, SHORT, INTEGER, LONG, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ})
 
 # Types whose values Python compares as Spark does, in the type of the column as well as in the type of the key.
-_TOLD = frozenset({BYTE, SHORT, INTEGER, LONG, STRING})
+_COMPARABLE_TYPES = frozenset({BYTE, SHORT, INTEGER, LONG, STRING})
 
 # If Spark estimates the keys at no more than this, they are fetched with their hashes, and their count and bounds need
 # no further job.
@@ -107,7 +107,7 @@ def _hashed_type(operand: Operand) -> DataType | None:
         data_type = parse_type(operand.type_json)
     except DeltaError:
         return None
-    return data_type if data_type in _HASHED or isinstance(data_type, Decimal) else None
+    return data_type if data_type in _HASHABLE_TYPES or isinstance(data_type, Decimal) else None
 
 
 class Keys:
@@ -119,21 +119,21 @@ class Keys:
         self._source = source.select(*[key.source.alias(name) for key, name in zip(keys, self._names, strict=True)])
 
     @cached_property
-    def _fetched(self) -> pa.Table | None:
+    def _all_keys(self) -> pa.Table | None:
         """All keys with their hashes; None if there are no keys, or possibly too many."""
         if not self._keys:
             return None
-        return self._hashed.toArrow() if estimated_bytes(self._source) <= _FETCHED_BYTES_MAX else None
+        return self._keys_with_hash.toArrow() if estimated_bytes(self._source) <= _FETCHED_BYTES_MAX else None
 
     @property
-    def _hashed(self) -> DataFrame:
+    def _keys_with_hash(self) -> DataFrame:
         return self._source.withColumn(_HASH, F.xxhash64(*self._names))
 
     @cached_property
     def _first(self) -> pa.Table:
         """The fetched keys; if there are none, the first `LISTED_MAX` + 1 keys."""
-        if self._fetched is not None:
-            return self._fetched
+        if self._all_keys is not None:
+            return self._all_keys
         return self._source.limit(LISTED_MAX + 1).toArrow() if self._keys else pa.table({})
 
     @property
@@ -152,17 +152,17 @@ class Keys:
 
     def _bounds(self, name: str) -> tuple[Any, Any]:
         """The smallest and the largest value of a key; None for a key without values."""
-        if self._fetched is None:
+        if self._all_keys is None:
             return _value(self._summary[f"min {name}"][0]), _value(self._summary[f"max {name}"][0])
-        found = pc.min_max(self._fetched[name])
-        return _value(found["min"]), _value(found["max"])
+        bounds = pc.min_max(self._all_keys[name])
+        return _value(bounds["min"]), _value(bounds["max"])
 
     @cached_property
     def rows(self) -> int:
         """How many rows the source has."""
         return (
             self._first.num_rows
-            if self._fetched is not None or self._are_listed
+            if self._all_keys is not None or self._are_listed
             else int(self._summary["rows"][0].as_py())
         )
 
@@ -170,13 +170,13 @@ class Keys:
         """A predicate that holds for all rows of the target that may match. It tests the columns of a composite key
         separately.
         """
-        found = (self._source.toArrow() if self._keys else pa.table({})) if self._fetched is None else self._fetched
-        parts = [self._members(key, found[name]) for key, name in zip(self._keys, self._names, strict=True)]
+        keys = (self._source.toArrow() if self._keys else pa.table({})) if self._all_keys is None else self._all_keys
+        parts = [self._members(key, keys[name]) for key, name in zip(self._keys, self._names, strict=True)]
         return And(tuple(part for part in parts if part is not None))
 
     def _members(self, key: Key, values: pa.ChunkedArray) -> Predicate | None:
         """The values of a key as an IN predicate; None if Python would not evaluate it as Spark does."""
-        if key.is_null_safe or key.path is None or key.type not in _TOLD:
+        if key.is_null_safe or key.path is None or key.type not in _COMPARABLE_TYPES:
             return None
         return In(ColumnPath(key.path), tuple(pc.unique(values.drop_null()).to_pylist()))
 
@@ -184,16 +184,16 @@ class Keys:
         """The target's side of each key."""
         return [key.target for key in self._keys]
 
-    def narrowed(self, target: DataFrame) -> DataFrame:
+    def candidates(self, target: DataFrame) -> DataFrame:
         """The rows of the target that may match: all matching rows and few others."""
         for key, name in zip(self._keys, self._names, strict=True):
             if not key.is_null_safe:
-                target = target.where(self._listed(key, name) if self._are_listed else self._between(key, name))
-        return target if self._are_listed or not self._keys or self.rows > HASHED_MAX else self._probed(target)
+                target = target.where(self._in_list(key, name) if self._are_listed else self._between(key, name))
+        return target if self._are_listed or not self._keys or self.rows > HASHED_MAX else self._in_bitmap(target)
 
-    def _listed(self, key: Key, name: str) -> Column:
+    def _in_list(self, key: Key, name: str) -> Column:
         values = [_value(value) for value in pc.unique(self._first[name].drop_null())]
-        if _UNTOLD in values:
+        if _UNREADABLE in values:
             return F.lit(True)
         return key.target.isin([typed_literal(value, key.type) for value in values]) if values else F.lit(False)
 
@@ -201,15 +201,15 @@ class Keys:
         low, high = self._bounds(name)
         if low is None:
             return F.lit(False)
-        if _UNTOLD in (low, high):
+        if _UNREADABLE in (low, high):
             return F.lit(True)
         return (key.target >= typed_literal(low, key.type)) & (key.target <= typed_literal(high, key.type))
 
-    def _probed(self, target: DataFrame) -> DataFrame:
+    def _in_bitmap(self, target: DataFrame) -> DataFrame:
         """The rows for which both bits of the hash are set in the bitmap of the source's hashes."""
         log = _log_of_bits(self.rows, self._target_bytes / _ROW_BYTES)
-        found = self._hashed.select(_HASH).toArrow() if self._fetched is None else self._fetched
-        hashes = found[_HASH].to_numpy().view(np.uint64)
+        keys = self._keys_with_hash.select(_HASH).toArrow() if self._all_keys is None else self._all_keys
+        hashes = keys[_HASH].to_numpy().view(np.uint64)
         bits = np.zeros(1 << log, np.uint8)
         for slots in (hashes >> np.uint64(64 - log), hashes & np.uint64((1 << log) - 1)):
             bits[slots.astype(np.int64)] = 1
@@ -217,11 +217,9 @@ class Keys:
         bitmap = local_rows(
             target.sparkSession, pa.table({_BITMAP: pa.ListArray.from_arrays([0, len(words)], pa.array(words))})
         )
-        probed = target.withColumn(_HASH, F.xxhash64(*[key.target for key in self._keys])).crossJoin(
-            F.broadcast(bitmap)
-        )
+        rows = target.withColumn(_HASH, F.xxhash64(*[key.target for key in self._keys])).crossJoin(F.broadcast(bitmap))
         upper, lower = f"shiftrightunsigned({_HASH}, {64 - log})", f"({_HASH} & {(1 << log) - 1})"
-        return probed.where(f"{_has_bit(upper)} and {_has_bit(lower)}").drop(_HASH, _BITMAP)
+        return rows.where(f"{_has_bit(upper)} and {_has_bit(lower)}").drop(_HASH, _BITMAP)
 
 
 def _log_of_bits(keys: int, rows: float) -> int:
@@ -237,11 +235,11 @@ def _has_bit(slot: str) -> str:
 
 
 # A value that Python cannot hold: a date after the year 9999.
-_UNTOLD = object()
+_UNREADABLE = object()
 
 
-def _value(found: pa.Scalar) -> Any:
+def _value(scalar: pa.Scalar) -> Any:
     try:
-        return found.as_py()
+        return scalar.as_py()
     except (OverflowError, ValueError):
-        return _UNTOLD
+        return _UNREADABLE

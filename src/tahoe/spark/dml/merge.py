@@ -25,7 +25,7 @@ from tahoe.protocol.configuration.change_feed import CHANGE_TYPE
 from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.predicate import TRUE, Or, Predicate
 from tahoe.spark.dml.merge_analysis import ACTION, AnalysedMerge, union
-from tahoe.spark.dml.merge_command import MERGE, Clause, Kind, Merge, Merged, check_command, evolved_schema
+from tahoe.spark.dml.merge_command import MERGE, Clause, Kind, Merge, MergeCounts, check_command, evolved_schema
 from tahoe.spark.dml.rerun import with_retries
 from tahoe.spark.dml.row_changes import ROW_POSITION, RowChange, Touched, stored_columns
 from tahoe.spark.dml.touched_rows import predicate_read
@@ -53,7 +53,7 @@ _CHANGE_TYPES: Mapping[Kind, _ChangeTypes] = {
 }
 
 
-def merge(command: Merge) -> Merged:
+def merge(command: Merge) -> MergeCounts:
     """Update, delete and insert rows, in one version.
 
     Raises:
@@ -66,7 +66,7 @@ def merge(command: Merge) -> Merged:
     return with_retries(command.target, lambda target: _merge(replace(command, target=target)))
 
 
-def _merge(command: Merge) -> Merged:
+def _merge(command: Merge) -> MergeCounts:
     only_inserts = all(clause.kind == "insert" for clause in command.clauses)
     with RowChange(
         command.target, command=MERGE, removes_data=not only_inserts, evolve=partial(evolved_schema, command)
@@ -75,11 +75,11 @@ def _merge(command: Merge) -> Merged:
             change.options = change.options.redistributing(True)
         analysed = AnalysedMerge(command, change)
         if change.is_recorded:
-            return Merged()
+            return MergeCounts()
         return _insert_only(analysed) if only_inserts else _change(analysed)
 
 
-def _insert_only(analysed: AnalysedMerge) -> Merged:
+def _insert_only(analysed: AnalysedMerge) -> MergeCounts:
     """Run a MERGE whose clauses only insert. It needs only the unmatched rows of the source."""
     change, began = analysed.change, time.monotonic()
     rows = analysed.unmatched_source()
@@ -93,11 +93,11 @@ def _insert_only(analysed: AnalysedMerge) -> Merged:
     new = _all([rows for _, rows in analysed.new_rows(list(zip(clauses, by_clause, strict=True)))])
     assert new is not None, "a MERGE has clauses"
     written = change.write(new)
-    merged = Merged(inserted=written.num_records)
-    return merged if _commit(analysed, merged, {}, predicate, (began, scan_end)) else Merged()
+    merged = MergeCounts(inserted=written.num_records)
+    return merged if _commit(analysed, merged, {}, predicate, (began, scan_end)) else MergeCounts()
 
 
-def _change(analysed: AnalysedMerge) -> Merged:
+def _change(analysed: AnalysedMerge) -> MergeCounts:
     """Run a MERGE with a clause that updates or deletes. The rows that clauses apply to are materialised, because two
     queries use them: one for the positions of the rows to delete, one for the new rows.
     """
@@ -120,8 +120,10 @@ def _change(analysed: AnalysedMerge) -> Merged:
     scan_end = time.monotonic()
     touched = change.touch(positions)
     _write(analysed, matches, unmatched_target, positions, touched, counts)
-    merged = _merged(analysed.command, counts, repeated)
-    return merged if _commit(analysed, merged, counts, predicate, (began, scan_end), repeated=repeated) else Merged()
+    merged = _merge_counts(analysed.command, counts, repeated)
+    return (
+        merged if _commit(analysed, merged, counts, predicate, (began, scan_end), repeated=repeated) else MergeCounts()
+    )
 
 
 def _counts(table: pa.Table) -> dict[int, int]:
@@ -130,12 +132,12 @@ def _counts(table: pa.Table) -> dict[int, int]:
     return dict(zip(sums[ACTION].to_pylist(), sums[f"{MATCHES}_sum"].to_pylist(), strict=True))
 
 
-def _merged(command: Merge, counts: Mapping[int, int], repeated: int) -> Merged:
+def _merge_counts(command: Merge, counts: Mapping[int, int], repeated: int) -> MergeCounts:
     of_kind = {
         kind: sum(counts.get(n, 0) for n, clause in enumerate(command.clauses) if clause.kind == kind)
         for kind in _CHANGE_TYPES
     }
-    return Merged(updated=of_kind["update"], deleted=of_kind["delete"] - repeated, inserted=of_kind["insert"])
+    return MergeCounts(updated=of_kind["update"], deleted=of_kind["delete"] - repeated, inserted=of_kind["insert"])
 
 
 def _check_repeated(analysed: AnalysedMerge, matches: DataFrame) -> None:
@@ -242,7 +244,7 @@ def _predicate(analysed: AnalysedMerge, frames: Sequence[DataFrame]) -> Predicat
 
 def _commit(
     analysed: AnalysedMerge,
-    merged: Merged,
+    merged: MergeCounts,
     counts: Mapping[int, int],
     predicate: Predicate,
     times: tuple[float, float],
@@ -262,7 +264,7 @@ def _commit(
 
 
 def _metrics(
-    analysed: AnalysedMerge, merged: Merged, counts: Mapping[int, int], repeated: int, times: tuple[float, float]
+    analysed: AnalysedMerge, merged: MergeCounts, counts: Mapping[int, int], repeated: int, times: tuple[float, float]
 ) -> dict[str, int]:
     """The operation metrics, under the reference's names."""
     change, command = analysed.change, analysed.command

@@ -21,7 +21,7 @@ from tahoe.spark.dml.join_keys import Keys, keys_of
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.row_changes import ROW_POSITION, RowChange, given_by_update
 from tahoe.spark.dml.row_conditions import AnyCondition, RowCondition, condition_of_filter, condition_of_matches
-from tahoe.spark.dml.set_clauses import completed, first_parts, lacks_fields, new_values, resolved
+from tahoe.spark.dml.set_clauses import first_parts, lacks_fields, new_values, resolve_assignments, with_current_fields
 from tahoe.spark.dml.touched_rows import at_one_moment, checked_condition
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import (
@@ -71,19 +71,20 @@ class AnalysedMerge:
         self.command = replace(
             command, not_matched_by_source=tuple(map(self._at_one_moment, command.not_matched_by_source))
         )
-        given = _stable(change, command.source)
+        source = _stable(change, command.source)
         self._source_schema = source_schema(command.source, table=self.url, like=change.plan.schema)
-        self._given, self._current = attributes(self._gateway, given), attributes(self._gateway, self.target)
-        self._current_by_name = {a.name: a for a in reversed(self._current)}
-        inserts = self._clause_parameters(given, command.not_matched)
-        self.source = given.withColumn(INSERT, self._action(command.not_matched)) if command.not_matched else given
-        joined = self._joined(self.target)
+        self._source_columns = attributes(self._gateway, source)
+        self._target_columns = attributes(self._gateway, self.target)
+        self._target_by_name = {a.name: a for a in reversed(self._target_columns)}
+        inserts = self._clause_parameters(source, command.not_matched)
+        self.source = source.withColumn(INSERT, self._action(command.not_matched)) if command.not_matched else source
+        joined = self._join(self.target)
         condition = checked_condition(self._gateway, joined, "Join", self.url)
-        self.condition, self._on = condition.text, condition.expression
+        self.condition, self._join_condition = condition.text, condition.expression
         fixed = at_one_moment(self._gateway, joined)
         if fixed is not None:
-            self._on = condition_of_frame(fixed, "Join")
-            self.command = replace(self.command, condition=self._gateway.column(self._on))
+            self._join_condition = condition_of_frame(fixed, "Join")
+            self.command = replace(self.command, condition=self._gateway.column(self._join_condition))
         self.parameters = {
             "predicate": json.dumps([condition.text]),
             "matchedPredicates": json.dumps(self._clause_parameters(joined, command.matched)),
@@ -92,13 +93,13 @@ class AnalysedMerge:
                 self._clause_parameters(self.target, command.not_matched_by_source)
             ),
         }
-        keys = keys_of(equalities(self._gateway, self._on, self.target, self.source))
+        keys = keys_of(equalities(self._gateway, self._join_condition, self.target, self.source))
         self.keys = Keys(keys, self.source, change.snapshot.live.size_bytes)
         self.reads_target = reads_table(command.source, command.target.table)
         self._used = self._used_columns(joined)
         for clause in command.not_matched_by_source:
             if clause.kind == "update":
-                frame = self._assigned(clause, self.target)
+                frame = self._assigned_rows(clause, self.target)
                 change.check(frame)
                 self.read_in([frame])
 
@@ -115,7 +116,7 @@ class AnalysedMerge:
         """Set `reads_target` if one of the queries also reads the target in a subquery of a condition or value."""
         self.reads_target = self.reads_target or any(reads_table(frame, self.command.target.table) for frame in frames)
 
-    def _joined(self, target: DataFrame) -> DataFrame:
+    def _join(self, target: DataFrame) -> DataFrame:
         """Join the source with the target's matching rows; a left outer join if the command has clauses that insert."""
         return self.source.join(target, self.command.condition, "left_outer" if self.command.not_matched else "inner")
 
@@ -134,14 +135,14 @@ class AnalysedMerge:
         target.
         """
         writing = [clause for clause in (*self.command.matched, *self.command.not_matched) if clause.kind != "delete"]
-        frames = [self._assigned(clause, joined) for clause in writing]
+        frames = [self._assigned_rows(clause, joined) for clause in writing]
         for clause, frame in zip(writing, frames, strict=True):
             self.change.check(frame, are_new=clause.kind == "insert")
         self.read_in(frames)
         used = {number for frame in frames for number in references_above_join(self._gateway, frame)}
         own = {ROW_POSITION, *self.change.kept_names}
-        target = [a for a in self._current if a.name not in own and (a.number in used or self.change.has_feed)]
-        return [*target, *(a for a in self._given if a.number in used)]
+        target = [a for a in self._target_columns if a.name not in own and (a.number in used or self.change.has_feed)]
+        return [*target, *(a for a in self._source_columns if a.number in used)]
 
     # --- the rows that clauses apply to
 
@@ -158,7 +159,7 @@ class AnalysedMerge:
         action = self._action(self.command.matched)
         if self.command.not_matched:
             action = F.when(F.col(ROW_POSITION).isNull(), F.col(INSERT)).otherwise(action)
-        joined = self._joined(self.keys.narrowed(self.target))
+        joined = self._join(self.keys.candidates(self.target))
         columns: list[Value | Named] = [Named(ACTION, action), ROW_POSITION, *self.change.kept_names, *self._used]
         return projected(joined, columns).where(F.col(ACTION).isNotNull())
 
@@ -176,7 +177,7 @@ class AnalysedMerge:
     def unmatched_source(self) -> DataFrame:
         """The rows of the source that no target row matches and that a clause inserts."""
         some = self.source.where(F.col(INSERT).isNotNull())
-        alone = some.join(self.keys.narrowed(self.target), self.command.condition, "left_anti")
+        alone = some.join(self.keys.candidates(self.target), self.command.condition, "left_anti")
         return alone.withColumnRenamed(INSERT, ACTION)
 
     def row_condition(self) -> Condition | None:
@@ -187,7 +188,7 @@ class AnalysedMerge:
         if len(alone) < len(clauses):
             return None
         matched = RowCondition(
-            snapshot, lambda: condition_of_matches(self._gateway, self.target, self.source, self._on)
+            snapshot, lambda: condition_of_matches(self._gateway, self.target, self.source, self._join_condition)
         )
         filters = (partial(condition_of_filter, self._gateway, rows, None) for rows in alone)
         return AnyCondition([matched, *(RowCondition(snapshot, each) for each in filters)])
@@ -200,29 +201,29 @@ class AnalysedMerge:
         Args:
             parts: clauses, each with the rows that it applies to.
         """
-        updated = [(clause, rows) for clause, rows in parts if clause.kind == "update"]
-        inserted = [(clause, rows) for clause, rows in parts if clause.kind == "insert"]
-        found = [
-            self.change.stored(self._assigned(c, rows), given=given_by_update(self.change, self._values(c)))
-            for c, rows in updated
+        updates = [(clause, rows) for clause, rows in parts if clause.kind == "update"]
+        inserts = [(clause, rows) for clause, rows in parts if clause.kind == "insert"]
+        updated_rows = [
+            self.change.stored(self._assigned_rows(c, rows), given=given_by_update(self.change, self._values(c)))
+            for c, rows in updates
         ]
-        if len(inserted) > 1 and self.change.values.identity:  # two passes would generate the same identity values
-            added = [self._inserted_together(inserted)]
+        if len(inserts) > 1 and self.change.values.identity:  # two passes would generate the same identity values
+            inserted_rows = [self._inserted_together(inserts)]
         else:
-            added = [self.change.stored(self._assigned(clause, rows)) for clause, rows in inserted]
-        return [*(("update", rows) for rows in found), *(("insert", rows) for rows in added)]
+            inserted_rows = [self.change.stored(self._assigned_rows(clause, rows)) for clause, rows in inserts]
+        return [*(("update", rows) for rows in updated_rows), *(("insert", rows) for rows in inserted_rows)]
 
     def _inserted_together(self, parts: Sequence[tuple[Clause, DataFrame]]) -> Completed:
         """The rows that several clauses insert. Each clause may assign different columns."""
         schema, frames, giving = without_void(self.change.plan.schema), [], dict[str, list[int]]()
         for clause, rows in parts:
-            number, assigned = self.command.clauses.index(clause), self._assigned(clause, rows)
+            number, assigned = self.command.clauses.index(clause), self._assigned_rows(clause, rows)
             for name in assigned.columns:
                 giving.setdefault(name.lower(), []).append(number)
             beside = [name for name in self.change.kept_names if name in assigned.columns]
             frames.append(assign(assigned, schema, self.change.refusals, keep=beside).withColumn(ACTION, F.lit(number)))
-        given = {name: None if len(by) == len(parts) else F.col(ACTION).isin(by) for name, by in giving.items()}
-        return self.change.stored(union(frames), given=given)
+        suppliers = {name: None if len(by) == len(parts) else F.col(ACTION).isin(by) for name, by in giving.items()}
+        return self.change.stored(union(frames), given=suppliers)
 
     def old_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of the target before the command, in the schema after the command."""
@@ -230,7 +231,7 @@ class AnalysedMerge:
             projected(rows, new_values({}, self.change.plan.schema, self.change.schema, self._current_value))
         )
 
-    def _assigned(self, clause: Clause, rows: DataFrame) -> DataFrame:
+    def _assigned_rows(self, clause: Clause, rows: DataFrame) -> DataFrame:
         """Apply the assignments of a clause to rows.
 
         Raises:
@@ -240,63 +241,74 @@ class AnalysedMerge:
         if clause.kind == "update":
             new = new_values(values, change.plan.schema, change.schema, self._current_value)
             return projected(rows, [*new, *change.kept_by_update()])
-        known = {a.number for a in attributes(self._gateway, rows)}
-        alone = projected(rows, [a for a in self._given if a.number in known])
-        return projected(alone, [*(Named(path[0], value) for path, value in values.items()), *change.new_row()])
+        numbers = {a.number for a in attributes(self._gateway, rows)}
+        source_rows = projected(rows, [a for a in self._source_columns if a.number in numbers])
+        return projected(source_rows, [*(Named(path[0], value) for path, value in values.items()), *change.new_row()])
 
     def _current_value(self, name: str) -> Value:
         """The current value of a column of the target; null for a column that schema evolution adds."""
-        known = self._current_by_name.get(name)
+        column = self._target_by_name.get(name)
         field = self.change.plan.schema.find(name)
         assert field is not None
-        return F.lit(None).cast(spark_type(field.type)) if known is None else known
+        return F.lit(None).cast(spark_type(field.type)) if column is None else column
 
     def _values(self, clause: Clause) -> Mapping[tuple[str, ...], Value]:
         """The values that a clause assigns, by column path."""
         schema = self.change.plan.schema
         if clause.assignments is not None:
-            found = resolved(clause.assignments, schema, self.command.target.name, self.url, UnresolvedMergeColumnError)
-            inside = next((path for path in found if clause.kind == "insert" and len(path) > 1), None)
+            values = resolve_assignments(
+                clause.assignments, schema, self.command.target.name, self.url, UnresolvedMergeColumnError
+            )
+            nested_path = next((path for path in values if clause.kind == "insert" and len(path) > 1), None)
             if clause.kind == "update":
-                check_assigned(self.change.values, first_parts(found), table=self.url)
-            if inside is not None:
-                detail = (
-                    f"INSERT assigns {'.'.join(inside)}, but a new row needs a value for the whole column {inside[0]}"
-                )
+                check_assigned(self.change.values, first_parts(values), table=self.url)
+            if nested_path is not None:
+                name, column = ".".join(nested_path), nested_path[0]
+                detail = f"INSERT assigns {name}, but a new row needs a value for the whole column {column}"
                 raise InvalidMergeError(table=self.url, detail=detail)
-            return found
-        given = {a.name.lower(): a for a in self._given}
-        twice = next((a.name for a in self._given if given[a.name.lower()] is not a and schema.find(a.name)), None)
-        if twice is not None:
-            detail = f"the source has several columns named {twice}, so {clause.kind.upper()} * is ambiguous"
+            return values
+        by_name = {a.name.lower(): a for a in self._source_columns}
+        ambiguous = next(
+            (a.name for a in self._source_columns if by_name[a.name.lower()] is not a and schema.find(a.name)), None
+        )
+        if ambiguous is not None:
+            detail = f"the source has several columns named {ambiguous}, so {clause.kind.upper()} * is ambiguous"
             raise InvalidMergeError(table=self.url, detail=detail)
-        made = {
+        computed = {
             *self.change.values.generated,
             *self.change.values.identity,
             *(self.change.values.defaults if clause.kind == "insert" else ()),
         }
-        missing = next((field for field in schema if field.name.lower() not in given and field.name not in made), None)
+        missing = next(
+            (field for field in schema if field.name.lower() not in by_name and field.name not in computed), None
+        )
         if missing is not None and not self.change.evolves:
-            names = Struct(tuple(Field(name=a.name, type=STRING) for a in self._given))
+            names = Struct(tuple(Field(name=a.name, type=STRING) for a in self._source_columns))
             source = f"the source, from which {clause.kind.upper()} * takes a value for each column of {self.url}"
             raise column_not_found(missing.name, names, source, UnresolvedMergeColumnError)
         fixed = self.change.values.identity if clause.kind == "update" else ()
         completes = clause.kind == "update" and self.change.evolves
-        taken = {f.name: given[f.name.lower()] for f in schema if f.name.lower() in given and f.name not in fixed}
-        return {(name,): self._completed(name, value) if completes else value for name, value in taken.items()}
+        by_column = {
+            f.name: by_name[f.name.lower()] for f in schema if f.name.lower() in by_name and f.name not in fixed
+        }
+        return {
+            (name,): self._with_current_fields(name, value) if completes else value for name, value in by_column.items()
+        }
 
-    def _completed(self, name: str, value: Value) -> Value:
+    def _with_current_fields(self, name: str, value: Value) -> Value:
         """A column of the source. Struct fields that the source does not have keep the target's value."""
-        given, wanted, own = (
+        source_field, new_field, current_field = (
             self._source_schema.find(name),
             self.change.plan.schema.find(name),
             self.change.schema.find(name),
         )
-        assert given is not None
-        assert wanted is not None
-        if own is None or not lacks_fields(given.type, wanted.type):
+        assert source_field is not None
+        assert new_field is not None
+        if current_field is None or not lacks_fields(source_field.type, new_field.type):
             return value
-        return completed(column_of(value), given.type, wanted.type, column_of(self._current_value(own.name)))
+        return with_current_fields(
+            column_of(value), source_field.type, new_field.type, column_of(self._current_value(current_field.name))
+        )
 
 
 def _stable(change: RowChange, source: DataFrame) -> DataFrame:

@@ -68,7 +68,7 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class MergeCounts:
     """How many rows a MERGE has updated, deleted and inserted."""
 
     updated: int = 0
@@ -97,12 +97,12 @@ def evolved_schema(command: Merge, snapshot: Snapshot, evolves: bool) -> Struct:
     if stars:
         return table_schema(command.source, table=table, like=snapshot.schema)
     source = source_schema(command.source, table=table, like=snapshot.schema)
-    meant = [
-        assigned_column(given.path, snapshot.schema, source, command.target.name)
+    paths = [
+        assigned_column(assignment.path, snapshot.schema, source, command.target.name)
         for clause in clauses
-        for given in clause.assignments or ()
+        for assignment in clause.assignments or ()
     ]
-    return merge_source_columns(source, [path for path in meant if path])
+    return merge_source_columns(source, [path for path in paths if path])
 
 
 def assigned_column(

@@ -66,13 +66,13 @@ def replace_rows(
     options: WriteOptions,
     frame: DataFrame,
     matching: Matching | None = None,
-    given: DataFrame | None = None,
+    user_frame: DataFrame | None = None,
 ) -> int | None:
     """Delete the rows for which the plan's `replaceWhere` holds, or that rows of the data match, and append the rows of
     a DataFrame.
 
     Args:
-        given: the same rows with the user's column names, for a condition on both sides.
+        user_frame: the same rows with the user's column names, for a condition on both sides.
 
     Returns:
         the committed version; None if another writer has meanwhile committed the same write (the same `txn`).
@@ -89,14 +89,14 @@ def replace_rows(
         else:
             names, schema = frame.columns, frame.schema
             materialised = change.materialise(
-                frame if given is None else given
+                frame if user_frame is None else user_frame
             )  # computing the data twice might give different rows
             frame = retyped(materialised.toDF(*names), schema)
             condition = _condition(matching, plan, materialised, frame)
         search = Search(change, condition)
         with translating_failures(plan, change.refusals):
             new = rows_for_files(plan, frame, change.refusals, checks_replace_where=options.replace_where_is_checked)
-        return _replace(change, search, new, _history_parameters(plan, matching))
+        return _delete_and_append(change, search, new, _history_parameters(plan, matching))
 
 
 def _history_parameters(plan: WritePlan, matching: Matching | None) -> dict[str, str]:
@@ -106,17 +106,17 @@ def _history_parameters(plan: WritePlan, matching: Matching | None) -> dict[str,
     return {"replaceOnCond" if matching.on is not None else "replaceUsingCols": matching.text}
 
 
-def _condition(matching: Matching, plan: WritePlan, given: DataFrame, named: DataFrame) -> Column:
+def _condition(matching: Matching, plan: WritePlan, user_frame: DataFrame, frame: DataFrame) -> Column:
     """The condition on rows of the table that a row of the data replaces them."""
     if matching.on is not None:
-        return _exists(given, matching.on)
-    for where, has in ((plan.url, plan.schema.names), ("the data", named.columns)):
-        known = {name.lower() for name in has}
-        missing = next((name for name in matching.using if name.lower() not in known), None)
+        return _exists(user_frame, matching.on)
+    for where, has in ((plan.url, plan.schema.names), ("the data", frame.columns)):
+        names = {name.lower() for name in has}
+        missing = next((name for name in matching.using if name.lower() not in names), None)
         if missing is not None:
             raise ColumnNotFoundError(table=where, column=missing, columns=", ".join(has))
     same = [F.col(quoted(name)) == F.col(f"{_TABLE}.{quoted(name)}") for name in matching.using]
-    return _exists(named, reduce(lambda left, right: left & right, same))
+    return _exists(frame, reduce(lambda left, right: left & right, same))
 
 
 def _exists(rows: DataFrame, condition: Column) -> Column:
@@ -127,7 +127,9 @@ def _exists(rows: DataFrame, condition: Column) -> Column:
     return gateway.column_of(gateway.java_class("delta.Target").exists(dataset(rows), java_column(condition)))
 
 
-def _replace(change: RowChange, search: Search, new: Completed, replaced: Mapping[str, str]) -> int | None:
+def _delete_and_append(
+    change: RowChange, search: Search, new: Completed, matching_parameters: Mapping[str, str]
+) -> int | None:
     """Delete the rows that a search finds, write the new ones, and commit both. As for DELETE, change data files are
     written only where files are rewritten; they then have the new rows too.
     """
@@ -139,11 +141,11 @@ def _replace(change: RowChange, search: Search, new: Completed, replaced: Mappin
         materialised = change.materialise(new.frame)  # computing the data twice might give different rows
         written = change.write(replace(new, frame=materialised))
         columns = stored_columns(plan.schema)
-        marked = change.flagged(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
-        gone = change.as_they_are(expressed(marked, stored_columns(change.schema)))
+        matched = change.with_found_flag(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
+        deleted = change.as_they_are(expressed(matched, stored_columns(change.schema)))
         before, after = (
             expressed(rows, [*columns, f"'{kind}' AS {CHANGE_TYPE}"])
-            for rows, kind in ((gone, "delete"), (materialised, "insert"))
+            for rows, kind in ((deleted, "delete"), (materialised, "insert"))
         )
         change.write_changes(before.unionAll(after))
     else:
@@ -161,5 +163,5 @@ def _replace(change: RowChange, search: Search, new: Completed, replaced: Mappin
     }
     reads = EVERYTHING if plan.request.reads_target else search.reads
     is_exact = search.is_exact and not plan.request.reads_target
-    parameters = {"mode": "Overwrite", "partitionBy": list(plan.partition_columns), **replaced}
+    parameters = {"mode": "Overwrite", "partitionBy": list(plan.partition_columns), **matching_parameters}
     return change.commit(plan.request.operation, parameters, metrics, reads, is_exact=is_exact)

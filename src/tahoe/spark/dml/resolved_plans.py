@@ -98,7 +98,7 @@ def run_row_change(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
     return gateway.java_class("delta.Command").answer(gateway.list(counts))
 
 
-def answered(spark: SparkSession, names: Sequence[str], counts: Sequence[int]) -> DataFrame:
+def counts_frame(spark: SparkSession, names: Sequence[str], counts: Sequence[int]) -> DataFrame:
     """The result of a `DeltaTable` method: a DataFrame with one row of counts."""
     gateway = Gateway(spark)
     return gateway.dataframe(
@@ -134,7 +134,7 @@ def command_of(read: DmlCommand, target: DmlTarget) -> Command:
         case DeleteFromTable():
             return Delete(target=target, condition=read.condition)
         case UpdateTable():
-            return Update(target=target, assignments=_assigned(read.assignments, url), condition=read.condition)
+            return Update(target=target, assignments=_assignments(read.assignments, url), condition=read.condition)
         case MergeIntoTable():
             return Merge(
                 target=target,
@@ -155,17 +155,20 @@ def _clause(action: MergeAction, table: str) -> Clause:
     kind = _KINDS[action.kind]
     by_name = kind == "delete" or action.is_star
     return Clause(
-        kind=kind, condition=action.condition, assignments=None if by_name else _assigned(action.assignments, table)
+        kind=kind, condition=action.condition, assignments=None if by_name else _assignments(action.assignments, table)
     )
 
 
-def _assigned(assignments: Sequence[ResolvedAssignment], table: str) -> tuple[Assignment, ...]:
-    for given in assignments:
-        if not given.path:
+def _assignments(assignments: Sequence[ResolvedAssignment], table: str) -> tuple[Assignment, ...]:
+    for assignment in assignments:
+        if not assignment.path:
             raise UnsupportedOperationError(
-                operation=f"Assigning to {given.key}",
+                operation=f"Assigning to {assignment.key}",
                 table=table,
                 detail="only columns and fields of structs can be assigned",
                 remedy="Assign the whole column, and change its elements with transform() or map functions.",
             )
-    return tuple(Assignment(column=".".join(given.path), path=given.path, value=given.value) for given in assignments)
+    return tuple(
+        Assignment(column=".".join(assignment.path), path=assignment.path, value=assignment.value)
+        for assignment in assignments
+    )

@@ -137,14 +137,14 @@ class RowChange:
         self.options = write_options(target.spark, {}, target.table) if options is None else options
         if not data_change:  # a command that rearranges rows decides itself where they go
             self.options = self.options.redistributing(False)
-        known = None if plan is None else plan.snapshot
-        self.snapshot: Snapshot = target.table.snapshot() if known is None else known
+        planned_snapshot = None if plan is None else plan.snapshot
+        self.snapshot: Snapshot = target.table.snapshot() if planned_snapshot is None else planned_snapshot
         snapshot = self.snapshot
         check_writable(snapshot.protocol, snapshot.metadata, table=target.table.url, removes_data=removes_data)
-        wanted = evolve(snapshot, self.options.merge_schema)
-        self.evolves = wanted is not snapshot.schema
+        schema = evolve(snapshot, self.options.merge_schema)
+        self.evolves = schema is not snapshot.schema
         request = WriteRequest(
-            mode="append", schema=wanted, merge_schema=self.evolves, casts=Casts.IMPLICIT, data_change=data_change
+            mode="append", schema=schema, merge_schema=self.evolves, casts=Casts.IMPLICIT, data_change=data_change
         )
         self.plan: WritePlan = plan_existing(target.table, request, snapshot) if plan is None else plan
         self.deletes_by_vector = setting(
@@ -206,7 +206,9 @@ class RowChange:
         """
         rows = positioned_rows(self.spark, self.snapshot, self._held, within)
         stored = rows.metadataColumn(METADATA)  # the table may have a column of that name
-        frame = rows.select("*", position(stored).alias(ROW_POSITION), *self._tracked(stored), *self._metadata(stored))
+        frame = rows.select(
+            "*", position(stored).alias(ROW_POSITION), *self._tracking_columns(stored), *self._metadata(stored)
+        )
         if self.target.seen is not None:
             frame = self._as_seen(frame)
         return (
@@ -231,7 +233,7 @@ class RowChange:
         )
         return [F.struct(*[stored.getField(name) for name in fields]).alias(METADATA)] if fields else []
 
-    def _tracked(self, stored: Column) -> list[Column]:
+    def _tracking_columns(self, stored: Column) -> list[Column]:
         if self.snapshot.row_tracking is None:
             return []
         return [stored.getField(ROW_ID).alias(KEPT_ROW_ID), stored.getField(ROW_COMMIT_VERSION).alias(KEPT_ROW_VERSION)]
@@ -267,15 +269,15 @@ class RowChange:
         deletions = [
             RowDeletion(file=file, rows=positions.by_file[number]) for number, file in zip(numbers, files, strict=True)
         ]
-        deleted = [_deleted(each) for each in deletions]
-        known = counted(self.snapshot.log, deletions, deleted, self.snapshot.version)
-        found = [
+        deleted = [_deleted_count(each) for each in deletions]
+        counted_deletions = counted(self.snapshot.log, deletions, deleted, self.snapshot.version)
+        touched = [
             Touched(number=number, deletion=each, is_whole=each.total is not None and many >= each.total)
-            for number, each, many in zip(numbers, known, deleted, strict=True)
+            for number, each, many in zip(numbers, counted_deletions, deleted, strict=True)
         ]
-        self._touched += found
-        self._draft.delete_rows(t.deletion for t in found)
-        return found
+        self._touched += touched
+        self._draft.delete_rows(t.deletion for t in touched)
+        return touched
 
     def remove(self, files: Sequence[Add]) -> None:
         """Remove whole files."""
@@ -330,9 +332,11 @@ class RowChange:
         tracking, hidden, renamed = self.snapshot.row_tracking, list[Field](), completed.frame
         if tracking is not None and KEPT_ROW_ID in renamed.columns:
             names = {KEPT_ROW_ID: tracking.row_id_column, KEPT_ROW_VERSION: tracking.row_commit_version_column}
-            for column, stored in names.items():
-                renamed = renamed.drop(column) if stored is None else renamed.withColumnRenamed(column, stored)
-                hidden += [] if stored is None else [Field(name=stored, type=LONG)]
+            for column, stored_name in names.items():
+                renamed = (
+                    renamed.drop(column) if stored_name is None else renamed.withColumnRenamed(column, stored_name)
+                )
+                hidden += [] if stored_name is None else [Field(name=stored_name, type=LONG)]
         written = write_rows(self.plan, self.options, replace(completed, frame=renamed), self.refusals, hidden)
         self._draft.on_discard(written.discard)
         self._draft.metadata = with_minted(self._draft.metadata, written.files)
@@ -340,7 +344,7 @@ class RowChange:
         self.num_written += written.num_records
         return written
 
-    def flagged(self, rows: DataFrame, positions: Positions) -> DataFrame:
+    def with_found_flag(self, rows: DataFrame, positions: Positions) -> DataFrame:
         """The rows with a boolean column `IS_FOUND`: whether the row is at one of the positions."""
         return with_flags(rows, positions, ROW_POSITION, IS_FOUND)
 
@@ -348,7 +352,7 @@ class RowChange:
         """Copy the rows of touched files that are not at the positions. Returns how many rows were copied."""
         if not touched:
             return 0
-        rows = self.flagged(self.rows([t.number for t in touched]), positions).where(~F.col(IS_FOUND))
+        rows = self.with_found_flag(self.rows([t.number for t in touched]), positions).where(~F.col(IS_FOUND))
         return self.write_again(rows)
 
     def write_again(self, rows: DataFrame) -> int:
@@ -438,7 +442,7 @@ class RowChange:
         return _vector_metrics(self._touched if self.deletes_by_vector else (), prefix)
 
 
-def _deleted(deletion: RowDeletion) -> int:
+def _deleted_count(deletion: RowDeletion) -> int:
     """How many rows of the file are deleted then."""
     vector = deletion.file.deletion_vector
     return len(deletion.rows) + (vector.cardinality if vector else 0)
@@ -457,12 +461,12 @@ def stored_columns(schema: Struct) -> list[str]:
     """The columns of a schema as data files have them, as SQL with names: without void columns, and without void fields
     of structs.
     """
-    return [_stored(quoted(field.name), field) for field in schema if field.type != VOID]
+    return [_stored_column(quoted(field.name), field) for field in schema if field.type != VOID]
 
 
-def _stored(value: str, field: Field) -> str:
+def _stored_column(value: str, field: Field) -> str:
     if isinstance(field.type, Struct) and VOID in types_in(field.type):
-        fields = [_stored(f"{value}.{quoted(part.name)}", part) for part in field.type if part.type != VOID]
+        fields = [_stored_column(f"{value}.{quoted(part.name)}", part) for part in field.type if part.type != VOID]
         value = f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
     return f"{value} AS {quoted(field.name)}"
 

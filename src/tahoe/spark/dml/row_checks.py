@@ -32,16 +32,16 @@ def check_rows(plan: WritePlan, rows: DataFrame, policy: Policy, *, are_new: boo
         IdentityValueGivenError: new rows supply values for an identity column that does not allow them.
     """
     _check_one_by_one(rows, plan.url)
-    given = {name.lower() for name in rows.columns}
+    names = {name.lower() for name in rows.columns}
     if are_new:
-        check_given(plan.column_values, given, table=plan.url)
-    wanted = Struct(tuple(field for field in without_void(plan.schema) if field.name.lower() in given))
-    found = table_schema(rows, table=plan.url, like=wanted, policy=policy)
-    for field in wanted:
-        value, column = found.find(field.name), plan.schema.find(field.name)
+        check_given(plan.column_values, names, table=plan.url)
+    table_columns = Struct(tuple(field for field in without_void(plan.schema) if field.name.lower() in names))
+    row_schema = table_schema(rows, table=plan.url, like=table_columns, policy=policy)
+    for field in table_columns:
+        value, column = row_schema.find(field.name), plan.schema.find(field.name)
         if value is not None and column is not None:
             check_fields(value.type, column.type, (column.name,), may_lack=may_lack, table=plan.url)
-    assign(rows, wanted, Refusals(plan.url, policy))
+    assign(rows, table_columns, Refusals(plan.url, policy))
 
 
 def _check_one_by_one(rows: DataFrame, table: str) -> None:

@@ -101,11 +101,11 @@ class RowCondition:
                 COUNTS_AS_TRUE["queries"],
             )
             return None
-        found = BitMap64()
+        indexes = BitMap64()
         for start, rows in PhysicalRows().pieces(self._snapshot, file, self._fields):
             bits = np.frombuffer(self._evaluator.matching(message_of(rows)), np.uint8)
-            found |= BitMap64(np.flatnonzero(np.unpackbits(bits, bitorder="little")) + start)
-        return found
+            indexes |= BitMap64(np.flatnonzero(np.unpackbits(bits, bitorder="little")) + start)
+        return indexes
 
 
 def _message(error: Exception) -> str:
@@ -121,13 +121,13 @@ class AnyCondition:
 
     def matching(self, file: FileAction) -> RowIndexes | None:
         """As of each of them; None if one of them is not evaluated."""
-        found = BitMap64()
+        indexes = BitMap64()
         for part in self._parts:
             rows = part.matching(file)
             if rows is None:
                 return None
-            found |= rows
-        return found
+            indexes |= rows
+        return indexes
 
 
 def condition_of_filter(gateway: Gateway, filtered: DataFrame, executed: DataFrame | None) -> JavaObject:

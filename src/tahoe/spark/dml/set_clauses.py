@@ -41,7 +41,7 @@ def assignment(gateway: Gateway, column: str, value: Column) -> Assignment:
     return Assignment(column=column, path=tuple(name_parts(gateway, column)), value=value)
 
 
-def resolved(
+def resolve_assignments(
     assignments: Iterable[Assignment],
     schema: Struct,
     name: Sequence[str],
@@ -57,10 +57,10 @@ def resolved(
     Raises:
         DeltaAnalysisError: see `assigned_paths`.
     """
-    given = list(assignments)
-    meanings = ((each.column, without_qualifier(each.path, name)) for each in given)
+    listed = list(assignments)
+    meanings = ((each.column, without_qualifier(each.path, name)) for each in listed)
     paths = assigned_paths(meanings, schema, table=table, missing=error)
-    return dict(zip(paths, (each.value for each in given), strict=True))
+    return dict(zip(paths, (each.value for each in listed), strict=True))
 
 
 def new_values(
@@ -69,18 +69,18 @@ def new_values(
     """One value per column of a schema: the assigned value, or else the current one.
 
     Args:
-        values: as from `resolved`.
+        values: as from `resolve_assignments`.
         own: the schema of existing rows, which may have fewer fields than `schema`.
         current: `current(name)`: the current value of a column.
     """
-    inside = {path[0] for path in values if len(path) > 1}
-    found = []
+    structs = {path[0] for path in values if len(path) > 1}
+    columns = []
     for field in schema:
         value = values[(field.name,)] if (field.name,) in values else current(field.name)
-        if field.name in inside:
+        if field.name in structs:
             value = _new_value(values, (field.name,), field, own.find(field.name), column_of(value))
-        found.append(Named(field.name, value))
-    return found
+        columns.append(Named(field.name, value))
+    return columns
 
 
 def _new_value(
@@ -93,43 +93,45 @@ def _new_value(
         return column_of(values[path])
     if not isinstance(field.type, Struct) or not any(other[: len(path)] == path for other in values):
         return current
-    known = own.type if own is not None and isinstance(own.type, Struct) else Struct(())
-    inside = []
+    own_struct = own.type if own is not None and isinstance(own.type, Struct) else Struct(())
+    fields = []
     for part in field.type:
-        before = known.find(part.name)
+        before = own_struct.find(part.name)
         now = F.lit(None).cast(spark_type(part.type)) if before is None else current.getField(before.name)
-        inside.append(_new_value(values, (*path, part.name), part, before, now).alias(part.name))
-    return F.struct(*inside)
+        fields.append(_new_value(values, (*path, part.name), part, before, now).alias(part.name))
+    return F.struct(*fields)
 
 
-def lacks_fields(given: DataType, wanted: DataType) -> bool:
+def lacks_fields(value_type: DataType, column_type: DataType) -> bool:
     """Whether the fields of a struct differ from those of its column."""
     return (
-        isinstance(given, Struct)
-        and isinstance(wanted, Struct)
-        and next(unlike_fields(given, wanted), None) is not None
+        isinstance(value_type, Struct)
+        and isinstance(column_type, Struct)
+        and next(unlike_fields(value_type, column_type), None) is not None
     )
 
 
-def completed(value: Column, given: DataType, wanted: DataType, current: Column) -> Column:
+def with_current_fields(value: Column, value_type: DataType, column_type: DataType, current: Column) -> Column:
     """A value in which the struct fields that its type lacks have the row's current values. A null struct stays null,
     unless the row has a value for one of these fields.
     """
-    if not lacks_fields(given, wanted):
+    if not lacks_fields(value_type, column_type):
         return value
-    assert isinstance(given, Struct)
-    assert isinstance(wanted, Struct)
-    inside, own = [], []
-    for field in wanted:
-        source = given.find(field.name)
+    assert isinstance(value_type, Struct)
+    assert isinstance(column_type, Struct)
+    fields, has_value = [], []
+    for field in column_type:
+        source = value_type.find(field.name)
         if source is None:
-            inside.append(current.getField(field.name).alias(field.name))
-            own.append(current.getField(field.name).isNotNull())
+            fields.append(current.getField(field.name).alias(field.name))
+            has_value.append(current.getField(field.name).isNotNull())
         else:
-            part = completed(value.getField(source.name), source.type, field.type, current.getField(field.name))
-            inside.append(part.alias(field.name))
-            own.append(part.isNotNull())
-    return F.when(value.isNotNull() | reduce(or_, own), F.struct(*inside))
+            part = with_current_fields(
+                value.getField(source.name), source.type, field.type, current.getField(field.name)
+            )
+            fields.append(part.alias(field.name))
+            has_value.append(part.isNotNull())
+    return F.when(value.isNotNull() | reduce(or_, has_value), F.struct(*fields))
 
 
 def first_parts(paths: Iterable[Sequence[str]]) -> set[str]:

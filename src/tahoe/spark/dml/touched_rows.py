@@ -30,7 +30,7 @@ from tahoe.table.reading.physical_rows import partition_row
 from tahoe.table.reading.read_set import RowsRead
 
 
-def _found(rows: DataFrame, condition: Column) -> DataFrame:
+def _rows_where(rows: DataFrame, condition: Column) -> DataFrame:
     try:
         return rows.where(condition)
     except AnalysisException as error:
@@ -54,11 +54,11 @@ class Search:
             AnalysisException: Spark cannot analyse the condition.
             InvalidPredicateError: the condition is not deterministic.
         """
-        self.change, self._given = change, condition
-        self.rows = _found(change.rows(), condition)
+        self.change, self._user_condition = change, condition
+        self.rows = _rows_where(change.rows(), condition)
         self._gateway = Gateway(change.spark)
-        checked = checked_condition(self._gateway, self.rows, "Filter", change.snapshot.url)
-        self._condition, self.text = checked.expression, checked.text
+        analysed = checked_condition(self._gateway, self.rows, "Filter", change.snapshot.url)
+        self._condition, self.text = analysed.expression, analysed.text
         fixed = at_one_moment(self._gateway, self.rows)
         self._depends_on_moment = fixed is not None
         if fixed is not None:
@@ -153,7 +153,7 @@ class Search:
         """
         rows = self.change.rows(within)
         may_differ = self.has_subquery or self._depends_on_moment or has_unknown(self.whole)
-        return rows if may_differ else rows.where(self._given)
+        return rows if may_differ else rows.where(self._user_condition)
 
     @property
     def reads(self) -> Reads:
@@ -192,12 +192,12 @@ def predicate_read(gateway: Gateway, query: DataFrame, url: str) -> Predicate:
     """A predicate that covers all rows of a table that a query reads, once Spark has optimised it; false if the query
     reads no row.
     """
-    files, found = gateway.java_class("delta.Files"), set()
+    files, predicates = gateway.java_class("delta.Files"), set()
     for leaf in leaves(gateway, optimised(query)):
-        known = files.of(leaf)
-        if known is not None and known.table() == url and known.planned():
-            found.add(Selection.decode(known.selection()).predicate)
-    parts = tuple(found)
+        scan = files.of(leaf)
+        if scan is not None and scan.table() == url and scan.planned():
+            predicates.add(Selection.decode(scan.selection()).predicate)
+    parts = tuple(predicates)
     return parts[0] if len(parts) == 1 else Or(parts) if parts else Constant(False)
 
 
@@ -211,14 +211,16 @@ def condition_text(gateway: Gateway, expression: JavaObject) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class AnalysedCondition:
     """A condition that Spark has analysed, and its text as SQL."""
 
     expression: JavaObject
     text: str
 
 
-def checked_condition(gateway: Gateway, frame: DataFrame, node: Literal["Filter", "Join"], table: str) -> Checked:
+def checked_condition(
+    gateway: Gateway, frame: DataFrame, node: Literal["Filter", "Join"], table: str
+) -> AnalysedCondition:
     """The condition of the filter or join that is the last operator of a query.
 
     Raises:
@@ -228,4 +230,4 @@ def checked_condition(gateway: Gateway, frame: DataFrame, node: Literal["Filter"
     text = condition_text(gateway, expression)
     if not expression.deterministic():
         raise InvalidPredicateError(table=table, predicate=text, detail="it is not deterministic")
-    return Checked(expression, text)
+    return AnalysedCondition(expression, text)

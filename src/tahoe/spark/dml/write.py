@@ -135,11 +135,11 @@ def _write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
     like = _columns_of(table, parsed, batch.rows, overwrite=overwrite)
     if like is not None:  # a stream's casts are implicit, and Spark casts such types to texts only
         like = Struct(tuple(f for f in like if f.type == STRING or isinstance(f.type, Struct | Array | Map)))
-    asked = _request(
+    request = _request(
         spark, table, "overwrite" if overwrite else "append", parsed, batch.rows, STREAMING_UPDATE, like=like
     )
     parameters = {"outputMode": batch.mode, "queryId": batch.query, "epochId": str(batch.number)}
-    request = replace(asked, casts=Casts.IMPLICIT, parameters=parameters, reads_target=reads_table(batch.plan, table))
+    request = replace(request, casts=Casts.IMPLICIT, parameters=parameters, reads_target=reads_table(batch.plan, table))
     return _plan_and_write(table, request, parsed, batch.rows)
 
 
@@ -177,14 +177,14 @@ def insert(spark: SparkSession, command: Insert) -> int | None:
     """
     table = open_table(spark, command.url, command.options)
     parsed = write_options(spark, command.options, table)
-    matching, given, dataframe = command.matching or Matching.of(parsed), command.rows, command.rows
+    matching, user_frame, dataframe = command.matching or Matching.of(parsed), command.rows, command.rows
     if command.predicate is not None:
         parsed = replace(parsed, replace_where=command.predicate, dynamic_partitions=False)
     elif command.dynamic and matching is None:
         parsed = replace(parsed, dynamic_partitions=True)
     if command.by_position:
         dataframe = _named_by_position(dataframe, table, parsed)
-        _check_places(matching.using if matching is not None else (), given.columns, dataframe.columns, table.url)
+        _check_places(matching.using if matching is not None else (), user_frame.columns, dataframe.columns, table.url)
     elif command.is_statement:
         _check_names_required(dataframe.columns, table)
         if any(isinstance(field.dataType, (ArrayType, MapType, StructType)) for field in dataframe.schema):
@@ -192,11 +192,12 @@ def insert(spark: SparkSession, command: Insert) -> int | None:
                 dataframe, named_inside(dataframe.schema, spark_schema(table.snapshot().schema), table=table.url)
             )
     like = _columns_of(table, parsed, dataframe, overwrite=command.overwrite)
-    asked = _request(spark, table, "overwrite" if command.overwrite else "append", parsed, dataframe, like=like)
-    request = asked if matching is None else replace(asked, matching=matching.text)
+    request = _request(spark, table, "overwrite" if command.overwrite else "append", parsed, dataframe, like=like)
+    if matching is not None:
+        request = replace(request, matching=matching.text)
     if parsed.overwrite_schema and not (command.overwrite or command.by_position):  # so says the reference
         request = replace(request, casts=Casts.NONE)
-    return _plan_and_write(table, request, parsed, dataframe, matching, given)
+    return _plan_and_write(table, request, parsed, dataframe, matching, user_frame)
 
 
 def _plan_and_write(
@@ -205,17 +206,17 @@ def _plan_and_write(
     options: WriteOptions,
     frame: DataFrame,
     matching: Matching | None = None,
-    given: DataFrame | None = None,
+    user_frame: DataFrame | None = None,
 ) -> int | None:
     """Plan a write, and write its rows; again after a conflict, if rows that it replaces or reads have changed.
 
     Args:
         frame: the rows, with the table's column names.
-        matching, given: of an overwrite of matching rows: how rows match, and the rows with the names that the user
-            gave them.
+        matching, user_frame: of an overwrite of matching rows: how rows match, and the rows with the user's column
+            names.
     """
     target = DmlTarget(spark=frame.sparkSession, table=table)
-    return with_retries(target, lambda _: _write(plan_write(table, request), options, frame, matching, given))
+    return with_retries(target, lambda _: _write(plan_write(table, request), options, frame, matching, user_frame))
 
 
 def create_as_select(
@@ -254,16 +255,16 @@ def create_as_select(
         properties={**parsed.properties, **(properties or {})},
     )
     keeps_table = replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists()
-    asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
+    request = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
     if keeps_table:
-        return _write(plan_write(table, replace(asked, casts=Casts.NONE)), parsed, dataframe, Matching.of(parsed))
-    if asked.matching is not None and table.exists():
+        return _write(plan_write(table, replace(request, casts=Casts.NONE)), parsed, dataframe, Matching.of(parsed))
+    if request.matching is not None and table.exists():
         detail = "the statement replaces the whole table, so there are no rows to match"
         raise InvalidOptionError(
-            option="replaceUsing or replaceOn", value=asked.matching, table=table.url, detail=detail
+            option="replaceUsing or replaceOn", value=request.matching, table=table.url, detail=detail
         )
     request = replace(
-        asked, comment=comment, is_managed=is_managed, replace_where=None, matching=None, dynamic_partitions=False
+        request, comment=comment, is_managed=is_managed, replace_where=None, matching=None, dynamic_partitions=False
     )
     return _write(plan_replacement(table, request) if replaces else plan_write(table, request), parsed, dataframe)
 
@@ -273,16 +274,16 @@ def _named_by_position(frame: DataFrame, table: Table, options: WriteOptions) ->
     names if the write may evolve the schema. The table's last columns may be missing if each of them is a generated,
     default or identity column.
     """
-    snapshot, given, may_grow = table.snapshot(), frame.columns, options.merge_schema or options.overwrite_schema
-    names = snapshot.schema.names
+    snapshot, data_names, may_grow = table.snapshot(), frame.columns, options.merge_schema or options.overwrite_schema
+    table_names = snapshot.schema.names
     values = column_values(snapshot.protocol, snapshot.schema, table=table.url)
-    is_short = len(given) < len(names) and not all(map(values.has, names[len(given) :]))
-    if is_short or (len(given) > len(names) and not may_grow):
+    is_short = len(data_names) < len(table_names) and not all(map(values.has, table_names[len(data_names) :]))
+    if is_short or (len(data_names) > len(table_names) and not may_grow):
         raise (ColumnCountMismatchError if is_short else SchemaMismatchError)(
             table=table.url,
             detail=(
-                f"the data has {len(given)} columns ({', '.join(given)}), but the table has {len(names)} "
-                f"({', '.join(names)})"
+                f"the data has {len(data_names)} columns ({', '.join(data_names)}), but the table has "
+                f"{len(table_names)} ({', '.join(table_names)})"
             ),
             remedy=(
                 "Give a value for each column, or name the columns: INSERT INTO t (a, b) ..., INSERT INTO t BY NAME ..."
@@ -290,10 +291,11 @@ def _named_by_position(frame: DataFrame, table: Table, options: WriteOptions) ->
         )
     widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if may_grow else None
     columns = spark_schema(snapshot.schema)
-    named = named_by_position(frame.schema, columns, table=table.url, widens=widens)
-    if holds_foreign(named) and not options.overwrite_schema:  # in one step: Spark cannot cast a struct with such types
-        named = without_foreign_types(named, columns, casts_of(frame.sparkSession, options.assigns))
-    return retyped(frame, named)
+    data_schema = named_by_position(frame.schema, columns, table=table.url, widens=widens)
+    if holds_foreign(data_schema) and not options.overwrite_schema:
+        # in one step: Spark cannot cast a struct with such types
+        data_schema = without_foreign_types(data_schema, columns, casts_of(frame.sparkSession, options.assigns))
+    return retyped(frame, data_schema)
 
 
 def _check_names_required(names: Sequence[str], table: Table) -> None:
@@ -309,14 +311,14 @@ def _check_names_required(names: Sequence[str], table: Table) -> None:
             )
 
 
-def _check_places(columns: Sequence[str], given: Sequence[str], named: Sequence[str], table: str) -> None:
+def _check_places(columns: Sequence[str], data_names: Sequence[str], table_names: Sequence[str], table: str) -> None:
     """Refuse an insert by position in which a replaceUsing column is at different positions in the data and in the
     table.
     """
     for column in columns:
         places = [
             [name.lower() for name in names].index(column.lower())
-            for names in (given, named)
+            for names in (data_names, table_names)
             if column.lower() in map(str.lower, names)
         ]
         if len(set(places)) > 1:
@@ -332,17 +334,17 @@ def _write(
     options: WriteOptions,
     frame: DataFrame,
     matching: Matching | None = None,
-    given: DataFrame | None = None,
+    user_frame: DataFrame | None = None,
 ) -> int | None:
     """Write the rows of a plan and commit them. Returns the version; None if there is nothing to do.
 
     Args:
-        given: the rows with the user's column names.
+        user_frame: the rows with the user's column names.
     """
     if plan is None:
         return None
     if plan.replaces_rows:
-        return replace_rows(plan, options, frame, matching, given)
+        return replace_rows(plan, options, frame, matching, user_frame)
     with no_new_folder_left(plan.url):
         return _write_files(plan, options, frame)
 
