@@ -68,7 +68,7 @@ class Source:
         limit: str,
         options: JavaObject,
     ) -> JavaObject:
-        gateway, analysed = Gateway.of(session), planning.Analysed(table, metadata, partitions, name, within)
+        gateway, analysed = Gateway.of(session), planning.AnalysedTable(table, metadata, partitions, name, within)
         return planning.plan_scan(
             gateway, analysed, version, data, output, filters, limit, gateway.texts(options) if limit else {}
         )
@@ -86,7 +86,7 @@ class Source:
         *query: str,
     ) -> JavaObject:
         gateway = Gateway.of(session)
-        analysed = planning.Analysed(table, metadata, partitions, name, None)
+        analysed = planning.AnalysedTable(table, metadata, partitions, name, None)
         return planning.answer(gateway, analysed, version, gateway.texts(options), *query)
 
     @_answering
@@ -98,7 +98,7 @@ class Source:
         self, table: str, metadata: str, version: int, selection: str, column: str, keys: bytes
     ) -> bytes:
         return joins.ordinals_without(
-            Gateway.active(), scan.Asked(table, metadata, version, selection, ()), column, keys
+            Gateway.active(), scan.FilesRequest(table, metadata, version, selection, ()), column, keys
         )
 
     @_answering
@@ -109,15 +109,15 @@ class Source:
     def files(
         self, table: str, metadata: str, version: int, pinned: bool, selection: str | None, columns: str, filters: str
     ) -> bytes | str:
-        asked = scan.Asked(
+        request = scan.FilesRequest(
             table, metadata, version if pinned else None, selection, tuple(columns.split("\0")) if columns else ()
         )
-        return scan.files_message(Gateway.active(), asked, filters)
+        return scan.files_message(Gateway.active(), request, filters)
 
     @_answering
     def inputs(self, table: str, metadata: str, version: int, pinned: bool, selection: str | None) -> str:
-        asked = scan.Asked(table, metadata, version if pinned else None, selection, ())
-        return "\0".join(scan.input_files(Gateway.active(), asked))
+        request = scan.FilesRequest(table, metadata, version if pinned else None, selection, ())
+        return "\0".join(scan.input_files(Gateway.active(), request))
 
     @_answering
     def newest(self, table: str) -> int:

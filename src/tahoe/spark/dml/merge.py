@@ -31,7 +31,7 @@ from tahoe.spark.dml.row_changes import ROW_POSITION, RowChange, Touched, stored
 from tahoe.spark.dml.touched_rows import predicate_read
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import expressed
-from tahoe.spark.reading.positions import LISTED_ROWS_MAX, MATCHES, Positions, are_few, gathered, gathered_from
+from tahoe.spark.reading.positions import LISTED_ROWS_MAX, MATCHES, Positions, are_few, gathered_from, positions_in
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.table.reading.read_set import RowsRead
 
@@ -110,7 +110,7 @@ def _change(analysed: AnalysedMerge) -> MergeCounts:
     places = [rows.select(ACTION, ROW_POSITION) for rows in (matches, unmatched_target) if rows is not None]
     has_few = are_few(change.snapshot) and analysed.keys.rows <= LISTED_ROWS_MAX
     table = gathered_from(union(places), ROW_POSITION, ACTION, are_few=has_few)
-    positions, counts = gathered(table), _counts(table)
+    positions, counts = positions_in(table), _counts(table)
     repeated = positions.matches - positions.count
     if repeated:
         _check_repeated(analysed, matches)

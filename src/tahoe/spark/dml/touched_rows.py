@@ -22,7 +22,7 @@ from tahoe.spark.dml.row_conditions import RowCondition, condition_of_filter
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import condition_of_frame, dataset, frame_of, leaves, optimised
 from tahoe.spark.reading.filters import predicate_of
-from tahoe.spark.reading.positions import Positions, are_few, gathered, gathered_from, gathering
+from tahoe.spark.reading.positions import Positions, are_few, gathered_from, gathering, positions_in
 from tahoe.spark.reading.scan import Selection
 from tahoe.spark.writing.write_inputs import reads_table
 from tahoe.sql.queries import only_query
@@ -140,11 +140,11 @@ class Search:
         file, no job runs.
         """
         if materialised is not None:
-            return gathered(gathered_from(materialised, ROW_POSITION, are_few=are_few(self.change.snapshot)))
+            return positions_in(gathered_from(materialised, ROW_POSITION, are_few=are_few(self.change.snapshot)))
         if self.is_ruled_out or not self.change.snapshot.scan(self.predicate).kept_files:
             return Positions({}, 0)
         self._executed = self._query
-        return gathered(self._query.toArrow())
+        return positions_in(self._query.toArrow())
 
     def again(self, within: Sequence[int]) -> DataFrame:
         """Rows of some files, among them all rows that were found. If the condition surely has the same result each

@@ -114,19 +114,19 @@ def _answer_to(reader: Reader, query: Mapping[str, Any], *, counts_distinct: boo
     """The answer to an aggregation; None also if it would leave as many files to read as a scan, or if answers for
     some of the files cannot be combined with the rows of the others.
     """
-    asked = _log_question(query, reader.predicate, reader.snapshot, counts_distinct=counts_distinct)
-    if asked is None:
+    log_question = _log_question(query, reader.predicate, reader.snapshot, counts_distinct=counts_distinct)
+    if log_question is None:
         return None
     scan = scan_of(reader.snapshot, reader.predicate)
     try:
-        decided = answer(asked.question, scan)
+        decided = answer(log_question.question, scan)
     except OverflowError:  # so much text that a scan is not slower
         return None
     files_left = decided.left.kept_files
-    if files_left and (files_left == scan.kept_files or asked.is_indivisible):
+    if files_left and (files_left == scan.kept_files or log_question.is_indivisible):
         return None
-    is_whole, files = asked.is_final and not files_left, scan.kept_files - files_left
-    return LogAnswer(asked.question, asked.combined, is_whole, decided.rows, decided.left, files)
+    is_whole, files = log_question.is_final and not files_left, scan.kept_files - files_left
+    return LogAnswer(log_question.question, log_question.combined, is_whole, decided.rows, decided.left, files)
 
 
 # --- what Spark asks
@@ -160,10 +160,10 @@ def _log_question(
     functions, groups = query["functions"], query["groups"]
     aggregates = _combinable(functions, snapshot, is_grouped=bool(groups), counts_distinct=counts_distinct)
     others = [function for function, aggregate in zip(functions, aggregates, strict=True) if aggregate is None]
-    named = [list(_names(part, snapshot)) for part in (*groups, *others)]
-    if not all(map(_is_repeatable, others)) or not all(names and None not in names for names in named):
+    columns_by_part = [list(_names(part, snapshot)) for part in (*groups, *others)]
+    if not all(map(_is_repeatable, others)) or not all(names and None not in names for names in columns_by_part):
         return None
-    keys = tuple(dict.fromkeys(name for names in named for name in names if name is not None))
+    keys = tuple(dict.fromkeys(name for names in columns_by_part for name in names if name is not None))
     combined = tuple(aggregate for aggregate in aggregates if aggregate is not None)
     if not combined and not keys:
         return None

@@ -67,8 +67,8 @@ def is_asked_for(options: Mapping[str, str], table: str) -> bool:
     Raises:
         InvalidOptionError: an option is neither true nor false.
     """
-    given = [parse_flag(options.get(name.lower(), "false"), name, table=table) for name in ENABLED_OPTIONS]
-    return any(given)
+    flags = [parse_flag(options.get(name.lower(), "false"), name, table=table) for name in ENABLED_OPTIONS]
+    return any(flags)
 
 
 def asked_range(options: Mapping[str, str], moment_of: MomentOf, table: str) -> AskedRange:
@@ -102,11 +102,11 @@ def check_not_pinned(target: TimeTravelTarget) -> None:
 # --- analysis
 
 
-def relation(gateway: Gateway, path: str, options: Mapping[str, str], given: JavaObject) -> JavaObject:
+def relation(gateway: Gateway, path: str, options: Mapping[str, str], java_options: JavaObject) -> JavaObject:
     """The relation of a change data feed.
 
     Args:
-        given: the options as Spark passed them, which the relation must keep.
+        java_options: the options as Spark passed them, which the relation must keep.
 
     Raises:
         DeltaAnalysisError: see `plan_feed`; or the options also ask for time travel.
@@ -114,15 +114,15 @@ def relation(gateway: Gateway, path: str, options: Mapping[str, str], given: Jav
     moment_of = session_moment(gateway)
     target = target_of_options(moment_of, table_finder(gateway.spark, options), path, options)
     check_not_pinned(target)
-    asked = asked_range({name.lower(): value for name, value in options.items()}, moment_of, path)
+    versions = asked_range({name.lower(): value for name, value in options.items()}, moment_of, path)
     newest = remember(open_table(gateway.spark, target.location, options).snapshot())
     mode = setting_names.FEED_SCHEMA_MODE.of(gateway.spark.conf, table=newest.url)
-    feed = remember_feed(plan_feed(newest, asked, mode=mode, clip=clips(gateway)))
+    feed = remember_feed(plan_feed(newest, versions, mode=mode, clip=clips(gateway)))
     changes = gateway.java_class("delta.Changes")(
         key_of(feed.url, options), feed.range.end, Selection(changes=feed.range).encode(), feed.size_bytes
     )
     return gateway.java_class("delta.Relation").ofChanges(
-        gateway.session, changes, visible_schema(feed.schema).to_json(), given
+        gateway.session, changes, visible_schema(feed.schema).to_json(), java_options
     )
 
 
@@ -145,12 +145,12 @@ def plan_change_feed(
         name: the table's name in a catalog, or empty.
         data, output, filters: see `planning.plan_scan`.
     """
-    selected = Selection.decode(versions).changes
-    assert isinstance(selected, FeedRange)
-    feed = feed_of(opened(gateway.spark, table), selected)
+    feed_range = Selection.decode(versions).changes
+    assert isinstance(feed_range, FeedRange)
+    feed = feed_of(opened(gateway.spark, table), feed_range)
     remember(feed.snapshot)  # so that the error for a missing file can name the table
     rows = _rows(gateway, table, feed, name or feed.url, data, output_of(output, None), predicate_of(filters))
-    return gateway.java_class("delta.Planned")(selected.end, "", "", 0, "", None, dataset(rows), False)
+    return gateway.java_class("delta.Planned")(feed_range.end, "", "", 0, "", None, dataset(rows), False)
 
 
 def _rows(

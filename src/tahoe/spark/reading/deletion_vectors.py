@@ -90,33 +90,33 @@ def _size(listing: pa.Table) -> int:
 def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *, keeps: bool = False) -> DataFrame:
     """The rows of `marked_files`: the unmarked rows, or with `keeps` the marked rows."""
     vectors = _vectors(marked)
-    scanned = [*output.scanned, f"{output.row_index} as {ROW}", FILE_NUMBER]
+    scan_columns = [*output.scan_columns, f"{output.row_index} as {ROW}", FILE_NUMBER]
     partitions, data = (FILE_NUMBER, *output.partitions), output.data(indexed=True)
-    rows = reader.dataframe(scan, "marked", _size(marked), scanned, partitions=partitions, data=data)
-    named = output.named
+    rows = reader.dataframe(scan, "marked", _size(marked), scan_columns, partitions=partitions, data=data)
+    final_columns = output.final_columns
     marks = _marks_of(reader, vectors) if reader.is_native else None
     if marks is not None:
         kept = reader.gateway.java_class("delta.Rows").byKeys(
-            dataset(rows), _PLACE, dataset(marks), keeps, "\0".join(named)
+            dataset(rows), _PLACE, dataset(marks), keeps, "\0".join(final_columns)
         )
         return DataFrame(kept, reader.gateway.spark)
     bitmaps = _bitmaps_of(reader, vectors)
     if bitmaps is None:
         is_alive = _loading_function(reader.snapshot.log, _for_workers(reader.snapshot.log, vectors))
         alive = is_alive(F.col(FILE_NUMBER), F.col(ROW))
-        return rows.where(~alive if keeps else alive).selectExpr(*named)
+        return rows.where(~alive if keeps else alive).selectExpr(*final_columns)
     bit = int(keeps)
     if bitmaps.stride is not None:
         place = f"cast({FILE_NUMBER} * {bitmaps.stride} + least(shiftright({ROW}, 6), {bitmaps.stride - 1}) as int)"
         condition = f"getbit(get({WORDS}, {place}), {_BIT}) = {bit}"
         kept = reader.gateway.java_class("delta.Rows").where(
-            dataset(rows), condition, WORDS, dataset(bitmaps.frame), "\0".join(named)
+            dataset(rows), condition, WORDS, dataset(bitmaps.frame), "\0".join(final_columns)
         )
         return DataFrame(kept, reader.gateway.spark)
     key, word = key_and_word(_PLACE, apart=reader.is_native)
     joined = rows.withColumn(KEY, F.expr(key)).join(bitmaps.frame.hint("broadcast"), KEY, "left")
     beyond = "" if keeps else f"{WORDS} is null or "
-    return joined.where(f"{beyond}getbit({word}, {_BIT}) = {bit}").selectExpr(*named)
+    return joined.where(f"{beyond}getbit({word}, {_BIT}) = {bit}").selectExpr(*final_columns)
 
 
 def key_and_word(place: str, *, apart: bool) -> tuple[str, str]:
@@ -184,18 +184,19 @@ def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
     """
     spark = reader.gateway.spark
     key = _identity(reader, vectors)
-    known = _kept.get(key)
-    if known is not None:
-        return known
+    kept_bitmaps = _kept.get(key)
+    if kept_bitmaps is not None:
+        return kept_bitmaps
     chunks = chunks_of(reader.snapshot.log, vectors)
     if chunks is None:
         return None
     words = ArrayType(LongType(), False)
-    flat = chunks.flat(len(vectors))
-    if flat is not None:
-        table = pa.table({WORDS: pa.array([flat.reshape(-1)])})
+    words_by_file = chunks.flat(len(vectors))
+    if words_by_file is not None:
+        table = pa.table({WORDS: pa.array([words_by_file.reshape(-1)])})
         return _kept.put(
-            key, Bitmaps(local_rows(spark, table, StructType([StructField(WORDS, words, False)])), flat.shape[1])
+            key,
+            Bitmaps(local_rows(spark, table, StructType([StructField(WORDS, words, False)])), words_by_file.shape[1]),
         )
     schema = StructType(
         [StructField(KEY, LongType(), False), StructField(WORDS, LongType() if reader.is_native else words, False)]
@@ -304,9 +305,9 @@ def _marks_of(reader: Reader, vectors: Sequence[Marked]) -> DataFrame | None:
         return None
     spark = reader.gateway.spark
     key = _identity(reader, vectors)
-    known = _marks.get(key)
-    if known is not None:
-        return known
+    marks = _marks.get(key)
+    if marks is not None:
+        return marks
     loaded = load_all(lambda marked: load_deletion_vector(reader.snapshot.log, marked.vector, marked.url), vectors)
     keys = np.concatenate([(np.int64(number) << ROW_BITS) | rows for number, rows in enumerate(loaded)])
     ends = np.append(np.arange(0, len(keys), MARKS_OF_A_ROW, dtype=np.int32), np.int32(len(keys)))
@@ -356,11 +357,11 @@ def _contains(marked: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt
     if not len(marked):
         return np.zeros(len(rows), dtype=bool)
     places = np.searchsorted(marked, rows)
-    found: npt.NDArray[np.bool_] = marked[np.minimum(places, len(marked) - 1)] == rows
-    return found
+    is_marked: npt.NDArray[np.bool_] = marked[np.minimum(places, len(marked) - 1)] == rows
+    return is_marked
 
 
 def _worker_vector(log: Log, marked: Marked) -> npt.NDArray[np.int64]:
     key = (log.url, marked.vector.unique_id)
-    known = _worker_vectors.get(key)
-    return _worker_vectors.put(key, load_deletion_vector(log, marked.vector, marked.url)) if known is None else known
+    rows = _worker_vectors.get(key)
+    return _worker_vectors.put(key, load_deletion_vector(log, marked.vector, marked.url)) if rows is None else rows

@@ -62,7 +62,7 @@ def predicate_of(filters: str, names: Mapping[str, str] | None = None) -> Predic
         names: the table's names of columns that have another one in the filters.
     """
     parts = tuple(
-        _parse([_renamed(node, names) for node in nodes] if names else nodes) for nodes in json.loads(filters)
+        _parse([_with_table_name(node, names) for node in nodes] if names else nodes) for nodes in json.loads(filters)
     )
     return TRUE if not parts else parts[0] if len(parts) == 1 else And(parts)
 
@@ -71,11 +71,11 @@ def column_of(nodes: list[Mapping[str, Any]], names: Mapping[str, str] | None = 
     """The column or struct field that an expression in JSON is; None for any other expression. `names`: see
     `predicate_of`.
     """
-    term = _read([_renamed(node, names) for node in nodes] if names else nodes)
+    term = _read([_with_table_name(node, names) for node in nodes] if names else nodes)
     return term.path if isinstance(term, _Reference) else None
 
 
-def _renamed(node: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
+def _with_table_name(node: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
     """A node that refers to a column by the table's name."""
     return (
         {**node, "name": names[node["name"]]}
@@ -176,15 +176,15 @@ def _comparison(operator: Operator, turned: Operator) -> Callable[[Mapping[str, 
     def build(_: Mapping[str, Any], children: list[_Term]) -> _Term | None:
         match children:
             case [_Reference() as column, _Constant() as constant]:
-                return _compared(operator, column, constant)
+                return _comparison_term(operator, column, constant)
             case [_Constant() as constant, _Reference() as column]:
-                return _compared(turned, column, constant)
+                return _comparison_term(turned, column, constant)
         return None
 
     return build
 
 
-def _compared(operator: Operator, column: _Reference, constant: _Constant) -> _Term | None:
+def _comparison_term(operator: Operator, column: _Reference, constant: _Constant) -> _Term | None:
     value = _value(constant.text, column.type)
     return None if value is _UNREADABLE else Comparison(operator, Column(column.path), Literal(value))
 

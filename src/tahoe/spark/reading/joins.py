@@ -36,7 +36,7 @@ from tahoe.spark.reading.join_rules import (
     passes,
     step_of,
 )
-from tahoe.spark.reading.scan import Asked, Selection, file_ordinals, source_of
+from tahoe.spark.reading.scan import FilesRequest, Selection, file_ordinals, source_of
 from tahoe.table.reading.keys import share_of_files
 from tahoe.table.reading.scan import Scan, may_match
 
@@ -72,7 +72,7 @@ def are_wanted(gateway: Gateway) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class KeyColumn:
     """The column of a table that has the keys of a join. `is_null_safe`: null is a key too."""
 
     path: tuple[str, ...]
@@ -82,9 +82,9 @@ class Wanted:
         return json.dumps([*self.path, self.is_null_safe])
 
     @staticmethod
-    def decode(text: str) -> Wanted:
+    def decode(text: str) -> KeyColumn:
         *path, is_null_safe = json.loads(text)
-        return Wanted(tuple(path), bool(is_null_safe))
+        return KeyColumn(tuple(path), bool(is_null_safe))
 
 
 # --- planning
@@ -102,7 +102,7 @@ class _Candidate:
     key: int
     side: Side
     end: int
-    wanted: Wanted
+    key_column: KeyColumn
     share: float
     size_bytes: int
 
@@ -112,21 +112,22 @@ class _Candidate:
         return self.size_bytes * (1 - self.share)
 
 
-def prunings(gateway: Gateway, told: str) -> str:
+def prunings(gateway: Gateway, joins_json: str) -> str:
     """The scans that leave out files, a line for each: the numbers of the join and the key, the side and the number of
-    the scan, where the keys are found, the encoded `Wanted`, the column's name and `KEYS_MAX`, separated by NUL. A join
-    has lines of one key only, first those of the side that does not have the keys.
+    the scan, where the keys are found, the encoded `KeyColumn`, the column's name and `KEYS_MAX`, separated by NUL. A
+    join has lines of one key only, first those of the side that does not have the keys.
 
     Args:
-        told: the joins of a query, as `delta.Joins` describes them in JSON.
+        joins_json: the joins of a query, as `delta.Joins` describes them in JSON.
     """
     if not are_wanted(gateway):
         return ""
     broadcast_bytes = _broadcast_bytes(gateway)
     lines = []
-    for number, join in enumerate(json.loads(told)):
-        for c, source in _chosen(gateway, join, broadcast_bytes):
-            fields = (number, c.key, c.side, c.end, source, c.wanted.encode(), visible(dotted(c.wanted.path)), KEYS_MAX)
+    for number, join in enumerate(json.loads(joins_json)):
+        for c, source in _best_scans(gateway, join, broadcast_bytes):
+            column, name = c.key_column.encode(), visible(dotted(c.key_column.path))
+            fields = (number, c.key, c.side, c.end, source, column, name, KEYS_MAX)
             lines.append("\0".join(map(str, fields)))
     return "\n".join(lines)
 
@@ -136,31 +137,31 @@ def _broadcast_bytes(gateway: Gateway) -> int:
     return int(gateway.session.sessionState().conf().autoBroadcastJoinThreshold())
 
 
-def _chosen(gateway: Gateway, join: Mapping[str, Any], broadcast_bytes: int) -> Sequence[tuple[_Candidate, Source]]:
+def _best_scans(gateway: Gateway, join: Mapping[str, Any], broadcast_bytes: int) -> Sequence[tuple[_Candidate, Source]]:
     """The scans of a join that leave out files by one key, with where it is found.
 
     A side whose keys come from a query of its own has only rows with these keys, or null: its second reading leaves out
     files, too.
     """
-    found = [
+    scans = [
         (c, source)
         for side in OTHER
         for c in _prunable(gateway, join, side)
         if (source := _source(join, c, broadcast_bytes))
     ]
-    if not found:
+    if not scans:
         return []
-    best = max((c for c, _ in found), key=lambda c: c.saved_bytes)
-    chosen = [(c, source) for c, source in found if (c.side, c.key) == (best.side, best.key)]
-    if chosen[0][1] != "own":
-        return chosen
+    best = max((c for c, _ in scans), key=lambda c: c.saved_bytes)
+    best_scans = [(c, source) for c, source in scans if (c.side, c.key) == (best.side, best.key)]
+    if best_scans[0][1] != "own":
+        return best_scans
     again = _candidates(gateway, join["keys"][best.key], best.key, OTHER[best.side], is_null_safe=True)
-    return [*chosen, *((c, "own") for c in again if c.saved_bytes >= SAVED_BYTES_MIN)]
+    return [*best_scans, *((c, "own") for c in again if c.saved_bytes >= SAVED_BYTES_MIN)]
 
 
 def _prunable(gateway: Gateway, join: Mapping[str, Any], side: Side) -> Iterator[_Candidate]:
     """The scans of a side that may leave out files by the keys of the other side."""
-    nodes = [node_of(told) for told in join[OTHER[side]]["nodes"]]
+    nodes = [node_of(node) for node in join[OTHER[side]]["nodes"]]
     if may_lack(join["type"], side) and join["deterministic"] and is_fixed(nodes):
         for number, key in enumerate(join["keys"]):
             yield from _candidates(gateway, key, number, side, is_null_safe=key["null_safe"])
@@ -170,35 +171,35 @@ def _candidates(
     gateway: Gateway, key: Mapping[str, Any], number: int, side: Side, *, is_null_safe: bool
 ) -> Iterator[_Candidate]:
     """The scans of a side that have a column with the values of a key, in fewer files than all."""
-    for end, told in enumerate(key[side]):
-        if not (passes([step_of(step) for step in told["steps"]]) and are_comparable(told["types"])):
+    for end, scan_node in enumerate(key[side]):
+        if not (passes([step_of(step) for step in scan_node["steps"]]) and are_comparable(scan_node["types"])):
             continue
-        [column] = json.loads(told["column"]) or [None]
-        path = None if column is None else column_of(column, dict(Selection.decode(told["selection"]).names))
-        scan = None if path is None else _scan(gateway, told)
+        [column] = json.loads(scan_node["column"]) or [None]
+        path = None if column is None else column_of(column, dict(Selection.decode(scan_node["selection"]).names))
+        scan = None if path is None else _scan(gateway, scan_node)
         if path is None or scan is None:
             continue
         share = share_of_files(scan, path)
         if share <= SHARE_MAX:
-            yield _Candidate(number, side, end, Wanted(path, is_null_safe), share, scan.size_bytes)
+            yield _Candidate(number, side, end, KeyColumn(path, is_null_safe), share, scan.size_bytes)
 
 
-def _scan(gateway: Gateway, told: Mapping[str, Any]) -> Scan | None:
+def _scan(gateway: Gateway, scan_node: Mapping[str, Any]) -> Scan | None:
     """The planned scan of a table; None if it may not leave out files: a command's, one of a change feed, one of a few
     files of many.
     """
-    selection = Selection.decode(told["selection"])
+    selection = Selection.decode(scan_node["selection"])
     if selection.within is not None or selection.changes is not None:
         return None
-    asked = Asked(told["table"], told["metadata"], told["version"], told["selection"], ())
-    snapshot = source_of(gateway, asked, selection)
+    request = FilesRequest(scan_node["table"], scan_node["metadata"], scan_node["version"], scan_node["selection"], ())
+    snapshot = source_of(gateway, request, selection)
     return scan_of(snapshot, selection.predicate, None, selection.purpose) if snapshot.live.is_listed else None
 
 
 def _source(join: Mapping[str, Any], candidate: _Candidate, broadcast_bytes: int) -> Source | None:
     """Where the keys of a join are found; None if a scan is hardly faster without the files that do not have them."""
     other: Side = OTHER[candidate.side]
-    nodes, size_bytes = [node_of(told) for told in join[other]["nodes"]], int(join[other]["bytes"])
+    nodes, size_bytes = [node_of(node) for node in join[other]["nodes"]], int(join[other]["bytes"])
     saved_bytes = candidate.saved_bytes
     if not is_selective(nodes) and size_bytes > min(UNFILTERED_BYTES_MAX, saved_bytes * QUERY_SHARE_MAX):
         return None
@@ -211,17 +212,17 @@ def _source(join: Mapping[str, Any], candidate: _Candidate, broadcast_bytes: int
 # --- execution
 
 
-def ordinals_without(gateway: Gateway, asked: Asked, column: str, keys: bytes) -> bytes:
+def ordinals_without(gateway: Gateway, request: FilesRequest, column: str, keys: bytes) -> bytes:
     """The places (`scan.FILE_ORDINAL`) of the files of a scan that have none of the keys, ascending, as bytes of longs.
 
     Args:
-        asked: the scan, without columns.
-        column: the encoded `Wanted`.
+        request: the scan, without columns.
+        column: the encoded `KeyColumn`.
         keys: an Arrow stream of one column.
     """
-    selection = Selection.decode(asked.selection or "")
-    snapshot = source_of(gateway, asked, selection)
-    predicate = _predicate(Wanted.decode(column), pa.ipc.open_stream(io.BytesIO(keys)).read_all()["key"])
+    selection = Selection.decode(request.selection or "")
+    snapshot = source_of(gateway, request, selection)
+    predicate = _predicate(KeyColumn.decode(column), pa.ipc.open_stream(io.BytesIO(keys)).read_all()["key"])
     if predicate is None or not snapshot.live.is_listed:
         return b""
     scan = scan_of(snapshot, selection.predicate, selection.within, selection.purpose)
@@ -230,11 +231,11 @@ def ordinals_without(gateway: Gateway, asked: Asked, column: str, keys: bytes) -
     return np.asarray(file_ordinals(snapshot, without)).astype("<i8").tobytes()
 
 
-def _predicate(wanted: Wanted, keys: pa.ChunkedArray) -> Predicate | None:
+def _predicate(column: KeyColumn, keys: pa.ChunkedArray) -> Predicate | None:
     """What is true for all rows with one of the keys; None if Python cannot hold one of them."""
     try:
         values = tuple(pc.unique(keys.drop_null()).to_pylist())
     except (OverflowError, ValueError):  # for example a date after the year 9999
         return None
-    members = In(Column(wanted.path), values)
-    return Or((members, IsNull(Column(wanted.path)))) if wanted.is_null_safe else members
+    members = In(Column(column.path), values)
+    return Or((members, IsNull(Column(column.path)))) if column.is_null_safe else members

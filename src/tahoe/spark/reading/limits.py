@@ -15,13 +15,13 @@ from tahoe.spark.reading.answers import are_trusted, has_all_rows
 from tahoe.spark.reading.filters import column_of
 
 
-def limit_of(told: str, condition: Predicate) -> RowLimit | None:
-    """A limit that `delta.Limit` describes in JSON; None for an order by another expression than a column.
+def limit_of(limit_json: str, condition: Predicate) -> RowLimit | None:
+    """The limit that `delta.Limit` describes in JSON; None for an order by another expression than a column.
 
     Args:
         condition: what is true for exactly the rows of which the query needs some.
     """
-    limit = json.loads(told)
+    limit = json.loads(limit_json)
     if "order" not in limit:
         return RowLimit(limit["rows"], None, condition)
     [nodes] = limit["order"] or [[]]

@@ -61,29 +61,29 @@ class Output:
     tracking: RowTracking | None = None
 
     @property
-    def tracked(self) -> tuple[str, ...]:
+    def tracking_fields(self) -> tuple[str, ...]:
         """The requested fields of `_metadata` that need row tracking."""
         return tuple(name for name in METADATA_FIELDS if name in self._parts)
 
     @property
     def is_hidden(self) -> bool:
         """Whether a field of `_metadata` is requested that Spark's own scan does not provide."""
-        return bool(self.tracked) or POSITION in self._parts
+        return bool(self.tracking_fields) or POSITION in self._parts
 
     @property
     def partitions(self) -> tuple[str, ...]:
         """The hidden partition columns that the scan needs."""
-        wanted = (
-            *((BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION) if self.tracked else ()),
+        names = (
+            *((BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION) if self.tracking_fields else ()),
             *((NUMBER,) if POSITION in self._parts else ()),
         )
-        return tuple(_HIDDEN[name] for name in wanted)
+        return tuple(_HIDDEN[name] for name in names)
 
     def data(self, *, indexed: bool = False) -> tuple[str, ...]:
         """The hidden data columns that the scan needs. `indexed`: the scan needs the row index in any case."""
-        wanted = self._kept(ROW_ID), self._kept(ROW_COMMIT_VERSION)
+        columns = self._materialised_column(ROW_ID), self._materialised_column(ROW_COMMIT_VERSION)
         is_indexed = (indexed or ROW_ID in self._parts or POSITION in self._parts) and self.row_index == ROW_INDEX
-        return (*(name for name in wanted if name is not None), *((ROW_INDEX,) if is_indexed else ()))
+        return (*(name for name in columns if name is not None), *((ROW_INDEX,) if is_indexed else ()))
 
     @property
     def row_index(self) -> str:
@@ -91,13 +91,13 @@ class Output:
         return f"{METADATA}.row_index" if "row_index" in self._parts else ROW_INDEX
 
     @property
-    def scanned(self) -> list[str]:
+    def scan_columns(self) -> list[str]:
         """The columns, as SQL over the scan; `_metadata` has a temporary name, which Spark does not use itself."""
         return [self._metadata() if _is_metadata(c) else quoted(c["name"]) for c in self.columns]
 
     @property
-    def named(self) -> list[str]:
-        """The columns, as SQL over the result of `scanned`, under their final names."""
+    def final_columns(self) -> list[str]:
+        """The columns, as SQL over the result of `scan_columns`, under their final names."""
         return [f"{_SCANNED} as {quoted(c['name'])}" if _is_metadata(c) else quoted(c["name"]) for c in self.columns]
 
     @property
@@ -120,10 +120,10 @@ class Output:
                 return _HIDDEN.get(name) or f"{METADATA}.{name}"
 
     def _or_default(self, name: str, default: str) -> str:
-        kept = self._kept(name)
-        return default if kept is None else f"coalesce({quoted(kept)}, {default})"
+        column = self._materialised_column(name)
+        return default if column is None else f"coalesce({quoted(column)}, {default})"
 
-    def _kept(self, name: str) -> str | None:
+    def _materialised_column(self, name: str) -> str | None:
         """The column of data files with the materialised values of a field; None if it is not requested or does not
         exist.
         """

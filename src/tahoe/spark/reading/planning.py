@@ -42,11 +42,13 @@ from tahoe.table.reading.snapshot import Snapshot
 # --- analysis
 
 
-def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject, *, warns: bool = True) -> JavaObject:
+def relation(
+    gateway: Gateway, options: Mapping[str, str], java_options: JavaObject, *, warns: bool = True
+) -> JavaObject:
     """The relation for `spark.read.format("delta").options(...).load(path)`, and for a catalog's table.
 
     Args:
-        given: the options as Spark passed them, which the relation must keep.
+        java_options: the options as Spark passed them, which the relation must keep.
         warns: whether to warn about options that have no effect on a read.
 
     Raises:
@@ -61,17 +63,17 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject, *,
     if warns:
         warn_of_unknown(options, OptionContext.READ, table=path)
     if change_feed.is_asked_for(by_name, path):
-        return change_feed.relation(gateway, path, options, given)
+        return change_feed.relation(gateway, path, options, java_options)
     target = target_of_options(session_moment(gateway), table_finder(gateway.spark, options), path, options)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location, options)))
-    return relation_of(gateway, snapshot, given, pinned=target.is_pinned, key=key_of(snapshot.url, options))
+    return relation_of(gateway, snapshot, java_options, pinned=target.is_pinned, key=key_of(snapshot.url, options))
 
 
 # --- planning
 
 
 @dataclass(frozen=True, slots=True)
-class Analysed:
+class AnalysedTable:
     """A table as of a query's analysis.
 
     Attributes:
@@ -91,7 +93,7 @@ class Analysed:
 
 def plan_scan(
     gateway: Gateway,
-    analysed: Analysed,
+    analysed: AnalysedTable,
     version: int,
     data: str,
     output: str,
@@ -114,22 +116,22 @@ def plan_scan(
         SchemaChangedError: the newest version does not have the columns with which the query was analysed.
     """
     reader = _reader(gateway, analysed, version, data, output, filters)
-    return _planned(_limited(reader, limit, options) if limit else reader, output)
+    return _java_plan(_with_limit(reader, limit, options) if limit else reader, output)
 
 
-def _limited(reader: Reader, told: str, options: Mapping[str, str]) -> Reader:
+def _with_limit(reader: Reader, limit_json: str, options: Mapping[str, str]) -> Reader:
     """Creates scans of the files that a limit needs. Of all files, if it needs all: equal scans have equal
     selections.
     """
-    limit = limits.limit_of(told, reader.predicate) if limits.are_wanted(reader.gateway, options) else None
-    everything = scan_of(reader.snapshot, reader.predicate)
-    is_smaller = limit is not None and scan_of(reader.snapshot, reader.predicate, None, limit) is not everything
+    limit = limits.limit_of(limit_json, reader.predicate) if limits.are_wanted(reader.gateway, options) else None
+    full_scan = scan_of(reader.snapshot, reader.predicate)
+    is_smaller = limit is not None and scan_of(reader.snapshot, reader.predicate, None, limit) is not full_scan
     return replace(reader, purpose=limit) if is_smaller else reader
 
 
 def answer(
     gateway: Gateway,
-    analysed: Analysed,
+    analysed: AnalysedTable,
     version: int,
     options: Mapping[str, str],
     data: str,
@@ -154,11 +156,13 @@ def answer(
     if log_answer is None:
         return java_answer(version, None, "", "", False, "", None)  # no rows: the log does not answer
     rest = replace(reader, purpose=log_answer.question)  # leaves out the files that the log has answered
-    planned = _planned(rest, output) if log_answer.left.kept_files else None
-    return java_answer(version, message_of(log_answer.rows), *log_answer.shape, log_answer.label(reader.name), planned)
+    rest_plan = _java_plan(rest, output) if log_answer.left.kept_files else None
+    return java_answer(
+        version, message_of(log_answer.rows), *log_answer.shape, log_answer.label(reader.name), rest_plan
+    )
 
 
-def _reader(gateway: Gateway, analysed: Analysed, version: int, data: str, output: str, filters: str) -> Reader:
+def _reader(gateway: Gateway, analysed: AnalysedTable, version: int, data: str, output: str, filters: str) -> Reader:
     """Creates the scans of the version that a query reads."""
     table = opened(gateway.spark, analysed.table)
     if analysed.within is not None:
@@ -182,38 +186,38 @@ def _reader(gateway: Gateway, analysed: Analysed, version: int, data: str, outpu
     return replace(reader, fallback=reason) if reason else replace(reader, is_native=True, mapped=mapped)
 
 
-def _planned(reader: Reader, output: str) -> JavaObject:
+def _java_plan(reader: Reader, output: str) -> JavaObject:
     """A `delta.Planned`: a selection of files if Spark's own scan of them returns the rows; else a plan that applies
     deletion vectors, computes hidden columns or renames columns.
     """
     snapshot, within = reader.snapshot, reader.within
     scan = scan_of(snapshot, reader.predicate, within, reader.purpose)
-    planned = reader.gateway.java_class("delta.Planned")
-    wanted = _output(snapshot, output)
+    java_planned = reader.gateway.java_class("delta.Planned")
+    query_output = _output(snapshot, output)
     reads_vectors = has_vectors(scan)
-    if not reads_vectors and not wanted.is_hidden and reader.mapped is None:
+    if not reads_vectors and not query_output.is_hidden and reader.mapped is None:
         selection, label = reader.selection("all"), label_of(reader.name, scan, "all")
-        return planned(
+        return java_planned(
             snapshot.version, reader.identity, selection, scan.size_bytes, label, reader.form, None, reader.is_native
         )
     if reads_vectors:
         is_marked = within is not None and holds_marked(within)
-        rows = marked_rows(reader, scan, wanted) if is_marked else unmarked_rows(reader, scan, wanted)
+        rows = marked_rows(reader, scan, query_output) if is_marked else unmarked_rows(reader, scan, query_output)
     else:
-        rows = reader.rows(scan, "all", scan.size_bytes, wanted)
-    return planned(snapshot.version, reader.identity, "", 0, "", None, dataset(rows), reader.is_native)
+        rows = reader.rows(scan, "all", scan.size_bytes, query_output)
+    return java_planned(snapshot.version, reader.identity, "", 0, "", None, dataset(rows), reader.is_native)
 
 
 def _output(snapshot: Snapshot, output: str) -> Output:
     """The query's output columns. Refuses row tracking fields if row tracking was disabled after the query's
     analysis.
     """
-    wanted = output_of(output, snapshot.row_tracking)
-    if wanted.tracked and wanted.tracking is None:
+    query_output = output_of(output, snapshot.row_tracking)
+    if query_output.tracking_fields and query_output.tracking is None:
         raise SchemaChangedError(
-            table=snapshot.url, version=snapshot.version, changed=f"{METADATA}.{wanted.tracked[0]}"
+            table=snapshot.url, version=snapshot.version, changed=f"{METADATA}.{query_output.tracking_fields[0]}"
         )
-    return wanted
+    return query_output
 
 
 def _check_fits(snapshot: Snapshot, data: str, partitions: str) -> None:

@@ -65,17 +65,18 @@ class Positions:
 
 
 def positioned_rows(
-    spark: SparkSession, snapshot: Snapshot, held: str, within: Iterable[int] | None = None
+    spark: SparkSession, snapshot: Snapshot, snapshot_name: str, within: Iterable[int] | None = None
 ) -> DataFrame:
     """The rows of a version, with their positions in `_metadata`.
 
     Args:
-        held: the snapshot's name, from `table_cache.hold`. Another snapshot of the same version may number the files
-            differently.
+        snapshot_name: from `table_cache.hold`. Another snapshot of the same version may number the files differently.
         within: the numbers of the files to read; None for all files.
     """
     gateway = Gateway(spark)
-    relation = relation_of(gateway, snapshot, None, pinned=True, positioned=True, within=within_text(held, within))
+    relation = relation_of(
+        gateway, snapshot, None, pinned=True, positioned=True, within=within_text(snapshot_name, within)
+    )
     return DataFrame(gateway.java_class("delta.Rows").all(relation), spark)
 
 
@@ -110,12 +111,12 @@ def gathered_from(materialised: DataFrame, place: str, *by: str, are_few: bool) 
     return gathering(materialised, place, *by, are_few=are_few or materialised.count() <= LISTED_ROWS_MAX).toArrow()
 
 
-def gathered(found: pa.Table) -> Positions:
+def positions_in(table: pa.Table) -> Positions:
     """The positions in the result of a `gathering` query."""
-    if _PLACE in found.column_names:
-        return _listed(found[_PLACE].drop_null().to_numpy())
-    placed = found.filter(pc.is_valid(found[_AT]))
-    return Positions(_bitmaps(placed), int(placed[MATCHES].to_numpy().sum()))
+    if _PLACE in table.column_names:
+        return _positions_of_list(table[_PLACE].drop_null().to_numpy())
+    bitmap_rows = table.filter(pc.is_valid(table[_AT]))
+    return Positions(_bitmaps(bitmap_rows), int(bitmap_rows[MATCHES].to_numpy().sum()))
 
 
 def are_few(snapshot: Snapshot) -> bool:
@@ -128,7 +129,7 @@ def are_few(snapshot: Snapshot) -> bool:
     return None not in records and sum(count or 0 for count in records) <= LISTED_ROWS_MAX
 
 
-def _listed(places: npt.NDArray[np.int64]) -> Positions:
+def _positions_of_list(places: npt.NDArray[np.int64]) -> Positions:
     """The rows of each file, from positions in any order."""
     ordered = np.sort(places)
     files = ordered >> ROW_BITS
@@ -137,11 +138,11 @@ def _listed(places: npt.NDArray[np.int64]) -> Positions:
     return Positions({file: _bitmap(part & ((1 << ROW_BITS) - 1)) for file, part in parts}, len(places))
 
 
-def _bitmaps(found: pa.Table) -> dict[int, BitMap64]:
+def _bitmaps(table: pa.Table) -> dict[int, BitMap64]:
     """The rows of each file, from Spark's bitmaps, each of which covers a range of one file."""
     shift = ROW_BITS - _STRETCH_BITS
     by_file: dict[int, BitMap64] = {}
-    for stretch, bits in zip(found[_AT].to_pylist(), found[_BITS].to_pylist(), strict=True):
+    for stretch, bits in zip(table[_AT].to_pylist(), table[_BITS].to_pylist(), strict=True):
         places = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
         start = (stretch & ((1 << shift) - 1)) << _STRETCH_BITS
         file = stretch >> shift
@@ -181,7 +182,7 @@ def with_flags(frame: DataFrame, positions: Positions, column: str, flag: str) -
 def _chunks(positions: Positions) -> Chunks:
     """The bitmaps of the positions, keyed by the upper bits of the positions that each bitmap covers."""
     files = sorted(positions.by_file.items())
-    found = [bitmaps((file << ROW_BITS) | row_indexes(indexes)) for file, indexes in files]
+    parts = [bitmaps((file << ROW_BITS) | row_indexes(indexes)) for file, indexes in files]
     return Chunks(
-        np.concatenate([keys for keys, _ in found]), np.concatenate([words for _, words in found]).view(np.int64)
+        np.concatenate([keys for keys, _ in parts]), np.concatenate([words for _, words in parts]).view(np.int64)
     )

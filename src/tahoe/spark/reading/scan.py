@@ -80,7 +80,7 @@ Branch: TypeAlias = Literal["all", "marked", "unmarked"]
 def relation_of(
     gateway: Gateway,
     snapshot: Snapshot,
-    given: JavaObject,
+    java_options: JavaObject,
     *,
     pinned: bool,
     positioned: bool = False,
@@ -99,7 +99,7 @@ def relation_of(
     partitions = partition_schema(snapshot, schema).to_json()
     identity, size_bytes = metadata_identity(snapshot), snapshot.live.size_bytes
     form, data = relation_format(gateway, snapshot, positioned=positioned), schema.to_json()
-    make = gateway.java_class("delta.Relation").of
+    new_relation = gateway.java_class("delta.Relation").of
     files = (
         gateway.session,
         key or snapshot.url,
@@ -112,7 +112,7 @@ def relation_of(
         size_bytes,
         "",
     )
-    return make(*files, data, form, given)
+    return new_relation(*files, data, form, java_options)
 
 
 def partition_schema(snapshot: Snapshot, schema: Struct) -> Struct:
@@ -164,8 +164,8 @@ def label_of(name: str, scan: Scan, branch: Branch, *, is_feed: bool = False) ->
     """The label of a scan in Spark's plans: `file:///data/t v3 [2 of 30 files, 1 of 4 partitions]`."""
     vectors = scan.column("deletion_vector")
     mask = None if branch == "all" else vectors.is_valid() if branch == "marked" else vectors.is_null()
-    kept = scan.kept_files if mask is None else pc.sum(mask).as_py() or 0
-    parts = [f"{kept:,} of {scan.total_files:,} files"]
+    kept_files = scan.kept_files if mask is None else pc.sum(mask).as_py() or 0
+    parts = [f"{kept_files:,} of {scan.total_files:,} files"]
     if not is_feed and scan.snapshot.partition_columns and scan.total_files <= _COUNTED_FILES_MAX:
         values = scan.partition if mask is None else scan.partition.filter(mask)
         parts.append(f"{_distinct(values)} of {_distinct(scan.full_scan.partition)} partitions")
@@ -264,9 +264,9 @@ class Reader:
     def rows(self, scan: Scan, branch: Branch, size_bytes: int, output: Output) -> DataFrame:
         """All rows of a part of the files, with the query's output columns."""
         rows = self.dataframe(
-            scan, branch, size_bytes, output.scanned, partitions=output.partitions, data=output.data()
+            scan, branch, size_bytes, output.scan_columns, partitions=output.partitions, data=output.data()
         )
-        return rows if output.named == output.scanned else expressed(rows, output.named)
+        return rows if output.final_columns == output.scan_columns else expressed(rows, output.final_columns)
 
     def dataframe(
         self,
@@ -329,7 +329,7 @@ def _with_fields(schema: str, names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FilesRequest:
     """A request of a `delta.Files`.
 
     Attributes:
@@ -347,14 +347,14 @@ class Asked:
     columns: tuple[str, ...]
 
 
-def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
+def files_message(gateway: Gateway, request: FilesRequest, filters: str) -> bytes | str:
     """The files of a scan as an Arrow stream (see `message_of`): path, size, modification time, and the partition
     columns.
     """
-    has_numbers = any(FILE_CONSTANTS.get(name) == NUMBER or name == FILE_ORDINAL for name in asked.columns)
-    listing = _listing(gateway, asked, filters, has_numbers=has_numbers)
+    has_numbers = any(FILE_CONSTANTS.get(name) == NUMBER or name == FILE_ORDINAL for name in request.columns)
+    listing = _listing(gateway, request, filters, has_numbers=has_numbers)
     columns = [_hadoop_urls(gateway, listing["url"]), listing["size_bytes"], listing["modification_time_ms"]]
-    for name in asked.columns:
+    for name in request.columns:
         hidden = name if name in (FILE_NUMBER, FILE_ORDINAL) else FILE_CONSTANTS.get(name)
         columns.append(_member(listing["partition"], name) if hidden is None else listing[hidden])
     # Java reads the columns by position, because a partition column may have any name.
@@ -375,45 +375,49 @@ def file_ordinals(snapshot: Snapshot, numbers: pa.Array) -> pa.Array:
     return pc.add(numbers, pa.scalar((snapshot.serial % _SERIALS) << _NUMBER_BITS, pa.int64()))
 
 
-def _listing(gateway: Gateway, asked: Asked, filters: str, *, has_numbers: bool) -> pa.Table:
-    if asked.selection is not None:
-        selection = Selection.decode(asked.selection)
+def _listing(gateway: Gateway, request: FilesRequest, filters: str, *, has_numbers: bool) -> pa.Table:
+    if request.selection is not None:
+        selection = Selection.decode(request.selection)
         predicate = predicate_of(filters, dict(selection.names))
-        return _selected(source_of(gateway, asked, selection), selection, predicate, has_numbers=has_numbers)
-    scan = scan_of(_snapshot(gateway, asked), predicate_of(filters))
+        return _selected_files(source_of(gateway, request, selection), selection, predicate, has_numbers=has_numbers)
+    scan = scan_of(_snapshot(gateway, request), predicate_of(filters))
     if has_vectors(scan):  # only the rule of an enabled session applies deletion vectors
         raise SessionNotEnabledError()
     return scan.files
 
 
-def _snapshot(gateway: Gateway, asked: Asked) -> Snapshot:
-    table = opened(gateway.spark, asked.table)
-    return table.snapshot() if asked.version is None else _as_asked(snapshot_of(table, asked.version), asked)
+def _snapshot(gateway: Gateway, request: FilesRequest) -> Snapshot:
+    table = opened(gateway.spark, request.table)
+    return (
+        table.snapshot() if request.version is None else _check_metadata(snapshot_of(table, request.version), request)
+    )
 
 
-def _as_asked(snapshot: Snapshot, asked: Asked) -> Snapshot:
+def _check_metadata(snapshot: Snapshot, request: FilesRequest) -> Snapshot:
     """Refuse a version that was loaded again from another table, which has taken the place of the one that the query
     was planned with.
     """
-    if metadata_identity(snapshot) != asked.metadata:
+    if metadata_identity(snapshot) != request.metadata:
         raise TableReplacedError(table=snapshot.url, version=snapshot.version)
     return snapshot
 
 
-def source_of(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
+def source_of(gateway: Gateway, request: FilesRequest, selection: Selection) -> Snapshot:
     """The snapshot that lists the files of a planned scan."""
     match selection.changes:
         case None if selection.within is not None:
             return held_snapshot(selection.within)
         case None:
-            return _snapshot(gateway, asked)
+            return _snapshot(gateway, request)
         case FeedPart(versions, name):
-            return _as_asked(feed_of(opened(gateway.spark, asked.table), versions).part(name), asked)
+            return _check_metadata(feed_of(opened(gateway.spark, request.table), versions).part(name), request)
         case _:  # only the rule of an enabled session plans a feed
             raise SessionNotEnabledError()
 
 
-def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate, *, has_numbers: bool = False) -> pa.Table:
+def _selected_files(
+    snapshot: Snapshot, selection: Selection, predicate: Predicate, *, has_numbers: bool = False
+) -> pa.Table:
     """The planned files, without the files that the filters of the running query skip.
 
     Args:
@@ -421,23 +425,23 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate, *,
     """
     is_narrower = predicate not in (TRUE, selection.predicate)
     if is_narrower and selection.branch != "marked":
-        return _selected(
+        return _selected_files(
             snapshot, replace(selection, predicate=And((selection.predicate, predicate))), TRUE, has_numbers=has_numbers
         )
     scan = scan_of(snapshot, selection.predicate, selection.within, selection.purpose)
-    planned = scan.files.append_column(NUMBER, scan.file_ordinals) if has_numbers or is_narrower else scan.files
+    files = scan.files.append_column(NUMBER, scan.file_ordinals) if has_numbers or is_narrower else scan.files
     if has_numbers:
-        planned = planned.append_column(FILE_ORDINAL, file_ordinals(snapshot, scan.file_ordinals))
+        files = files.append_column(FILE_ORDINAL, file_ordinals(snapshot, scan.file_ordinals))
     if selection.branch == "unmarked":
-        return unmarked_files(planned)
+        return unmarked_files(files)
     if selection.branch == "all":
-        return planned
-    planned = marked_files(planned)
-    planned = planned.append_column(FILE_NUMBER, pa.array(np.arange(len(planned))))
+        return files
+    files = marked_files(files)
+    files = files.append_column(FILE_NUMBER, pa.array(np.arange(len(files))))
     return (
-        planned.filter(pc.is_in(planned[NUMBER], value_set=scan_of(snapshot, predicate).file_ordinals))
+        files.filter(pc.is_in(files[NUMBER], value_set=scan_of(snapshot, predicate).file_ordinals))
         if is_narrower
-        else planned
+        else files
     )
 
 
@@ -467,21 +471,21 @@ def _write_stream(table: pa.Table, sink: Any) -> None:
         stream.write_table(table)
 
 
-def input_files(gateway: Gateway, asked: Asked) -> list[str]:
+def input_files(gateway: Gateway, request: FilesRequest) -> list[str]:
     """The urls for `df.inputFiles()`: the files that a planned scan may read, or all files of the version if no rule
     has planned it.
     """
-    urls: list[str] = _hadoop_urls(gateway, _input_urls(gateway, asked)).to_pylist()
+    urls: list[str] = _hadoop_urls(gateway, _input_urls(gateway, request)).to_pylist()
     return urls
 
 
-def _input_urls(gateway: Gateway, asked: Asked) -> pa.ChunkedArray:
-    if asked.selection is None:
-        return _snapshot(gateway, asked).scan().urls
-    selection = Selection.decode(asked.selection)
+def _input_urls(gateway: Gateway, request: FilesRequest) -> pa.ChunkedArray:
+    if request.selection is None:
+        return _snapshot(gateway, request).scan().urls
+    selection = Selection.decode(request.selection)
     if isinstance(selection.changes, FeedRange):
-        feed = feed_of(opened(gateway.spark, asked.table), selection.changes)
+        feed = feed_of(opened(gateway.spark, request.table), selection.changes)
         return pa.chunked_array(
             [chunk for name in PART_NAMES for chunk in feed.part(name).scan().urls.chunks], pa.string()
         )
-    return _selected(source_of(gateway, asked, selection), selection, TRUE)["url"]
+    return _selected_files(source_of(gateway, request, selection), selection, TRUE)["url"]

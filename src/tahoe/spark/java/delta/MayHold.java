@@ -44,7 +44,7 @@ public class MayHold extends Expression implements Serializable {
    * @param place the hidden partition column {@code scan.FILE_ORDINAL}
    * @param keys Spark's dynamic pruning by the other side's keys: its subquery or, once it is planned, what Spark puts in its place
    * @param files of the scan
-   * @param column the table's column, as {@code joins.Wanted} encodes it
+   * @param column the table's column, as {@code joins.KeyColumn} encodes it
    * @param name of the column, in plans
    * @param mostKeys if there are more, Python is not asked ({@code joins.KEYS_MAX})
    */
