@@ -16,7 +16,7 @@ from tahoe.spark.jvm.connect_mode import as_server
 from tahoe.spark.jvm.failures import to_java
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, returned
 from tahoe.spark.jvm.plans import dataset
-from tahoe.spark.jvm.table_cache import opened
+from tahoe.spark.jvm.table_cache import table_of_key
 from tahoe.spark.layout.auto_compaction import writing_command
 from tahoe.spark.reading import change_feed, data_files, joins, planning, scan
 from tahoe.spark.streams import sink, source
@@ -121,7 +121,7 @@ class Source:
 
     @_answering
     def newest(self, table: str) -> int:
-        return opened(Gateway.active().spark, table).version
+        return table_of_key(Gateway.active().spark, table).version
 
     @_answering
     def physical(self, table: str, required: str) -> str:

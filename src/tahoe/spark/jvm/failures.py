@@ -93,8 +93,12 @@ def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
     exception = JavaClass(JAVA_CLASS, jvm._gateway_client)
     if isinstance(error, DeltaError):
         parameters = {name: str(value) for name, value in error.parameters.items()}
-        told = exception(str(error), number, error.condition, error.sqlstate, parameters)
-        return JavaClass(class_for_clients(type(error)), jvm._gateway_client)(told) if _has_clients.is_set() else told
+        java_exception = exception(str(error), number, error.condition, error.sqlstate, parameters)
+        return (
+            JavaClass(class_for_clients(type(error)), jvm._gateway_client)(java_exception)
+            if _has_clients.is_set()
+            else java_exception
+        )
     text = "".join(traceback.format_exception(error))
     return exception(f"{type(error).__name__}: {error}\n{text}", number, None, None, {})
 
@@ -103,8 +107,8 @@ def class_for_clients(kind: type[DeltaError]) -> str:
     """The Java class by which clients of Spark Connect know an error."""
     names = [base.__name__ for base in kind.__mro__]
     if CONFLICTS in names:
-        known = next((name for name in names if name.endswith("Exception")), CONFLICTS)
-        return CONFLICTS_PACKAGE + known
+        name = next((name for name in names if name.endswith("Exception")), CONFLICTS)
+        return CONFLICTS_PACKAGE + name
     return CLIENTS_CLASSES.get(kind.pyspark_class, CLIENTS_CLASSES["PySparkException"])
 
 
@@ -257,10 +261,10 @@ def _data_error(exception: JavaObject) -> DeltaError | None:
     detail = _first_line(exception.getMessage() if cause is None or cause.getMessage() is None else cause.getMessage())
     if not file:  # Comet's shuffle does not know which file it reads
         return NativeEngineError(detail=detail)
-    found = owner_of(file)
-    if found is None:
+    owner = owner_of(file)
+    if owner is None:
         return None
-    url, version = found
+    url, version = owner
     if condition == UNREADABLE + ".FILE_NOT_EXIST":
         return DataFileMissingError.of(table=url, file=file, version=version)
     return (TextNotUtf8Error if NOT_UTF8 in detail else InvalidDataFileError)(table=url, file=file, detail=detail)

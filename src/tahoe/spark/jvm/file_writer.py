@@ -151,9 +151,9 @@ def _write(
     hadoop = _configuration(session, {"parquet.statistics.truncate.length": str(BOUND_BYTES_MAX), **settings.hadoop})
     none, nothing = gateway.option(None), gateway.seq([])
     writer = gateway.module(_DATASOURCES + "FileFormatWriter")
-    given = (session, plan, parquet, committer, spec, hadoop, partitions, none, nothing, options)
+    arguments = (session, plan, parquet, committer, spec, hadoop, partitions, none, nothing, options)
     with _in_tasks(session.sparkContext(), _SESSION_SETTINGS):
-        writer.write(*given, *_defaults(gateway, writer, "write", len(given)))
+        writer.write(*arguments, *_defaults(gateway, writer, "write", len(arguments)))
 
 
 @contextmanager
@@ -191,8 +191,8 @@ def _manifest_log(gateway: Gateway, session: JavaObject, folder: str) -> JavaObj
     return log(1, session, Path(folder, "log").as_uri(), gateway.option(None))
 
 
-def _defaults(gateway: Gateway, module: JavaObject, method: str, given: int) -> list[JavaObject]:
-    """The default values of a Scala method's parameters after the first `given`; their number depends on Spark's
+def _defaults(gateway: Gateway, module: JavaObject, method: str, given_count: int) -> list[JavaObject]:
+    """The default values of a Scala method's parameters after the first `given_count`; their number depends on Spark's
     version.
     """
     key = (gateway.spark.version, method)
@@ -200,7 +200,8 @@ def _defaults(gateway: Gateway, module: JavaObject, method: str, given: int) -> 
         counts = (m.getParameterCount() for m in module.getClass().getMethods() if m.getName() == method)
         _parameter_counts[key] = max(counts)
     return [
-        getattr(module, f"{method}$default${position}")() for position in range(given + 1, _parameter_counts[key] + 1)
+        getattr(module, f"{method}$default${position}")()
+        for position in range(given_count + 1, _parameter_counts[key] + 1)
     ]
 
 

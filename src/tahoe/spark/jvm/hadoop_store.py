@@ -134,34 +134,34 @@ class HadoopStore:
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
         folder, after = f"{prefix}/" if prefix else "", byte_order(start_after)
         name = start_after.removeprefix(folder) if start_after.startswith(folder) else ""
-        with self._translated("list", prefix):
+        with self._storage_errors("list", prefix):
             found = _files(folder, self._storage().list(self._path(prefix), name))
         return (info for info in found if byte_order(info.key) > after and not is_temporary(info.key))
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:
-        with self._translated("list", prefix):
+        with self._storage_errors("list", prefix):
             return iter(_files(f"{prefix}/" if prefix else "", self._storage().walk(self._path(prefix))))
 
     def tree(self) -> Tree:
-        found = Tree()
-        with self._translated("list", ""):
+        tree = Tree()
+        with self._storage_errors("list", ""):
             for name, size, time in _triples(self._storage().tree(self._path(""))):
                 if name.endswith("/"):
-                    found.add_folder(name[:-1], time)
+                    tree.add_folder(name[:-1], time)
                 else:
-                    found.add(name, size, time)
-        return found
+                    tree.add(name, size, time)
+        return tree
 
     def get(self, key: str) -> bytes:
-        with self._translated("read", key, missing_passes=True):
+        with self._storage_errors("read", key, missing_passes=True):
             return bytes(self._storage().read(self._path(key)))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        with self._translated("read", key, missing_passes=True):
+        with self._storage_errors("read", key, missing_passes=True):
             return bytes(self._storage().readRange(self._path(key), start, length))
 
     def head(self, key: str) -> FileInfo | None:
-        with self._translated("look at", key):
+        with self._storage_errors("look at", key):
             found = _files(
                 f"{folder}/" if (folder := key.rpartition("/")[0]) else "", self._storage().status(self._path(key))
             )
@@ -171,30 +171,30 @@ class HadoopStore:
         """Open a file for reading. If the file is replaced in HDFS, reading fails; it never mixes the contents of two
         files.
         """
-        found = self.head(key)
-        if found is None:
+        info = self.head(key)
+        if info is None:
             raise self._missing(key)
-        if known is not None and found.identity != known.identity:
+        if known is not None and info.identity != known.identity:
             raise FileReplacedError(errno.ESTALE, "the file was replaced", join(self.url, key))
-        with self._translated("read", key, missing_passes=True):
+        with self._storage_errors("read", key, missing_passes=True):
             stream = self._storage().open(self._path(key))
-        return cast(BinaryIO, RangeFile(found.size_bytes, partial(self._part, key, stream), stream.close))
+        return cast(BinaryIO, RangeFile(info.size_bytes, partial(self._part, key, stream), stream.close))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         self._check_rename(key, split_url(self.url)[0])
-        with self._translated("create", key), self._temporary(key, data) as (storage, temporary):
+        with self._storage_errors("create", key), self._temporary(key, data) as (storage, temporary):
             self._check_rename(key, storage.schemeOf(temporary))  # the file system behind a mount
             return bool(storage.rename(temporary, self._path(key)))
 
     def put(self, key: str, data: bytes | BinaryIO) -> None:
-        with self._translated("write", key), self._temporary(key, data) as (storage, temporary):
+        with self._storage_errors("write", key), self._temporary(key, data) as (storage, temporary):
             storage.replace(temporary, self._path(key))
 
     def copy_from(self, source: Store, key: str, to: str) -> None:
         copy_through(source, key, self, to)
 
     def delete(self, key: str) -> None:
-        with self._translated("delete", key):
+        with self._storage_errors("delete", key):
             self._storage().delete(self._path(key))
 
     def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
@@ -202,16 +202,16 @@ class HadoopStore:
 
     def remove_folders(self, keys: Iterable[str]) -> list[str]:
         ordered = deepest_first(keys)
-        with self._translated("delete", "empty folders"):
-            removed = set(self._storage().removeEmpty(_listed(self._path(key) for key in ordered)).split("\0"))
+        with self._storage_errors("delete", "empty folders"):
+            removed = set(self._storage().removeEmpty(_joined_paths(self._path(key) for key in ordered)).split("\0"))
         return [key for key in ordered if self._path(key) in removed]
 
     # --- the steps
 
     def _delete_batch(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
         by_path = {self._path(key): key for key in keys}
-        with self._translated("delete", f"{len(keys)} files"):
-            parts = self._storage().deleteAll(_listed(by_path)).split("\0")
+        with self._storage_errors("delete", f"{len(keys)} files"):
+            parts = self._storage().deleteAll(_joined_paths(by_path)).split("\0")
         failed: dict[str, DeltaStorageError] = {}
         for path, detail in zip(parts[0::2], parts[1::2], strict=False):
             failed[by_path[path]] = StorageUnavailableError(
@@ -229,7 +229,7 @@ class HadoopStore:
         return "/" + "/".join(part for part in (split_url(self.url)[2], key) if part)
 
     def _part(self, key: str, stream: JavaObject, start: int, length: int) -> bytes:
-        with self._translated("read", key):
+        with self._storage_errors("read", key):
             return bytes(running_class("delta.Storage").part(stream, start, length))
 
     @contextmanager
@@ -265,16 +265,16 @@ class HadoopStore:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), join(self.url, key))
 
     @contextmanager
-    def _translated(self, operation: str, key: str, *, missing_passes: bool = False) -> Iterator[None]:
+    def _storage_errors(self, operation: str, key: str, *, missing_passes: bool = False) -> Iterator[None]:
         """Translate Java exceptions into our errors. With `missing_passes` a missing file becomes a
         FileNotFoundError.
         """
-        asked = f"{operation} {key or 'the folder'}"
+        request = f"{operation} {key or 'the folder'}"
         try:
             yield
         except NoGatewayError as error:
             detail = "only the process that started Spark's JVM can access it"
-            raise StorageRefusedError(table=self.url, operation=asked, detail=detail) from error
+            raise StorageRefusedError(table=self.url, operation=request, detail=detail) from error
         except JVM_ERRORS as error:
             if missing_passes and _is_any(error, {_MISSING}):
                 raise self._missing(key) from error
@@ -282,7 +282,7 @@ class HadoopStore:
             kind = StorageRefusedError if is_certain else StorageUnavailableError
             if operation == "create" and _is_any(error, _NO_ATOMIC_CREATE):
                 kind = AtomicCreateUnsupportedError
-            raise kind(table=self.url, operation=asked, detail=_detail(error)) from error
+            raise kind(table=self.url, operation=request, detail=_detail(error)) from error
 
 
 def _files(folder: str, listing: str) -> list[FileInfo]:
@@ -301,7 +301,7 @@ def _triples(listing: str) -> Iterator[tuple[str, int, int]]:
     )
 
 
-def _listed(paths: Iterable[str]) -> str:
+def _joined_paths(paths: Iterable[str]) -> str:
     """Paths as `delta.Storage` takes them, each ended by a zero character."""
     return "".join(f"{path}\0" for path in paths)
 
@@ -317,8 +317,8 @@ def _pieces(data: bytes | BinaryIO) -> Iterator[bytes]:
 
 def _is_any(error: BaseException, names: Set[str]) -> bool:
     """Whether the Java exception behind an error is of one of these classes or of a subclass."""
-    found = java_error(error)
-    return found is not None and any(name in names for name in class_names(found))
+    java_exception = java_error(error)
+    return java_exception is not None and any(name in names for name in class_names(java_exception))
 
 
 def _detail(error: BaseException) -> str:

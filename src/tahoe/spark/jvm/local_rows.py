@@ -23,11 +23,11 @@ def local_rows(spark: SparkSession, rows: pa.Table, schema: StructType | None = 
         return spark.createDataFrame(rows, schema)
     except ValueError:
         with _one_at_a_time:
-            given = spark.conf.get(_BATCH_ROWS, None)
-            if given is None or int(given) > 0:
+            batch_rows = spark.conf.get(_BATCH_ROWS, None)
+            if batch_rows is None or int(batch_rows) > 0:
                 raise
             spark.conf.set(_BATCH_ROWS, _DEFAULT_ROWS)
             try:
                 return spark.createDataFrame(rows, schema)
             finally:
-                spark.conf.set(_BATCH_ROWS, given)
+                spark.conf.set(_BATCH_ROWS, batch_rows)

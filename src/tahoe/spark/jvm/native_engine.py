@@ -55,9 +55,9 @@ def native_format(gateway: Gateway) -> JavaObject:
 def session_of_whole_files(gateway: Gateway) -> JavaObject:
     """A copy of the session, for relations of which each file is one partition, whatever its size."""
     key = gateway.spark.sparkContext.applicationId, gateway.session.sessionUUID(), frozenset(gateway.settings().items())
-    known = _whole_files.get(key)
-    if known is not None:
-        return known
+    kept_session = _whole_files.get(key)
+    if kept_session is not None:
+        return kept_session
     copy = gateway.session.cloneSession()
     for name, value in _WHOLE_FILES.items():
         copy.conf().set(name, value)

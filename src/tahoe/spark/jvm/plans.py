@@ -210,16 +210,19 @@ def expressed(frame: DataFrame, columns: Iterable[str]) -> DataFrame:
 def attributes(gateway: Gateway, frame: DataFrame) -> list[Attribute]:
     """The columns of a query."""
     plan = analysed(frame)
-    found = _numbered(gateway.java_class("delta.Rows").columns(plan))
-    return [Attribute(number, name, gateway, plan, position) for position, (number, name) in enumerate(found)]
+    columns = _numbers_and_names(gateway.java_class("delta.Rows").columns(plan))
+    return [Attribute(number, name, gateway, plan, position) for position, (number, name) in enumerate(columns)]
 
 
 def references_above_join(gateway: Gateway, frame: DataFrame) -> set[int]:
     """The numbers of the attributes that the nodes above a query's join reference."""
-    return {number for number, _ in _numbered(gateway.java_class("delta.Rows").referencesAboveJoin(analysed(frame)))}
+    return {
+        number
+        for number, _ in _numbers_and_names(gateway.java_class("delta.Rows").referencesAboveJoin(analysed(frame)))
+    }
 
 
-def _numbered(text: str) -> Iterator[tuple[int, str]]:
+def _numbers_and_names(text: str) -> Iterator[tuple[int, str]]:
     parts = text.split("\0")
     return zip(map(int, parts[:-1:2]), parts[1::2], strict=True)
 
@@ -286,8 +289,8 @@ def _conjuncts(condition: JavaObject) -> Iterator[JavaObject]:
 
 def _operand(gateway: Gateway, expression: JavaObject, sides: Mapping[Side, JavaObject]) -> Operand:
     never_fails, data_type = _never_fails(gateway, expression), expression.dataType()
-    named = expression.references()
-    own = () if named.isEmpty() else (side for side, columns in sides.items() if named.subsetOf(columns))
+    references = expression.references()
+    own = () if references.isEmpty() else (side for side, columns in sides.items() if references.subsetOf(columns))
     return Operand(
         column=gateway.column(expression),
         side=next(iter(own), None),
@@ -356,11 +359,11 @@ def expressions(gateway: Gateway, frame: DataFrame, classes: Iterable[str]) -> I
     Args:
         classes: the classes to test each node for, by name relative to Catalyst's package of expressions.
     """
-    asked = {name: gateway.load_class(_EXPRESSIONS + name) for name in classes}
+    java_classes = {name: gateway.load_class(_EXPRESSIONS + name) for name in classes}
     for node in _expressions(gateway, analysed(frame)):
-        found = frozenset(name for name, java_class in asked.items() if java_class.isInstance(node))
+        node_classes = frozenset(name for name, java_class in java_classes.items() if java_class.isInstance(node))
         yield Expression(
-            kind=kind_of(node), classes=found, sql=str(node.sql()), is_deterministic=bool(node.deterministic())
+            kind=kind_of(node), classes=node_classes, sql=str(node.sql()), is_deterministic=bool(node.deterministic())
         )
 
 

@@ -55,7 +55,7 @@ class Redistribution:
 
 
 def redistributed(
-    gateway: Gateway, session: JavaObject, query: JavaObject, columns: Sequence[int], asked: Redistribution
+    gateway: Gateway, session: JavaObject, query: JavaObject, columns: Sequence[int], redistribution: Redistribution
 ) -> JavaObject:
     """The executed plan of a query with its rows redistributed: with all rows of the same values in one task, if they
     are not too many.
@@ -71,10 +71,10 @@ def redistributed(
     if tasks <= 1:
         return query.executedPlan()
     settings = session.sessionState().conf()
-    for name, value in _settings(asked, tasks, keeps_cores_busy=bool(columns)).items():
+    for name, value in _settings(redistribution, tasks, keeps_cores_busy=bool(columns)).items():
         settings.setConfString(name, value)
-    given = session.internalCreateDataFrame(rows, query.analyzed().schema(), False)
-    placed = given if columns else given.withColumn(_TASK, _place(tasks, asked.groups(tasks)))
+    frame = session.internalCreateDataFrame(rows, query.analyzed().schema(), False)
+    placed = frame if columns else frame.withColumn(_TASK, _place(tasks, redistribution.groups(tasks)))
     plan = placed.queryExecution().analyzed()
     output = list(gateway.items(plan.output().iterator()))
     by = [output[column] for column in columns] or [gateway.java_class(_DIRECT)(output[-1])]
@@ -109,7 +109,7 @@ def _place(tasks: int, groups: int) -> JavaObject:
     return (place if count <= groups else F.floor(place * groups / count)).cast("int")._jc
 
 
-def _settings(asked: Redistribution, tasks: int, *, keeps_cores_busy: bool) -> dict[str, str]:
+def _settings(redistribution: Redistribution, tasks: int, *, keeps_cores_busy: bool) -> dict[str, str]:
     """The settings of adaptive execution.
 
     Args:
@@ -119,9 +119,9 @@ def _settings(asked: Redistribution, tasks: int, *, keeps_cores_busy: bool) -> d
     adaptive = "spark.sql.adaptive."
     return {
         adaptive + "enabled": "true",
-        adaptive + "advisoryPartitionSizeInBytes": str(asked.task_bytes),
+        adaptive + "advisoryPartitionSizeInBytes": str(redistribution.task_bytes),
         adaptive + "optimizeSkewsInRebalancePartitions.enabled": "true",
         adaptive + "coalescePartitions.enabled": "true",
-        adaptive + "coalescePartitions.initialPartitionNum": str(asked.groups(tasks)),
+        adaptive + "coalescePartitions.initialPartitionNum": str(redistribution.groups(tasks)),
         adaptive + "coalescePartitions.parallelismFirst": str(keeps_cores_busy).lower(),
     }

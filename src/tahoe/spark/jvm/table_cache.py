@@ -56,7 +56,7 @@ TIME_ZONE = "spark.sql.session.timeZone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
+class _OpenTable:
     """A table, and all storage settings with which it was opened."""
 
     table: Table
@@ -64,7 +64,7 @@ class _Opened:
 
 
 # Tables by their keys (see `key_of`), and the storage settings from options by the hash in a key.
-_tables: Recent[str, _Opened] = Recent(TABLES_MAX)
+_tables: Recent[str, _OpenTable] = Recent(TABLES_MAX)
 _storage_options: Recent[str, Mapping[str, str]] = Recent(OPTIONS_MAX)
 # Stored twice: by the store that it was read with, and under None as the latest one.
 _snapshots: Recent[tuple[str, int, int | None], Snapshot] = Recent(2 * SNAPSHOTS_MAX)
@@ -87,16 +87,17 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
     """
     gateway = Gateway(spark)
     url = qualified_url(gateway, location)
-    given = _of_storage(options)
-    settings, zone, key = {**_storage_settings(gateway, url), **given}, session_zone(spark, url), key_of(url, given)
-    known = _tables.get(key)
-    if known is not None and known.settings == settings and known.table.log.zone == zone:
-        return known.table
+    own_settings = _of_storage(options)
+    settings, zone = {**_storage_settings(gateway, url), **own_settings}, session_zone(spark, url)
+    key = key_of(url, own_settings)
+    cached = _tables.get(key)
+    if cached is not None and cached.settings == settings and cached.table.log.zone == zone:
+        return cached.table
     if is_hadoops(url):
         gateway.check_enabled()
     table = Table(url, env=env_of(url, partial(_store_at, settings), CommandWatch()))
     table.log = replace(table.log, zone=zone)
-    _tables.put(key, _Opened(table=table, settings=settings))
+    _tables.put(key, _OpenTable(table=table, settings=settings))
     return table
 
 
@@ -113,34 +114,34 @@ def key_of(url: str, options: Mapping[str, str] | None) -> str:
     """The key by which Spark's plans refer to a table: its url, and a hash of the storage settings in the options if
     there are any.
     """
-    given = _of_storage(options)
-    if not given:
+    storage_options = _of_storage(options)
+    if not storage_options:
         return url
-    name = hashlib.sha256(repr(sorted(given.items())).encode("utf-8", "surrogatepass")).hexdigest()
-    _storage_options.put(name, given)
+    name = hashlib.sha256(repr(sorted(storage_options.items())).encode("utf-8", "surrogatepass")).hexdigest()
+    _storage_options.put(name, storage_options)
     return f"{url}\0{name}"
 
 
-def given_with(key: str) -> Mapping[str, str]:
+def storage_options_of(key: str) -> Mapping[str, str]:
     """The storage settings from options that a key refers to.
 
     Raises:
         StorageOptionsForgottenError: a plan must not be read with other credentials than its own.
     """
     url, _, name = key.partition("\0")
-    given = _storage_options.get(name) if name else {}
-    if given is None:
+    storage_options = _storage_options.get(name) if name else {}
+    if storage_options is None:
         raise StorageOptionsForgottenError(table=url, count=OPTIONS_MAX)
-    return given
+    return storage_options
 
 
 def _store_at(settings: Mapping[str, str], url: str) -> Store:
     return HadoopStore(url, settings) if is_hadoops(url) else open_store(url, settings)
 
 
-def opened(spark: SparkSession, key: str) -> Table:
+def table_of_key(spark: SparkSession, key: str) -> Table:
     """The table of a key."""
-    return open_table(spark, key.partition("\0")[0], given_with(key))
+    return open_table(spark, key.partition("\0")[0], storage_options_of(key))
 
 
 def recache(gateway: Gateway, url: str) -> None:
@@ -192,8 +193,8 @@ def _storage_settings(gateway: Gateway, url: str) -> dict[str, str]:
     if scheme in S3_SCHEMES:
         prefixes += [f"{before}{prefix}" for before in ("", "spark.") for prefix in REFERENCE_PREFIXES]
     configuration = gateway.session.sessionState().newHadoopConf()
-    found = {prefix: gateway.texts(configuration.getPropsWithPrefix(prefix)) for prefix in prefixes}
-    return {prefix + name: value for prefix, settings in found.items() for name, value in settings.items()}
+    by_prefix = {prefix: gateway.texts(configuration.getPropsWithPrefix(prefix)) for prefix in prefixes}
+    return {prefix + name: value for prefix, settings in by_prefix.items() for name, value in settings.items()}
 
 
 # --- versions
@@ -224,9 +225,11 @@ def snapshot_of(table: Table, version: int) -> Snapshot:
     """
     # A snapshot that is loaded again may list its files in another order than the plan knows. So one that was read with
     # credentials that were renewed since is better than a new one.
-    found = (_snapshots.get((table.url, version, store)) for store in (id(table.log.env.store), None))
-    known = next((snapshot for snapshot in found if snapshot is not None and snapshot.log.zone == table.log.zone), None)
-    return remember(table.snapshot(version)) if known is None else known
+    candidates = (_snapshots.get((table.url, version, store)) for store in (id(table.log.env.store), None))
+    cached = next(
+        (snapshot for snapshot in candidates if snapshot is not None and snapshot.log.zone == table.log.zone), None
+    )
+    return remember(table.snapshot(version)) if cached is None else cached
 
 
 def owner_of(file: str) -> tuple[str, int] | None:
@@ -236,10 +239,10 @@ def owner_of(file: str) -> tuple[str, int] | None:
     files in the folder of another table: of the versions that have the file, the one that was read last counts.
     """
     url = spelled(file)
-    for held in list(_held.values()):
-        version = held.version_of(file) if held.version_of and url.startswith(held.snapshot.url + "/") else None
+    for stream in list(_held.values()):
+        version = stream.version_of(file) if stream.version_of and url.startswith(stream.snapshot.url + "/") else None
         if version is not None:
-            return held.snapshot.url, version
+            return stream.snapshot.url, version
     for snapshot in reversed(_snapshots.values()):
         if _has(snapshot, file):
             return snapshot.url, snapshot.version
@@ -265,15 +268,15 @@ def scan_of(
     """
     identity, store = metadata_identity(snapshot), id(snapshot.log.env.store)
     key = (snapshot.url, str(snapshot.log.zone), identity, snapshot.version, predicate, within, purpose, store)
-    known = _scans.get(key)
+    scan = _scans.get(key)
     if (
-        known is None or known.snapshot is not snapshot
+        scan is None or scan.snapshot is not snapshot
     ):  # a copy of the table may have taken its place, with other files in this version
-        known = _scans.put(
+        scan = _scans.put(
             key,
             _scan(snapshot, predicate, within) if purpose is None else _scan_for(purpose, snapshot, predicate, within),
         )
-    return known
+    return scan
 
 
 def _scan_for(purpose: Purpose, snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
@@ -281,9 +284,9 @@ def _scan_for(purpose: Purpose, snapshot: Snapshot, predicate: Predicate, within
         case Question():
             return left_of(purpose, scan_of(snapshot, predicate, within))
         case RowLimit():  # which files a limit needs depends on all files that may match its own condition
-            found = needed(purpose, scan_of(snapshot, purpose.condition, within))
-            mask = None if predicate == purpose.condition else may_match(found, predicate)
-            return found if mask is None else part_of(found, pc.indices_nonzero(mask))
+            scan = needed(purpose, scan_of(snapshot, purpose.condition, within))
+            mask = None if predicate == purpose.condition else may_match(scan, predicate)
+            return scan if mask is None else part_of(scan, pc.indices_nonzero(mask))
 
 
 def _scan(snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
@@ -296,13 +299,13 @@ def _scan(snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldSnapshot:
     snapshot: Snapshot
     marked: bool
     version_of: Callable[[str], int | None] | None
 
 
-_held: dict[str, _Held] = {}
+_held: dict[str, _HeldSnapshot] = {}
 _holds = itertools.count(1)
 
 
@@ -315,14 +318,14 @@ def hold(snapshot: Snapshot, *, marked: bool = False, version_of: Callable[[str]
         version_of: the version to which a file belongs, by its url; None for the version that was read last.
     """
     name = str(next(_holds))
-    _held[name] = _Held(snapshot, marked, version_of)
+    _held[name] = _HeldSnapshot(snapshot, marked, version_of)
     return name
 
 
-def release(held: str) -> None:
+def release(name: str) -> None:
     """Release a held snapshot, and its scans: no query asks for them any more."""
-    _held.pop(held, None)
-    _scans.drop(lambda key: key[5] is not None and _name_in(key[5]) == held)
+    _held.pop(name, None)
+    _scans.drop(lambda key: key[5] is not None and _name_in(key[5]) == name)
 
 
 def held_snapshot(within: str) -> Snapshot:
@@ -335,9 +338,9 @@ def holds_marked(within: str) -> bool:
     return _held[_name_in(within)].marked
 
 
-def within_text(held: str, numbers: Iterable[int] | None) -> str:
+def within_text(name: str, numbers: Iterable[int] | None) -> str:
     """A held snapshot, and the numbers of its files to read (None for all), as a string that Java passes through."""
-    return held if numbers is None else f"{held}:{','.join(map(str, sorted(numbers)))}"
+    return name if numbers is None else f"{name}:{','.join(map(str, sorted(numbers)))}"
 
 
 def _name_in(within: str) -> str:
@@ -366,6 +369,8 @@ def feed_of(table: Table, versions: FeedRange) -> ChangeFeed:
     Raises:
         DeltaError: the feed is not in the cache any more, and the log no longer has all of its commits.
     """
-    found = (_feeds.get((table.url, str(table.log.zone), versions, store)) for store in (id(table.log.env.store), None))
-    known = next((feed for feed in found if feed is not None), None)
-    return known or remember_feed(load_feed(snapshot_of(table, versions.schema_version), versions))
+    candidates = (
+        _feeds.get((table.url, str(table.log.zone), versions, store)) for store in (id(table.log.env.store), None)
+    )
+    cached = next((feed for feed in candidates if feed is not None), None)
+    return cached or remember_feed(load_feed(snapshot_of(table, versions.schema_version), versions))

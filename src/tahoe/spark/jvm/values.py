@@ -39,19 +39,19 @@ def values(gateway: Gateway, expressions: Iterable[JavaObject]) -> list[Value]:
     """The values of resolved expressions. Literals are read directly; if there are other expressions, Spark evaluates
     all of them.
     """
-    given = list(expressions)
-    known = [value for e in given if (value := _literal(e)) is not None]
-    if len(known) == len(given):
-        return known
+    listed = list(expressions)
+    literals = [value for e in listed if (value := _literal(e)) is not None]
+    if len(literals) == len(listed):
+        return literals
     one_row = gateway.dataframe_of_plan(
         gateway.java_class("org.apache.spark.sql.catalyst.plans.logical.OneRowRelation")()
     )
-    times = [_TIMES.get(str(e.dataType().catalogString())) for e in given]
-    columns = [_plain(gateway.column(e), time) for e, time in zip(given, times, strict=True)]
+    times = [_TIMES.get(str(e.dataType().catalogString())) for e in listed]
+    columns = [_plain(gateway.column(e), time) for e, time in zip(listed, times, strict=True)]
     rows = one_row.select([column.alias(f"v{n}") for n, column in enumerate(columns)])
-    found = rows.head()
-    assert found is not None  # there is one row
-    return [Value(v, time or field.dataType) for v, time, field in zip(found, times, rows.schema.fields, strict=True)]
+    row = rows.head()
+    assert row is not None  # there is one row
+    return [Value(v, time or field.dataType) for v, time, field in zip(row, times, rows.schema.fields, strict=True)]
 
 
 def depends_on_rows(gateway: Gateway, expression: JavaObject) -> bool:

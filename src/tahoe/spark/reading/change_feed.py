@@ -33,11 +33,11 @@ from tahoe.spark.jvm.table_cache import (
     key_of,
     metadata_identity,
     open_table,
-    opened,
     remember,
     remember_feed,
     scan_of,
     table_finder,
+    table_of_key,
 )
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
@@ -147,7 +147,7 @@ def plan_change_feed(
     """
     feed_range = Selection.decode(versions).changes
     assert isinstance(feed_range, FeedRange)
-    feed = feed_of(opened(gateway.spark, table), feed_range)
+    feed = feed_of(table_of_key(gateway.spark, table), feed_range)
     remember(feed.snapshot)  # so that the error for a missing file can name the table
     rows = _rows(gateway, table, feed, name or feed.url, data, output_of(output, None), predicate_of(filters))
     return gateway.java_class("delta.Planned")(feed_range.end, "", "", 0, "", None, dataset(rows), False)

@@ -23,11 +23,11 @@ from tahoe.spark.jvm.table_cache import (
     key_of,
     metadata_identity,
     open_table,
-    opened,
     remember,
     scan_of,
     snapshot_of,
     table_finder,
+    table_of_key,
 )
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading import answers, change_feed, limits
@@ -164,7 +164,7 @@ def answer(
 
 def _reader(gateway: Gateway, analysed: AnalysedTable, version: int, data: str, output: str, filters: str) -> Reader:
     """Creates the scans of the version that a query reads."""
-    table = opened(gateway.spark, analysed.table)
+    table = table_of_key(gateway.spark, analysed.table)
     if analysed.within is not None:
         snapshot = held_snapshot(analysed.within)
     else:

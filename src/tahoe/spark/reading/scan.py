@@ -30,12 +30,12 @@ from tahoe.spark.jvm.plans import expressed
 from tahoe.spark.jvm.table_cache import (
     Purpose,
     feed_of,
-    given_with,
     held_snapshot,
     metadata_identity,
-    opened,
     scan_of,
     snapshot_of,
+    storage_options_of,
+    table_of_key,
 )
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.data_files import MappedColumns, file_format, relation_format
@@ -302,7 +302,7 @@ class Reader:
             file_format(
                 gateway, self.snapshot, is_native=is_native, fallback=INDEXED if self.is_native else self.fallback
             ),
-            gateway.scala_map(given_with(self.key)),
+            gateway.scala_map(storage_options_of(self.key)),
         )
         first = (
             [] if mapped is None else [*mapped.columns, *map(quoted, (*_names(self.partitions), *partitions, *hidden))]
@@ -387,7 +387,7 @@ def _listing(gateway: Gateway, request: FilesRequest, filters: str, *, has_numbe
 
 
 def _snapshot(gateway: Gateway, request: FilesRequest) -> Snapshot:
-    table = opened(gateway.spark, request.table)
+    table = table_of_key(gateway.spark, request.table)
     return (
         table.snapshot() if request.version is None else _check_metadata(snapshot_of(table, request.version), request)
     )
@@ -410,7 +410,7 @@ def source_of(gateway: Gateway, request: FilesRequest, selection: Selection) -> 
         case None:
             return _snapshot(gateway, request)
         case FeedPart(versions, name):
-            return _check_metadata(feed_of(opened(gateway.spark, request.table), versions).part(name), request)
+            return _check_metadata(feed_of(table_of_key(gateway.spark, request.table), versions).part(name), request)
         case _:  # only the rule of an enabled session plans a feed
             raise SessionNotEnabledError()
 
@@ -484,7 +484,7 @@ def _input_urls(gateway: Gateway, request: FilesRequest) -> pa.ChunkedArray:
         return _snapshot(gateway, request).scan().urls
     selection = Selection.decode(request.selection)
     if isinstance(selection.changes, FeedRange):
-        feed = feed_of(opened(gateway.spark, request.table), selection.changes)
+        feed = feed_of(table_of_key(gateway.spark, request.table), selection.changes)
         return pa.chunked_array(
             [chunk for name in PART_NAMES for chunk in feed.part(name).scan().urls.chunks], pa.string()
         )

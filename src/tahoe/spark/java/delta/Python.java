@@ -80,7 +80,7 @@ public interface Python {
   /** {@code reading.scan.input_files}: the urls of a scan's files, separated by NUL. The arguments are those of {@link Files}. */
   Object inputs(String key, String metadata, long version, boolean pinned, String selection);
 
-  /** {@code jvm.table_cache.opened}: the newest version of a table. */
+  /** {@code jvm.table_cache.table_of_key}: the newest version of a table. */
   Object newest(String key);
 
   /** {@code reading.data_files.physical_schema_json}: the schema of columns in the files. {@code table}: see {@link Format}. */

@@ -131,8 +131,8 @@ def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
             *JVM_ERRORS
         ):  # the table or its folder may be deleted by now, which must not hide the other tables
             if not is_temporary and is_delta(catalog.getTableMetadata(table)):
-                found = names.loadTable(identifier(gateway, [namespace], name))
-                row = gateway.row(namespace, name, is_temporary, found.v1Table().simpleString() + "\n")
+                delta_table = names.loadTable(identifier(gateway, [namespace], name))
+                row = gateway.row(namespace, name, is_temporary, delta_table.v1Table().simpleString() + "\n")
         rows.append(row)
     return rows
 
@@ -194,15 +194,15 @@ def properties_of(gateway: Gateway, entry: JavaObject) -> dict[str, str]:
 
 def partitions_of(gateway: Gateway, entry: JavaObject) -> list[tuple[dict[str, str], str | None]]:
     """The partitions of a table: their values, and the locations of those that have one, unescaped."""
-    found = []
+    partitions = []
     for part in gateway.items(
         session_catalog(gateway).listPartitions(entry.identifier(), gateway.option(None)).iterator()
     ):
         place = part.storage().locationUri()
-        found.append(
+        partitions.append(
             (gateway.dict(part.spec()), str(folder(gateway, place.get()).toString()) if place.isDefined() else None)
         )
-    return found
+    return partitions
 
 
 def become_delta(gateway: Gateway, entry: JavaObject) -> None:
@@ -212,7 +212,7 @@ def become_delta(gateway: Gateway, entry: JavaObject) -> None:
     catalog, nothing = session_catalog(gateway), gateway.option(None)
     storage = gateway.changed(entry.storage(), inputFormat=nothing, outputFormat=nothing, serde=nothing)
     columns = gateway.struct_of_json('{"type":"struct","fields":[]}')
-    changed = gateway.changed(
+    delta_entry = gateway.changed(
         entry,
         provider=gateway.option(PROVIDER),
         schema=columns,
@@ -221,7 +221,7 @@ def become_delta(gateway: Gateway, entry: JavaObject) -> None:
         properties=gateway.scala_map({}),
         storage=storage,
     )
-    catalog.alterTable(changed)
+    catalog.alterTable(delta_entry)
     catalog.refreshTable(entry.identifier())
 
 
@@ -261,7 +261,7 @@ def declared_column(gateway: Gateway, name: str, data_type: JavaObject, *, nulla
 
 def value_sources(columns: Iterable[JavaObject]) -> dict[str, dict[str, Any]]:
     """The metadata of generated and identity columns by their names, from Spark's `Column`s."""
-    found: dict[str, dict[str, Any]] = {}
+    metadata_by_name: dict[str, dict[str, Any]] = {}
     for column in columns:
         expression, numbers = column.generationExpression(), column.identityColumnSpec()
         metadata = {} if expression is None else generated(str(expression))
@@ -269,8 +269,8 @@ def value_sources(columns: Iterable[JavaObject]) -> dict[str, dict[str, Any]]:
             metadata |= identity(
                 numbers.getStart(), numbers.getStep(), allow_explicit_insert=numbers.isAllowExplicitInsert()
             )
-        found[str(column.name())] = metadata
-    return found
+        metadata_by_name[str(column.name())] = metadata
+    return metadata_by_name
 
 
 def types_in_sql(gateway: Gateway, schema: str) -> list[str]:

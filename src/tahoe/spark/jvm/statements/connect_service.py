@@ -82,12 +82,12 @@ class ConnectService:
 
 def plan_of(gateway: Gateway, planner: JavaObject, relation: bytes) -> JavaObject:
     """The logical plan of a client's `spark.connect.Relation`."""
-    return planner.transformRelation(_parsed(gateway, "Relation", relation))
+    return planner.transformRelation(_parse_message(gateway, "Relation", relation))
 
 
 def expression_of(gateway: Gateway, planner: JavaObject, expression: bytes) -> JavaObject:
     """The Catalyst expression of a client's `spark.connect.Expression`; names in it are not resolved."""
-    return planner.transformExpression(_parsed(gateway, "Expression", expression))
+    return planner.transformExpression(_parse_message(gateway, "Expression", expression))
 
 
 def resolved_columns(
@@ -104,7 +104,7 @@ def resolved_columns(
     return gateway.java_class(COLUMNS).resolved(expression, gateway.list(map(str, own)), parts, of_source)
 
 
-def _parsed(gateway: Gateway, kind: str, message: bytes) -> JavaObject:
+def _parse_message(gateway: Gateway, kind: str, message: bytes) -> JavaObject:
     """Parse a message of Spark's. Its own default allows a depth of 100, which a condition of some dozen parts
     exceeds.
     """

@@ -50,7 +50,7 @@ def _on_table(gateway: Gateway, kind: str, plan: JavaObject) -> GuardedCommand:
     """A statement on a table: a V1 command names it, and a V2 plan has the table of its catalog."""
     identifier = table_identifier_in(gateway, plan)
     if identifier is not None:
-        return _named(gateway, kind, identifier)
+        return _command_on_name(gateway, kind, identifier)
     table = defined_table(gateway, plan)
     return (
         GuardedCommand(kind=kind)
@@ -59,7 +59,7 @@ def _on_table(gateway: Gateway, kind: str, plan: JavaObject) -> GuardedCommand:
     )
 
 
-def _named(gateway: Gateway, kind: str, identifier: JavaObject, mode: str | None = None) -> GuardedCommand:
+def _command_on_name(gateway: Gateway, kind: str, identifier: JavaObject, mode: str | None = None) -> GuardedCommand:
     catalog = session_catalog(gateway)
     if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
         return GuardedCommand(kind=kind, mode=mode)
@@ -68,7 +68,7 @@ def _named(gateway: Gateway, kind: str, identifier: JavaObject, mode: str | None
 
 
 def _saved_table(gateway: Gateway, kind: str, plan: JavaObject) -> GuardedCommand:
-    return _named(gateway, kind, plan.tableDesc().identifier(), str(plan.mode().name()))
+    return _command_on_name(gateway, kind, plan.tableDesc().identifier(), str(plan.mode().name()))
 
 
 def _files(_: Gateway, kind: str, plan: JavaObject) -> GuardedCommand:

@@ -56,20 +56,20 @@ def bound(gateway: Gateway, expressions: Sequence[JavaObject], parameters: JavaO
     carrier = gateway.java_class(_PLANS + "OneRowRelation")()
     for expression in reversed(expressions):  # a Filter takes any expression
         carrier = gateway.java_class(_PLANS + "Filter")(expression, carrier)
-    carrier = gateway.module(_ANALYSIS + "BindParameters").apply(_parameterised(gateway, carrier, parameters))
-    found: list[JavaObject] = []
-    while len(found) < len(expressions):
-        found.append(carrier.condition())
+    carrier = gateway.module(_ANALYSIS + "BindParameters").apply(_with_parameters(gateway, carrier, parameters))
+    bound_expressions: list[JavaObject] = []
+    while len(bound_expressions) < len(expressions):
+        bound_expressions.append(carrier.condition())
         carrier = carrier.child()
-    return found
+    return bound_expressions
 
 
-def _parameterised(gateway: Gateway, plan: JavaObject, parameters: JavaObject) -> JavaObject:
+def _with_parameters(gateway: Gateway, plan: JavaObject, parameters: JavaObject) -> JavaObject:
     match kind_of(parameters):
         case "NamedParameterContext":
-            given = gateway.dict(parameters.params())
+            values = gateway.dict(parameters.params())
             return gateway.java_class(_ANALYSIS + "NameParameterizedQuery")(
-                plan, gateway.seq(given), gateway.seq(given.values())
+                plan, gateway.seq(values), gateway.seq(values.values())
             )
         case "PositionalParameterContext":
             return gateway.java_class(_ANALYSIS + "PosParameterizedQuery")(plan, parameters.params())

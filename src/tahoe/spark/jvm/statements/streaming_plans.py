@@ -64,7 +64,7 @@ class Watermark:
 
 def watermarks_of(gateway: Gateway, plan: JavaObject, options: Mapping[str, str]) -> list[Watermark]:
     """The watermarks of a query over the stream of a Delta table that has these options, by lower-case name."""
-    found = []
+    watermarks = []
     for node in _nodes(gateway, plan):
         if kind_of(node) != "EventTimeWatermark":
             continue
@@ -73,17 +73,17 @@ def watermarks_of(gateway: Gateway, plan: JavaObject, options: Mapping[str, str]
         event_time = node.eventTime()
         if columns:
             paths = [path for below in columns if (path := below.path(event_time)) is not None]
-            found.append(Watermark(str(event_time.name()), next(iter(paths), None), len(streams)))
-    return found
+            watermarks.append(Watermark(str(event_time.name()), next(iter(paths), None), len(streams)))
+    return watermarks
 
 
 class _Columns:
     """What the expressions of a plan are in terms of the columns of one of its leaves."""
 
     def __init__(self, gateway: Gateway, plan: JavaObject, leaf: JavaObject) -> None:
-        self._given = {_id(column): str(column.name()) for column in gateway.items(leaf.output().iterator())}
+        self._leaf_columns = {_id(column): str(column.name()) for column in gateway.items(leaf.output().iterator())}
         expressions = (e for node in _nodes(gateway, plan) for e in gateway.items(node.expressions().iterator()))
-        self._aliased = {
+        self._alias_values = {
             _id(expression): expression.child() for expression in expressions if kind_of(expression) == "Alias"
         }
 
@@ -92,9 +92,9 @@ class _Columns:
         match kind_of(expression):
             case "AttributeReference":
                 number = _id(expression)
-                if number in self._given:
-                    return (self._given[number],)
-                return self.path(self._aliased[number]) if number in self._aliased else None
+                if number in self._leaf_columns:
+                    return (self._leaf_columns[number],)
+                return self.path(self._alias_values[number]) if number in self._alias_values else None
             case "GetStructField":
                 parent = self.path(expression.child())
                 return None if parent is None else (*parent, str(expression.extractFieldName()))

@@ -66,15 +66,15 @@ def target_of_options(
     """
     by_name = {name.lower(): value for name, value in options.items()}
     version, timestamp = by_name.get(VERSION_OPTION.lower()), by_name.get(TIMESTAMP_OPTION.lower())
-    given = [
+    version_options = [
         f"{name} {value}"
         for name, value in ((VERSION_OPTION, version), (TIMESTAMP_OPTION, timestamp))
         if value is not None
     ]
     target = target_of_path(moment_of, has_table, path)
-    if len(given) + target.is_pinned > 1:
-        asked = " and ".join([*given, *([path_ending(path)] if target.is_pinned else [])])
-        raise InvalidTimeTravelError(table=target.location, detail=f"{asked} cannot be combined")
+    if len(version_options) + target.is_pinned > 1:
+        conflict = " and ".join([*version_options, *([path_ending(path)] if target.is_pinned else [])])
+        raise InvalidTimeTravelError(table=target.location, detail=f"{conflict} cannot be combined")
     if version is not None:
         return TimeTravelTarget(location=path, version=version_or_tag(version, table=path))
     if timestamp is not None:
@@ -89,26 +89,26 @@ def path_ending(path: str) -> str:
 
 def target_of_path(moment_of: MomentOf, has_table: HasTable, path: str) -> TimeTravelTarget:
     """The target of a path, which may end with a suffix: a version, a timestamp or a tag."""
-    found = _suffixed(has_table, path)
-    if found is None:
+    suffix = _suffix_match(has_table, path)
+    if suffix is None:
         return TimeTravelTarget(location=path)
-    if found.re is _TAGGED:
-        return TimeTravelTarget(location=found["path"], version=found["tag"])
-    if found["version"] is not None:
-        return TimeTravelTarget(location=found["path"], version=int(found["version"]))
-    digits = found["moment"]
+    if suffix.re is _TAGGED:
+        return TimeTravelTarget(location=suffix["path"], version=suffix["tag"])
+    if suffix["version"] is not None:
+        return TimeTravelTarget(location=suffix["path"], version=int(suffix["version"]))
+    digits = suffix["moment"]
     text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:]}"
-    return TimeTravelTarget(location=found["path"], timestamp=moment_of(text, path))
+    return TimeTravelTarget(location=suffix["path"], timestamp=moment_of(text, path))
 
 
-def _suffixed(has_table: HasTable, path: str) -> re.Match[str] | None:
+def _suffix_match(has_table: HasTable, path: str) -> re.Match[str] | None:
     """The parts of a path that names a version of a table. A name like that of a tag is one only behind the path of a
     table.
     """
-    found = _SUFFIX.fullmatch(path) or _TAGGED.fullmatch(path)
-    if found is None or _AUTHORITY.fullmatch(found["path"]) or has_table(path):
+    suffix = _SUFFIX.fullmatch(path) or _TAGGED.fullmatch(path)
+    if suffix is None or _AUTHORITY.fullmatch(suffix["path"]) or has_table(path):
         return None
-    return found if found.re is _SUFFIX or has_table(found["path"]) else None
+    return suffix if suffix.re is _SUFFIX or has_table(suffix["path"]) else None
 
 
 def check_names_no_version(has_table: HasTable, path: str) -> None:
@@ -118,9 +118,9 @@ def check_names_no_version(has_table: HasTable, path: str) -> None:
     Raises:
         InvalidTimeTravelError
     """
-    found = _suffixed(has_table, path)
-    if found is not None and has_table(found["path"]):
-        raise _only_the_newest(found["path"], path)
+    suffix = _suffix_match(has_table, path)
+    if suffix is not None and has_table(suffix["path"]):
+        raise _only_the_newest(suffix["path"], path)
 
 
 def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: str) -> TimeTravelTarget:

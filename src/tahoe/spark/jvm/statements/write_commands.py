@@ -149,7 +149,7 @@ def write_command(gateway: Gateway, kind: str, plan: JavaObject) -> WriteCommand
         options=gateway.dict(plan.writeOptions()),
         evolves=bool(gateway.java_class("delta.Cases").isTrue(plan, "withSchemaEvolution")),
         condition=str(gateway.java_class("delta.Literals").sql(plan.deleteExpr())) if kind == OVERWRITE else None,
-        replaced=_replaced(gateway, target),
+        replaced=_replaced_rows(gateway, target),
         is_by_name=bool(plan.isByName()),
         is_statement=bool(plan.origin().sqlText().isDefined()),
     )
@@ -175,8 +175,8 @@ def staged_table(gateway: Gateway, staged: JavaObject) -> StagedTable:
 def _target(plan: JavaObject) -> tuple[JavaObject | None, str | None]:
     """The `delta.WriteTable` that a plan writes to, and its class; None for another table."""
     table = table_of_relation(plan.table())
-    found = None if table is None else our_class(table)
-    return (table, found) if found in ("WriteTable", "Staged") else (None, None)
+    table_class = None if table is None else our_class(table)
+    return (table, table_class) if table_class in ("WriteTable", "Staged") else (None, None)
 
 
 def _query(plan: JavaObject, kind: str) -> JavaObject:
@@ -187,7 +187,7 @@ def _query(plan: JavaObject, kind: str) -> JavaObject:
     return analysed.get() if analysed.isDefined() else plan.query()
 
 
-def _replaced(gateway: Gateway, target: JavaObject) -> Replaced:
+def _replaced_rows(gateway: Gateway, target: JavaObject) -> Replaced:
     """What INSERT ... REPLACE USING or REPLACE ON says; None for other statements."""
     replaced = target.replaced()
     if replaced is None:
