@@ -138,11 +138,11 @@ def _without_spark(folder: Path) -> Iterator[Comparison]:
         mock.patch.object(dynamodb, "_client_of_process", dynamodb._client_of_process.__wrapped__),
     )
     schema = {"type": "struct", "fields": [_field(n) for n in range(500)]}
-    described = json.dumps({"mode": "name", "schema": json.dumps(schema)})
+    table = json.dumps({"mode": "name", "schema": json.dumps(schema)})
     yield case(
         "schemas of formats: the physical schema of 500 columns",
-        lambda: data_files.physical(described, json.dumps(schema)),
-        mock.patch.object(data_files, "_described", data_files._described.__wrapped__),
+        lambda: data_files.physical_schema_json(table, json.dumps(schema)),
+        mock.patch.object(data_files, "_mode_and_schema", data_files._mode_and_schema.__wrapped__),
     )
 
 

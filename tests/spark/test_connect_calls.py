@@ -11,7 +11,7 @@ from tahoe.errors import ConcurrentAppendException, ConnectServerError, WriteAlr
 from tahoe.spark.api.connect.calls import Call, Expression, Relation, calls_of_command, calls_of_relation
 from tahoe.spark.api.connect.messages import Calls, DeltaCommand, DeltaRelation, unpacked
 from tahoe.spark.api.connect.server import Serving
-from tahoe.spark.api.connect.table import RemoteDeltaTable, _Asked, _RemoteMergeBuilder, _RemoteTableBuilder
+from tahoe.spark.api.connect.table import RemoteDeltaTable, _RemoteCalls, _RemoteMergeBuilder, _RemoteTableBuilder
 from tahoe.spark.jvm.failures import class_for_clients
 
 
@@ -113,9 +113,9 @@ def test_a_conflict_has_the_name_that_the_references_client_knows():
 
 
 def test_what_a_client_has_tells_its_table_without_asking():
-    table = RemoteDeltaTable(_Asked(None, Calls(path="/t", alias="a")), LogicalPlan(None))
+    table = RemoteDeltaTable(_RemoteCalls(None, Calls(path="/t", alias="a")), LogicalPlan(None))
     assert (repr(table), table._repr_html_()) == ("DeltaTable('/t', alias='a')", None)
     assert repr(table.optimize().where("x = 1")) == "DeltaOptimizeBuilder('/t', alias='a', optimize, where)"
-    merge = _RemoteMergeBuilder(table._asked).whenMatchedDelete("x = 1").whenNotMatchedInsertAll()
+    merge = _RemoteMergeBuilder(table._remote).whenMatchedDelete("x = 1").whenNotMatchedInsertAll()
     assert repr(merge) == "DeltaMergeBuilder('/t', alias='a', whenMatchedDelete, whenNotMatchedInsertAll)"
     assert repr(_RemoteTableBuilder(None, "create").tableName("t")) == "DeltaTableBuilder(create, tableName)"

@@ -123,9 +123,9 @@ def run_command(gateway: Gateway, plan: JavaObject) -> JavaObject:
 
 def _write(gateway: Gateway, command: WriteCommand) -> None:
     if command.staged is None:
-        meant = insert_of(command)
-        write.insert(gateway.spark, meant)
-        recache(gateway, meant.url)
+        new_insert = insert_of(command)
+        write.insert(gateway.spark, new_insert)
+        recache(gateway, new_insert.url)
         return
     new = new_table(command.staged)
     make_table_of(

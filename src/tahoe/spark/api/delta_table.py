@@ -24,7 +24,7 @@ from tahoe.spark.api.connect.session import is_connect, is_served
 from tahoe.spark.api.dml_arguments import assignments_of, condition_column, own_columns
 from tahoe.spark.api.lifecycle import DeltaTableLifecycle
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder
-from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder, purged
+from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder, purge_rows
 from tahoe.spark.api.table_builder import TableBuilder
 from tahoe.spark.api.table_handle import TableHandle
 from tahoe.spark.ddl.catalog import location_of, name_parts, path_in
@@ -38,7 +38,7 @@ from tahoe.spark.jvm.statements.time_travel import check_names_no_version
 from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.layout.auto_compaction import writing_command
 from tahoe.spark.maintenance.convert import run_convert
-from tahoe.spark.maintenance.history_detail import DETAIL, HISTORY, described, detail_row, history_row
+from tahoe.spark.maintenance.history_detail import DETAIL, HISTORY, detail_row, history_row, result_frame
 from tahoe.spark.maintenance.user_command import raising_for_user, run_for_user
 from tahoe.spark.maintenance.vacuum import report_frame, run_vacuum
 from tahoe.table.arguments import FLAG, LOCATION, SHARE, TEXT, TEXTS, Rule
@@ -365,7 +365,7 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
             detail = "REORG supports only purge=True"
             raise for_user(InvalidOptionError(option="purge", value=purge, table=self._handle.table.url, detail=detail))
         share = _checked_argument(SHARE, deletedShare, "deletedShare", self._handle.table.url)
-        done = purged(self._handle.target(), self._handle.condition(where), share)
+        done = purge_rows(self._handle.target(), self._handle.condition(where), share)
         counts = (len(done.removed_bytes), len(done.added_bytes), sum(done.removed_bytes), sum(done.added_bytes))
         return counts_frame(self._handle.spark, _PURGED, counts)
 
@@ -428,7 +428,7 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         ['WRITE', 'CREATE TABLE']
         """
         commits = raising_for_user(lambda: self._handle.table.history(limit))
-        return described(self._handle.spark, [history_row(commit) for commit in commits], HISTORY)
+        return result_frame(self._handle.spark, [history_row(commit) for commit in commits], HISTORY)
 
     def detail(self) -> DataFrame:
         """Return one row that describes the newest version of the table.
@@ -436,7 +436,7 @@ class DeltaTable(DeltaTableLifecycle, metaclass=OtherNames):
         >>> table.detail().first().numFiles
         1
         """
-        return described(
+        return result_frame(
             self._handle.spark, [detail_row(self._handle.table.snapshot(), self._handle.full_name())], DETAIL
         )
 

@@ -120,7 +120,7 @@ class DeltaTableLifecycle:
                 one inside.
             CloneFilesMissingError: files of the version are gone.
         """
-        return self._cloned(target, isShallow, replace, properties)
+        return self._run_clone(target, isShallow, replace, properties)
 
     def cloneAtVersion(
         self,
@@ -141,7 +141,7 @@ class DeltaTableLifecycle:
             as `clone`
         """
         _verify_version(version)
-        return self._cloned(target, isShallow, replace, properties, version=version)
+        return self._run_clone(target, isShallow, replace, properties, version=version)
 
     def cloneAtTimestamp(
         self,
@@ -162,7 +162,7 @@ class DeltaTableLifecycle:
             as `clone`
         """
         verify(timestamp, str, "timestamp", "a string")
-        return self._cloned(target, isShallow, replace, properties, timestamp=self._moment(timestamp))
+        return self._run_clone(target, isShallow, replace, properties, timestamp=self._moment(timestamp))
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Raise the table's protocol to at least these versions. It is never lowered.
@@ -216,7 +216,7 @@ class DeltaTableLifecycle:
         handle = self._handle
         return raising_for_user(lambda: session_moment(Gateway(handle.spark))(timestamp, handle.table.url))
 
-    def _cloned(
+    def _run_clone(
         self,
         target: str,
         is_shallow: bool,
@@ -242,10 +242,10 @@ class DeltaTableLifecycle:
         )
         run_clone(self._handle.spark, command)
         kind: Any = type(self)
-        found: Self = (
+        clone: Self = (
             kind.forPath(self._handle.spark, target) if is_path(target) else kind.forName(self._handle.spark, target)
         )
-        return found
+        return clone
 
 
 def verify(value: object, kind: type, name: str, wanted: str) -> None:

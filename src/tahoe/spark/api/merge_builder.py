@@ -44,15 +44,15 @@ class DeltaMergeBuilder:
         Args:
             set: values by the names of the target's columns; strings are SQL.
         """
-        return self._matched(self._clause("update", condition, self._values(set, "'set' in whenMatchedUpdate")))
+        return self._with_matched(self._clause("update", condition, self._values(set, "'set' in whenMatchedUpdate")))
 
     def whenMatchedUpdateAll(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
         """Update matched rows of the target with the source's columns of the same names."""
-        return self._matched(self._clause("update", condition))
+        return self._with_matched(self._clause("update", condition))
 
     def whenMatchedDelete(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
         """Delete matched rows of the target."""
-        return self._matched(self._clause("delete", condition))
+        return self._with_matched(self._clause("delete", condition))
 
     def whenNotMatchedInsert(
         self, condition: str | Column | None = None, values: Mapping[str, str | Column] | None = None
@@ -63,13 +63,13 @@ class DeltaMergeBuilder:
             values: by the names of the target's columns, computed from the source's columns. Other columns get their
                 default, or null.
         """
-        return self._not_matched(
+        return self._with_not_matched(
             self._clause("insert", condition, self._values(values, "'values' in whenNotMatchedInsert"))
         )
 
     def whenNotMatchedInsertAll(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
         """Insert unmatched rows of the source, with the source's columns of the same names."""
-        return self._not_matched(self._clause("insert", condition))
+        return self._with_not_matched(self._clause("insert", condition))
 
     def whenNotMatchedBySourceUpdate(
         self,
@@ -77,13 +77,13 @@ class DeltaMergeBuilder:
         set: Mapping[str, str | Column] | None = None,
     ) -> DeltaMergeBuilder:
         """Update rows of the target that no row of the source matches. Values may use columns of the target."""
-        return self._left_alone(
+        return self._with_not_matched_by_source(
             self._clause("update", condition, self._values(set, "'set' in whenNotMatchedBySourceUpdate"))
         )
 
     def whenNotMatchedBySourceDelete(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
         """Delete rows of the target that no row of the source matches."""
-        return self._left_alone(self._clause("delete", condition))
+        return self._with_not_matched_by_source(self._clause("delete", condition))
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
         """Evolve the schema: add columns of the source that clauses assign to the table."""
@@ -101,17 +101,17 @@ class DeltaMergeBuilder:
             MultipleSourceRowsError: several rows of the source would change one row of the target.
             DeltaConcurrentModificationException: a concurrent commit conflicts.
         """
-        found = run_for_user(self._command.target.spark, lambda: merge(self._command))
-        counts = (found.affected, found.updated, found.deleted, found.inserted)
+        merge_counts = run_for_user(self._command.target.spark, lambda: merge(self._command))
+        counts = (merge_counts.affected, merge_counts.updated, merge_counts.deleted, merge_counts.inserted)
         return counts_frame(self._command.target.spark, COUNTS_OF_MERGE, counts)
 
-    def _matched(self, clause: Clause) -> DeltaMergeBuilder:
+    def _with_matched(self, clause: Clause) -> DeltaMergeBuilder:
         return DeltaMergeBuilder(replace(self._command, matched=(*self._command.matched, clause)))
 
-    def _not_matched(self, clause: Clause) -> DeltaMergeBuilder:
+    def _with_not_matched(self, clause: Clause) -> DeltaMergeBuilder:
         return DeltaMergeBuilder(replace(self._command, not_matched=(*self._command.not_matched, clause)))
 
-    def _left_alone(self, clause: Clause) -> DeltaMergeBuilder:
+    def _with_not_matched_by_source(self, clause: Clause) -> DeltaMergeBuilder:
         return DeltaMergeBuilder(
             replace(self._command, not_matched_by_source=(*self._command.not_matched_by_source, clause))
         )

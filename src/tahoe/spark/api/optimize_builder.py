@@ -15,7 +15,7 @@ from tahoe.spark.api.table_builder import column_names
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.layout.optimize import Optimize, add_filters, compact, purge
 from tahoe.spark.layout.optimize_metrics import LAYOUT, optimized_row
-from tahoe.spark.maintenance.history_detail import described
+from tahoe.spark.maintenance.history_detail import result_frame
 from tahoe.spark.maintenance.user_command import run_for_user
 from tahoe.table.calls import of_objects
 from tahoe.table.layout.optimize import OptimizeReport
@@ -58,7 +58,7 @@ class DeltaOptimizeBuilder:
             DeltaConcurrentModificationException: other writers changed all parts of the table that were to be
                 rewritten.
         """
-        return compacted(self._target, self._conditions)
+        return run_optimize(self._target, self._conditions)
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
         """Order the rows of each partition by some columns, so that queries skip files, and parts of files, by each of
@@ -79,7 +79,7 @@ class DeltaOptimizeBuilder:
             DeltaConcurrentModificationException: other writers changed all partitions that were to be ordered.
         """
         columns = tuple(map(_path, column_names("Z-order column must be str.", cols)))
-        return compacted(self._target, self._conditions, zorder_by=columns)
+        return run_optimize(self._target, self._conditions, zorder_by=columns)
 
 
 def _path(text: str) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def _path(text: str) -> tuple[str, ...]:
     return path
 
 
-def compacted(
+def run_optimize(
     target: DmlTarget, conditions: Sequence[Column], *, zorder_by: tuple[tuple[str, ...], ...] = (), full: bool = False
 ) -> DataFrame:
     """Run OPTIMIZE, and return its result row."""
@@ -98,9 +98,9 @@ def compacted(
     return _result(target, run_for_user(target.spark, lambda: compact(command)))
 
 
-def reorganised(target: DmlTarget, condition: Column | None) -> DataFrame:
+def run_reorg(target: DmlTarget, condition: Column | None) -> DataFrame:
     """Run REORG TABLE ... APPLY (PURGE), and return its result row."""
-    return _result(target, purged(target, condition))
+    return _result(target, purge_rows(target, condition))
 
 
 def with_filters(target: DmlTarget, condition: Column | None) -> DataFrame:
@@ -109,7 +109,7 @@ def with_filters(target: DmlTarget, condition: Column | None) -> DataFrame:
     return _result(target, run_for_user(target.spark, lambda: add_filters(command)))
 
 
-def purged(target: DmlTarget, condition: Column | None, deleted_share: float = 0.0) -> OptimizeReport:
+def purge_rows(target: DmlTarget, condition: Column | None, deleted_share: float = 0.0) -> OptimizeReport:
     """Rewrite files without their deleted rows."""
     command = Optimize(target=target, conditions=() if condition is None else (condition,))
     return run_for_user(target.spark, lambda: purge(command, deleted_share=deleted_share))
@@ -125,4 +125,4 @@ def _result(target: DmlTarget, report: OptimizeReport) -> DataFrame:
         columns_with_stats=columns if indexed < 0 else min(indexed, columns),
         parallelism=target.spark.sparkContext.defaultParallelism,
     )
-    return described(target.spark, [row], LAYOUT)
+    return result_frame(target.spark, [row], LAYOUT)

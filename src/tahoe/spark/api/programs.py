@@ -49,7 +49,7 @@ def initialize(
         _leave_out(conf)
     before, added = dict(conf.getAll()) if conf is not None else {}, dict[str, str]()
     if conf is not None and _is_native() and cls._gateway is None and gateway is None:
-        added = settings_of_native(_named(conf))
+        added = settings_of_native(_program_settings(conf))
         conf.setAll(list(added.items()))
     if cls._gateway is None and gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
@@ -130,7 +130,7 @@ def _is_native() -> bool:
     return NATIVE_VARIABLE in os.environ
 
 
-def _named(conf: SparkConf) -> dict[str, str]:
+def _program_settings(conf: SparkConf) -> dict[str, str]:
     """The settings of a program, and those with which spark-submit is started."""
     arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     return dict(conf.getAll()) | submitted_settings(arguments)

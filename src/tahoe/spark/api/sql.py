@@ -19,7 +19,7 @@ from tahoe.spark.api.connect.session import is_connect, is_served
 from tahoe.spark.ddl.catalog import path_of
 from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.spark.jvm.statements.statement_plans import parameters_of
-from tahoe.spark.maintenance.history_detail import DETAIL, HISTORY, described, detail_row, history_row
+from tahoe.spark.maintenance.history_detail import DETAIL, HISTORY, detail_row, history_row, result_frame
 from tahoe.spark.maintenance.user_command import raising_for_user
 from tahoe.sql import statements
 from tahoe.sql.grammar import parse, parse_name
@@ -48,7 +48,7 @@ def sql(spark: SparkSession, sqlQuery: str, args: Args = None) -> DataFrame:  # 
     if is_served(spark):
         return spark.sql(sqlQuery, args=args)  # type: ignore[arg-type]
     if is_connect(spark):
-        return raising_for_user(lambda: _over_connect(spark, sqlQuery, args))
+        return raising_for_user(lambda: _run_over_connect(spark, sqlQuery, args))
     gateway = Gateway(spark)
     raising_for_user(gateway.check_enabled)
     if has_parser(gateway):
@@ -67,7 +67,7 @@ def has_parser(gateway: Gateway) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RemoteStatement:
     """A statement with its parameters, in a Spark Connect session. The server computes the values of its
     expressions.
     """
@@ -98,11 +98,11 @@ class _Asked:
         Raises:
             InvalidOptionError: it is not an integer, or it is negative.
         """
-        found = self.value(expression)
-        if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        value = self.value(expression)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             detail = "it must be a non-negative integer"
             raise InvalidOptionError(option="LIMIT", value=expression.text, table="LIMIT", detail=detail)
-        return found
+        return value
 
     def table(self, name: Name) -> Table:
         """The table that the statement names.
@@ -125,32 +125,32 @@ class _Asked:
         return Table(location, time_zone=zone)
 
 
-def _over_connect(spark: SparkSession, text: str, args: Args) -> DataFrame:
+def _run_over_connect(spark: SparkSession, text: str, args: Args) -> DataFrame:
     """Run a statement in a Spark Connect session. Without a JVM, only statements run that need nothing but the log; the
     server computes the values of their expressions.
     """
     parsed = parse(text)
     if parsed is None:
         return spark.sql(text, args=args)  # type: ignore[arg-type]
-    asked, statement = _Asked(spark, text, args), parsed.statement
+    remote, statement = _RemoteStatement(spark, text, args), parsed.statement
     match statement:
         case statements.DescribeHistory():
-            limit = None if statement.limit is None else asked.count(statement.limit)
-            return described(
-                spark, [history_row(commit) for commit in asked.table(statement.table).history(limit)], HISTORY
+            limit = None if statement.limit is None else remote.count(statement.limit)
+            return result_frame(
+                spark, [history_row(commit) for commit in remote.table(statement.table).history(limit)], HISTORY
             )
         case statements.DescribeDetail():
-            table = asked.table(statement.table)
-            return described(spark, [detail_row(table.snapshot(), ".".join(statement.table.parts) or None)], DETAIL)
+            table = remote.table(statement.table)
+            return result_frame(spark, [detail_row(table.snapshot(), ".".join(statement.table.parts) or None)], DETAIL)
         case statements.AddFeature():
-            with asked.table(statement.table).transaction(**author_of(spark)) as changes:
+            with remote.table(statement.table).transaction(**author_of(spark)) as changes:
                 changes.upgrade_protocol(features=[statement.feature])
             return spark.createDataFrame([], running.NOTHING)
         case _:
-            raise _unsupported(statement)
+            raise _unsupported_error(statement)
 
 
-def _unsupported(statement: Statement) -> UnsupportedOperationError:
+def _unsupported_error(statement: Statement) -> UnsupportedOperationError:
     name = getattr(statement, "table", None) or getattr(statement, "source")  # noqa: B009  every statement has one of the two
     return UnsupportedOperationError(
         operation=running.name_of(statement),

@@ -29,7 +29,7 @@ from tahoe.errors import (
 from tahoe.protocol.log.tags import version_or_tag
 from tahoe.protocol.types.names import quoted
 from tahoe.spark.api.delta_table import DeltaTable
-from tahoe.spark.api.optimize_builder import compacted, reorganised, with_filters
+from tahoe.spark.api.optimize_builder import run_optimize, run_reorg, with_filters
 from tahoe.spark.ddl.catalog import name_parts, path_in, path_of
 from tahoe.spark.ddl.clone_sources import foreign_source
 from tahoe.spark.jvm.failures import for_user
@@ -108,14 +108,14 @@ def plan_statement(
 
 def _refuse_in_script(text: str) -> None:
     """Refuse a script that contains a Delta statement, with an error that explains why Spark cannot parse it."""
-    found = statement_in_script(text)
-    if found is not None:
-        words = found.text.split()
+    statement = statement_in_script(text)
+    if statement is not None:
+        words = statement.text.split()
         expected = (
             f"EXECUTE IMMEDIATE with the statement as a string: a script (BEGIN ... END) cannot contain "
             f"{' '.join(words[:2])}"
         )
-        raise for_user(StatementSyntaxError.at(text, found.start, words[0], expected))
+        raise for_user(StatementSyntaxError.at(text, statement.start, words[0], expected))
 
 
 def _node(
@@ -124,15 +124,17 @@ def _node(
     """The plan of a parsed statement: a `delta.Statement`. Parameters are bound in values and condition together,
     because those without a name are numbered over the whole statement.
     """
-    standing = list(statements.values_of(parsed.statement))
+    arguments = list(statements.values_of(parsed.statement))
     condition = statements.condition_of_statement(parsed.statement)
-    given = [_expression(beneath, text, e) for e in (standing if condition is None else [*standing, condition])]
-    expressions = bound(gateway, given, parameters)
+    parsed_expressions = [
+        _expression(beneath, text, e) for e in (arguments if condition is None else [*arguments, condition])
+    ]
+    expressions = bound(gateway, parsed_expressions, parameters)
     how = _HOW[type(parsed.statement)]
     return gateway.java_class("delta.Statement")(
         f"Delta {how.name}",
         text,
-        gateway.seq(expressions[: len(standing)]),
+        gateway.seq(expressions[: len(arguments)]),
         None if condition is None else java_column(gateway.column(expressions[-1])),
         output_of(gateway, gateway.struct(how.columns)),
         parsed.explain is not None and how.explain is not None,
@@ -171,7 +173,7 @@ def _place(error: JavaObject, expression: Expression) -> tuple[int, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class StatementContext:
     """The context of a statement that runs: its session, the values of its expressions, and its condition."""
 
     gateway: Gateway
@@ -186,10 +188,10 @@ class Given:
         """
         if name.path is not None:
             return DeltaTable.forPath(self.gateway.spark, name.path)
-        written = self.name(name)
-        path = None if name.expression is not None else path_in(written)
+        text = self.name(name)
+        path = None if name.expression is not None else path_in(text)
         return (
-            DeltaTable.forName(self.gateway.spark, written)
+            DeltaTable.forName(self.gateway.spark, text)
             if path is None
             else DeltaTable.forPath(self.gateway.spark, path)
         )
@@ -214,12 +216,12 @@ class Given:
         Raises:
             InvalidOptionError: it is not a string, or it is null.
         """
-        found = self.values[expression]
-        if not isinstance(found.type, StringType) or found.value is None:
+        result = self.values[expression]
+        if not isinstance(result.type, StringType) or result.value is None:
             raise InvalidOptionError(
                 option=what, value=expression.text, table="the statement", detail="it must be a string, not null"
             )
-        return str(found.value)
+        return str(result.value)
 
     def count(self, expression: Expression, what: str) -> int:
         """The value of an integer expression that is not negative.
@@ -227,12 +229,12 @@ class Given:
         Raises:
             InvalidOptionError: it is not an integer, it is negative, or it is null.
         """
-        found = self.values[expression]
-        if not isinstance(found.type, IntegralType) or found.value is None or found.value < 0:
+        result = self.values[expression]
+        if not isinstance(result.type, IntegralType) or result.value is None or result.value < 0:
             raise InvalidOptionError(
                 option=what, value=expression.text, table="the statement", detail="it must be a non-negative integer"
             )
-        return int(found.value)
+        return int(result.value)
 
     def number(self, expression: Expression, what: str) -> float:
         """The value of a numeric expression.
@@ -240,14 +242,14 @@ class Given:
         Raises:
             InvalidOptionError: it is not a number, or it is null.
         """
-        found = self.values[expression]
-        if not isinstance(found.type, NumericType) or found.value is None:
+        result = self.values[expression]
+        if not isinstance(result.type, NumericType) or result.value is None:
             raise InvalidOptionError(
                 option=what, value=expression.text, table="the statement", detail="it must be a number, not null"
             )
-        return float(found.value)
+        return float(result.value)
 
-    def as_of(self, asked: AsOf, table: str) -> tuple[int | str | None, datetime | None]:
+    def as_of(self, time_travel: AsOf, table: str) -> tuple[int | str | None, datetime | None]:
         """The version (or its tag) or the timestamp of a time travel; a timestamp without a zone is in the session's
         time zone.
 
@@ -256,11 +258,11 @@ class Given:
             InvalidTimeTravelError: the timestamp is null or not a timestamp, or the string is neither a version nor a
                 tag.
         """
-        if asked.version is not None:
-            if isinstance(self.values[asked.version].type, StringType):
-                return version_or_tag(self.text(asked.version, "VERSION AS OF"), table=table), None
-            return self.count(asked.version, "VERSION AS OF"), None
-        return None, None if asked.timestamp is None else self.moment(asked.timestamp, table)
+        if time_travel.version is not None:
+            if isinstance(self.values[time_travel.version].type, StringType):
+                return version_or_tag(self.text(time_travel.version, "VERSION AS OF"), table=table), None
+            return self.count(time_travel.version, "VERSION AS OF"), None
+        return None, None if time_travel.timestamp is None else self.moment(time_travel.timestamp, table)
 
     def moment(self, expression: Expression, table: str) -> datetime:
         """The value of a timestamp expression; without a zone it is in the session's time zone.
@@ -268,10 +270,10 @@ class Given:
         Raises:
             InvalidTimeTravelError: it is null, not a timestamp, or outside the calendar.
         """
-        found = self.values[expression]
-        if isinstance(found.type, TimestampType) and found.value is not None:
-            return moment_of_micros(found.value, expression.text, table)
-        return session_moment(self.gateway)(str(found.value), table)
+        result = self.values[expression]
+        if isinstance(result.type, TimestampType) and result.value is not None:
+            return moment_of_micros(result.value, expression.text, table)
+        return session_moment(self.gateway)(str(result.value), table)
 
 
 def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> JavaObject:
@@ -283,135 +285,137 @@ def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaOb
     Returns:
         its rows, as a Scala `Seq`.
     """
-    rows = run_statement(*_resolved(gateway, text, resolved, condition))
+    rows = run_statement(*_statement_in_context(gateway, text, resolved, condition))
     return gateway.seq([]) if rows is None else rows_of(gateway, rows)
 
 
 def explain(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> str:
     """What a statement would do, for EXPLAIN. The arguments are those of `perform`."""
-    statement, given = _resolved(gateway, text, resolved, condition)
+    statement, context = _statement_in_context(gateway, text, resolved, condition)
     explanation = _HOW[type(statement)].explain
     assert explanation is not None
-    return explanation(statement, given)
+    return explanation(statement, context)
 
 
-def _resolved(
+def _statement_in_context(
     gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None
-) -> tuple[Statement, Given]:
+) -> tuple[Statement, StatementContext]:
     parsed = parse(text)
     assert parsed is not None  # it was parsed before
-    found = values(gateway, gateway.items(resolved.iterator()))
-    standing = dict(zip(statements.values_of(parsed.statement), found, strict=True))
-    return parsed.statement, Given(gateway, standing, None if condition is None else gateway.column_of(condition))
+    evaluated = values(gateway, gateway.items(resolved.iterator()))
+    value_of = dict(zip(statements.values_of(parsed.statement), evaluated, strict=True))
+    return parsed.statement, StatementContext(
+        gateway, value_of, None if condition is None else gateway.column_of(condition)
+    )
 
 
-def run_statement(statement: Statement, given: Given) -> DataFrame | None:
+def run_statement(statement: Statement, context: StatementContext) -> DataFrame | None:
     """Run a statement. Returns its rows; None if it has no result columns.
 
     Raises:
         OperationNotYetSupportedError: the statement is not supported yet.
         DeltaAnalysisError: the table does not allow the statement.
     """
-    return _HOW[type(statement)].run(statement, given)
+    return _HOW[type(statement)].run(statement, context)
 
 
-def _history(statement: statements.DescribeHistory, given: Given) -> DataFrame:
-    limit = None if statement.limit is None else given.count(statement.limit, "LIMIT")
-    return given.table(statement.table).history(limit)
+def _history(statement: statements.DescribeHistory, context: StatementContext) -> DataFrame:
+    limit = None if statement.limit is None else context.count(statement.limit, "LIMIT")
+    return context.table(statement.table).history(limit)
 
 
-def _detail(statement: statements.DescribeDetail, given: Given) -> DataFrame:
-    return given.table(statement.table).detail()
+def _detail(statement: statements.DescribeDetail, context: StatementContext) -> DataFrame:
+    return context.table(statement.table).detail()
 
 
-def _purge(statement: statements.ReorgPurge, given: Given) -> DataFrame:
-    return reorganised(given.table(statement.table)._handle.target(), given.condition)
+def _purge(statement: statements.ReorgPurge, context: StatementContext) -> DataFrame:
+    return run_reorg(context.table(statement.table)._handle.target(), context.condition)
 
 
-def _add_filters(statement: statements.ReorgBloomFilters, given: Given) -> DataFrame:
-    return with_filters(given.table(statement.table)._handle.target(), given.condition)
+def _add_filters(statement: statements.ReorgBloomFilters, context: StatementContext) -> DataFrame:
+    return with_filters(context.table(statement.table)._handle.target(), context.condition)
 
 
-def _create_filters(statement: statements.CreateBloomFilters, given: Given) -> None:
-    run_create_filters(given.gateway.spark, given.table(statement.table)._handle.table, statement)
+def _create_filters(statement: statements.CreateBloomFilters, context: StatementContext) -> None:
+    run_create_filters(context.gateway.spark, context.table(statement.table)._handle.table, statement)
 
 
-def _drop_filters(statement: statements.DropBloomFilters, given: Given) -> None:
-    run_drop_filters(given.gateway.spark, given.table(statement.table)._handle.table, statement.columns)
+def _drop_filters(statement: statements.DropBloomFilters, context: StatementContext) -> None:
+    run_drop_filters(context.gateway.spark, context.table(statement.table)._handle.table, statement.columns)
 
 
-def _optimize(statement: statements.Optimize, given: Given) -> DataFrame:
-    conditions = [] if given.condition is None else [given.condition]
-    return compacted(
-        given.table(statement.table)._handle.target(), conditions, zorder_by=statement.zorder_by, full=statement.full
+def _optimize(statement: statements.Optimize, context: StatementContext) -> DataFrame:
+    conditions = [] if context.condition is None else [context.condition]
+    return run_optimize(
+        context.table(statement.table)._handle.target(), conditions, zorder_by=statement.zorder_by, full=statement.full
     )
 
 
-def _optimize_explained(statement: statements.Optimize, given: Given) -> str:
-    conditions = () if given.condition is None else (given.condition,)
-    target = given.table(statement.table)._handle.target()
+def _optimize_explained(statement: statements.Optimize, context: StatementContext) -> str:
+    conditions = () if context.condition is None else (context.condition,)
+    target = context.table(statement.table)._handle.target()
     return explain_optimize(
         Optimize(target=target, conditions=conditions, zorder_by=statement.zorder_by, full=statement.full)
     )
 
 
-def _compute_statistics(statement: statements.ComputeStatistics, given: Given) -> None:
-    target = given.table(statement.table)._handle.target()
+def _compute_statistics(statement: statements.ComputeStatistics, context: StatementContext) -> None:
+    target = context.table(statement.table)._handle.target()
     run_for_user(target.spark, lambda: analyze(target))
 
 
-def _fsck(statement: statements.Fsck, given: Given) -> DataFrame:
-    target = given.table(statement.table)._handle.target()
+def _fsck(statement: statements.Fsck, context: StatementContext) -> DataFrame:
+    target = context.table(statement.table)._handle.target()
     request = RepairRequest(
         dry_run=statement.dry_run, metadata_only=statement.metadata_only, verify_all_files=statement.verify_all_files
     )
     return run_repair(target, request)
 
 
-def _drop_feature(statement: statements.DropFeature, given: Given) -> None:
-    given.table(statement.table).dropFeatureSupport(statement.feature, statement.truncate_history)
+def _drop_feature(statement: statements.DropFeature, context: StatementContext) -> None:
+    context.table(statement.table).dropFeatureSupport(statement.feature, statement.truncate_history)
 
 
-def _add_feature(statement: statements.AddFeature, given: Given) -> None:
-    given.table(statement.table).addFeatureSupport(statement.feature)
+def _add_feature(statement: statements.AddFeature, context: StatementContext) -> None:
+    context.table(statement.table).addFeatureSupport(statement.feature)
 
 
-def _sync_identity(statement: statements.SyncIdentity, given: Given) -> None:
-    given.table(statement.table).syncIdentity(".".join(statement.column))
+def _sync_identity(statement: statements.SyncIdentity, context: StatementContext) -> None:
+    context.table(statement.table).syncIdentity(".".join(statement.column))
 
 
-def _vacuum(statement: statements.Vacuum, given: Given) -> DataFrame:
+def _vacuum(statement: statements.Vacuum, context: StatementContext) -> DataFrame:
     """The table's path, or with DRY RUN the paths that would be deleted."""
     if statement.mode == "LITE" and (statement.inventory or statement.inventory_query):
         detail = "VACUUM LITE works from the log; leave out LITE or USING INVENTORY"
         raise for_user(
             InvalidOptionError(option="USING INVENTORY", value="given", table="the statement", detail=detail)
         )
-    found = _vacuumed_table(statement.table, given)
+    table = _vacuumed_table(statement.table, context)
     report = run_vacuum(
-        given.gateway.spark,
-        found._handle.table,
-        retention_hours=None if statement.retain_hours is None else given.number(statement.retain_hours, "RETAIN"),
+        context.gateway.spark,
+        table._handle.table,
+        retention_hours=None if statement.retain_hours is None else context.number(statement.retain_hours, "RETAIN"),
         lite=None if statement.mode is None else statement.mode == "LITE",
         dry_run=statement.dry_run,
-        inventory=_inventory(statement, given),
+        inventory=_inventory(statement, context),
     )
-    return paths_frame(given.gateway.spark, report.paths if statement.dry_run else [report.table])
+    return paths_frame(context.gateway.spark, report.paths if statement.dry_run else [report.table])
 
 
-def _vacuumed_table(name: Name, given: Given) -> DeltaTable:
+def _vacuumed_table(name: Name, context: StatementContext) -> DeltaTable:
     """The table of a VACUUM. A path may be that of a partition, which is refused with the table's path."""
     try:
-        return given.table(name)
+        return context.table(name)
     except (NotADeltaTableError, TableNotFoundError):
         path = name.path or path_of(name.parts)
         if path is not None:
-            raising_for_user(lambda: check_not_partition(open_table(given.gateway.spark, path)))
+            raising_for_user(lambda: check_not_partition(open_table(context.gateway.spark, path)))
         raise
 
 
-def _inventory(statement: statements.Vacuum, given: Given) -> DataFrame | None:
-    spark = given.gateway.spark
+def _inventory(statement: statements.Vacuum, context: StatementContext) -> DataFrame | None:
+    spark = context.gateway.spark
     if statement.inventory_query is not None:
         return spark.sql(statement.inventory_query.text)
     name = statement.inventory
@@ -420,22 +424,24 @@ def _inventory(statement: statements.Vacuum, given: Given) -> DataFrame | None:
     if name.path is not None:
         return spark.read.format("delta").load(name.path)
     return spark.table(
-        given.text(name.expression, "IDENTIFIER") if name.expression is not None else ".".join(map(quoted, name.parts))
+        context.text(name.expression, "IDENTIFIER")
+        if name.expression is not None
+        else ".".join(map(quoted, name.parts))
     )
 
 
-def _restore(statement: statements.Restore, given: Given) -> DataFrame:
-    table = given.table(statement.table)._handle.table
-    return run_restore(given.gateway.spark, table, *given.as_of(statement.as_of, table.url))
+def _restore(statement: statements.Restore, context: StatementContext) -> DataFrame:
+    table = context.table(statement.table)._handle.table
+    return run_restore(context.gateway.spark, table, *context.as_of(statement.as_of, table.url))
 
 
-def _clone(statement: statements.Clone, given: Given) -> DataFrame:
-    source, name = _cloned_table(statement.source, given)
-    version, timestamp = given.as_of(statement.as_of, source.url)
+def _clone(statement: statements.Clone, context: StatementContext) -> DataFrame:
+    source, name = _cloned_table(statement.source, context)
+    version, timestamp = context.as_of(statement.as_of, source.url)
     command = CloneCommand(
         source=source,
         source_name=name,
-        target=given.name(statement.target),
+        target=context.name(statement.target),
         location=statement.location,
         is_shallow=statement.is_shallow,
         mode="replace" if not statement.creates else "create or replace" if statement.replaces else "create",
@@ -444,54 +450,56 @@ def _clone(statement: statements.Clone, given: Given) -> DataFrame:
         timestamp=timestamp,
         properties=dict(statement.properties),
     )
-    return run_clone(given.gateway.spark, command)
+    return run_clone(context.gateway.spark, command)
 
 
-def _cloned_table(name: Name, given: Given) -> tuple[Table | ForeignSource, str | None]:
+def _cloned_table(name: Name, context: StatementContext) -> tuple[Table | ForeignSource, str | None]:
     """The source of a clone, and its name if it has one."""
     foreign = (
-        None if name.path is not None else raising_for_user(lambda: foreign_source(given.gateway, given.parts(name)))
+        None
+        if name.path is not None
+        else raising_for_user(lambda: foreign_source(context.gateway, context.parts(name)))
     )
     if foreign is not None:
         return foreign, foreign.name
     try:
-        handle = given.table(name)._handle
+        handle = context.table(name)._handle
         return handle.table, handle.full_name()
     except NameOfAnotherKindError as error:
-        raise for_user(CloneUnsupportedSourceError(table=given.name(name), format=error.parameters["kind"])) from None
+        raise for_user(CloneUnsupportedSourceError(table=context.name(name), format=error.parameters["kind"])) from None
 
 
-def _create_tag(statement: statements.CreateTag, given: Given) -> None:
-    table = given.table(statement.table)._handle.table
-    version, timestamp = given.as_of(statement.as_of, table.url)
-    expires = None if statement.expires is None else given.moment(statement.expires, table.url)
+def _create_tag(statement: statements.CreateTag, context: StatementContext) -> None:
+    table = context.table(statement.table)._handle.table
+    version, timestamp = context.as_of(statement.as_of, table.url)
+    expires = None if statement.expires is None else context.moment(statement.expires, table.url)
     request = TagRequest(
         name=statement.tag, version=version, timestamp=timestamp, expires=expires, replace=statement.replaces
     )
-    run_create_tag(given.gateway.spark, table, request)
+    run_create_tag(context.gateway.spark, table, request)
 
 
-def _drop_tag(statement: statements.DropTag, given: Given) -> None:
-    table = given.table(statement.table)._handle.table
-    run_drop_tag(given.gateway.spark, table, statement.tag, if_exists=statement.if_exists)
+def _drop_tag(statement: statements.DropTag, context: StatementContext) -> None:
+    table = context.table(statement.table)._handle.table
+    run_drop_tag(context.gateway.spark, table, statement.tag, if_exists=statement.if_exists)
 
 
-def _show_tags(statement: statements.ShowTags, given: Given) -> DataFrame:
-    return shown_tags(given.gateway.spark, given.table(statement.table)._handle.table)
+def _show_tags(statement: statements.ShowTags, context: StatementContext) -> DataFrame:
+    return shown_tags(context.gateway.spark, context.table(statement.table)._handle.table)
 
 
-def _generate(statement: statements.Generate, given: Given) -> None:
-    given.table(statement.table).generate(statement.mode)
+def _generate(statement: statements.Generate, context: StatementContext) -> None:
+    context.table(statement.table).generate(statement.mode)
 
 
-def _convert(statement: statements.ConvertToDelta, given: Given) -> None:
+def _convert(statement: statements.ConvertToDelta, context: StatementContext) -> None:
     columns = ", ".join(f"{quoted(column.name)} {column.type}" for column in statement.partition_by)
-    run_convert(given.gateway.spark, given.parts(statement.table), columns or None, statement.statistics)
+    run_convert(context.gateway.spark, context.parts(statement.table), columns or None, statement.statistics)
 
 
-def _later(statement: statements.ReorgUpgradeUniform, given: Given) -> None:
+def _later(statement: statements.ReorgUpgradeUniform, context: StatementContext) -> None:
     """Raise `OperationNotYetSupportedError`. The table must exist."""
-    how, table = _HOW[type(statement)], given.table(statement.table)._handle.table.url
+    how, table = _HOW[type(statement)], context.table(statement.table)._handle.table.url
     raise for_user(OperationNotYetSupportedError(operation=how.name, table=table, tahoe_version=VERSION))
 
 
@@ -503,8 +511,8 @@ class _How:
 
     name: str
     columns: StructType
-    run: Callable[[Any, Given], DataFrame | None]
-    explain: Callable[[Any, Given], str] | None = None
+    run: Callable[[Any, StatementContext], DataFrame | None]
+    explain: Callable[[Any, StatementContext], str] | None = None
 
 
 _HOW: Mapping[type[Any], _How] = {

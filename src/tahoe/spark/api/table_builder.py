@@ -138,7 +138,7 @@ class TableBuilder:
         the catalog if any.
         """
         gateway = Gateway(self._spark)
-        new = self._described(gateway)
+        new = self._new_table(gateway)
         place = place_of(gateway, new)
         table = open_table(self._spark, place.url)
         exists = table.exists() if new.name is None else place.is_known  # an existing table may get a name
@@ -154,7 +154,7 @@ class TableBuilder:
                     raise
         return table, None if new.name is None else self._name
 
-    def _described(self, gateway: Gateway) -> NewTable:
+    def _new_table(self, gateway: Gateway) -> NewTable:
         """The table that the builder's methods have defined."""
         if self._name is None and self._location is None:
             detail = "a new table needs a name or a location"

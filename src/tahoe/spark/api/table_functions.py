@@ -63,7 +63,7 @@ def rows_of(gateway: Gateway, function: str, within: Sequence[str], arguments: J
     is_path = function == TABLE_CHANGES_BY_PATH or _PATH.match(table.value) is not None
     name = table.value if is_path else name_within(gateway, table.value, within)
     if function in INSPECTED:
-        return _inspected(gateway, function, name, times)
+        return _inspection_rows(gateway, function, name, times)
     return _changes(gateway, function, name, times, is_path=is_path)
 
 
@@ -105,7 +105,7 @@ def _changes(gateway: Gateway, function: str, table: str, boundaries: Sequence[V
     return reader.table(table) if path is None else reader.load(path)
 
 
-def _inspected(gateway: Gateway, function: str, table: str, at: Sequence[Value]) -> DataFrame:
+def _inspection_rows(gateway: Gateway, function: str, table: str, at: Sequence[Value]) -> DataFrame:
     """What an inspection tells of a table, in the version that was the newest when the query was analysed, or in
     another one.
     """

@@ -18,7 +18,7 @@ from tahoe.spark.ddl.creation import NewTable, TableLocation, enter, named_or_pa
 from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.spark.jvm.hadoop_store import qualified_url
 from tahoe.spark.jvm.table_cache import open_table, recache
-from tahoe.spark.maintenance.history_detail import described
+from tahoe.spark.maintenance.history_detail import result_frame
 from tahoe.spark.maintenance.user_command import run_for_user
 from tahoe.storage.local import no_new_folder_left
 from tahoe.storage.locations import scheme_of
@@ -72,7 +72,7 @@ def run_clone(spark: SparkSession, command: CloneCommand) -> DataFrame:
         if report is None or report.version is None
         else [dict(zip(CLONED.names, report.metrics.values(), strict=True))]
     )
-    return described(spark, rows, CLONED)
+    return result_frame(spark, rows, CLONED)
 
 
 def is_path(target: str) -> bool:

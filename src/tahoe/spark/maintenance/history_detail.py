@@ -78,7 +78,7 @@ DETAIL = StructType(
 )
 
 
-def described(spark: SparkSession, rows: list[dict[str, Any]], schema: StructType) -> DataFrame:
+def result_frame(spark: SparkSession, rows: list[dict[str, Any]], schema: StructType) -> DataFrame:
     """Convert rows to a local DataFrame, which needs no Spark job."""
     texts = [field.name for field in schema if isinstance(field.dataType, MapType)]
     for row in rows:

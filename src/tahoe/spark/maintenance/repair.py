@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.spark.jvm.table_cache import recache
-from tahoe.spark.maintenance.history_detail import described
+from tahoe.spark.maintenance.history_detail import result_frame
 from tahoe.spark.maintenance.user_command import run_for_user
 from tahoe.table.verify.findings import Finding
 from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
@@ -36,7 +36,7 @@ def run_repair(target: DmlTarget, request: RepairRequest) -> DataFrame:
     report = run_for_user(target.spark, lambda: repair(target.table, whole))
     if report.repairs and not report.is_dry_run:
         recache(Gateway(target.spark), target.table.url)
-    return described(target.spark, _rows(report), REPAIRS)
+    return result_frame(target.spark, _rows(report), REPAIRS)
 
 
 def _rows(report: RepairReport) -> list[dict[str, Any]]:

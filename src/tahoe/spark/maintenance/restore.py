@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.spark.jvm.table_cache import recache
-from tahoe.spark.maintenance.history_detail import described
+from tahoe.spark.maintenance.history_detail import result_frame
 from tahoe.spark.maintenance.user_command import run_for_user
 from tahoe.table.adoption.restore import RestoreReport, RestoreRequest, restore
 from tahoe.table.table import Table
@@ -51,4 +51,4 @@ def run_restore(spark: SparkSession, table: Table, version: int | str | None, ti
 
     report = run_for_user(spark, run)
     values = dict(zip(RESTORED.names, report.metrics.values(), strict=True))
-    return described(spark, [] if report.version is None else [values], RESTORED)
+    return result_frame(spark, [] if report.version is None else [values], RESTORED)

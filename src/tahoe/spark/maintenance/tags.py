@@ -9,7 +9,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import author_of
-from tahoe.spark.maintenance.history_detail import described
+from tahoe.spark.maintenance.history_detail import result_frame
 from tahoe.spark.maintenance.user_command import run_for_user
 from tahoe.table.maintenance.tags import TagRequest, create_tag, drop_tag
 from tahoe.table.table import Table
@@ -49,7 +49,7 @@ def run_drop_tag(spark: SparkSession, table: Table, name: str, *, if_exists: boo
 def shown_tags(spark: SparkSession, table: Table) -> DataFrame:
     """The tags of a table."""
     tags = run_for_user(spark, table.tags)
-    return described(
+    return result_frame(
         spark,
         [{"name": tag.name, "version": tag.version, "created": tag.created, "expires": tag.expires} for tag in tags],
         TAGS,

@@ -16,7 +16,7 @@ from tahoe.errors import InvalidInventoryError
 from tahoe.protocol.configuration.properties import DELETED_FILE_RETENTION
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.jvm.gateway import author_of
-from tahoe.spark.maintenance.history_detail import described
+from tahoe.spark.maintenance.history_detail import result_frame
 from tahoe.spark.maintenance.user_command import run_for_user
 from tahoe.table.arguments import FLAG, or_none
 from tahoe.table.cleanup.inventory import INVENTORY
@@ -97,7 +97,7 @@ def _request(
 
 def paths_frame(spark: SparkSession, paths: list[str]) -> DataFrame:
     """Paths as the column `path`."""
-    return described(spark, [{"path": path} for path in paths], PATH)
+    return result_frame(spark, [{"path": path} for path in paths], PATH)
 
 
 def report_frame(spark: SparkSession, report: VacuumReport) -> DataFrame:
@@ -107,7 +107,7 @@ def report_frame(spark: SparkSession, report: VacuumReport) -> DataFrame:
     held = report.held_back
     comment = {} if held is None else {COMMENT: HELD_BACK % (report.table, held)}
     schema = StructType([StructField("path", StringType(), metadata=comment)])
-    return described(spark, [{"path": path} for path in report.paths], schema)
+    return result_frame(spark, [{"path": path} for path in report.paths], schema)
 
 
 def _hours(spark: SparkSession, table: Table, given: float | None) -> float | None:

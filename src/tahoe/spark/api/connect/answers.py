@@ -43,31 +43,31 @@ ANSWER = "answer"
 
 def plan_message(gateway: Gateway, planner: JavaObject, message: bytes) -> JavaObject | None:
     """The plan of a relation that a client sends; None if the message is not ours."""
-    asked = unpacked(message, DeltaRelation, Calls)
-    if asked is None:
+    request = unpacked(message, DeltaRelation, Calls)
+    if request is None:
         return None
-    answer = _Client(gateway, planner).run(_calls(asked))
-    return analysed(answer if isinstance(answer, DataFrame) else local_rows(gateway.spark, _told(answer)))
+    answer = _Client(gateway, planner).run(_calls(request))
+    return analysed(answer if isinstance(answer, DataFrame) else local_rows(gateway.spark, _answer_table(answer)))
 
 
 def run_message(gateway: Gateway, message: bytes) -> bool:
     """Run a command that a client sends. Returns whether the message is ours."""
-    asked = unpacked(message, DeltaCommand)
-    if asked is not None:
-        _Client(gateway, None).run(_calls(asked))
-    return asked is not None
+    request = unpacked(message, DeltaCommand)
+    if request is not None:
+        _Client(gateway, None).run(_calls(request))
+    return request is not None
 
 
-def _calls(asked: Message) -> TableCalls:
+def _calls(request: Message) -> TableCalls:
     try:
-        if isinstance(asked, Calls):
-            return calls_of_ours(asked)
-        return calls_of_relation(asked) if isinstance(asked, DeltaRelation) else calls_of_command(asked)
+        if isinstance(request, Calls):
+            return calls_of_ours(request)
+        return calls_of_relation(request) if isinstance(request, DeltaRelation) else calls_of_command(request)
     except (ValueError, TypeError) as error:
         raise ClientCallError(kind=type(error).__name__, detail=str(error)) from error
 
 
-def _told(answer: Any) -> pa.Table:
+def _answer_table(answer: Any) -> pa.Table:
     if isinstance(answer, DeltaTable):
         answer = answer._handle.identifier()
     return pa.table(
@@ -83,7 +83,7 @@ class _Client:
         self._qualifier: str | None = None
         self._source: DataFrame | None = None
 
-    def run(self, asked: TableCalls) -> Any:
+    def run(self, request: TableCalls) -> Any:
         """Run the calls. Returns the result of the last one.
 
         Raises:
@@ -91,50 +91,50 @@ class _Client:
             whatever the methods raise
         """
         try:
-            found = self._start(asked)
-            for call in asked.calls:
-                found = self._called(found, call, asked)
+            result = self._start(request)
+            for call in request.calls:
+                result = self._call(result, call, request)
         except (ValueError, TypeError, AssertionError) as error:
             raise ClientCallError(kind=type(error).__name__, detail=str(error)) from error
-        return found
+        return result
 
-    def _start(self, asked: TableCalls) -> Any:
-        if asked.path is not None:
-            table = DeltaTable.forPath(self._gateway.spark, asked.path, asked.storage)
+    def _start(self, request: TableCalls) -> Any:
+        if request.path is not None:
+            table = DeltaTable.forPath(self._gateway.spark, request.path, request.storage)
             table.toDF()  # as the client has done if a condition has the table's columns, which then need a qualifier
-        elif asked.name is not None:
-            table = DeltaTable.forName(self._gateway.spark, asked.name)
+        elif request.name is not None:
+            table = DeltaTable.forName(self._gateway.spark, request.name)
         else:
             return DeltaTable
-        table = table if asked.alias is None else table.alias(asked.alias)
+        table = table if request.alias is None else table.alias(request.alias)
         self._qualifier = table._handle.target().alias
         return table
 
-    def _called(self, found: Any, call: Call, asked: TableCalls) -> Any:
-        kind = found if isinstance(found, type) else type(found)
+    def _call(self, target: Any, call: Call, request: TableCalls) -> Any:
+        kind = target if isinstance(target, type) else type(target)
         if kind not in _CALLABLE or call.method.startswith("_") or not hasattr(kind, call.method):
             raise TypeError(f"{kind.__name__}.{call.method} does not exist in the server's version of tahoe")
-        session = [self._gateway.spark] if call.method in ON_THE_CLASS and found is DeltaTable else []
-        positional = [self._given(value, asked) for value in call.positional]
-        named = {name: self._given(value, asked) for name, value in call.named.items()}
-        return getattr(found, call.method)(*session, *positional, **named)
+        session = [self._gateway.spark] if call.method in ON_THE_CLASS and target is DeltaTable else []
+        positional = [self._argument(value, request) for value in call.positional]
+        by_name = {name: self._argument(value, request) for name, value in call.named.items()}
+        return getattr(target, call.method)(*session, *positional, **by_name)
 
-    def _given(self, value: Any, asked: TableCalls) -> Any:
+    def _argument(self, value: Any, request: TableCalls) -> Any:
         match value:
             case Expression(message):
-                return self._column(message, asked)
+                return self._column(message, request)
             case Relation(message):
                 self._source = self._gateway.dataframe_of_plan(plan_of(self._gateway, self._planner, message))
                 return self._source
             case dict():
-                return {name: self._given(item, asked) for name, item in value.items()}
+                return {name: self._argument(item, request) for name, item in value.items()}
             case list():
-                return [self._given(item, asked) for item in value]
+                return [self._argument(item, request) for item in value]
             case _:
                 return value
 
-    def _column(self, message: bytes, asked: TableCalls) -> Column:
+    def _column(self, message: bytes, request: TableCalls) -> Column:
         expression = expression_of(self._gateway, self._planner, message)
         return self._gateway.column(
-            resolved_columns(self._gateway, expression, asked.plan_ids, self._qualifier, self._source)
+            resolved_columns(self._gateway, expression, request.plan_ids, self._qualifier, self._source)
         )

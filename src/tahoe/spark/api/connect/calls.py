@@ -64,8 +64,8 @@ class TableCalls:
 
     def then(self, method: str, *positional: Argument, **named: Argument) -> TableCalls:
         """The same with one call more. Arguments that are None are left out."""
-        given = {name: value for name, value in named.items() if value is not None}
-        return replace(self, calls=(*self.calls, Call(method, positional, given)))
+        arguments = {name: value for name, value in named.items() if value is not None}
+        return replace(self, calls=(*self.calls, Call(method, positional, arguments)))
 
 
 # --- our client's
@@ -74,10 +74,10 @@ class TableCalls:
 def calls_of_ours(message: Message) -> TableCalls:
     """What `Calls` of our client asks for."""
     return TableCalls(
-        name=_given(message, "name"),
-        path=_given(message, "path"),
+        name=_optional(message, "name"),
+        path=_optional(message, "path"),
         storage=_value(message.storage) if message.HasField("storage") else {},
-        alias=_given(message, "alias"),
+        alias=_optional(message, "alias"),
         plan_ids=frozenset(message.plan_ids),
         calls=tuple(
             Call(
@@ -90,22 +90,22 @@ def calls_of_ours(message: Message) -> TableCalls:
 
 def _value(message: Message) -> Argument:
     """The argument in a `Value`."""
-    kind, found = only_field(message)
+    kind, content = only_field(message)
     match kind:
         case "json":
-            return json.loads(found)
+            return json.loads(content)
         case "expression":
-            return Expression(found)
+            return Expression(content)
         case "relation":
-            return Relation(found)
+            return Relation(content)
         case "data_type":
-            return _data_type_of_json(found)
+            return _data_type_of_json(content)
         case "mapping":
-            return {item.name: _value(item.value) for item in found.items}
+            return {item.name: _value(item.value) for item in content.items}
         case "sequence":
-            return [_value(value) for value in found.values]
+            return [_value(value) for value in content.values]
         case _:
-            return IdentityGenerator(found.start, found.step)
+            return IdentityGenerator(content.start, content.step)
 
 
 def _data_type_of_json(text: str) -> DataType:
@@ -118,66 +118,66 @@ def _data_type_of_json(text: str) -> DataType:
 
 def calls_of_relation(message: Message) -> TableCalls:
     """What a `DeltaRelation` asks for."""
-    kind, asked = only_field(message)
+    kind, request = only_field(message)
     match kind:
         case "scan":
-            return _table(asked.table).then("toDF")
+            return _table(request.table).then("toDF")
         case "describe_history":
-            return _table(asked.table).then("history")
+            return _table(request.table).then("history")
         case "describe_detail":
-            return _table(asked.table).then("detail")
+            return _table(request.table).then("detail")
         case "convert_to_delta":
-            return TableCalls().then("convertToDelta", asked.identifier, partitionSchema=_partition_schema(asked))
+            return TableCalls().then("convertToDelta", request.identifier, partitionSchema=_partition_schema(request))
         case "restore_table":
             method, value = (
-                ("restoreToVersion", asked.version)
-                if asked.HasField("version")
-                else ("restoreToTimestamp", asked.timestamp)
+                ("restoreToVersion", request.version)
+                if request.HasField("version")
+                else ("restoreToTimestamp", request.timestamp)
             )
-            return _table(asked.table).then(method, value)
+            return _table(request.table).then(method, value)
         case "is_delta_table":
-            return TableCalls().then("isDeltaTable", asked.path)
+            return TableCalls().then("isDeltaTable", request.path)
         case "delete_from_table":
-            return _target(asked.target).then("delete", condition=_expression(asked, "condition"))
+            return _target(request.target).then("delete", condition=_expression(request, "condition"))
         case "update_table":
-            return _target(asked.target).then(
-                "update", condition=_expression(asked, "condition"), set=_assigned(asked.assignments)
+            return _target(request.target).then(
+                "update", condition=_expression(request, "condition"), set=_assignments(request.assignments)
             )
         case "merge_into_table":
-            return _merge(asked)
+            return _merge(request)
         case _:
-            return _optimize(asked)
+            return _optimize(request)
 
 
 def calls_of_command(message: Message) -> TableCalls:
     """What a `DeltaCommand` asks for."""
-    kind, asked = only_field(message)
+    kind, request = only_field(message)
     match kind:
         case "clone_table":
-            return _clone(asked)
+            return _clone(request)
         case "vacuum_table":
-            return _table(asked.table).then("vacuum", retentionHours=_given(asked, "retention_hours"))
+            return _table(request.table).then("vacuum", retentionHours=_optional(request, "retention_hours"))
         case "upgrade_table_protocol":
-            return _table(asked.table).then("upgradeTableProtocol", asked.reader_version, asked.writer_version)
+            return _table(request.table).then("upgradeTableProtocol", request.reader_version, request.writer_version)
         case "generate":
-            return _table(asked.table).then("generate", asked.mode)
+            return _table(request.table).then("generate", request.mode)
         case "create_delta_table":
-            return _create(asked)
+            return _create(request)
         case "add_feature_support":
-            return _table(asked.table).then("addFeatureSupport", asked.feature_name)
+            return _table(request.table).then("addFeatureSupport", request.feature_name)
         case _:
-            return _table(asked.table).then(
-                "dropFeatureSupport", asked.feature_name, truncateHistory=_given(asked, "truncate_history")
+            return _table(request.table).then(
+                "dropFeatureSupport", request.feature_name, truncateHistory=_optional(request, "truncate_history")
             )
 
 
-def _given(message: Message, name: str) -> Any:
+def _optional(message: Message, name: str) -> Any:
     return getattr(message, name) if message.HasField(name) else None
 
 
 def _expression(message: Message, name: str) -> Expression | None:
-    found = _given(message, name)
-    return None if found is None else Expression(found)
+    column = _optional(message, name)
+    return None if column is None else Expression(column)
 
 
 def _table(message: Message) -> TableCalls:
@@ -201,7 +201,7 @@ def _target(message: bytes) -> TableCalls:
     return replace(_table(scan.scan.table), alias=alias, plan_ids=frozenset(ids))
 
 
-def _assigned(assignments: Iterable[Message]) -> dict[str, Expression]:
+def _assignments(assignments: Iterable[Message]) -> dict[str, Expression]:
     return {_column_name(one.field): Expression(one.value) for one in assignments}
 
 
@@ -227,43 +227,43 @@ _CLAUSES = {
 }
 
 
-def _merge(asked: Message) -> TableCalls:
-    calls = _target(asked.target).then("merge", Relation(asked.source), Expression(asked.condition))
-    if asked.with_schema_evolution:
+def _merge(request: Message) -> TableCalls:
+    calls = _target(request.target).then("merge", Relation(request.source), Expression(request.condition))
+    if request.with_schema_evolution:
         calls = calls.then("withSchemaEvolution")
     for group in ("matched_actions", "not_matched_actions", "not_matched_by_source_actions"):
-        for action in getattr(asked, group):
+        for action in getattr(request, group):
             kind = next(field.name for field, _ in action.ListFields() if field.name.endswith("_action"))
             method, argument = _CLAUSES[group, kind]
-            assigned = {} if argument is None else {argument: _assigned(getattr(action, kind).assignments)}
-            calls = calls.then(method, condition=_expression(action, "condition"), **assigned)
+            values = {} if argument is None else {argument: _assignments(getattr(action, kind).assignments)}
+            calls = calls.then(method, condition=_expression(action, "condition"), **values)
     return calls.then("execute")
 
 
-def _optimize(asked: Message) -> TableCalls:
-    calls = _table(asked.table).then("optimize")
-    for condition in asked.partition_filters:
+def _optimize(request: Message) -> TableCalls:
+    calls = _table(request.table).then("optimize")
+    for condition in request.partition_filters:
         calls = calls.then("where", condition)
     return (
-        calls.then("executeZOrderBy", *asked.zorder_columns)
-        if asked.zorder_columns
+        calls.then("executeZOrderBy", *request.zorder_columns)
+        if request.zorder_columns
         else calls.then("executeCompaction")
     )
 
 
-def _clone(asked: Message) -> TableCalls:
-    how = (asked.target, asked.is_shallow, asked.replace, pairs(asked.properties))
-    if asked.HasField("version"):
-        return _table(asked.table).then("cloneAtVersion", asked.version, *how)
-    if asked.HasField("timestamp"):
-        return _table(asked.table).then("cloneAtTimestamp", asked.timestamp, *how)
-    return _table(asked.table).then("clone", *how)
+def _clone(request: Message) -> TableCalls:
+    how = (request.target, request.is_shallow, request.replace, pairs(request.properties))
+    if request.HasField("version"):
+        return _table(request.table).then("cloneAtVersion", request.version, *how)
+    if request.HasField("timestamp"):
+        return _table(request.table).then("cloneAtTimestamp", request.timestamp, *how)
+    return _table(request.table).then("clone", *how)
 
 
-def _partition_schema(asked: Message) -> str | DataType | None:
-    if asked.HasField("partition_schema_struct"):
-        return _data_type(asked.partition_schema_struct)
-    text: str | None = _given(asked, "partition_schema_string")
+def _partition_schema(request: Message) -> str | DataType | None:
+    if request.HasField("partition_schema_struct"):
+        return _data_type(request.partition_schema_struct)
+    text: str | None = _optional(request, "partition_schema_string")
     return text
 
 
@@ -277,30 +277,30 @@ def _data_type(message: bytes) -> str | DataType:
 _MODES = {1: "create", 2: "createIfNotExists", 3: "replace", 4: "createOrReplace"}
 
 
-def _create(asked: Message) -> TableCalls:
+def _create(request: Message) -> TableCalls:
     """The calls of a builder that creates a table, from `create` or one of its variants to `execute`."""
-    calls = TableCalls().then(_MODES[asked.mode])
+    calls = TableCalls().then(_MODES[request.mode])
     for name, method in (("table_name", "tableName"), ("location", "location"), ("comment", "comment")):
-        if asked.HasField(name):
-            calls = calls.then(method, getattr(asked, name))
-    for column in asked.columns:
+        if request.HasField(name):
+            calls = calls.then(method, getattr(request, name))
+    for column in request.columns:
         generation = _generation(column)
-        nullable, comment = bool(column.nullable), _given(column, "comment")
+        nullable, comment = bool(column.nullable), _optional(column, "comment")
         calls = calls.then(
             "addColumn", column.name, _data_type(column.data_type), nullable, comment=comment, **generation
         )
-    if asked.partitioning_columns:
-        calls = calls.then("partitionedBy", *asked.partitioning_columns)
-    if asked.clustering_columns:
-        calls = calls.then("clusterBy", *asked.clustering_columns)
-    for key, value in pairs(asked.properties).items():
+    if request.partitioning_columns:
+        calls = calls.then("partitionedBy", *request.partitioning_columns)
+    if request.clustering_columns:
+        calls = calls.then("clusterBy", *request.clustering_columns)
+    for key, value in pairs(request.properties).items():
         calls = calls.then("property", key, value)
     return calls.then("execute")
 
 
 def _generation(column: Message) -> dict[str, Any]:
     if column.HasField("identity_info"):
-        given = column.identity_info
-        name = "generatedByDefaultAs" if given.allow_explicit_insert else "generatedAlwaysAs"
-        return {name: IdentityGenerator(given.start, given.step)}
+        identity = column.identity_info
+        name = "generatedByDefaultAs" if identity.allow_explicit_insert else "generatedAlwaysAs"
+        return {name: IdentityGenerator(identity.start, identity.step)}
     return {"generatedAlwaysAs": column.generated_always_as} if column.HasField("generated_always_as") else {}

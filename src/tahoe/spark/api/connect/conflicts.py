@@ -14,11 +14,11 @@ from tahoe.errors import DeltaError
 from tahoe.spark.jvm.failures import CONFLICTS_PACKAGE
 
 
-class _Reported(connect.SparkConnectGrpcException):
+class _ServerError(connect.SparkConnectGrpcException):
     """An error that a server reports, with the attributes of a `DeltaError`."""
 
-    def __init__(self, message: str | None = None, **told: Any) -> None:
-        super().__init__(message, **told)
+    def __init__(self, message: str | None = None, **fields: Any) -> None:
+        super().__init__(message, **fields)
         self.parameters = self.getMessageParameters() or {}
 
 
@@ -27,9 +27,11 @@ def know_conflicts() -> None:
     Idempotent.
     """
     for name in exceptions.__all__:
-        connect.EXCEPTION_CLASS_MAPPING.setdefault(CONFLICTS_PACKAGE + name, _reported(getattr(exceptions, name)))
+        connect.EXCEPTION_CLASS_MAPPING.setdefault(
+            CONFLICTS_PACKAGE + name, _server_error_class(getattr(exceptions, name))
+        )
 
 
-def _reported(kind: type[DeltaError]) -> type[_Reported]:
+def _server_error_class(kind: type[DeltaError]) -> type[_ServerError]:
     members = {"__doc__": kind.__doc__, "__module__": kind.__module__}
-    return type(kind.__name__, (_Reported, kind), members)
+    return type(kind.__name__, (_ServerError, kind), members)

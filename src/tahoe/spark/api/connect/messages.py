@@ -145,7 +145,7 @@ _SCALARS = {
 }
 
 
-def _described(package: str, messages: Mapping[str, Mapping[int, str]]) -> FileDescriptorProto:
+def _file_descriptor(package: str, messages: Mapping[str, Mapping[int, str]]) -> FileDescriptorProto:
     """The descriptor of a package of messages, as a file in protobuf would define it."""
     file = FileDescriptorProto(name=f"tahoe/{package}.proto", package=package, syntax="proto2")
     for name, fields in messages.items():
@@ -165,7 +165,7 @@ def _described(package: str, messages: Mapping[str, Mapping[int, str]]) -> FileD
 # A pool of our own: the process may also have the reference's classes, which are messages of the same names.
 _pool = DescriptorPool()
 for _package, _messages in (("delta.connect", _REFERENCES), ("tahoe.connect", _OURS)):
-    _pool.Add(_described(_package, _messages))
+    _pool.Add(_file_descriptor(_package, _messages))
 
 
 def _class(name: str) -> Any:
@@ -193,10 +193,10 @@ def only_field(message: Message) -> tuple[str, Any]:
     Raises:
         ValueError: none is set that this version knows.
     """
-    found = [(field.name, value) for field, value in message.ListFields()]
-    if not found:
+    fields = [(field.name, value) for field, value in message.ListFields()]
+    if not fields:
         raise ValueError(f"the message {message.DESCRIPTOR.full_name} has no part that this version of tahoe knows")
-    return found[0]
+    return fields[0]
 
 
 def pairs(entries: Any) -> dict[str, str]:

@@ -32,7 +32,7 @@ _PORT = "spark.connect.grpc.binding.port"
 
 # Settings that would let clients in before the session is enabled, or past what `serve` checks, and what to use
 # instead.
-_TAKEN = {
+_OWN_SETTINGS = {
     _HOST: "--host",
     _PORT: "--port",
     "spark.connect.authenticate.token": "--token, or the environment variable " + TOKEN_VARIABLE,
@@ -76,7 +76,7 @@ class Serving:
     settings: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        for name, instead in _TAKEN.items():
+        for name, instead in _OWN_SETTINGS.items():
             if name in self.settings:
                 raise ConnectServerError(detail=f"the setting {name} is the server's own", remedy=f"Use {instead}.")
         if "SparkConnectPlugin" in self.settings.get(_PLUGINS, ""):
@@ -95,9 +95,9 @@ class Serving:
 
     def spark_settings(self) -> dict[str, str]:
         """The settings of the server's session."""
-        given = {**_DEFAULTS, **self.settings}
-        ours = {name: ",".join(filter(None, (given.get(name), added))) for name, added in CLASSES.items()}
-        return {**given, **ours, _HOST: self.host, _PORT: str(self.port)}
+        settings = {**_DEFAULTS, **self.settings}
+        classes = {name: ",".join(filter(None, (settings.get(name), added))) for name, added in CLASSES.items()}
+        return {**settings, **classes, _HOST: self.host, _PORT: str(self.port)}
 
 
 def is_loopback(host: str) -> bool:
@@ -160,7 +160,7 @@ def serve(serving: Serving) -> ConnectServer:
     builder = SparkSession.builder
     for name, value in serving.spark_settings().items():
         builder = builder.config(name, value)
-    spark = enable(_started(builder))
+    spark = enable(_start_session(builder))
     gateway = Gateway(spark)
     tell_clients()
     gateway.session.sharedState().conf().set(SERVER_VERSION, VERSION)
@@ -175,7 +175,7 @@ def serve(serving: Serving) -> ConnectServer:
     return ConnectServer(serving, spark, service)
 
 
-def _started(builder: SparkSession.Builder) -> SparkSession:
+def _start_session(builder: SparkSession.Builder) -> SparkSession:
     try:
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
@@ -199,5 +199,5 @@ def _reason(error: BaseException, serving: Serving) -> str:
     cause = java_error(error)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()
-    said = str(error).splitlines()[0] if cause is None else str(cause.getMessage())
-    return f"Spark cannot listen at {serving.host}, port {serving.port}: {said}"
+    message = str(error).splitlines()[0] if cause is None else str(cause.getMessage())
+    return f"Spark cannot listen at {serving.host}, port {serving.port}: {message}"

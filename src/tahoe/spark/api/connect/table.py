@@ -52,13 +52,13 @@ class _Extension(LogicalPlan):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RemoteCalls:
     """Calls that the server is asked for, in the end."""
 
     spark: Any
     calls: Message
 
-    def then(self, method: str, *positional: Any, **named: Any) -> _Asked:
+    def then(self, method: str, *positional: Any, **named: Any) -> _RemoteCalls:
         """The same with one call more."""
         call = Call(
             method=method,
@@ -68,7 +68,7 @@ class _Asked:
         more = Calls()
         more.CopyFrom(self.calls)
         more.calls.append(call)
-        return _Asked(self.spark, more)
+        return _RemoteCalls(self.spark, more)
 
     def run(self) -> DataFrame:
         """Ask the server. Returns its answer, which is here: to ask for a DataFrame's schema would run the calls.
@@ -122,10 +122,10 @@ def _as_python_has_it(error: PySparkException) -> Exception:
     """A wrong argument as the exception that Python has for it."""
     if error.getCondition() != ClientCallError.condition:
         return error
-    told = error.getMessageParameters() or {}
-    kind = getattr(builtins, told.get("kind", ""), ValueError)
-    found: Exception = kind(told.get("detail", str(error)))
-    return found
+    parameters = error.getMessageParameters() or {}
+    kind = getattr(builtins, parameters.get("kind", ""), ValueError)
+    python_error: Exception = kind(parameters.get("detail", str(error)))
+    return python_error
 
 
 def _bound(method: Callable[..., Any], self: Any, arguments: Any, named: Any) -> tuple[Any, Any]:
@@ -133,20 +133,20 @@ def _bound(method: Callable[..., Any], self: Any, arguments: Any, named: Any) ->
     return bound.args[1:], bound.kwargs
 
 
-def _asking(method: M) -> M:
+def _remote_query(method: M) -> M:
     """A method that asks the server, and returns the rows of its answer."""
 
     @functools.wraps(method)
     def asks(self: Any, *arguments: Any, **named: Any) -> Any:
         positional, by_name = _bound(method, self, arguments, named)
-        return self._asked.then(method.__name__, *positional, **by_name).run()
+        return self._remote.then(method.__name__, *positional, **by_name).run()
 
     return asks  # type: ignore[return-value]
 
 
-def _doing(method: M) -> M:
+def _remote_action(method: M) -> M:
     """A method that asks the server, and returns nothing."""
-    asks = _asking(method)
+    asks = _remote_query(method)
 
     @functools.wraps(method)
     def does(self: Any, *arguments: Any, **named: Any) -> None:
@@ -155,36 +155,36 @@ def _doing(method: M) -> M:
     return does  # type: ignore[return-value]
 
 
-def _making(method: M) -> M:
+def _remote_creation(method: M) -> M:
     """A method that asks the server to make a table, and returns the table."""
 
     @functools.wraps(method)
     def clones(self: Any, *arguments: Any, **named: Any) -> Any:
         positional, by_name = _bound(method, self, arguments, named)
-        asked = self._asked.then(method.__name__, *positional, **by_name)
-        return RemoteDeltaTable.forName(asked.spark, asked.answer())
+        remote = self._remote.then(method.__name__, *positional, **by_name)
+        return RemoteDeltaTable.forName(remote.spark, remote.answer())
 
     return clones  # type: ignore[return-value]
 
 
-def _with(method: M) -> M:
+def _builder_copy(method: M) -> M:
     """A method of a builder that returns a new builder, which asks for one call more."""
-    adds = _adding(method)
+    adds = _builder_call(method)
 
     @functools.wraps(method)
     def copies(self: Any, *arguments: Any, **named: Any) -> Any:
-        return adds(type(self)(self._asked), *arguments, **named)
+        return adds(type(self)(self._remote), *arguments, **named)
 
     return copies  # type: ignore[return-value]
 
 
-def _adding(method: M) -> M:
+def _builder_call(method: M) -> M:
     """A method of a builder that adds a call to what the builder asks for."""
 
     @functools.wraps(method)
     def adds(self: Any, *arguments: Any, **named: Any) -> Any:
         positional, by_name = _bound(method, self, arguments, named)
-        self._asked = self._asked.then(method.__name__, *positional, **by_name)
+        self._remote = self._remote.then(method.__name__, *positional, **by_name)
         return self
 
     return adds  # type: ignore[return-value]
@@ -193,11 +193,11 @@ def _adding(method: M) -> M:
 class RemoteDeltaTable(DeltaTable):
     """A Delta table on the server of a Spark Connect session."""
 
-    def __init__(self, asked: _Asked, plan: LogicalPlan) -> None:
-        self._asked, self._plan = asked, plan
+    def __init__(self, remote: _RemoteCalls, plan: LogicalPlan) -> None:
+        self._remote, self._plan = remote, plan
 
     def __repr__(self) -> str:
-        return self._asked.shown("DeltaTable")
+        return self._remote.shown("DeltaTable")
 
     def _repr_html_(self) -> str | None:
         """Nothing but the text: more would have to be asked of the server."""
@@ -211,33 +211,33 @@ class RemoteDeltaTable(DeltaTable):
         scan.scan.table.path.path = path
         for name, value in hadoopConf.items():
             scan.scan.table.path.hadoop_conf.add(key=name, value=value)
-        asked = _Asked(sparkSession, calls)
-        calls.storage.CopyFrom(asked._value(hadoopConf))
-        return cls._existing(asked, scan)
+        remote = _RemoteCalls(sparkSession, calls)
+        calls.storage.CopyFrom(remote._value(hadoopConf))
+        return cls._checked_table(remote, scan)
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
         scan = DeltaRelation()
         scan.scan.table.table_or_view_name = tableOrViewName
-        return cls._existing(_Asked(sparkSession, Calls(name=tableOrViewName)), scan)
+        return cls._checked_table(_RemoteCalls(sparkSession, Calls(name=tableOrViewName)), scan)
 
     @classmethod
-    def _existing(cls, asked: _Asked, scan: Message) -> Self:
-        asked.run()  # fails if it is no table
+    def _checked_table(cls, remote: _RemoteCalls, scan: Message) -> Self:
+        remote.run()  # fails if it is no table
         plan = _Extension(scan)
-        asked.calls.plan_ids.append(plan._plan_id)
-        return cls(asked, plan)
+        remote.calls.plan_ids.append(plan._plan_id)
+        return cls(remote, plan)
 
     @classmethod
     def convertToDelta(
         cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None
     ) -> DeltaTable:
-        asked = _Asked(sparkSession, Calls()).then("convertToDelta", identifier, partitionSchema)
-        return cls.forName(sparkSession, asked.answer())
+        remote = _RemoteCalls(sparkSession, Calls()).then("convertToDelta", identifier, partitionSchema)
+        return cls.forName(sparkSession, remote.answer())
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
-        return bool(_Asked(sparkSession, Calls()).then("isDeltaTable", identifier).answer())
+        return bool(_RemoteCalls(sparkSession, Calls()).then("isDeltaTable", identifier).answer())
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
@@ -256,82 +256,82 @@ class RemoteDeltaTable(DeltaTable):
         return _RemoteTableBuilder(sparkSession, "createOrReplace")
 
     def toDF(self) -> DataFrame:
-        return ConnectDataFrame(self._plan, self._asked.spark)
+        return ConnectDataFrame(self._plan, self._remote.spark)
 
     def alias(self, aliasName: str) -> DeltaTable:
         calls, plan = Calls(), SubqueryAlias(self._plan, aliasName)
-        calls.CopyFrom(self._asked.calls)
+        calls.CopyFrom(self._remote.calls)
         calls.alias = aliasName
         calls.plan_ids.append(plan._plan_id)
-        return RemoteDeltaTable(replace(self._asked, calls=calls), plan)
+        return RemoteDeltaTable(replace(self._remote, calls=calls), plan)
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
-        return _RemoteMergeBuilder(self._asked.then("merge", source, condition))
+        return _RemoteMergeBuilder(self._remote.then("merge", source, condition))
 
     def optimize(self) -> DeltaOptimizeBuilder:
-        return _RemoteOptimizeBuilder(self._asked.then("optimize"))
+        return _RemoteOptimizeBuilder(self._remote.then("optimize"))
 
-    delete = _asking(DeltaTable.delete)
-    update = _asking(DeltaTable.update)
-    reorg = _asking(DeltaTable.reorg)
-    vacuum = _asking(DeltaTable.vacuum)
-    history = _asking(DeltaTable.history)
-    detail = _asking(DeltaTable.detail)
-    restoreToVersion = _asking(DeltaTable.restoreToVersion)
-    restoreToTimestamp = _asking(DeltaTable.restoreToTimestamp)
-    generate = _doing(DeltaTable.generate)
-    syncIdentity = _doing(DeltaTable.syncIdentity)
-    upgradeTableProtocol = _doing(DeltaTable.upgradeTableProtocol)
-    addFeatureSupport = _doing(DeltaTable.addFeatureSupport)
-    dropFeatureSupport = _doing(DeltaTable.dropFeatureSupport)
-    clone = _making(DeltaTable.clone)
-    cloneAtVersion = _making(DeltaTable.cloneAtVersion)
-    cloneAtTimestamp = _making(DeltaTable.cloneAtTimestamp)
+    delete = _remote_query(DeltaTable.delete)
+    update = _remote_query(DeltaTable.update)
+    reorg = _remote_query(DeltaTable.reorg)
+    vacuum = _remote_query(DeltaTable.vacuum)
+    history = _remote_query(DeltaTable.history)
+    detail = _remote_query(DeltaTable.detail)
+    restoreToVersion = _remote_query(DeltaTable.restoreToVersion)
+    restoreToTimestamp = _remote_query(DeltaTable.restoreToTimestamp)
+    generate = _remote_action(DeltaTable.generate)
+    syncIdentity = _remote_action(DeltaTable.syncIdentity)
+    upgradeTableProtocol = _remote_action(DeltaTable.upgradeTableProtocol)
+    addFeatureSupport = _remote_action(DeltaTable.addFeatureSupport)
+    dropFeatureSupport = _remote_action(DeltaTable.dropFeatureSupport)
+    clone = _remote_creation(DeltaTable.clone)
+    cloneAtVersion = _remote_creation(DeltaTable.cloneAtVersion)
+    cloneAtTimestamp = _remote_creation(DeltaTable.cloneAtTimestamp)
 
 
 class _RemoteMergeBuilder(DeltaMergeBuilder):
-    def __init__(self, asked: _Asked) -> None:
-        self._asked = asked
+    def __init__(self, remote: _RemoteCalls) -> None:
+        self._remote = remote
 
     def __repr__(self) -> str:
-        return self._asked.shown("DeltaMergeBuilder")
+        return self._remote.shown("DeltaMergeBuilder")
 
-    whenMatchedUpdate = _with(DeltaMergeBuilder.whenMatchedUpdate)
-    whenMatchedUpdateAll = _with(DeltaMergeBuilder.whenMatchedUpdateAll)
-    whenMatchedDelete = _with(DeltaMergeBuilder.whenMatchedDelete)
-    whenNotMatchedInsert = _with(DeltaMergeBuilder.whenNotMatchedInsert)
-    whenNotMatchedInsertAll = _with(DeltaMergeBuilder.whenNotMatchedInsertAll)
-    whenNotMatchedBySourceUpdate = _with(DeltaMergeBuilder.whenNotMatchedBySourceUpdate)
-    whenNotMatchedBySourceDelete = _with(DeltaMergeBuilder.whenNotMatchedBySourceDelete)
-    withSchemaEvolution = _with(DeltaMergeBuilder.withSchemaEvolution)
-    execute = _asking(DeltaMergeBuilder.execute)
+    whenMatchedUpdate = _builder_copy(DeltaMergeBuilder.whenMatchedUpdate)
+    whenMatchedUpdateAll = _builder_copy(DeltaMergeBuilder.whenMatchedUpdateAll)
+    whenMatchedDelete = _builder_copy(DeltaMergeBuilder.whenMatchedDelete)
+    whenNotMatchedInsert = _builder_copy(DeltaMergeBuilder.whenNotMatchedInsert)
+    whenNotMatchedInsertAll = _builder_copy(DeltaMergeBuilder.whenNotMatchedInsertAll)
+    whenNotMatchedBySourceUpdate = _builder_copy(DeltaMergeBuilder.whenNotMatchedBySourceUpdate)
+    whenNotMatchedBySourceDelete = _builder_copy(DeltaMergeBuilder.whenNotMatchedBySourceDelete)
+    withSchemaEvolution = _builder_copy(DeltaMergeBuilder.withSchemaEvolution)
+    execute = _remote_query(DeltaMergeBuilder.execute)
 
 
 class _RemoteOptimizeBuilder(DeltaOptimizeBuilder):
-    def __init__(self, asked: _Asked) -> None:
-        self._asked = asked
+    def __init__(self, remote: _RemoteCalls) -> None:
+        self._remote = remote
 
     def __repr__(self) -> str:
-        return self._asked.shown("DeltaOptimizeBuilder")
+        return self._remote.shown("DeltaOptimizeBuilder")
 
-    where = _adding(DeltaOptimizeBuilder.where)
-    executeCompaction = _asking(DeltaOptimizeBuilder.executeCompaction)
-    executeZOrderBy = _asking(DeltaOptimizeBuilder.executeZOrderBy)
+    where = _builder_call(DeltaOptimizeBuilder.where)
+    executeCompaction = _remote_query(DeltaOptimizeBuilder.executeCompaction)
+    executeZOrderBy = _remote_query(DeltaOptimizeBuilder.executeZOrderBy)
 
 
 class _RemoteTableBuilder(DeltaTableBuilder):
     def __init__(self, spark: Any, creation: str) -> None:
-        self._asked = _Asked(spark, Calls()).then(creation)
+        self._remote = _RemoteCalls(spark, Calls()).then(creation)
 
     def __repr__(self) -> str:
-        return self._asked.shown("DeltaTableBuilder")
+        return self._remote.shown("DeltaTableBuilder")
 
-    tableName = _adding(DeltaTableBuilder.tableName)
-    location = _adding(DeltaTableBuilder.location)
-    comment = _adding(DeltaTableBuilder.comment)
-    addColumn = _adding(DeltaTableBuilder.addColumn)
-    addColumns = _adding(DeltaTableBuilder.addColumns)
-    partitionedBy = _adding(DeltaTableBuilder.partitionedBy)
-    clusterBy = _adding(DeltaTableBuilder.clusterBy)
-    property = _adding(DeltaTableBuilder.property)
-    execute = _making(DeltaTableBuilder.execute)
+    tableName = _builder_call(DeltaTableBuilder.tableName)
+    location = _builder_call(DeltaTableBuilder.location)
+    comment = _builder_call(DeltaTableBuilder.comment)
+    addColumn = _builder_call(DeltaTableBuilder.addColumn)
+    addColumns = _builder_call(DeltaTableBuilder.addColumns)
+    partitionedBy = _builder_call(DeltaTableBuilder.partitionedBy)
+    clusterBy = _builder_call(DeltaTableBuilder.clusterBy)
+    property = _builder_call(DeltaTableBuilder.property)
+    execute = _remote_creation(DeltaTableBuilder.execute)
