@@ -209,22 +209,22 @@ def native_settings(settings: Mapping[str, str], version: str, jars: str, jar: s
         jar: the path of Comet's JAR; None for the one of `JAR_VARIABLE`, else the one on Maven.
     """
     changed = {name: value for name, value in _DEFAULTS.items() if name not in settings}
-    changed |= _listed(settings, "spark.plugins", _PLUGIN) | _listed(
+    changed |= _with_list_value(settings, "spark.plugins", _PLUGIN) | _with_list_value(
         settings, "spark.sql.extendedExplainProviders", _EXPLAIN
     )
     jar = jar or os.environ.get(JAR_VARIABLE)
     if jar:
         path = os.path.abspath(os.path.expanduser(jar))
         for name in _CLASS_PATHS:
-            changed |= _listed(settings, name, path, "," if name == "spark.jars" else os.pathsep)
+            changed |= _with_list_value(settings, name, path, "," if name == "spark.jars" else os.pathsep)
     elif not any("comet-spark" in settings.get(name, "") for name in _JARS) and not glob.glob(
         os.path.join(jars, "comet-spark-*.jar")
     ):
-        changed |= _listed(settings, PACKAGES, BUILDS[_line(version)])
+        changed |= _with_list_value(settings, PACKAGES, BUILDS[_line(version)])
     return changed
 
 
-def _listed(settings: Mapping[str, str], name: str, value: str, separator: str = ",") -> dict[str, str]:
+def _with_list_value(settings: Mapping[str, str], name: str, value: str, separator: str = ",") -> dict[str, str]:
     """A setting with a value added to its list; nothing if the list has it."""
     values = [each for each in settings.get(name, "").split(separator) if each]
     return {} if value in values else {name: separator.join([*values, value])}

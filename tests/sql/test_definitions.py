@@ -11,7 +11,7 @@ from tahoe import Table
 from tahoe.errors import UnsupportedOperationError
 from tahoe.protocol.types.schema import INTEGER, STRING, Field, Struct
 from tahoe.spark.ddl.show_describe import reserved_properties, statement_that_creates
-from tahoe.spark.ddl.table_like import copied, target
+from tahoe.spark.ddl.table_like import definition_of, target
 from tahoe.spark.jvm.statements.catalog_entries import TableEntry
 from tahoe.spark.jvm.statements.table_like_plans import SourceTable, TableLike
 from tahoe.table.writing.planning import create_table
@@ -51,7 +51,7 @@ def test_a_table_of_another_format_gives_its_columns_and_its_users_properties() 
         properties={"a": "1", "delta.appendOnly": "true", "spark.sql.sources.schema": "x"},
         comment="of s",
     )
-    new = copied(source)
+    new = definition_of(source)
     assert new.schema == Struct((Field(name="n", type=INTEGER),))
     assert new.partition_by == ("n",)
     assert new.properties == {"a": "1", "delta.appendOnly": "true"}
@@ -60,7 +60,7 @@ def test_a_table_of_another_format_gives_its_columns_and_its_users_properties() 
 
 def test_a_table_of_another_catalog_is_refused() -> None:
     with pytest.raises(UnsupportedOperationError, match="not in the session catalog"):
-        copied(None)
+        definition_of(None)
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def command_of(words: Sequence[str], *, native: bool = False) -> list[str]:
     _check_interpreter(found)
     if _PYTHON.fullmatch(name):
         _checked_options(arguments)
-    return [found, *(_submitted(found, arguments, native=native) if name in SUBMITTERS else arguments)]
+    return [found, *(_spark_submit_arguments(found, arguments, native=native) if name in SUBMITTERS else arguments)]
 
 
 def _checked_options(words: Sequence[str]) -> Sequence[str]:
@@ -142,7 +142,7 @@ def _interpreter_of(path: str) -> str | None:
     return interpreter if os.path.isabs(interpreter) else shutil.which(interpreter)
 
 
-def _submitted(path: str, arguments: Sequence[str], *, native: bool) -> list[str]:
+def _spark_submit_arguments(path: str, arguments: Sequence[str], *, native: bool) -> list[str]:
     """The arguments of spark-submit without the reference's settings, also where a file of defaults names them; with
     those of Comet.
     """

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
 from tahoe.spark.ddl import guard, table_commands, table_like
 from tahoe.spark.ddl.creation import NewTable, declared_constraints, declared_schema, make_table, make_table_of
-from tahoe.spark.ddl.table_commands import altered
+from tahoe.spark.ddl.table_commands import altered_table
 from tahoe.spark.dml import resolved_plans, write
 from tahoe.spark.dml.replace import Matching
 from tahoe.spark.dml.write import Insert
@@ -77,7 +77,7 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         return _command(gateway, name, plan) if writes_delta(plan) else None
     if name in resolved_plans.STATEMENTS:
         return resolved_plans.instead_of(gateway, name, plan)
-    if altered(gateway, name, plan) is not None:
+    if altered_table(gateway, name, plan) is not None:
         return _command(gateway, name, plan)
     if name in TABLE_LIKE and table_like.is_ours(gateway, plan):
         return _command(gateway, "CREATE TABLE LIKE", plan)

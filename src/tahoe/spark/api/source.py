@@ -173,7 +173,7 @@ class Source:
         self, session: JavaObject, options: JavaObject, given: JavaObject, alone: bool
     ) -> JavaObject | None:
         gateway = Gateway.of(session)
-        return source.described(gateway, gateway.texts(options), given, is_alone=alone)
+        return source.metadata_relation(gateway, gateway.texts(options), given, is_alone=alone)
 
     @_answering
     def streamSource(  # noqa: N802  Java's name
@@ -186,7 +186,7 @@ class Source:
         query: str,
     ) -> JavaObject:
         gateway = Gateway.of(session)
-        return source.opened(gateway, gateway.texts(options), given, source.Query(checkpoint, analysed, query))
+        return source.open_source(gateway, gateway.texts(options), given, source.Query(checkpoint, analysed, query))
 
     @_answering
     def streamUntilNow(self, number: str) -> None:  # noqa: N802  Java's name

@@ -98,18 +98,18 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) 
         )
 
 
-def alter(gateway: Gateway, target: JavaObject, given: Iterable[JavaObject]) -> None:
+def alter(gateway: Gateway, target: JavaObject, table_changes: Iterable[JavaObject]) -> None:
     """Apply all changes of a statement to a table, in one commit.
 
     Args:
         target: a `delta.DefinedTable`.
-        given: Spark's `TableChange`s.
+        table_changes: Spark's `TableChange`s.
 
     Raises:
         DeltaAnalysisError: one of the changes is invalid; the table is not changed.
     """
     check_newest(gateway, target)
-    changes = [table_change(gateway, change) for change in given]
+    changes = [table_change(gateway, change) for change in table_changes]
     changes = [change for change in changes if not _set_location(gateway, target, change)]
     if not changes:
         return
@@ -159,14 +159,16 @@ def _apply_single(open_: TransactionBuilder, change: TableChange) -> None:
         case DropConstraint(name, if_exists):
             open_.drop_constraint(name, if_exists=if_exists)
         case OtherChange(kind):
-            raise _unsupported(
+            raise _unsupported_error(
                 open_, f"ALTER TABLE ({kind})", "Delta has no such change", "Remove it from the statement."
             )
         case _:  # already applied together with its kind
             pass
 
 
-def _unsupported(open_: TransactionBuilder, operation: str, detail: str, remedy: str) -> UnsupportedOperationError:
+def _unsupported_error(
+    open_: TransactionBuilder, operation: str, detail: str, remedy: str
+) -> UnsupportedOperationError:
     return UnsupportedOperationError(operation=operation, table=open_.table.url, detail=detail, remedy=remedy)
 
 
@@ -175,32 +177,32 @@ def _unsupported(open_: TransactionBuilder, operation: str, detail: str, remedy:
 
 def _new_column(change: AddColumn, table: str) -> NewColumn:
     (field,) = delta_schema(change.declared, table=table)
-    given = {COMMENT: change.comment, CURRENT_DEFAULT: change.default}
-    metadata = {**field.metadata, **{name: value for name, value in given.items() if value is not None}}
+    texts = {COMMENT: change.comment, CURRENT_DEFAULT: change.default}
+    metadata = {**field.metadata, **{name: value for name, value in texts.items() if value is not None}}
     return NewColumn(field=replace(field, metadata=metadata), parent=change.path[:-1], position=change.position)
 
 
 def column_changes(updates: Iterable[UpdateColumn], *, table: str) -> list[ColumnChange]:
     """Combine the updates into one change per column, in the order of the statement."""
-    found: dict[Path, ColumnChange] = {}
+    by_path: dict[Path, ColumnChange] = {}
     for update in updates:
-        found[update.path] = _updated(found.get(update.path, ColumnChange(path=update.path)), update, table)
-    return list(found.values())
+        by_path[update.path] = _with_update(by_path.get(update.path, ColumnChange(path=update.path)), update, table)
+    return list(by_path.values())
 
 
-def _updated(known: ColumnChange, update: UpdateColumn, table: str) -> ColumnChange:
+def _with_update(change: ColumnChange, update: UpdateColumn, table: str) -> ColumnChange:
     match update:
         case UpdateColumnType(_, declared):
             (field,) = delta_schema(declared, table=table)
-            return replace(known, type=field.type, text_type=field.metadata.get(TEXT_TYPE))
+            return replace(change, type=field.type, text_type=field.metadata.get(TEXT_TYPE))
         case UpdateColumnNullability(_, nullable):
-            return replace(known, nullable=nullable)
+            return replace(change, nullable=nullable)
         case UpdateColumnComment(_, comment):
-            return replace(known, comment=comment)
+            return replace(change, comment=comment)
         case UpdateColumnPosition(_, position):
-            return replace(known, position=position)
+            return replace(change, position=position)
         case UpdateColumnDefaultValue(_, default):
-            return replace(known, default=default)
+            return replace(change, default=default)
 
 
 # --- the entry of the catalog
@@ -237,8 +239,8 @@ def _set_location(gateway: Gateway, target: JavaObject, change: TableChange) -> 
         raise UnsupportedOperationError(
             operation="SET LOCATION", table=name, detail=f"there is not a Delta table at {other.url}", remedy=remedy
         )
-    known = catalog.getTableMetadata(entry.identifier())
-    storage = gateway.changed(known.storage(), locationUri=gateway.option(uri))
-    catalog.alterTable(gateway.changed(known, storage=storage))
+    old_entry = catalog.getTableMetadata(entry.identifier())
+    storage = gateway.changed(old_entry.storage(), locationUri=gateway.option(uri))
+    catalog.alterTable(gateway.changed(old_entry, storage=storage))
     catalog.refreshTable(entry.identifier())
     return True

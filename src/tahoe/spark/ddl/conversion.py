@@ -177,14 +177,16 @@ def _properties_of(gateway: Gateway, entry: JavaObject) -> dict[str, str]:
 def _check_partition_schema(command: ConvertCommand, partition: Struct, name: str) -> None:
     if command.partition_schema is None:
         return
-    given = delta_schema(command.partition_schema, table=name)
-    if [(f.name.lower(), f.type) for f in given] != [(f.name.lower(), f.type) for f in partition]:
+    partition_schema = delta_schema(command.partition_schema, table=name)
+    if [(f.name.lower(), f.type) for f in partition_schema] != [(f.name.lower(), f.type) for f in partition]:
         raise PartitionSchemaOfCatalogError(
-            table=name, catalogPartitionSchema=_told(partition), userPartitionSchema=_told(given)
+            table=name,
+            catalogPartitionSchema=_column_list(partition),
+            userPartitionSchema=_column_list(partition_schema),
         )
 
 
-def _told(columns: Struct) -> str:
+def _column_list(columns: Struct) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in columns) or "none"
 
 
@@ -192,7 +194,7 @@ def _partitions(gateway: Gateway, entry: JavaObject, columns: Struct, location: 
     """The folders of the catalog's partitions; of a table without partitions, the table's own folder."""
     if not len(columns):
         return [CatalogPartition(url=location, partition=())]
-    found = []
+    partitions = []
     for values, place in partitions_of(gateway, entry):
         partition: Partition = tuple(
             (name, None if values[name] in ("", HIVE_NULL) else values[name]) for name in columns.names
@@ -202,21 +204,21 @@ def _partitions(gateway: Gateway, entry: JavaObject, columns: Struct, location: 
             if place is None
             else qualified_url(gateway, place)
         )
-        found.append(CatalogPartition(url=url, partition=partition))
-    if not found:
+        partitions.append(CatalogPartition(url=url, partition=partition))
+    if not partitions:
         raise NoCatalogPartitionError(table=entry.identifier().unquotedString())
-    return found
+    return partitions
 
 
 def _take_properties(gateway: Gateway, table: Table, properties: dict[str, str], name: str) -> None:
     """Give a Delta table the properties of the catalog, whose entry still says that it is a Parquet table."""
-    known = table.snapshot().properties
-    if {**known, **properties} == dict(known):
+    table_properties = table.snapshot().properties
+    if {**table_properties, **properties} == dict(table_properties):
         return
-    if known and setting_names.CONVERT_CHECKS_METADATA.of(gateway.settings(), table=name):
+    if table_properties and setting_names.CONVERT_CHECKS_METADATA.of(gateway.settings(), table=name):
         raise CatalogPropertiesMismatchError(
             table=name,
-            configuration=dict(known),
+            configuration=dict(table_properties),
             tableProperties=properties,
             metadataCheckSqlConf=setting_names.CONVERT_CHECKS_METADATA.name,
         )
@@ -248,5 +250,5 @@ def examined_in(
     """Examine files where it is fastest: in threads of the driver, or many files on a cluster in Python workers."""
     if len(keys) <= DRIVER_FILES_MAX or is_local(spark) or isinstance(question.store, HadoopStore):
         return examined_in_threads(question, keys)
-    found = in_workers(spark, partial(examined, question), in_batches(keys), table=question.store.url)
-    return examined_in_threads(question, keys) if found is None else itertools.chain.from_iterable(found)
+    results = in_workers(spark, partial(examined, question), in_batches(keys), table=question.store.url)
+    return examined_in_threads(question, keys) if results is None else itertools.chain.from_iterable(results)

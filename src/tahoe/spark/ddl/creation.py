@@ -298,26 +298,26 @@ def place_of(gateway: Gateway, new: NewTable) -> TableLocation:
         assert new.location is not None
         return TableLocation(qualified_url(gateway, new.location), is_external=True, is_known=False)
     catalog = session_catalog(gateway)
-    given = None if new.location is None else qualified_url(gateway, new.location)
+    location = None if new.location is None else qualified_url(gateway, new.location)
     if catalog.tableExists(new.name):
-        url = _replaceable(gateway, catalog.getTableMetadata(new.name), given)
-        return TableLocation(url, is_external=given is not None, is_known=True)
-    if given is not None:
-        return TableLocation(given, is_external=True, is_known=False)
+        url = _location_to_replace(gateway, catalog.getTableMetadata(new.name), location)
+        return TableLocation(url, is_external=location is not None, is_known=True)
+    if location is not None:
+        return TableLocation(location, is_external=True, is_known=False)
     return TableLocation(url_of_uri(gateway, catalog.defaultTablePath(new.name)), is_external=False, is_known=False)
 
 
-def _replaceable(gateway: Gateway, known: JavaObject, given: str | None) -> str:
+def _location_to_replace(gateway: Gateway, entry: JavaObject, location: str | None) -> str:
     """The location of a table in the catalog."""
-    name = known.identifier().unquotedString()
-    if not is_delta(known):  # a view has no location
+    name = entry.identifier().unquotedString()
+    if not is_delta(entry):  # a view has no location
         detail = f"{name} exists and is not a Delta table"
         raise UnsupportedOperationError(
             operation="REPLACE TABLE", table=name, detail=detail, remedy="Drop it first, or use another name."
         )
-    url = url_of_uri(gateway, known.location())
-    if given is not None and given != url:
-        raise InvalidOptionError(option="LOCATION", value=given, table=name, detail=f"the table is at {url}")
+    url = url_of_uri(gateway, entry.location())
+    if location is not None and location != url:
+        raise InvalidOptionError(option="LOCATION", value=location, table=name, detail=f"the table is at {url}")
     return url
 
 
@@ -340,25 +340,29 @@ def _check_same(table: Table, new: NewTable) -> None:
     """
     snapshot, says_columns = table.snapshot(), bool(new.schema.fields)
     if says_columns and [(f.name, f.type) for f in new.schema] != [(f.name, f.type) for f in snapshot.schema]:
-        raise _is_other(table, f"the statement declares {new.schema}, but the table has {snapshot.schema}")
+        raise _other_table_error(table, f"the statement declares {new.schema}, but the table has {snapshot.schema}")
     if (says_columns or new.partition_by) and new.partition_by != snapshot.partition_columns:
-        given, found = (_listed(columns) for columns in (new.partition_by, snapshot.partition_columns))
-        raise _is_other(table, f"the statement partitions the table by {given}, but it is partitioned by {found}")
+        stated, actual = (_column_list(columns) for columns in (new.partition_by, snapshot.partition_columns))
+        raise _other_table_error(
+            table, f"the statement partitions the table by {stated}, but it is partitioned by {actual}"
+        )
     if (says_columns or new.cluster_by) and new.cluster_by != snapshot.clustering_columns:
-        given, found = (_listed(map(".".join, paths)) for paths in (new.cluster_by, snapshot.clustering_columns))
-        raise _is_other(table, f"the statement clusters the table by {given}, but it is clustered by {found}")
-    known = {name.lower(): value for name, value in snapshot.properties.items()}
+        stated, actual = (_column_list(map(".".join, paths)) for paths in (new.cluster_by, snapshot.clustering_columns))
+        raise _other_table_error(
+            table, f"the statement clusters the table by {stated}, but it is clustered by {actual}"
+        )
+    properties = {name.lower(): value for name, value in snapshot.properties.items()}
     for name, value in split_features(new.properties)[0].items():
-        if known.get(name.lower()) != value:
-            detail = f"the existing table has {known.get(name.lower(), 'none')}, which ALTER TABLE can change"
+        if properties.get(name.lower()) != value:
+            detail = f"the existing table has {properties.get(name.lower(), 'none')}, which ALTER TABLE can change"
             raise InvalidPropertyError(property=name, table=table.url, value=value, detail=detail)
 
 
-def _listed(columns: Iterable[str]) -> str:
+def _column_list(columns: Iterable[str]) -> str:
     return ", ".join(columns) or "nothing"
 
 
-def _is_other(table: Table, detail: str) -> SchemaMismatchError:
+def _other_table_error(table: Table, detail: str) -> SchemaMismatchError:
     return SchemaMismatchError(
         table=table.url, detail=detail, remedy="Leave this definition out: the table exists already."
     )

@@ -50,15 +50,17 @@ def table_properties(snapshot: Snapshot) -> dict[str, str]:
 
 
 def reserved_properties(entry: TableEntry, snapshot: Snapshot) -> dict[str, str]:
-    found = {"provider": PROVIDER, "location": snapshot.url}
+    reserved = {"provider": PROVIDER, "location": snapshot.url}
     if snapshot.metadata.description is not None:
-        found["comment"] = snapshot.metadata.description
+        reserved["comment"] = snapshot.metadata.description
     if entry.owner:
-        found["owner"] = entry.owner
-    found["is_managed_location" if entry.is_managed else "external"] = "true"
+        reserved["owner"] = entry.owner
+    reserved["is_managed_location" if entry.is_managed else "external"] = "true"
     if snapshot.clustering_columns:
-        found[_CLUSTERING_COLUMNS] = json.dumps(snapshot.clustering_columns, separators=(",", ":"), ensure_ascii=False)
-    return found
+        reserved[_CLUSTERING_COLUMNS] = json.dumps(
+            snapshot.clustering_columns, separators=(",", ":"), ensure_ascii=False
+        )
+    return reserved
 
 
 # --- SHOW CREATE TABLE

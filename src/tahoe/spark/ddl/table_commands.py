@@ -25,7 +25,7 @@ from tahoe.table.table import Table
 from tahoe.table.transactions import alter
 
 
-def altered(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
+def altered_table(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
     """The `delta.DefinedTable` that a plan is about; None for other statements and for tables that are not Delta
     tables.
 
@@ -36,8 +36,8 @@ def altered(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
 
 
 def run_table_command(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]:
-    """Run a statement for which `altered` returns a table. Returns the table's url and the result rows."""
-    target = altered(gateway, name, plan)
+    """Run a statement for which `altered_table` returns a table. Returns the table's url and the result rows."""
+    target = altered_table(gateway, name, plan)
     assert target is not None
     if name in _CHANGES:
         check_newest(gateway, target)

@@ -25,7 +25,7 @@ def is_ours(gateway: Gateway, plan: JavaObject) -> bool:
     statement = table_like(gateway, plan)
     if is_delta_provider(statement.provider):
         return True
-    url = _resolved(gateway, statement)[0]
+    url = _source_of(gateway, statement)[0]
     if url is not None and statement.provider is not None:
         detail = f"Spark cannot read the columns of a Delta table to create a table of the format {statement.provider}"
         remedy = "Use CREATE TABLE ... AS SELECT * FROM ... LIMIT 0."
@@ -33,7 +33,7 @@ def is_ours(gateway: Gateway, plan: JavaObject) -> bool:
     return url is not None
 
 
-def _resolved(gateway: Gateway, statement: TableLike) -> tuple[str | None, SourceTable | None]:
+def _source_of(gateway: Gateway, statement: TableLike) -> tuple[str | None, SourceTable | None]:
     """The source: the folder of a Delta table, or else another table of the session's catalog."""
     url = statement.source_url or path_of(statement.source)
     if url is not None:
@@ -44,12 +44,12 @@ def _resolved(gateway: Gateway, statement: TableLike) -> tuple[str | None, Sourc
 
 def create(gateway: Gateway, plan: JavaObject) -> None:
     statement = table_like(gateway, plan)
-    url, source = _resolved(gateway, statement)
-    definition = copied(source) if url is None else described_by(open_table(gateway.spark, url).snapshot())
+    url, source = _source_of(gateway, statement)
+    definition = definition_of(source) if url is None else described_by(open_table(gateway.spark, url).snapshot())
     make_table_like(gateway, definition, target(statement), if_not_exists=statement.if_not_exists)
 
 
-def copied(source: SourceTable | None) -> NewTable:
+def definition_of(source: SourceTable | None) -> NewTable:
     """The definition of a Delta table like a table of another format, or like a view.
 
     Raises:

@@ -82,7 +82,7 @@ def explain(command: Optimize) -> str:
         InvalidOptionError, DeltaAnalysisError: as `compact`.
     """
     request = OptimizeRequest(settings=_settings(command.target), order=_order(command))
-    return summary(optimize(command.target.table, _asked(command, request), dry_run=True))
+    return summary(optimize(command.target.table, _with_conditions(command, request), dry_run=True))
 
 
 def purge(command: Optimize, *, deleted_share: float = 0.0) -> OptimizeReport:
@@ -114,21 +114,21 @@ def add_filters(command: Optimize) -> OptimizeReport:
 
 def _run(command: Optimize, request: OptimizeRequest, *, only_partitions: bool = False) -> OptimizeReport:
     target = command.target
-    request = _asked(command, request, only_partitions=only_partitions)
+    request = _with_conditions(command, request, only_partitions=only_partitions)
     report = optimize(target.table, request, rewriter=_Rewriter(target))
     if report.version is not None:
         recache(Gateway(target.spark), target.table.url)
     return report
 
 
-def _asked(command: Optimize, request: OptimizeRequest, *, only_partitions: bool = False) -> OptimizeRequest:
+def _with_conditions(command: Optimize, request: OptimizeRequest, *, only_partitions: bool = False) -> OptimizeRequest:
     """The request with the command's conditions, and what the history tells of the session."""
     target = command.target
-    found = [_read_condition(target, condition, only_partitions) for condition in command.conditions]
+    conditions = [_read_condition(target, condition, only_partitions) for condition in command.conditions]
     return replace(
         request,
-        filter=And(tuple(predicate for predicate, _ in found)) if found else None,
-        predicates=tuple(text for _, text in found),
+        filter=And(tuple(predicate for predicate, _ in conditions)) if conditions else None,
+        predicates=tuple(text for _, text in conditions),
         **author_of(target.spark),
     )
 
@@ -153,27 +153,27 @@ def _read_condition(target: DmlTarget, condition: Column, only_partitions: bool)
 def _settings(target: DmlTarget) -> CompactionSettings:
     """The session's settings; the table's `delta.targetFileSize` is the default size."""
     table = target.table.url
-    known = Gateway(target.spark).settings()
+    settings = Gateway(target.spark).settings()
     default = TARGET_FILE_SIZE.get(target.table.snapshot().properties, table=table) or GIB
     return CompactionSettings(
-        max_file_bytes=setting_names.OPTIMIZE_MAX_SIZE.of(known, table=table) or default,
-        min_file_bytes=setting_names.OPTIMIZE_MIN_SIZE.of(known, table=table) or default,
-        max_deleted_share=setting_names.OPTIMIZE_DELETED.of(known, table=table),
-        batch_bytes=setting_names.OPTIMIZE_BATCH.of(known, table=table),
+        max_file_bytes=setting_names.OPTIMIZE_MAX_SIZE.of(settings, table=table) or default,
+        min_file_bytes=setting_names.OPTIMIZE_MIN_SIZE.of(settings, table=table) or default,
+        max_deleted_share=setting_names.OPTIMIZE_DELETED.of(settings, table=table),
+        batch_bytes=setting_names.OPTIMIZE_BATCH.of(settings, table=table),
     )
 
 
 def _order(command: Optimize) -> OrderRequest:
     target = command.target
-    known = Gateway(target.spark).settings()
-    rows = int(known.get("spark.sql.files.maxRecordsPerFile", "0"))
+    settings = Gateway(target.spark).settings()
+    rows = int(settings.get("spark.sql.files.maxRecordsPerFile", "0"))
     return OrderRequest(
         zorder_by=command.zorder_by,
         is_full=command.full,
-        checks_statistics=setting_names.ZORDER_CHECKS.of(known, table=target.table.url),
+        checks_statistics=setting_names.ZORDER_CHECKS.of(settings, table=target.table.url),
         check=setting_names.ZORDER_CHECKS.name,
         max_file_rows=rows if rows > 0 else None,
-        closed_bytes=setting_names.CUBE_CLOSED.of(known, table=target.table.url),
+        closed_bytes=setting_names.CUBE_CLOSED.of(settings, table=target.table.url),
     )
 
 
@@ -196,33 +196,35 @@ class _Rewriter:
         if the workers have no tahoe.
         """
         if isinstance(plan.table.env.store, HadoopStore) or (plan.filtered_columns and not WRITES_BLOOM_FILTERS):
-            yield from (self._by_spark(plan, found) for found in bins)
+            yield from (self._by_spark(plan, one_bin) for one_bin in bins)
             return
         rewritten: Iterable[Rewritten | BaseException]
-        is_near = is_local(self.target.spark) or sum(found.live_bytes for found in bins) <= DRIVER_BYTES_MAX
-        if any(isinstance(found, CubeBin) for found in bins):
-            rewritten = lay_out_in_threads(plan, bins) if is_near else (self._by_spark(plan, found) for found in bins)
+        is_near = is_local(self.target.spark) or sum(one_bin.live_bytes for one_bin in bins) <= DRIVER_BYTES_MAX
+        if any(isinstance(one_bin, CubeBin) for one_bin in bins):
+            rewritten = (
+                lay_out_in_threads(plan, bins) if is_near else (self._by_spark(plan, one_bin) for one_bin in bins)
+            )
         else:
             rewritten = rewritten_in_threads(plan, bins) if is_near else self._in_workers(plan, bins)
-        for found, result in zip(bins, rewritten, strict=True):
+        for one_bin, result in zip(bins, rewritten, strict=True):
             yield (
-                self._by_spark(plan, found)
+                self._by_spark(plan, one_bin)
                 if isinstance(result, UnsupportedOperationError | ModuleNotFoundError)
                 else result
             )
 
     def _in_workers(self, plan: WritePlan, bins: Sequence[Bin]) -> Iterable[Rewritten | BaseException]:
-        work = [rewrite_of(plan, found.numbers) for found in bins]
+        work = [rewrite_of(plan, one_bin.numbers) for one_bin in bins]
         rewritten = in_workers(self.target.spark, result_or_error, work, table=plan.url)
         return [ModuleNotFoundError("tahoe")] * len(bins) if rewritten is None else rewritten
 
-    def _by_spark(self, plan: WritePlan, found: Bin) -> Rewritten | BaseException:
+    def _by_spark(self, plan: WritePlan, one_bin: Bin) -> Rewritten | BaseException:
         try:
-            if isinstance(found, CubeBin):
-                return lay_out(self.target, plan, found)
+            if isinstance(one_bin, CubeBin):
+                return lay_out(self.target, plan, one_bin)
             with RowChange(self.target, removes_data=False, data_change=False, plan=plan) as change:
                 names = [*without_void(change.schema).names, *change.kept_names]
-                rows = change.rows(found.numbers).select(*[F.col(quoted(name)) for name in names])
+                rows = change.rows(one_bin.numbers).select(*[F.col(quoted(name)) for name in names])
                 written = change.write(Completed(frame=change.as_they_are(rows).coalesce(1)))
                 return Rewritten(files=tuple(written.files))
         except Exception as error:

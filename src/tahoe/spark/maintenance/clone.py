@@ -66,7 +66,7 @@ class CloneCommand:
 
 def run_clone(spark: SparkSession, command: CloneCommand) -> DataFrame:
     """Clone a table; see `tahoe.table.adoption.clone`. Raises errors as users of Spark expect them."""
-    report = run_for_user(spark, lambda: _cloned(Gateway(spark), command))
+    report = run_for_user(spark, lambda: _clone_into_catalog(Gateway(spark), command))
     rows = (
         []
         if report is None or report.version is None
@@ -80,7 +80,7 @@ def is_path(target: str) -> bool:
     return target.startswith("/") or (scheme_of(target) is not None and "`" not in target)
 
 
-def _cloned(gateway: Gateway, command: CloneCommand) -> CloneReport | None:
+def _clone_into_catalog(gateway: Gateway, command: CloneCommand) -> CloneReport | None:
     """Clone, and add the target's name to the catalog. Returns None if the table exists and need not be made."""
     new = _target(gateway, command)
     place = place_of(gateway, new)
@@ -107,9 +107,9 @@ def _cloned(gateway: Gateway, command: CloneCommand) -> CloneReport | None:
 def _target(gateway: Gateway, command: CloneCommand) -> NewTable:
     """The target as a name, a location, or both."""
     name, path = (None, command.target) if is_path(command.target) else named_or_path(gateway, command.target)
-    for given in (path, command.location):
-        if given is not None and not is_path(given):
-            raise InvalidClonePathError(location=given)
+    for location in (path, command.location):
+        if location is not None and not is_path(location):
+            raise InvalidClonePathError(location=location)
     if (
         path is not None
         and command.location is not None

@@ -58,11 +58,11 @@ def run_vacuum(
     """
 
     def run() -> VacuumReport:
-        wanted = or_none(FLAG)(lite, "lite", table=table.url)
+        requested_lite = or_none(FLAG)(lite, "lite", table=table.url)
         by_log = (
             setting_names.VACUUM_LITE.of(spark.conf, table=table.url)
-            if wanted is None and inventory is None
-            else wanted
+            if requested_lite is None and inventory is None
+            else requested_lite
         )
         return vacuum(
             table,
@@ -88,7 +88,7 @@ def _request(
         retention_hours=_hours(spark, table, retention_hours),
         lite=lite,
         dry_run=dry_run,
-        inventory=None if inventory is None else _listed(inventory, table),
+        inventory=None if inventory is None else _collected_inventory(inventory, table),
         retention_check=setting_names.CHECK_RETENTION.of(spark.conf, table=table.url),
         log_history=setting_names.VACUUM_LOGGING.of(spark.conf, table=table.url),
         **author_of(spark),
@@ -110,15 +110,15 @@ def report_frame(spark: SparkSession, report: VacuumReport) -> DataFrame:
     return result_frame(spark, [{"path": path} for path in report.paths], schema)
 
 
-def _hours(spark: SparkSession, table: Table, given: float | None) -> float | None:
+def _hours(spark: SparkSession, table: Table, requested_hours: float | None) -> float | None:
     """The retention in whole hours that applies; None for the table's.
 
     By default, the reference uses the table's retention whatever is given, except for 0. A longer one than the table's
     is used here all the same: to ignore it would delete files that the user wants to keep.
     """
-    if given is None or not math.isfinite(given):
+    if requested_hours is None or not math.isfinite(requested_hours):
         return None
-    hours = math.floor(given + 0.5)  # as Java's Math.round
+    hours = math.floor(requested_hours + 0.5)  # as Java's Math.round
     if hours == 0 or not setting_names.IGNORE_RETENTION.of(spark.conf, table=table.url):
         return hours
     of_table = DELETED_FILE_RETENTION.get(table.properties, table=table.url)
@@ -134,12 +134,12 @@ def _hours(spark: SparkSession, table: Table, given: float | None) -> float | No
     return None
 
 
-def _listed(inventory: DataFrame, table: Table) -> pa.Table:
+def _collected_inventory(inventory: DataFrame, table: Table) -> pa.Table:
     """The columns of an inventory, collected into the driver."""
     types = {"string": "string", "int64": "bigint", "bool": "boolean"}
-    found = [(name, kind) for name, kind in inventory.dtypes if name in INVENTORY.names]
-    if sorted(found) != sorted((field.name, types[str(field.type)]) for field in INVENTORY):
+    columns = [(name, kind) for name, kind in inventory.dtypes if name in INVENTORY.names]
+    if sorted(columns) != sorted((field.name, types[str(field.type)]) for field in INVENTORY):
         expected = ", ".join(f"{field.name} {types[str(field.type)]}" for field in INVENTORY)
-        columns = ", ".join(f"{name} {kind}" for name, kind in inventory.dtypes) or "none"
-        raise InvalidInventoryError(table=table.url, expectedSchema=expected, detail=f"its columns are {columns}")
+        columns_text = ", ".join(f"{name} {kind}" for name, kind in inventory.dtypes) or "none"
+        raise InvalidInventoryError(table=table.url, expectedSchema=expected, detail=f"its columns are {columns_text}")
     return inventory.select(*INVENTORY.names).toArrow()

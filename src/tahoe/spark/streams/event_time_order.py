@@ -52,7 +52,7 @@ def event_time(
     watermarks = watermarks_of(gateway, plan, {name.lower(): value for name, value in options.items()})
     columns = list(dict.fromkeys(_column(watermark, snapshot) for watermark in watermarks))
     if len(columns) > 1:
-        raise _refused(
+        raise _refusal(
             snapshot, f"the query has watermarks on several of its columns: {', '.join(map(dotted, columns))}"
         )
     return next(iter(columns), None)
@@ -60,15 +60,15 @@ def event_time(
 
 def _column(watermark: Watermark, snapshot: Snapshot) -> tuple[str, ...]:
     if watermark.streams > 1:
-        raise _refused(snapshot, f"the watermark on {watermark.name} follows the rows of several streams")
+        raise _refusal(snapshot, f"the watermark on {watermark.name} follows the rows of several streams")
     if watermark.column is None:
-        raise _refused(snapshot, f"the watermark is on {watermark.name}, which the query computes")
+        raise _refusal(snapshot, f"the watermark is on {watermark.name}, which the query computes")
     if snapshot.schema.resolve(watermark.column) is None:
-        raise _refused(snapshot, f"the watermark is on {dotted(watermark.column)}, which is not a column of the table")
+        raise _refusal(snapshot, f"the watermark is on {dotted(watermark.column)}, which is not a column of the table")
     return watermark.column
 
 
-def _refused(snapshot: Snapshot, detail: str) -> UnsupportedOperationError:
+def _refusal(snapshot: Snapshot, detail: str) -> UnsupportedOperationError:
     return UnsupportedOperationError(
         operation=f"The option {EVENT_TIME_ORDER}", table=snapshot.url, detail=detail, remedy=_REMEDY
     )

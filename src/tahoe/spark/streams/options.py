@@ -74,54 +74,54 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
         StreamOptionsConflictError: two starts are given.
         StreamTimeTravelError: the options ask for a version.
     """
-    given = _Options({name.lower(): value for name, value in options.items()}, table)
-    feed = is_asked_for(given.values, table)
+    by_name = _Options({name.lower(): value for name, value in options.items()}, table)
+    feed = is_asked_for(by_name.values, table)
     warn_of_unknown(options, OptionContext.READ_STREAM_OF_FEED if feed else OptionContext.READ_STREAM, table=table)
-    if any(given.text(name) is not None for name in _TIME_TRAVEL):
+    if any(by_name.text(name) is not None for name in _TIME_TRAVEL):
         raise StreamTimeTravelError(table=table)
-    version, timestamp = given.text(START_VERSION), given.text(START_TIMESTAMP)
+    version, timestamp = by_name.text(START_VERSION), by_name.text(START_TIMESTAMP)
     if version is not None and timestamp is not None:
         raise StreamOptionsConflictError(table=table, version=version, timestamp=timestamp)
-    files = given.value("maxFilesPerTrigger", _positive, "it must be a positive integer")
-    size = given.value("maxBytesPerTrigger", parse_size, "it must be a size configuration such as '10g'")
+    files = by_name.value("maxFilesPerTrigger", _positive, "it must be a positive integer")
+    size = by_name.value("maxBytesPerTrigger", parse_size, "it must be a size configuration such as '10g'")
     return SourceOptions(
         feed=feed,
-        start=given.value(START_VERSION, _version, "it must be greater than or equal to zero, or latest"),
+        start=by_name.value(START_VERSION, _version, "it must be greater than or equal to zero, or latest"),
         start_timestamp=timestamp,
         max_files=FILES_DEFAULT if files is None and size is None else files,
         max_bytes=size,
-        exclude=given.value("excludeRegex", re.compile, "it must be a regular expression"),
+        exclude=by_name.value("excludeRegex", re.compile, "it must be a regular expression"),
         tolerance=ChangeTolerance(
-            ignores_deletes=given.flag("ignoreDeletes"),
-            ignores_changes=given.flag("ignoreChanges") or given.flag("ignoreFileDeletion"),
-            skips_changes=given.flag("skipChangeCommits"),
-            loses_data=not given.flag("failOnDataLoss", default=True),
+            ignores_deletes=by_name.flag("ignoreDeletes"),
+            ignores_changes=by_name.flag("ignoreChanges") or by_name.flag("ignoreFileDeletion"),
+            skips_changes=by_name.flag("skipChangeCommits"),
+            loses_data=not by_name.flag("failOnDataLoss", default=True),
         ),
-        schema_location=_schema_location(given),
-        tracking_id=given.text("streamingSourceTrackingId"),
-        event_time_order=given.flag(EVENT_TIME_ORDER) if given.text(EVENT_TIME_ORDER) is not None else None,
+        schema_location=_schema_location(by_name),
+        tracking_id=by_name.text("streamingSourceTrackingId"),
+        event_time_order=by_name.flag(EVENT_TIME_ORDER) if by_name.text(EVENT_TIME_ORDER) is not None else None,
         acknowledged={
-            name: value for name in ACKNOWLEDGING if (value := given.value(name, _acknowledged, _ACKNOWLEDGED))
+            name: value for name in ACKNOWLEDGING if (value := by_name.value(name, _acknowledgement, _ACKNOWLEDGED))
         },
     )
 
 
-def _schema_location(given: _Options) -> str | None:
+def _schema_location(options: _Options) -> str | None:
     """Where the stream tracks its schema; None if it does not. The option has two names."""
     names = "schemaTrackingLocation", "schemaLocation"
-    locations = [text for name in names if (text := given.text(name)) is not None]
+    locations = [text for name in names if (text := options.text(name)) is not None]
     if len(set(locations)) > 1:
         raise InvalidOptionError(
-            option=names[1], value=locations[1], table=given.table, detail=f"{names[0]} is {locations[0]}"
+            option=names[1], value=locations[1], table=options.table, detail=f"{names[0]} is {locations[0]}"
         )
     location = next(iter(locations), None)
-    if location is not None and not given.flag("failOnDataLoss", default=True):
+    if location is not None and not options.flag("failOnDataLoss", default=True):
         detail = (
             "a stream with a schemaTrackingLocation cannot skip missing commits, because they may have changed the "
             "schema"
         )
         raise InvalidOptionError(
-            option="failOnDataLoss", value=given.text("failOnDataLoss"), table=given.table, detail=detail
+            option="failOnDataLoss", value=options.text("failOnDataLoss"), table=options.table, detail=detail
         )
     return location
 
@@ -148,7 +148,7 @@ class _Options:
         return default if text is None else parse_flag(text, name, table=self.table)
 
 
-def _acknowledged(text: str) -> str:
+def _acknowledgement(text: str) -> str:
     if text.lower() != ALWAYS and not (text.isascii() and text.isdigit()):
         raise ValueError(text)
     return text.lower()

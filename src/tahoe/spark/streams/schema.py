@@ -81,20 +81,20 @@ def as_analysed(
     if analysed is None:
         return newest
     version, _, text = analysed.partition("\n")
-    wanted = parse_schema(text, table=newest.url)
-    if shape(columns_of(newest)) == shape(wanted):
+    query_columns = parse_schema(text, table=newest.url)
+    if shape(columns_of(newest)) == shape(query_columns):
         return newest
     if is_fixed:
-        raise _mismatch(newest, wanted, columns_of(newest))
+        raise _mismatch(newest, query_columns, columns_of(newest))
     try:
-        found = load_snapshot(newest.log, int(version))
+        snapshot = load_snapshot(newest.log, int(version))
     except DeltaStorageError:
         raise
     except (DeltaError, FileNotFoundError) as error:
-        raise _mismatch(newest, wanted, columns_of(newest)) from error
-    if found.metadata.id != newest.metadata.id or shape(columns_of(found)) != shape(wanted):
-        raise _mismatch(newest, wanted, columns_of(newest))
-    return found
+        raise _mismatch(newest, query_columns, columns_of(newest)) from error
+    if snapshot.metadata.id != newest.metadata.id or shape(columns_of(snapshot)) != shape(query_columns):
+        raise _mismatch(newest, query_columns, columns_of(newest))
+    return snapshot
 
 
 def _mismatch(newest: Snapshot, query: Struct, table: Struct) -> StreamSchemaMismatchError:
@@ -106,14 +106,14 @@ def _mismatch(newest: Snapshot, query: Struct, table: Struct) -> StreamSchemaMis
 _SOURCES = "/sources/"
 
 
-def open_log(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> SchemaLog | None:
+def open_log(gateway: Gateway, newest: Snapshot, source_options: SourceOptions) -> SchemaLog | None:
     """The log of a stream; None if the stream does not track its schema.
 
     Raises:
         UnsupportedOperationError: the session disables tracking.
         DeltaError: see `SchemaLog`.
     """
-    if asked.schema_location is None:
+    if source_options.schema_location is None:
         return None
     if not setting_names.TRACKING.of(gateway.settings(), table=newest.url):
         detail, remedy = (
@@ -123,17 +123,19 @@ def open_log(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Schema
         raise UnsupportedOperationError(
             operation="A schemaTrackingLocation", table=newest.url, detail=detail, remedy=remedy
         )
-    folder = schema_log_folder(qualified_url(gateway, asked.schema_location), newest.metadata.id, asked.tracking_id)
+    folder = schema_log_folder(
+        qualified_url(gateway, source_options.schema_location), newest.metadata.id, source_options.tracking_id
+    )
     return SchemaLog(newest.log.env.store_at(folder), newest.metadata.id, newest.url)
 
 
-def as_tracked(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Snapshot:
+def as_tracked(gateway: Gateway, newest: Snapshot, source_options: SourceOptions) -> Snapshot:
     """The newest version, with the schema that the stream reads next.
 
     Raises:
         DeltaError: see `open_log`.
     """
-    log = open_log(gateway, newest, asked)
+    log = open_log(gateway, newest, source_options)
     if log is None or log.current is None:
         return newest
     if setting_names.TRACKING_MERGES.of(gateway.settings(), table=newest.url):
@@ -141,8 +143,8 @@ def as_tracked(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Snap
     return with_tracked(newest, log.current)
 
 
-def started(
-    gateway: Gateway, newest: Snapshot, asked: SourceOptions, source_path: str, rules: SchemaRules
+def log_at_start(
+    gateway: Gateway, newest: Snapshot, source_options: SourceOptions, source_path: str, rules: SchemaRules
 ) -> SchemaLog | None:
     """The log of a query that starts.
 
@@ -156,17 +158,19 @@ def started(
         StreamSchemaChangedError: the last change of the schema gave a column a type that is not wider.
         DeltaError: see `open_log`.
     """
-    log, settings = open_log(gateway, newest, asked), gateway.settings()
-    if log is None or asked.schema_location is None:
+    log, settings = open_log(gateway, newest, source_options), gateway.settings()
+    if log is None or source_options.schema_location is None:
         return None
     if not setting_names.TRACKING_OUTSIDE.of(settings, table=newest.url):
-        _check_location(gateway, asked.schema_location, source_path)
+        _check_location(gateway, source_options.schema_location, source_path)
     if setting_names.TRACKING_CHECKS_PATH.of(settings, table=newest.url):
         log.check_source(source_path)
     previous = log.previous()
     if log.current is not None and previous is not None:
         _check_types(newest.url, previous, log.current, rules)
-        _check_acknowledged(newest.url, previous, log.current, rules, source_path, asked.acknowledged, settings)
+        _check_acknowledged(
+            newest.url, previous, log.current, rules, source_path, source_options.acknowledged, settings
+        )
     return log
 
 
@@ -203,10 +207,10 @@ def _check_acknowledged(
     if changes is None or is_acknowledged(changes, current.version, suffix, options, of_streams.get):
         return
 
-    def given(value: object) -> str:
+    def as_options(value: object) -> str:
         return " and ".join(f'.option("{name}", "{value}")' for name in changes.options)
 
-    def put(suffix: str, value: object) -> str:
+    def as_settings(suffix: str, value: object) -> str:
         return " and ".join(f"SET {setting_names.STREAMING}{name}{suffix} = {value}" for name in changes.settings)
 
     raise SchemaChangeNotAcknowledgedError(
@@ -215,9 +219,9 @@ def _check_acknowledged(
         previousSchemaChangeVersion=previous.version,
         currentSchemaChangeVersion=current.version,
         columnChangeDetails=changes.details(),
-        unblockChangeOptions=given(current.version),
-        unblockStreamOptions=given(ALWAYS),
-        unblockChangeConfs=put(suffix, current.version),
-        unblockStreamConfs=put(suffix, ALWAYS),
-        unblockAllConfs=put("", ALWAYS),
+        unblockChangeOptions=as_options(current.version),
+        unblockStreamOptions=as_options(ALWAYS),
+        unblockChangeConfs=as_settings(suffix, current.version),
+        unblockStreamConfs=as_settings(suffix, ALWAYS),
+        unblockAllConfs=as_settings("", ALWAYS),
     )

@@ -35,7 +35,7 @@ from tahoe.spark.reading.change_feed import clips
 from tahoe.spark.reading.scan import relation_of
 from tahoe.spark.streams.event_time_order import event_time, is_wanted
 from tahoe.spark.streams.options import LATEST, SourceOptions, parse_source_options
-from tahoe.spark.streams.schema import as_analysed, as_tracked, encode_analysed, rules_of, started
+from tahoe.spark.streams.schema import as_analysed, as_tracked, encode_analysed, log_at_start, rules_of
 from tahoe.spark.writing.store_assignment import predicate_column
 from tahoe.storage.env import Store
 from tahoe.table.reading.snapshot import Snapshot
@@ -66,15 +66,17 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
         ChangesNotRecordedError: the options ask for the change data feed, which the newest version does not record.
     """
     snapshot = _snapshot(gateway, options)
-    asked = parse_source_options(options, table=snapshot.url)
-    _start_ms(gateway, asked, table=snapshot.url)
-    if asked.feed:
+    source_options = parse_source_options(options, table=snapshot.url)
+    _start_ms(gateway, source_options, table=snapshot.url)
+    if source_options.feed:
         asked_versions = snapshot.version, snapshot.version
         check_recorded(snapshot.protocol, snapshot.properties, snapshot.version, asked_versions, table=snapshot.url)
-    return encode_analysed(snapshot, _columns(as_tracked(gateway, snapshot, asked), feed=asked.feed))
+    return encode_analysed(snapshot, _columns(as_tracked(gateway, snapshot, source_options), feed=source_options.feed))
 
 
-def described(gateway: Gateway, options: Mapping[str, str], given: JavaObject, *, is_alone: bool) -> JavaObject | None:
+def metadata_relation(
+    gateway: Gateway, options: Mapping[str, str], given: JavaObject, *, is_alone: bool
+) -> JavaObject | None:
     """The relation of the table of a stream, whose `_metadata` is that of the stream's batches; None if the stream has
     no such column.
 
@@ -121,9 +123,9 @@ def check_source(gateway: Gateway, plan: JavaObject) -> None:
         UnsupportedOperationError: see `event_time`.
     """
     for options in sources_of(gateway, plan):
-        asked = parse_source_options(options, table=options["path"])
-        if is_wanted(gateway, asked, table=options["path"]):
-            event_time(gateway, as_tracked(gateway, _snapshot(gateway, options), asked), plan, options)
+        source_options = parse_source_options(options, table=options["path"])
+        if is_wanted(gateway, source_options, table=options["path"]):
+            event_time(gateway, as_tracked(gateway, _snapshot(gateway, options), source_options), plan, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ class Query:
     id: str
 
 
-def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, query: Query) -> JavaObject:
+def open_source(gateway: Gateway, options: Mapping[str, str], given: JavaObject, query: Query) -> JavaObject:
     """The `delta.StreamSource` of a query.
 
     Args:
@@ -149,31 +151,31 @@ def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, quer
     """
     checkpoint = query.checkpoint
     newest = _snapshot(gateway, options)
-    asked = parse_source_options(options, table=newest.url)
-    columns_of, rules = partial(_columns, feed=asked.feed), rules_of(gateway.settings(), table=newest.url)
-    log = started(gateway, newest, asked, checkpoint, rules)
+    source_options = parse_source_options(options, table=newest.url)
+    columns_of, rules = partial(_columns, feed=source_options.feed), rules_of(gateway.settings(), table=newest.url)
+    log = log_at_start(gateway, newest, source_options, checkpoint, rules)
     tracked = None if log is None or log.current is None else with_tracked(newest, log.current)
     snapshot = as_analysed(tracked or newest, query.analysed, columns_of, is_fixed=tracked is not None)
     start = StreamStart(
-        version=_first_version(gateway, newest.without_files(), asked, checkpoint),
-        is_given=asked.has_start,
-        exclude=asked.exclude,
-        tolerance=asked.tolerance,
+        version=_first_version(gateway, newest.without_files(), source_options, checkpoint),
+        is_given=source_options.has_start,
+        exclude=source_options.exclude,
+        tolerance=source_options.tolerance,
         rules=rules,
         tracker=None if log is None or rules.reads_moved_columns else SchemaTracker(log, snapshot, newest, checkpoint),
     )
-    if is_wanted(gateway, asked, table=newest.url):
+    if is_wanted(gateway, source_options, table=newest.url):
         start = replace(start, event_time=event_time(gateway, snapshot, plan_of(gateway, query.id), options))
     number = str(next(_numbers))
-    stream = (FeedStream if asked.feed else TableStream)(snapshot, start, newest)
+    stream = (FeedStream if source_options.feed else TableStream)(snapshot, start, newest)
     _sources[number] = _Source(gateway=gateway, key=key_of(newest.url, options), given=given, stream=stream)
-    limits = (_NO_LIMIT if limit is None else limit for limit in (asked.max_files, asked.max_bytes))
+    limits = (_NO_LIMIT if limit is None else limit for limit in (source_options.max_files, source_options.max_bytes))
     columns = gateway.struct_of_json(columns_of(snapshot).to_json())
     return gateway.java_class("delta.StreamSource")(number, columns, f"DeltaSource[{newest.url}]", *limits)
 
 
 def _first_version(
-    gateway: Gateway, snapshot: Snapshot, asked: SourceOptions, checkpoint: str
+    gateway: Gateway, snapshot: Snapshot, source_options: SourceOptions, checkpoint: str
 ) -> Callable[[], int | None]:
     """A function that resolves the first version. It is called only if the query has not finished its first batch.
 
@@ -181,37 +183,37 @@ def _first_version(
         VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError: there is no such version or time.
     """
     is_clipped = clips(gateway)
-    moment_ms = _start_ms(gateway, asked, table=snapshot.url)
+    moment_ms = _start_ms(gateway, source_options, table=snapshot.url)
 
-    def resolved() -> int | None:
+    def first_version() -> int | None:
         if moment_ms is not None:
             version = version_from(snapshot, moment_ms)
             if version > snapshot.version and not is_clipped:
                 version_at(snapshot, moment_ms)  # raises an error with the range of commit times
                 raise InvalidTimeTravelError(
-                    table=snapshot.url, detail=f"{asked.start_timestamp} is after the newest commit"
+                    table=snapshot.url, detail=f"{source_options.start_timestamp} is after the newest commit"
                 )
             return version
-        if asked.start is None or isinstance(asked.start, int):
-            _check_exists(asked.start, snapshot, clips=is_clipped)
-            return asked.start
-        assert asked.start == LATEST
-        return _kept_in(snapshot.log.env.store_at(qualified_url(gateway, checkpoint)), snapshot.version + 1)
+        if source_options.start is None or isinstance(source_options.start, int):
+            _check_exists(source_options.start, snapshot, clips=is_clipped)
+            return source_options.start
+        assert source_options.start == LATEST
+        return _start_in_checkpoint(snapshot.log.env.store_at(qualified_url(gateway, checkpoint)), snapshot.version + 1)
 
-    return resolved
+    return first_version
 
 
-def _start_ms(gateway: Gateway, asked: SourceOptions, *, table: str) -> int | None:
+def _start_ms(gateway: Gateway, source_options: SourceOptions, *, table: str) -> int | None:
     """The time at which a stream starts; None if the user has given none.
 
     Raises:
         InvalidTimeTravelError: it is not a timestamp.
     """
-    given = asked.start_timestamp
-    return None if given is None else parse_timestamp(session_moment(gateway)(given, table), table=table)
+    timestamp = source_options.start_timestamp
+    return None if timestamp is None else parse_timestamp(session_moment(gateway)(timestamp, table), table=table)
 
 
-def _kept_in(store: Store, version: int) -> int:
+def _start_in_checkpoint(store: Store, version: int) -> int:
     """The version at which the query has begun, kept in its checkpoint: a first batch that is run again must not begin
     later.
     """
@@ -222,7 +224,7 @@ def _kept_in(store: Store, version: int) -> int:
 
 
 def _check_exists(version: int | None, snapshot: Snapshot, *, clips: bool) -> None:
-    """Whether the log has the commit of a version."""
+    """Refuse a first version whose commit the log does not have; with `clips` not one after the newest version."""
     if version is None or (clips and version > snapshot.version):
         return
     commits = timeline(snapshot).commits
@@ -297,8 +299,8 @@ def end(number: str, start: str | None, files: int, size: int) -> str | None:
     after = source.offset(start)
     if source.ends_now and source.last is None:
         source.last = source.end(after, AdmissionLimit())
-    found = source.end(after, AdmissionLimit(*(None if limit == _NO_LIMIT else limit for limit in (files, size))))
-    return None if found is None else found.to_json()
+    offset = source.end(after, AdmissionLimit(*(None if limit == _NO_LIMIT else limit for limit in (files, size))))
+    return None if offset is None else offset.to_json()
 
 
 def committed(number: str, end: str) -> None:
@@ -339,8 +341,8 @@ def metrics(number: str, consumed: str | None) -> JavaObject:
     """What is left to read after an offset: a Java map of texts."""
     source = _sources[number]
     files, size = source.stream.outstanding(source.offset(consumed))
-    found = {"numFilesOutstanding": files, "numBytesOutstanding": size, "latestVersion": source.stream.commits.newest}
-    return source.gateway.text_map({name: str(value) for name, value in found.items()})
+    figures = {"numFilesOutstanding": files, "numBytesOutstanding": size, "latestVersion": source.stream.commits.newest}
+    return source.gateway.text_map({name: str(value) for name, value in figures.items()})
 
 
 def stopped(number: str) -> None:

@@ -37,11 +37,11 @@ def named_by_position(given: StructType, wanted: StructType, *, table: str, wide
             names contradict each other.
     """
     count = min(len(given), len(wanted))
-    ours, known = StructType(given.fields[:count]), StructType(wanted.fields[:count])
-    if ours.names == known.names:
-        if _fits(ours, known, widens):
+    data, table_columns = StructType(given.fields[:count]), StructType(wanted.fields[:count])
+    if data.names == table_columns.names:
+        if _fits(data, table_columns, widens):
             return given
-        for path in _misplaced(ours, known, ()):
+        for path in _misplaced(data, table_columns, ()):
             raise SchemaMismatchError(
                 table=table,
                 detail=(
@@ -50,8 +50,8 @@ def named_by_position(given: StructType, wanted: StructType, *, table: str, wide
                 ),
                 remedy="Put the fields into the table's order, or write by name: INSERT INTO t BY NAME ...",
             )
-    named = _struct(ours, known, (), table)
-    return StructType([*named.fields, *given.fields[count:]])
+    by_position = _struct_by_position(data, table_columns, (), table)
+    return StructType([*by_position.fields, *given.fields[count:]])
 
 
 def named_inside(given: StructType, wanted: StructType, *, table: str) -> StructType:
@@ -64,16 +64,16 @@ def named_inside(given: StructType, wanted: StructType, *, table: str) -> Struct
     Raises:
         ColumnCountMismatchError: such a struct has fewer fields than the table's.
     """
-    return _known_fields(given, wanted, (), table)
+    return _fields_by_name(given, wanted, (), table)
 
 
-def _known_fields(given: StructType, wanted: StructType, path: tuple[str, ...], table: str) -> StructType:
+def _fields_by_name(given: StructType, wanted: StructType, path: tuple[str, ...], table: str) -> StructType:
     own = {field.name.lower(): field.dataType for field in wanted}
     return StructType(
         [
             StructField(
                 field.name,
-                _known(field.dataType, own.get(field.name.lower()), (*path, field.name), table),
+                _type_by_name(field.dataType, own.get(field.name.lower()), (*path, field.name), table),
                 field.nullable,
                 field.metadata,
             )
@@ -82,29 +82,29 @@ def _known_fields(given: StructType, wanted: StructType, path: tuple[str, ...], 
     )
 
 
-def _known(given: SparkType, wanted: SparkType | None, path: tuple[str, ...], table: str) -> SparkType:
+def _type_by_name(given: SparkType, wanted: SparkType | None, path: tuple[str, ...], table: str) -> SparkType:
     """A type in which structs are matched by name. A struct without any of the table's field names is matched by
     position, with all that is in it.
     """
     match given, wanted:
         case StructType(), StructType():
             if {name.lower() for name in given.names}.isdisjoint(name.lower() for name in wanted.names):
-                return _struct(given, wanted, path, table)
-            return _known_fields(given, wanted, path, table)
+                return _struct_by_position(given, wanted, path, table)
+            return _fields_by_name(given, wanted, path, table)
         case ArrayType(), ArrayType():
             return ArrayType(
-                _known(given.elementType, wanted.elementType, (*path, "element"), table), given.containsNull
+                _type_by_name(given.elementType, wanted.elementType, (*path, "element"), table), given.containsNull
             )
         case MapType(), MapType():
-            key = _known(given.keyType, wanted.keyType, (*path, "key"), table)
+            key = _type_by_name(given.keyType, wanted.keyType, (*path, "key"), table)
             return MapType(
-                key, _known(given.valueType, wanted.valueType, (*path, "value"), table), given.valueContainsNull
+                key, _type_by_name(given.valueType, wanted.valueType, (*path, "value"), table), given.valueContainsNull
             )
         case _:
             return given
 
 
-def _struct(given: StructType, wanted: StructType, path: tuple[str, ...], table: str) -> StructType:
+def _struct_by_position(given: StructType, wanted: StructType, path: tuple[str, ...], table: str) -> StructType:
     """A struct with the table's field names by position. Fields beyond the table's keep their names."""
     if len(given) < len(wanted):
         raise ColumnCountMismatchError(
@@ -113,28 +113,33 @@ def _struct(given: StructType, wanted: StructType, path: tuple[str, ...], table:
             f"but {', '.join(wanted.names)} in the table",
             remedy=_REMEDY,
         )
-    named = [
+    fields = [
         StructField(
-            own.name, _inside(field.dataType, own.dataType, (*path, own.name), table), field.nullable, field.metadata
+            own.name,
+            _type_by_position(field.dataType, own.dataType, (*path, own.name), table),
+            field.nullable,
+            field.metadata,
         )
         for field, own in zip(given, wanted, strict=False)
     ]
-    return StructType([*named, *given.fields[len(wanted) :]])
+    return StructType([*fields, *given.fields[len(wanted) :]])
 
 
-def _inside(given: SparkType, wanted: SparkType, path: tuple[str, ...], table: str) -> SparkType:
+def _type_by_position(given: SparkType, wanted: SparkType, path: tuple[str, ...], table: str) -> SparkType:
     """A type in which all structs are matched by position."""
     match given, wanted:
         case StructType(), StructType():
-            return _struct(given, wanted, path, table)
+            return _struct_by_position(given, wanted, path, table)
         case ArrayType(), ArrayType():
             return ArrayType(
-                _inside(given.elementType, wanted.elementType, (*path, "element"), table), given.containsNull
+                _type_by_position(given.elementType, wanted.elementType, (*path, "element"), table), given.containsNull
             )
         case MapType(), MapType():
-            key = _inside(given.keyType, wanted.keyType, (*path, "key"), table)
+            key = _type_by_position(given.keyType, wanted.keyType, (*path, "key"), table)
             return MapType(
-                key, _inside(given.valueType, wanted.valueType, (*path, "value"), table), given.valueContainsNull
+                key,
+                _type_by_position(given.valueType, wanted.valueType, (*path, "value"), table),
+                given.valueContainsNull,
             )
         case _:
             return given

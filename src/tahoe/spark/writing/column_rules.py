@@ -93,18 +93,22 @@ def complete(
     rows = with_stored_values(rows, partitioned_by)
     conditions = [condition for condition in supplied.values() if condition is not None]
     made = [column.name for column in schema if supplied.get(column.name.lower(), column) is not None]
-    rows, minted = _numbered(rows, values, [name for name in values.identity if name in made], supplied, refusals)
+    rows, minted = _with_identity_values(
+        rows, values, [name for name in values.identity if name in made], supplied, refusals
+    )
     others = [name for name in made if name not in values.identity and name not in values.generated]
-    rows = _made(rows, {name: values.defaults.get(name, "null") for name in others}, supplied)
+    rows = _with_computed_values(rows, {name: values.defaults.get(name, "null") for name in others}, supplied)
     rows = with_stored_values(rows, partitioned_by & set(others))
-    rows = _made(rows, {name: values.generated[name] for name in made if name in values.generated}, supplied)
+    rows = _with_computed_values(
+        rows, {name: values.generated[name] for name in made if name in values.generated}, supplied
+    )
     if made:
         rows = assign_some(rows, schema, set(made), refusals, keep=[*keep, *conditions])
         rows = with_stored_values(rows, partitioned_by & set(made))
     for name, expression in values.generated.items():
         if name.lower() in supplied:
             wanted = F.expr(expression) if name not in partitioned_by else as_stored(F.expr(expression))
-            rows = _checked(rows, name, expression, wanted, supplied[name.lower()], refusals)
+            rows = _with_generated_check(rows, name, expression, wanted, supplied[name.lower()], refusals)
     return Completed(frame=rows.drop(*conditions) if conditions else rows, minted=minted)
 
 
@@ -116,10 +120,10 @@ def _with_conditions(frame: DataFrame, given: Mapping[str, Column | None]) -> tu
     return frame.withColumns(columns) if columns else frame, names
 
 
-def _made(rows: DataFrame, expressions: Mapping[str, str], given: Given) -> DataFrame:
+def _with_computed_values(rows: DataFrame, expressions: Mapping[str, str], given: Given) -> DataFrame:
     """The rows with computed values in some columns, where they do not supply them."""
-    made = {name: _where_missing(name, given, F.expr(expression)) for name, expression in expressions.items()}
-    return rows.withColumns(made) if made else rows
+    values = {name: _where_missing(name, given, F.expr(expression)) for name, expression in expressions.items()}
+    return rows.withColumns(values) if values else rows
 
 
 def _where_missing(name: str, given: Given, value: Column) -> Column:
@@ -127,7 +131,7 @@ def _where_missing(name: str, given: Given, value: Column) -> Column:
     return value if supplied is None else F.when(F.col(quoted(supplied)), F.col(quoted(name))).otherwise(value)
 
 
-def _checked(
+def _with_generated_check(
     rows: DataFrame, name: str, expression: str, wanted: Column, supplied: str | None, refusals: Refusals
 ) -> DataFrame:
     """The rows, with a check that refuses supplied values of a generated column that differ from its expression.
@@ -156,21 +160,21 @@ def _checked(
 # --- identity columns
 
 
-def _numbered(
-    frame: DataFrame, values: ColumnValues, wanted: Sequence[str], given: Given, refusals: Refusals
+def _with_identity_values(
+    frame: DataFrame, values: ColumnValues, names: Sequence[str], given: Given, refusals: Refusals
 ) -> tuple[DataFrame, tuple[str, ...]]:
     """The rows with new identity values in the wanted columns. Partitions use interleaved values, so that no value
     occurs twice.
     """
-    if not wanted:
+    if not names:
         return frame, ()
     rows, partitions = counted(frame)
     rows, at = rows.withColumn(_POSITION, F.monotonically_increasing_id()), F.col(_POSITION)
     turn = at.bitwiseAND(F.lit((1 << _ROW_BITS) - 1)) * F.lit(partitions).cast("long") + F.shiftright(at, _ROW_BITS)
     numbers = {
-        name: _where_missing(name, given, _number(name, values.identity[name], turn, refusals)) for name in wanted
+        name: _where_missing(name, given, _number(name, values.identity[name], turn, refusals)) for name in names
     }
-    return rows.withColumns(numbers).drop(_POSITION), tuple(wanted)
+    return rows.withColumns(numbers).drop(_POSITION), tuple(names)
 
 
 def _number(name: str, identity: Identity, turn: Column, refusals: Refusals) -> Column:
@@ -207,16 +211,16 @@ def check_expressions(spark: SparkSession, schema: Struct, *, table: str) -> Non
     others = Struct(tuple(f for f in schema if GENERATION_EXPRESSION not in f.metadata))
     nothing = spark.createDataFrame([], spark_schema(others))
     for column, expression in generated:
-        found = _analysed(nothing, column.name, expression, table)
-        _check_kind(expressions(Gateway(spark), found, _CLASSES), column.name, expression, table)
-        (given,) = delta_schema(found.schema, table=table)
-        if as_nullable(given.type) != as_nullable(column.type):
+        query = _expression_query(nothing, column.name, expression, table)
+        _check_kind(expressions(Gateway(spark), query, _CLASSES), column.name, expression, table)
+        (expression_field,) = delta_schema(query.schema, table=table)
+        if as_nullable(expression_field.type) != as_nullable(column.type):
             raise GeneratedColumnExpressionTypeError(
-                table=table, column=column.name, expression=expression, type=column.type, found=given.type
+                table=table, column=column.name, expression=expression, type=column.type, found=expression_field.type
             )
 
 
-def _analysed(nothing: DataFrame, name: str, expression: str, table: str) -> DataFrame:
+def _expression_query(nothing: DataFrame, name: str, expression: str, table: str) -> DataFrame:
     """The expression of a generated column as a query over no rows. Spark's errors become errors of the declaration."""
     try:
         return nothing.select(F.expr(expression).alias(name))  # the alias makes Spark refuse `*`
@@ -259,8 +263,8 @@ _CLASSES = tuple(kind for kind, *_ in _KINDS)
 _OF_THE_MOMENT = frozenset({"Now", "LocalTimestamp", "InputFileName", "InputFileBlockStart", "InputFileBlockLength"})
 
 
-def _check_kind(found: Iterable[Expression], name: str, text: str, table: str) -> None:
-    for expression in found:
+def _check_kind(parts: Iterable[Expression], name: str, text: str, table: str) -> None:
+    for expression in parts:
         for kind, error, detail in _KINDS:
             if kind in expression.classes:
                 raise error(table=table, column=name, expression=text, detail=detail)

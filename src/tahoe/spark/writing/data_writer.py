@@ -88,11 +88,11 @@ def rows_for_files(
     assigned = assign(frame, brought, refusals, keep=[*keep, *named])
     completed = complete(assigned, schema, values, given, refusals, keep=keep, partitioned_by=texts)
     return replace(
-        completed, frame=_checked(plan, completed.frame, refusals, checks_replace_where=checks_replace_where)
+        completed, frame=_with_checks(plan, completed.frame, refusals, checks_replace_where=checks_replace_where)
     )
 
 
-def _checked(plan: WritePlan, rows: DataFrame, refusals: Refusals, *, checks_replace_where: bool) -> DataFrame:
+def _with_checks(plan: WritePlan, rows: DataFrame, refusals: Refusals, *, checks_replace_where: bool) -> DataFrame:
     if plan.replace_where is not None and checks_replace_where:
         rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
     rows = enforce(rows, constraints_of(plan.metadata, table=plan.url), refusals)
@@ -175,11 +175,11 @@ def translating_failures(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
     except JVM_ERRORS as error:
         if is_wrong_call(error):
             raise
-        refused = refusals.recognise(str(error))
-        if refused is None and (told := error_of_the_query(error)) is not None:
-            told.add_note(f"Nothing was committed to {plan.url}.")
-            raise told from error.__cause__
-        raise refused or WriteFailedError(table=plan.url, detail=cause(str(error))) from error
+        refusal = refusals.recognise(str(error))
+        if refusal is None and (query_error := error_of_the_query(error)) is not None:
+            query_error.add_note(f"Nothing was committed to {plan.url}.")
+            raise query_error from error.__cause__
+        raise refusal or WriteFailedError(table=plan.url, detail=cause(str(error))) from error
 
 
 # Spark's text before and after the exception of the failed task.
@@ -297,10 +297,12 @@ def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refus
 
 def _redistribution(plan: WritePlan, options: WriteOptions) -> Redistribution | None:
     """How rows are redistributed before they are written; None if the write is not optimised."""
-    asked = options.optimized_write
-    if not asked.applies(plan.metadata.configuration, table=plan.url):
+    settings = options.optimized_write
+    if not settings.applies(plan.metadata.configuration, table=plan.url):
         return None
-    return Redistribution(task_bytes=asked.task_bytes, blocks_max=asked.blocks_max, groups_max=asked.groups_max)
+    return Redistribution(
+        task_bytes=settings.task_bytes, blocks_max=settings.blocks_max, groups_max=settings.groups_max
+    )
 
 
 def _cube(plan: WritePlan, options: WriteOptions) -> CubeOnWrite | None:

@@ -97,12 +97,12 @@ def _inside(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType
             key = _inside(given.keyType, wanted.keyType, can_cast)
             return MapType(key, _inside(given.valueType, wanted.valueType, can_cast), given.valueContainsNull)
         case _ if is_foreign(given):
-            return _held(given, wanted, can_cast)
+            return _delta_type(given, wanted, can_cast)
         case _:
             return given
 
 
-def _held(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType:
+def _delta_type(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType:
     if isinstance(given, StringType):
         return StringType()  # the same text, without the collation
     if not can_cast(given, wanted):
@@ -115,6 +115,6 @@ def _held(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType:
 def casts_of(spark: SparkSession, policy: Policy) -> CanCast:
     """A function that tells whether Spark casts one type to another under a policy."""
     gateway = Gateway(spark)
-    asked = type_casts(gateway, policy)
+    can_cast = type_casts(gateway, policy)
     parse = gateway.session.parseDataType
-    return lambda given, wanted: bool(asked(parse(given.json()), parse(wanted.json())))
+    return lambda given, wanted: bool(can_cast(parse(given.json()), parse(wanted.json())))

@@ -124,7 +124,7 @@ def assign(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[
     check_assignable(given, wanted, table=refusals.table, policy=refusals.policy)
     if not others and conforms_inside(given, wanted) and not any(TEXT_TYPE in f.metadata for f in wanted):
         return frame
-    return _assigned(frame, given, wanted, set(wanted.names), others, refusals, refusals.policy)
+    return _assign_columns(frame, given, wanted, set(wanted.names), others, refusals, refusals.policy)
 
 
 def assign_some(
@@ -137,7 +137,7 @@ def assign_some(
     """
     given = _schema_of(frame, set(wanted.names).__contains__, refusals)
     check_assignable(given, Struct(tuple(f for f in wanted if f.name in names)), table=refusals.table)
-    return _assigned(frame, given, wanted, names, keep, refusals, "ANSI")
+    return _assign_columns(frame, given, wanted, names, keep, refusals, "ANSI")
 
 
 def _with_types_of_delta(frame: DataFrame, wanted: Struct, policy: Policy) -> DataFrame:
@@ -176,7 +176,7 @@ def _schema_of(frame: DataFrame, has: Callable[[str], bool], refusals: Refusals)
     return delta_schema(StructType([f for f in frame.schema if has(f.name)]), table=refusals.table)
 
 
-def _assigned(
+def _assign_columns(
     frame: DataFrame,
     given: Struct,
     wanted: Struct,
@@ -224,11 +224,11 @@ class _Assigner:
         column = at(source.name)
         if declared is None and conforms(source, wanted):
             return column
-        return self.checked(column, source.type, source.nullable, wanted.type, wanted.nullable, path, declared).alias(
-            wanted.name
-        )
+        return self.convert_and_check(
+            column, source.type, source.nullable, wanted.type, wanted.nullable, path, declared
+        ).alias(wanted.name)
 
-    def checked(
+    def convert_and_check(
         self,
         column: Column,
         given: DataType,
@@ -242,7 +242,7 @@ class _Assigner:
         value = (
             column
             if declared is None and conforms_inside(given, wanted)
-            else self.converted(column, given, wanted, path, declared)
+            else self.convert(column, given, wanted, path, declared)
         )
         becomes_null = self._becomes_null(given, wanted)
         if wanted_nullable or not (given_nullable or becomes_null):
@@ -256,7 +256,7 @@ class _Assigner:
             type(given) is type(wanted) and isinstance(given, Struct | Array | Map)
         )
 
-    def converted(
+    def convert(
         self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...], declared: SparkType | None
     ) -> Column:
         """The value in the wanted type. Nested values are built part by part, because each part may have a check of its
@@ -273,7 +273,7 @@ class _Assigner:
                 element = _declared_part(declared, "elementType")
                 return F.transform(
                     column,
-                    lambda item: self.checked(
+                    lambda item: self.convert_and_check(
                         item,
                         given.element,
                         given.contains_null,
@@ -284,17 +284,17 @@ class _Assigner:
                     ),
                 )
             case Map(), Map():
-                return self._converted_map(column, given, wanted, path, declared)
+                return self._convert_map(column, given, wanted, path, declared)
             case _, Struct() | Array() | Map() if (
                 given == VARIANT
             ):  # the result of the cast is then checked like given data
                 loose = as_nullable(wanted)
-                return self.converted(self._cast(column, given, loose, path), loose, wanted, path, declared)
+                return self.convert(self._cast(column, given, loose, path), loose, wanted, path, declared)
             case _:
                 cast = self._cast(column, given, wanted, path)
-                return cast if declared is None else self._limited(cast, declared, path)
+                return cast if declared is None else self._with_length_limit(cast, declared, path)
 
-    def _converted_map(
+    def _convert_map(
         self, column: Column, given: Map, wanted: Map, path: tuple[str, ...], declared: SparkType | None
     ) -> Column:
         """A map with converted keys and values. Keys that fit already stay as they are."""
@@ -303,11 +303,12 @@ class _Assigner:
         result = column
         if of_key is not None or not conforms_inside(given.key, wanted.key):
             result = F.transform_keys(
-                result, lambda key, _: self.checked(key, given.key, False, wanted.key, False, (*path, "key"), of_key)
+                result,
+                lambda key, _: self.convert_and_check(key, given.key, False, wanted.key, False, (*path, "key"), of_key),
             )
         return F.transform_values(
             result,
-            lambda _, value: self.checked(
+            lambda _, value: self.convert_and_check(
                 value, given.value, nulls[0], wanted.value, nulls[1], (*path, "value"), of_value
             ),
         )
@@ -338,7 +339,7 @@ class _Assigner:
         """
         return self._gateway.spark.conf.get("spark.sql.legacy.charVarcharAsString", "false") == "true"
 
-    def _limited(self, column: Column, declared: SparkType, path: tuple[str, ...]) -> Column:
+    def _with_length_limit(self, column: Column, declared: SparkType, path: tuple[str, ...]) -> Column:
         """A char or varchar value: trailing blanks beyond the limit are cut off, longer text is refused, char is
         padded.
         """
@@ -462,9 +463,9 @@ def predicate_column(predicate: p.Predicate, schema: Struct) -> Column:
         case p.Not(part):
             return ~predicate_column(part, schema)
         case p.And(parts):
-            return _folded(parts, schema, lambda left, right: left & right, True)
+            return _join_parts(parts, schema, lambda left, right: left & right, True)
         case p.Or(parts):
-            return _folded(parts, schema, lambda left, right: left | right, False)
+            return _join_parts(parts, schema, lambda left, right: left | right, False)
         case p.IsNull(column):
             return _reference(column).isNull()
         case p.StartsWith(column, prefix):
@@ -489,7 +490,7 @@ _COMPARISONS: dict[str, Callable[[Column, Column], Column]] = {
 }
 
 
-def _folded(
+def _join_parts(
     parts: tuple[p.Predicate, ...], schema: Struct, join: Callable[[Column, Column], Column], empty: bool
 ) -> Column:
     result = F.lit(empty)

@@ -132,13 +132,13 @@ public interface Python {
   Object streamSchema(SparkSession session, Map options);
 
   /**
-   * {@code streams.source.described}: the {@link Relation} of a table that is read as a stream, for its {@code _metadata}; null if it has
+   * {@code streams.source.metadata_relation}: the {@link Relation} of a table that is read as a stream, for its {@code _metadata}; null if it has
    * none. {@code alone}: whether the query reads nothing else.
    */
   Object streamRelation(SparkSession session, Map options, scala.collection.immutable.Map given, boolean alone);
 
   /**
-   * {@code streams.source.opened}: a {@link StreamSource} for the options of a reader. {@code given} are the same options as the map that
+   * {@code streams.source.open_source}: a {@link StreamSource} for the options of a reader. {@code given} are the same options as the map that
    * Spark passed. {@code checkpoint}: the folder of the source in the query's checkpoint. {@code analysed}: the answer of
    * {@link #streamSchema} for the query's DataFrame, or null. {@code query}: the id of the query. The methods below name the source by its
    * id.

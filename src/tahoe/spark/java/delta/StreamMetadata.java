@@ -23,7 +23,7 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * Analyzer rule: offers the column {@code _metadata} of a stream over a Delta table to Spark's own rules, if a query names it. Spark offers
  * it only for streams over file formats; it reads the column of a batch from the batch's relations itself. Python: {@code
- * streams.source.described}.
+ * streams.source.metadata_relation}.
  */
 public class StreamMetadata extends Rule {
   private static final String NAME = "_metadata";

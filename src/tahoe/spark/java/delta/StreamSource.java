@@ -30,7 +30,7 @@ public class StreamSource implements Source, SupportsAdmissionControl, SupportsT
   private final long files;
   private final long bytes;
 
-  /** Called by {@code streams.source.opened}. {@code files} and {@code bytes} are the limits that the options set; -1 if they set none. */
+  /** Called by {@code streams.source.open_source}. {@code files} and {@code bytes} are the limits that the options set; -1 if they set none. */
   public StreamSource(String id, StructType schema, String name, long files, long bytes) {
     this.id = id;
     this.schema = schema;
