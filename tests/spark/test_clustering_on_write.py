@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tahoe import Table
 from tahoe.errors import InvalidOptionError
-from tahoe.spark.writing.clustering_on_write import sampled
+from tahoe.spark.writing.clustering_on_write import sample_columns
 from tahoe.table.verify.check import check_version
 
 SETTING = "spark.tahoe.clusterOnWrite"
@@ -197,5 +197,5 @@ def test_a_rule_that_rows_break_is_named_and_leaves_nothing(
 def test_a_sample_of_long_texts_is_short(spark: SparkSession) -> None:
     """Spark expects texts of 20 bytes, so that the sample may have many rows."""
     texts = spark.range(2).selectExpr("repeat('€', 1000) as `a.b`", "named_struct('c', repeat('x', 1000)) as s", "id")
-    found = texts.select(*sampled(texts, ["`a.b`", "`s`.`c`", "`id`"])).collect()
+    found = texts.select(*sample_columns(texts, ["`a.b`", "`s`.`c`", "`id`"])).collect()
     assert [tuple(row) for row in found] == [("€" * 32, "x" * 32, 0), ("€" * 32, "x" * 32, 1)]

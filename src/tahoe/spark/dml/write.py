@@ -82,9 +82,9 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
 
 def _save(spark: SparkSession, path: str, meant: Mode, options: Mapping[str, str], dataframe: DataFrame) -> int | None:
     table = open_table(spark, path, options)
-    parsed = write_options(spark, options, table)
-    request = replace(_request(spark, table, meant, parsed, dataframe), casts=Casts.NONE)
-    return _plan_and_write(table, request, parsed, dataframe, Matching.of(parsed))
+    writer_options = write_options(spark, options, table)
+    request = replace(_request(spark, table, meant, writer_options, dataframe), casts=Casts.NONE)
+    return _plan_and_write(table, request, writer_options, dataframe, Matching.of(writer_options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,22 +125,24 @@ def _write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
     has.
     """
     table = open_table(spark, path, batch.options)
-    parsed = replace(
+    writer_options = replace(
         write_options(spark, batch.options, table, OptionContext.WRITE_STREAM),
         txn=(batch.query, batch.number),
         dynamic_partitions=False,
     )
-    parsed = replace(parsed.unclustered(), partition_by=batch.partition_by or parsed.partition_by)
+    writer_options = replace(
+        writer_options.unclustered(), partition_by=batch.partition_by or writer_options.partition_by
+    )
     overwrite = batch.mode == "Complete"
-    like = _columns_of(table, parsed, batch.rows, overwrite=overwrite)
+    like = _columns_of(table, writer_options, batch.rows, overwrite=overwrite)
     if like is not None:  # a stream's casts are implicit, and Spark casts such types to texts only
         like = Struct(tuple(f for f in like if f.type == STRING or isinstance(f.type, Struct | Array | Map)))
     request = _request(
-        spark, table, "overwrite" if overwrite else "append", parsed, batch.rows, STREAMING_UPDATE, like=like
+        spark, table, "overwrite" if overwrite else "append", writer_options, batch.rows, STREAMING_UPDATE, like=like
     )
     parameters = {"outputMode": batch.mode, "queryId": batch.query, "epochId": str(batch.number)}
     request = replace(request, casts=Casts.IMPLICIT, parameters=parameters, reads_target=reads_table(batch.plan, table))
-    return _plan_and_write(table, request, parsed, batch.rows)
+    return _plan_and_write(table, request, writer_options, batch.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,14 +178,14 @@ def insert(spark: SparkSession, command: Insert) -> int | None:
         as `save`; SchemaMismatchError also if there are too many or too few columns.
     """
     table = open_table(spark, command.url, command.options)
-    parsed = write_options(spark, command.options, table)
-    matching, user_frame, dataframe = command.matching or Matching.of(parsed), command.rows, command.rows
+    writer_options = write_options(spark, command.options, table)
+    matching, user_frame, dataframe = command.matching or Matching.of(writer_options), command.rows, command.rows
     if command.predicate is not None:
-        parsed = replace(parsed, replace_where=command.predicate, dynamic_partitions=False)
+        writer_options = replace(writer_options, replace_where=command.predicate, dynamic_partitions=False)
     elif command.dynamic and matching is None:
-        parsed = replace(parsed, dynamic_partitions=True)
+        writer_options = replace(writer_options, dynamic_partitions=True)
     if command.by_position:
-        dataframe = _named_by_position(dataframe, table, parsed)
+        dataframe = _named_by_position(dataframe, table, writer_options)
         _check_places(matching.using if matching is not None else (), user_frame.columns, dataframe.columns, table.url)
     elif command.is_statement:
         _check_names_required(dataframe.columns, table)
@@ -191,13 +193,15 @@ def insert(spark: SparkSession, command: Insert) -> int | None:
             dataframe = retyped(
                 dataframe, named_inside(dataframe.schema, spark_schema(table.snapshot().schema), table=table.url)
             )
-    like = _columns_of(table, parsed, dataframe, overwrite=command.overwrite)
-    request = _request(spark, table, "overwrite" if command.overwrite else "append", parsed, dataframe, like=like)
+    like = _columns_of(table, writer_options, dataframe, overwrite=command.overwrite)
+    request = _request(
+        spark, table, "overwrite" if command.overwrite else "append", writer_options, dataframe, like=like
+    )
     if matching is not None:
         request = replace(request, matching=matching.text)
-    if parsed.overwrite_schema and not (command.overwrite or command.by_position):  # so says the reference
+    if writer_options.overwrite_schema and not (command.overwrite or command.by_position):  # so says the reference
         request = replace(request, casts=Casts.NONE)
-    return _plan_and_write(table, request, parsed, dataframe, matching, user_frame)
+    return _plan_and_write(table, request, writer_options, dataframe, matching, user_frame)
 
 
 def _plan_and_write(
@@ -247,17 +251,22 @@ def create_as_select(
         as `save`.
     """
     table = open_table(spark, url, options)
-    parsed = write_options(spark, options or {}, table)
-    parsed = replace(
-        parsed,
+    writer_options = write_options(spark, options or {}, table)
+    writer_options = replace(
+        writer_options,
         partition_by=tuple(partition_by) or None,
         cluster_by=tuple(cluster_by) or None,
-        properties={**parsed.properties, **(properties or {})},
+        properties={**writer_options.properties, **(properties or {})},
     )
     keeps_table = replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists()
-    request = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
+    request = _request(spark, table, "overwrite" if replaces else "error", writer_options, dataframe, operation)
     if keeps_table:
-        return _write(plan_write(table, replace(request, casts=Casts.NONE)), parsed, dataframe, Matching.of(parsed))
+        return _write(
+            plan_write(table, replace(request, casts=Casts.NONE)),
+            writer_options,
+            dataframe,
+            Matching.of(writer_options),
+        )
     if request.matching is not None and table.exists():
         detail = "the statement replaces the whole table, so there are no rows to match"
         raise InvalidOptionError(
@@ -266,7 +275,9 @@ def create_as_select(
     request = replace(
         request, comment=comment, is_managed=is_managed, replace_where=None, matching=None, dynamic_partitions=False
     )
-    return _write(plan_replacement(table, request) if replaces else plan_write(table, request), parsed, dataframe)
+    return _write(
+        plan_replacement(table, request) if replaces else plan_write(table, request), writer_options, dataframe
+    )
 
 
 def _named_by_position(frame: DataFrame, table: Table, options: WriteOptions) -> DataFrame:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark 
 
 from tahoe.protocol.types.names import quoted
 from tahoe.spark.dml.row_changes import ROW_POSITION, DmlTarget, RowChange
-from tahoe.spark.writing.clustering_on_write import rows_of_files, sampled
+from tahoe.spark.writing.clustering_on_write import rows_of_files, sample_columns
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import without_void
 from tahoe.table.layout.clustering import CubeBin
@@ -43,5 +43,5 @@ def _laid_out(rows: DataFrame, cube: CubeBin, partitions: list[Column]) -> DataF
     keys = [".".join(map(quoted, path)) for path in cube.order.columns]
     parts = parts_of_file(cube.rows, cube.file_count)
     share = min(1.0, sample_rows(cube.file_count, parts) / max(cube.rows, 1))
-    sample = rows.select(*sampled(rows, keys)).sample(fraction=share, seed=0).toArrow()
+    sample = rows.select(*sample_columns(rows, keys)).sample(fraction=share, seed=0).toArrow()
     return rows_of_files(rows, sample, keys, cube.file_count, parts, ROW_POSITION, partitions)

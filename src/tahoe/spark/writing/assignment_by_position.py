@@ -41,7 +41,7 @@ def named_by_position(given: StructType, wanted: StructType, *, table: str, wide
     if data.names == table_columns.names:
         if _fits(data, table_columns, widens):
             return given
-        for path in _misplaced(data, table_columns, ()):
+        for path in _misplaced_structs(data, table_columns, ()):
             raise SchemaMismatchError(
                 table=table,
                 detail=(
@@ -169,7 +169,7 @@ def _widens(given: SparkType, wanted: SparkType, widens: Widens) -> bool:
         return False
 
 
-def _misplaced(given: SparkType, wanted: SparkType, path: tuple[str, ...]) -> Iterator[str]:
+def _misplaced_structs(given: SparkType, wanted: SparkType, path: tuple[str, ...]) -> Iterator[str]:
     """The paths of structs that have a field under a name that the table uses at another position."""
     match given, wanted:
         case StructType(), StructType():
@@ -177,9 +177,9 @@ def _misplaced(given: SparkType, wanted: SparkType, path: tuple[str, ...]) -> It
             if any(places.get(name.lower(), place) != place for place, name in enumerate(given.names)):
                 yield ".".join(path)
             for field, own in zip(given, wanted, strict=False):
-                yield from _misplaced(field.dataType, own.dataType, (*path, own.name))
+                yield from _misplaced_structs(field.dataType, own.dataType, (*path, own.name))
         case ArrayType(), ArrayType():
-            yield from _misplaced(given.elementType, wanted.elementType, (*path, "element"))
+            yield from _misplaced_structs(given.elementType, wanted.elementType, (*path, "element"))
         case MapType(), MapType():
-            yield from _misplaced(given.keyType, wanted.keyType, (*path, "key"))
-            yield from _misplaced(given.valueType, wanted.valueType, (*path, "value"))
+            yield from _misplaced_structs(given.keyType, wanted.keyType, (*path, "key"))
+            yield from _misplaced_structs(given.valueType, wanted.valueType, (*path, "value"))

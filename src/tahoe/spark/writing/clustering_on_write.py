@@ -59,27 +59,27 @@ class CubeOnWrite:
     asked: ClusterOnWrite
     cube: str | None = field(default=None, init=False)
 
-    def lay_out(self, given: Callable[[], DataFrame], estimated_bytes: int) -> DataFrame | None:
+    def lay_out(self, read_rows: Callable[[], DataFrame], estimated_bytes: int) -> DataFrame | None:
         """The rows of each file in one task, in order; None if there are too few for several files.
 
         Args:
-            given: returns the rows to write. Sampling evaluates them once, and again if the estimate is wrong.
+            read_rows: returns the rows to write. Sampling evaluates them once, and again if the estimate is wrong.
             estimated_bytes: their size as Spark estimates it before it runs the query.
         """
         if estimated_bytes < self.asked.min_bytes:
             return None
-        rows = given()
+        rows = read_rows()
         keys = [".".join(map(quoted, path)) for path in self.plan.clustering_columns]
-        count, sample = _counted(rows, keys, estimated_bytes)
+        count, sample = _count_and_sample(rows, keys, estimated_bytes)
         if sample is None:
             return None
         files = self._files(round(count * pc.mean(sample.column(_SIZE)).as_py() / _COMPRESSION))
         if files < 2:
             return None
         parts = min(parts_of_file(count, files), max(_SAMPLE_ROWS_MAX // sample_rows(files, 1), 1))
-        wanted = min(sample_rows(files, parts), _SAMPLE_ROWS_MAX, count)
-        if sample.num_rows < wanted // 2:
-            sample = _sample(rows, keys, wanted / count)
+        sample_size = min(sample_rows(files, parts), _SAMPLE_ROWS_MAX, count)
+        if sample.num_rows < sample_size // 2:
+            sample = _sample(rows, keys, sample_size / count)
         self.cube = self.plan.table.env.new_id()
         return rows_of_files(rows, sample.drop_columns(_SIZE), keys, files, parts, _number_by_content(rows.schema))
 
@@ -106,7 +106,7 @@ class CubeOnWrite:
 # --- samples
 
 
-def _counted(rows: DataFrame, keys: Sequence[str], estimated_bytes: int) -> tuple[int, pa.Table | None]:
+def _count_and_sample(rows: DataFrame, keys: Sequence[str], estimated_bytes: int) -> tuple[int, pa.Table | None]:
     """The number of rows, about, and a first sample; no sample of fewer than `_ROWS_MIN` rows."""
     share = min(1.0, _FIRST_SAMPLE_ROWS * _VALUE_BYTES * len(rows.schema) / estimated_bytes)
     if share >= _SHARE_MIN:
@@ -120,10 +120,10 @@ def _counted(rows: DataFrame, keys: Sequence[str], estimated_bytes: int) -> tupl
 def _sample(rows: DataFrame, keys: Sequence[str], share: float) -> pa.Table:
     """The columns of an order, named by their numbers, and the size of each row in memory, in bytes."""
     size = " + ".join(_bytes(quoted(f.name), f.dataType) for f in rows.schema)
-    return rows.sample(fraction=share, seed=0).select(*sampled(rows, keys), F.expr(size).alias(_SIZE)).toArrow()
+    return rows.sample(fraction=share, seed=0).select(*sample_columns(rows, keys), F.expr(size).alias(_SIZE)).toArrow()
 
 
-def sampled(rows: DataFrame, keys: Sequence[str]) -> list[Column]:
+def sample_columns(rows: DataFrame, keys: Sequence[str]) -> list[Column]:
     """The columns of an order, named by their numbers: of a text only what counts, so that a sample of long texts fits
     into the driver.
     """
