@@ -4,7 +4,7 @@ import org.apache.spark.sql.types.StructType;
 
 /**
  * The file index of a change data feed. It lists no files: it identifies the feed until {@link Rewrite} replaces its relation with a plan,
- * because a list of files cannot say which of their rows changed. Python: {@code change_feed.plan}.
+ * because a list of files cannot say which of their rows changed. Python: {@code change_feed.plan_change_feed}.
  */
 public class Changes extends Files {
   /**

@@ -19,7 +19,7 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * Partial function over expressions: replaces columns of a user's DataFrames of a table with their names. A command reads the table again,
- * with new expression ids, so that the columns would not resolve. {@code merge_builder.own_columns} calls it.
+ * with new expression ids, so that the columns would not resolve. {@code dml_arguments.own_columns} calls it.
  */
 public class Columns extends AbstractPartialFunction {
   private final List frames;

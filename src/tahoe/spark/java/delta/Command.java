@@ -16,7 +16,7 @@ import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The runnable command in place of a statement of Spark's that Python runs. Python: {@code commands.run}. */
+/** The runnable command in place of a statement of Spark's that Python runs. Python: {@code commands.run_command}. */
 public class Command extends OurCommand {
   private final LogicalPlan statement;
 

@@ -19,7 +19,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * A {@code ParquetFileFormat} for files in which columns have physical names, field ids or other types than in the table (column mapping,
  * type widening, void columns). It passes the physical schema and filters to Spark's reader; executors run only Spark's code. Python:
- * {@code data_files.physical}, when a scan is built.
+ * {@code data_files.physical_schema_json}, when a scan is built.
  */
 public class Format extends Parquet {
   private final String schema;

@@ -17,7 +17,7 @@ import scala.runtime.AbstractFunction1;
 /**
  * Analyzer rule: turns INSERT ... REPLACE USING and REPLACE ON into an overwrite of a {@link WriteTable} that carries which rows it
  * replaces. Spark parses these statements from some version on, but refuses them for tables of a catalog. It calls no Python;
- * {@code commands.run} runs the overwrite.
+ * {@code commands.run_command} runs the overwrite.
  */
 public class Inserts extends Rule {
   public TreeNode apply(TreeNode tree) {

@@ -16,7 +16,7 @@ import scala.runtime.AbstractFunction2;
 /**
  * The session's {@link ParserInterface}, as a proxy, because its methods differ between Spark versions. It passes a text whose first words
  * may begin a Delta statement to Python, and everything else to the parser beneath, which is Spark's or another extension's. Python:
- * {@code statements.plan}.
+ * {@code statements.plan_statement}.
  */
 public class Parser implements InvocationHandler {
   private static final Set ALWAYS =

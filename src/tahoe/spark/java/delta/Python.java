@@ -21,7 +21,7 @@ public interface Python {
   Object relation(SparkSession session, Map options, scala.collection.immutable.Map given);
 
   /**
-   * {@code reading.planning.plan}: how one query reads a table, a {@link Planned}. {@code key}, {@code metadata} and {@code within} are
+   * {@code reading.planning.plan_scan}: how one query reads a table, a {@link Planned}. {@code key}, {@code metadata} and {@code within} are
    * those of {@link Files}.
    *
    * @param partitions the partition columns, as a schema's JSON
@@ -65,7 +65,7 @@ public interface Python {
   Object ordinalsWithout(String key, String metadata, long version, String selection, String column, byte[] keys);
 
   /**
-   * {@code reading.change_feed.plan}: how one query reads a change data feed, a {@link Planned} with rows. {@code range} is that of
+   * {@code reading.change_feed.plan_change_feed}: how one query reads a change data feed, a {@link Planned} with rows. {@code range} is that of
    * {@link Changes}; the other arguments are those of {@link #plan}.
    */
   Object changes(SparkSession session, String key, String range, String name, String data, String output, String condition);
@@ -107,11 +107,11 @@ public interface Python {
   /** {@code ddl.guard.check_read}: refuses to read a folder as Parquet that is the folder of a table, unless the session says so. */
   Object readsFiles(SparkSession session, String path, String table);
 
-  /** {@code api.commands.run}: runs the statement of a {@link Command}. Returns a Seq of rows. */
+  /** {@code api.commands.run_command}: runs the statement of a {@link Command}. Returns a Seq of rows. */
   Object run(SparkSession session, LogicalPlan plan);
 
   /**
-   * {@code api.statements.plan}: the plan of a Delta statement; null for any other SQL. {@code parameters} are the query's, a
+   * {@code api.statements.plan_statement}: the plan of a Delta statement; null for any other SQL. {@code parameters} are the query's, a
    * ParameterContext of Spark's, or null.
    */
   Object statement(ParserInterface beneath, String text, Object parameters);
@@ -170,10 +170,10 @@ public interface Python {
   /** {@code streams.source}: the query has ended. */
   Object streamStopped(String id);
 
-  /** {@code streams.sink.check}: refuses a sink before its query starts. {@code mode}: Append, Complete or Update. */
+  /** {@code streams.sink.check_sink}: refuses a sink before its query starts. {@code mode}: Append, Complete or Update. */
   Object streamSink(SparkSession session, Map options, String mode);
 
-  /** {@code streams.sink.write}: writes a batch of a query. {@code partitions}: the columns of partitionBy, separated by NUL. */
+  /** {@code streams.sink.write_microbatch}: writes a batch of a query. {@code partitions}: the columns of partitionBy, separated by NUL. */
   Object streamWrite(SparkSession session, Map options, String partitions, String mode, String query, long batch, Dataset rows);
 
   /**

@@ -9,7 +9,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * A runnable command for a statement that only Delta has. It holds the text and the values in it, as expressions that Spark resolves with
- * the plan, so that Python keeps no state for a statement that never runs. Python: {@code statements.plan} creates it,
+ * the plan, so that Python keeps no state for a statement that never runs. Python: {@code statements.plan_statement} creates it,
  * {@code statements.perform} runs it, {@code statements.explain} explains it.
  */
 public class Statement extends OurCommand {
