@@ -106,25 +106,25 @@ def measure_of(
         mode: the column mapping mode, which determines the physical paths of the statistics.
     """
     resolved = [schema.resolve(path) for path in aggregate.columns]
-    fields = [found for found in resolved if found is not None]
-    if len(fields) < len(resolved):
+    columns = [fields for fields in resolved if fields is not None]
+    if len(columns) < len(resolved):
         return None
-    partitions = {name.lower() for name in partition_columns}
-    of_partitions = [found for found in fields if found[0].name.lower() in partitions]
+    names = {name.lower() for name in partition_columns}
+    partitions = [fields for fields in columns if fields[0].name.lower() in names]
     if aggregate.function == "count":
-        columns = [found for found in fields if found not in of_partitions]
-        if not all(_has_null_count(found[-1].type) for found in columns):
+        stored = [fields for fields in columns if fields not in partitions]
+        if not all(_has_null_count(fields[-1].type) for fields in stored):
             return None
         return CountOf(
-            tuple(_path(schema, found, mode) for found in columns), tuple(found[0].name for found in of_partitions)
+            tuple(_path(schema, fields, mode) for fields in stored), tuple(fields[0].name for fields in partitions)
         )
-    (found,) = fields
-    if of_partitions:
-        return PartitionOf(found[0].name) if is_plain(found[0]) else None
+    (column,) = columns
+    if partitions:
+        return PartitionOf(column[0].name) if is_plain(column[0]) else None
     return (
         None
         if aggregate.function == "count_distinct"
-        else _bound_of(aggregate.function, _path(schema, found, mode), found[-1].type)
+        else _bound_of(aggregate.function, _path(schema, column, mode), column[-1].type)
     )
 
 

@@ -139,12 +139,12 @@ class IcebergSource(ForeignSource):
     def _newest_metadata(self) -> str:
         """The url of the metadata file with the highest number."""
         store = self.table.env.store
-        names = [info.key.rpartition("/")[2] for info in store.list_from(_METADATA, "")]
-        found = [(int(match["number"]), name) for name in names if (match := _METADATA_FILE.fullmatch(name))]
-        if not found:
+        listed = [info.key.rpartition("/")[2] for info in store.list_from(_METADATA, "")]
+        numbered = [(int(match["number"]), name) for name in listed if (match := _METADATA_FILE.fullmatch(name))]
+        if not numbered:
             raise self._no_table()
-        newest = max(number for number, _ in found)
-        names = sorted(name for number, name in found if number == newest)
+        newest = max(number for number, _ in numbered)
+        names = sorted(name for number, name in numbered if number == newest)
         if len(names) > 1:
             detail = f"it has several metadata files of the same number: {', '.join(names)}"
             self._refuse(detail, f"Give the one that its catalog names: iceberg.`{store.url}/{_METADATA}/{names[0]}`.")

@@ -72,12 +72,15 @@ class _Ids:
 
     def __init__(self, base: SnapshotState, files: Sequence[FileAction]) -> None:
         self._paths = [base.log.canonical(file.path) for file in files]
-        found = [read_row_ids(base, file) for file in files]
+        ids = [read_row_ids(base, file) for file in files]
         dead = [deleted_rows(base.log, file) for file in files]
-        live = [np.setdiff1d(np.arange(len(ids)), row_indexes(gone)) for ids, gone in zip(found, dead, strict=True)]
-        ids = np.concatenate([ids[rows] for ids, rows in zip(found, live, strict=True)] or [np.empty(0, np.int64)])
-        order = np.argsort(ids)
-        self._ids = ids[order]
+        live = [
+            np.setdiff1d(np.arange(len(of_file)), row_indexes(gone)) for of_file, gone in zip(ids, dead, strict=True)
+        ]
+        live_ids = [of_file[rows] for of_file, rows in zip(ids, live, strict=True)] or [np.empty(0, np.int64)]
+        unsorted = np.concatenate(live_ids)
+        order = np.argsort(unsorted)
+        self._ids = unsorted[order]
         self._files = np.repeat(np.arange(len(files)), [len(rows) for rows in live])[order]
         self._rows = np.concatenate(live or [np.empty(0, np.int64)])[order]
 

@@ -285,19 +285,21 @@ class RowEdits(OpenTransaction):
         has such files use nothing else.
         """
         current, draft = self._current, self._draft
-        gone = [(add, self._alive(add)) for add in draft.removed.values()]
-        known, nothing = self._recorded_rows, BitMap64()
-        gone += [(deletion.file, deletion.rows) for key, deletion in draft.deleted.items() if key not in draft.removed]
-        gone = [(add, rows - known.get(self._canonical(add.path), nothing)) for add, rows in gone]
-        come = [
+        removed = [(add, self._alive(add)) for add in draft.removed.values()]
+        marked = [(deletion.file, deletion.rows) for key, deletion in draft.deleted.items() if key not in draft.removed]
+        recorded, no_rows = self._recorded_rows, BitMap64()
+        deletes = [(add, rows - recorded.get(self._canonical(add.path), no_rows)) for add, rows in [*removed, *marked]]
+        inserts = [
             (add, self._alive(add)) for add in draft.adds if add.data_change and add.path not in self._recorded_adds
         ]
-        kinds = [(kind, *file) for kind, files in (("delete", gone), ("insert", come)) for file in files if file[1]]
+        kinds = [
+            (kind, *file) for kind, files in (("delete", deletes), ("insert", inserts)) for file in files if file[1]
+        ]
         if not kinds:
             return
         plan = self._plan(current.schema)
-        rows = ((rows, kind) for kind, add, positions in kinds for _, rows in self._rows.at(current, add, positions))
-        written = write_change_files(plan, rows)
+        tables = ((rows, kind) for kind, add, positions in kinds for _, rows in self._rows.at(current, add, positions))
+        written = write_change_files(plan, tables)
         draft.on_discard(lambda: delete_files(plan, written))
         draft.change_files += [
             Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes)

@@ -189,15 +189,19 @@ class Merging:
         def scope(*fields: Field) -> Scope:
             return Scope(schema=Struct(fields), sides=tuple(f.name for f in fields), zone=zone, table=snapshot.url)
 
-        self._both, self._ours, self._theirs = scope(target, source), scope(target), scope(source)
-        self._keys, self._rest = split(self._both.parse(request.condition, BOOLEAN), *sides)
-        self._matched = [_Ready(clause, request, self._both, own) for clause in request.matched]
-        self._new = [_Ready(clause, request, self._theirs, own) for clause in request.not_matched]
-        self._alone = [_Ready(clause, request, self._ours, own) for clause in request.not_matched_by_source]
+        self._pair_scope, self._target_scope, self._source_scope = scope(target, source), scope(target), scope(source)
+        self._keys, self._other_condition = split(self._pair_scope.parse(request.condition, BOOLEAN), *sides)
+        self._matched = [_Ready(clause, request, self._pair_scope, own) for clause in request.matched]
+        self._not_matched = [_Ready(clause, request, self._source_scope, own) for clause in request.not_matched]
+        self._not_matched_by_source = [
+            _Ready(clause, request, self._target_scope, own) for clause in request.not_matched_by_source
+        ]
         self._check_columns()
         in_types = assign_arrow(request.source, other, zone=zone, table=snapshot.url)  # those that expressions have
         self._source = pa.table([_struct(in_types)], names=[sides[1]])
-        self._key_values = [self._theirs.computed(key.source, self._source, request.condition) for key in self._keys]
+        self._key_values = [
+            self._source_scope.computed(key.source, self._source, request.condition) for key in self._keys
+        ]
         self._is_matched = np.zeros(request.source.num_rows, bool)
 
     def _check_columns(self) -> None:
@@ -215,7 +219,7 @@ class Merging:
                 check_fields(
                     given.type, field.type, (field.name,), may_lack=self.request.merge_schema, table=self.plan.url
                 )
-        for clause in (*self._matched, *self._alone):
+        for clause in (*self._matched, *self._not_matched_by_source):
             columns = clause.columns | (
                 {name for name in own.names if other.find(name) is not None} if clause.takes_all else set()
             )
@@ -228,12 +232,12 @@ class Merging:
     @cached_property
     def minted(self) -> list[str]:
         """The identity columns for which new rows may get values."""
-        return list(self.plan.column_values.identity) if self._new else []
+        return list(self.plan.column_values.identity) if self._not_matched else []
 
     @cached_property
     def read(self) -> RowsRead:
         """The rows of the target that the MERGE reads."""
-        predicate = TRUE if self._alone else predicate_of_keys(self._keys, self._key_values)
+        predicate = TRUE if self._not_matched_by_source else predicate_of_keys(self._keys, self._key_values)
         return RowsRead(self.snapshot, predicate, self.request.condition)
 
     # --- rows
@@ -247,7 +251,7 @@ class Merging:
         matcher = Matcher(self._key_values, [key.is_null_safe for key in self._keys], self.request.source.num_rows)
         for add in self.snapshot.scan(self.read.predicate).adds():
             self._file(add, matcher, changes)
-        if self._new:
+        if self._not_matched:
             self._insert(changes)
 
     def _file(self, add: Add, matcher: Matcher, changes: RowChanges) -> None:
@@ -260,7 +264,10 @@ class Merging:
     @cached_property
     def _condition_columns(self) -> list[Field]:
         """The columns of the target that the condition names; any, if it names none."""
-        expressions = [*(key.target for key in self._keys), *([] if self._rest is None else [self._rest])]
+        expressions = [
+            *(key.target for key in self._keys),
+            *([] if self._other_condition is None else [self._other_condition]),
+        ]
         found = [reference.path for expression in expressions for reference in references(expression)]
         named = {path[1] for path in found if path[0] == self.request.target_alias}
         return [field for field in self.snapshot.schema if field.name in named] or list(self.snapshot.schema)[:1]
@@ -275,7 +282,7 @@ class Merging:
                 for positions, before in self._read(add, places[numbers[first : first + self._rows_at_once]]):
                     pairs = np.flatnonzero(np.isin(places[target], positions, kind="sort"))
                     self._change_matched(add, positions, before, places[target[pairs]], source[pairs], changes)
-        if self._alone:
+        if self._not_matched_by_source:
             for positions, before in self._read(add, np.delete(places, target)):
                 self._change_alone(add, positions, before, changes)
 
@@ -287,7 +294,7 @@ class Merging:
     def _pairs(self, rows: pa.Table, matcher: Matcher) -> tuple[Rows, Rows]:
         """The matching rows: their numbers among these rows, and their numbers in the source."""
         ours = self._as_ours(rows)
-        keys = [self._ours.computed(key.target, ours, self.request.condition) for key in self._keys]
+        keys = [self._target_scope.computed(key.target, ours, self.request.condition) for key in self._keys]
         pairs = [self._without_rest(*pair, ours) for pair in matcher.pairs(keys, rows.num_rows)]
         nothing = np.zeros(0, np.int64)
         return np.concatenate([nothing, *(pair[0] for pair in pairs)]), np.concatenate(
@@ -295,9 +302,11 @@ class Merging:
         )
 
     def _without_rest(self, target: Rows, source: Rows, ours: pa.Table) -> tuple[Rows, Rows]:
-        if self._rest is None or not len(target):
+        if self._other_condition is None or not len(target):
             return target, source
-        holds = self._both.computed(self._rest, self._join_rows(ours, target, source), self.request.condition)
+        holds = self._pair_scope.computed(
+            self._other_condition, self._join_rows(ours, target, source), self.request.condition
+        )
         mask = np.asarray(holds.fill_null(False))
         return target[mask], source[mask]
 
@@ -321,7 +330,7 @@ class Merging:
         """
         place = np.searchsorted(positions, target)
         joined = self._join_rows(self._as_ours(before.select(self.snapshot.schema.names)), place, source)
-        chosen = self._choose(self._matched, self._both, joined)
+        chosen = self._choose(self._matched, self._pair_scope, joined)
         self._check_repeated(place[chosen >= 0], before)
         for number, clause in enumerate(self._matched):
             pairs = np.flatnonzero(chosen == number)
@@ -330,19 +339,25 @@ class Merging:
             if clause.kind == "delete":
                 changes.delete(add, places, old)
             else:
-                self._update(add, places, old, clause, joined.take(pa.array(pairs[first])), self._both, changes)
+                self._update(add, places, old, clause, joined.take(pa.array(pairs[first])), self._pair_scope, changes)
 
     def _change_alone(self, add: Add, positions: Rows, before: pa.Table, changes: RowChanges) -> None:
         """Change rows of a file that match no row of the source."""
         ours = self._as_ours(before.select(self.snapshot.schema.names))
-        chosen = self._choose(self._alone, self._ours, ours)
-        for number, clause in enumerate(self._alone):
+        chosen = self._choose(self._not_matched_by_source, self._target_scope, ours)
+        for number, clause in enumerate(self._not_matched_by_source):
             rows = pa.array(np.flatnonzero(chosen == number))
             if clause.kind == "delete":
                 changes.delete(add, positions[chosen == number], before.take(rows))
             else:
                 self._update(
-                    add, positions[chosen == number], before.take(rows), clause, ours.take(rows), self._ours, changes
+                    add,
+                    positions[chosen == number],
+                    before.take(rows),
+                    clause,
+                    ours.take(rows),
+                    self._target_scope,
+                    changes,
                 )
 
     def _choose(self, clauses: Sequence[_Ready], scope: Scope, rows: pa.Table) -> Rows:
@@ -390,8 +405,8 @@ class Merging:
 
     def _insert(self, changes: RowChanges) -> None:
         for rows in parts(self._source.filter(pa.array(~self._is_matched))):
-            chosen = self._choose(self._new, self._theirs, rows)
-            for number, clause in enumerate(self._new):
+            chosen = self._choose(self._not_matched, self._source_scope, rows)
+            for number, clause in enumerate(self._not_matched):
                 part = taken_table(rows, np.flatnonzero(chosen == number))
                 if clause.takes_all:
                     new = taken_over(_flat(part, self.request.source_alias), self.snapshot.schema)
@@ -405,7 +420,7 @@ class Merging:
         names = [name for name in self.snapshot.schema.names if name in clause.columns]
         fields = [pa.field(f.name, f.type) for f in arrow_schema(self.plan.schema) if f.name in names]
         empty = pa.table([pa.nulls(rows.num_rows, f.type) for f in fields], schema=pa.schema(fields))
-        return with_assigned(empty, clause.set, rows, self._theirs)
+        return with_assigned(empty, clause.set, rows, self._source_scope)
 
     def _rules(self, rows: pa.Table) -> NewRows:
         """The rules for new rows; identity values go on from clause to clause."""
