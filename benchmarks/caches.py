@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ from tahoe.table.reading import physical_rows
 
 NOTHING = "without this cache"
 FILES = 1_000_000
+VERSIONS = 2_000
 
 
 _copies = itertools.count()
@@ -82,9 +84,12 @@ def _without_spark(folder: Path) -> Iterator[Comparison]:
     snapshot = Table(str(large)).snapshot()
     yield case(
         f"typed statistics: a filter on {FILES:,} files",
-        lambda: snapshot.scan("l_partkey = 5").kept_files,
-        mock.patch.object(StatisticsCache, "_cache"),
+        lambda: snapshot.scan("l_partkey > 100000").kept_files,
+        mock.patch.object(StatisticsCache, "answer", lambda _, request, read: read(request)),
     )
+    with Table(str(large)).transaction() as changes:
+        changes.set_properties({"written.by": "tahoe"})
+    Table(str(large)).create_checkpoint()  # in an order, so that a filter needs one row group
     narrow = Table(str(large)).snapshot()
     yield case(
         f"row groups of a checkpoint: a filter that needs one, of {FILES:,} files",
@@ -92,12 +97,10 @@ def _without_spark(folder: Path) -> Iterator[Comparison]:
         mock.patch.object(GroupedFile, "group", _fresh_group),
     )
     many = folder / "many"
-    table = Table(str(many))
-    for _ in range(200):
-        table.append(pa.table({"id": list(range(100))}))
+    _make_versions(many, VERSIONS)
     yield case(
-        "commits of a command: RESTORE by 100 versions, a dry run",
-        lambda: Table(str(many)).restore(100, dry_run=True),
+        f"commits of a command: a dry run of VACUUM over {VERSIONS:,} versions",
+        lambda: Table(str(many)).vacuum(dry_run=True),
         mock.patch("tahoe.table.log.kept_commits._BYTES_MAX", -1),
     )
     wide = folder / "wide"
@@ -146,6 +149,20 @@ def _without_spark(folder: Path) -> Iterator[Comparison]:
     )
 
 
+def _make_versions(folder: Path, versions: int) -> None:
+    """A table whose newest versions are no checkpoint's."""
+    table = Table(str(folder))
+    rows = pa.table({"id": list(range(100))})
+    table.append(rows, properties={"delta.checkpointInterval": "1000000"})
+    table.append(rows)
+    log = folder / "_delta_log"
+    commit = (log / f"{1:020}.json").read_text()
+    (name,) = re.findall(r"part-[^\"]*\.parquet", commit)[:1]
+    for version in range(2, versions):
+        shutil.copy(folder / name, folder / f"{version}.parquet")
+        (log / f"{version:020}.json").write_text(commit.replace(name, f"{version}.parquet"))
+
+
 def _fresh_group(file: GroupedFile, group: int) -> Any:
     part = file.fresh(group)
     part.load(["path"])
@@ -167,13 +184,15 @@ def _field(number: int) -> dict[str, Any]:
 def _in_spark(spark: SparkSession, folder: Path) -> Iterator[Comparison]:
     path = str(folder / "many")
     yield case(
-        "tables: a query of a table with 200 versions",
-        lambda: spark.read.format("delta").load(path).where("id > 50").collect(),
+        f"tables: open one with {VERSIONS:,} versions",
+        lambda: table_cache.open_table(spark, path).snapshot().live.size_bytes,
         mock.patch.object(table_cache, "_tables", Recent(0)),
     )
     yield case(
-        "snapshots: the same, planned and run",
-        lambda: spark.read.format("delta").load(path).where("id > 50").collect(),
+        "snapshots: an earlier version, when a query is planned and when it runs",
+        lambda: [
+            table_cache.snapshot_of(table_cache.open_table(spark, path), VERSIONS - 9).live.size_bytes for _ in range(2)
+        ],
         mock.patch.object(table_cache, "_snapshots", Recent(0)),
     )
     snapshot = table_cache.open_table(spark, str(folder / "large")).snapshot()
@@ -193,7 +212,7 @@ def _in_spark(spark: SparkSession, folder: Path) -> Iterator[Comparison]:
         mock.patch.object(table_cache, "_feeds", Recent(0)),
     )
     marked = str(folder / "marked")
-    spark.range(0, 1_000_000, 1, 20).write.format("delta").option("delta.enableDeletionVectors", "true").save(marked)
+    spark.range(0, 10_000_000, 1, 20).write.format("delta").option("delta.enableDeletionVectors", "true").save(marked)
     spark.sql(f"delete from delta.`{marked}` where id % 7 = 1")
     yield case(
         "deletion vectors: a sum over 20 files that have one",
@@ -205,7 +224,7 @@ def _in_spark(spark: SparkSession, folder: Path) -> Iterator[Comparison]:
     package = gateway.module("org.apache.spark.sql.execution.datasources.FileFormatWriter")
     yield case(
         "parameters of Spark's methods: the default values of one",
-        lambda: file_writer._defaults(gateway, package, "write", 8),
+        lambda: file_writer._defaults(gateway, package, "write", 10),
         mock.patch.object(file_writer, "_parameter_counts", Forgetful()),
     )
 

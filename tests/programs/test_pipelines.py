@@ -16,7 +16,7 @@ import pytest
 
 import tahoe
 from tests.programs.pipelines import blocks
-from tests.programs.test_run import RUN as TAHOE_RUN
+from tests.programs.test_run import RUN as WITH_TAHOE
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
@@ -98,7 +98,7 @@ def test_changes_that_arrive_late_and_twice_are_applied_once(tmp_path: Path) -> 
     (tmp_path / "spark-pipeline.yml").write_text(blocks("yaml")[0].replace("/data/", f"{tmp_path}/"))
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {"SPARK_CONF_DIR": str(tmp_path / "conf"), "PYTHONPATH": str(ROOT / "src")}
-    command = [*TAHOE_RUN, str(RUN), "run"]
+    command = [*WITH_TAHOE, str(RUN), "run"]
     for number, rows in enumerate(CHANGES):
         lines = (json.dumps(dict(zip(("id", "name", "seq", "op"), row, strict=True))) for row in rows)
         (tmp_path / "changes" / f"{number}.json").write_text("\n".join(lines))
