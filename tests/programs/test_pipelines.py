@@ -15,8 +15,8 @@ import pyspark
 import pytest
 
 import tahoe
+from tests.programs.command import RUN as WITH_TAHOE
 from tests.programs.pipelines import blocks
-from tests.programs.test_run import RUN as WITH_TAHOE
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"

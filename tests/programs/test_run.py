@@ -15,15 +15,11 @@ import pyspark
 import pytest
 
 from tahoe.programs.launch import STARTUP
+from tests.programs.command import RUN
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "programs"
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-RUN = [
-    sys.executable,
-    "-c",
-    "import sys; from tahoe.programs.launch import run_program; run_program(sys.argv[1:])",
-]  # as the command, but starts faster
 PACKAGE = "io.delta:delta-spark_2.13:0.0.0"  # no such version: a JVM that looks for it does not start
 
 

@@ -208,6 +208,7 @@ def test_sparks_own_writers_are_kept_out(spark: SparkSession, url: str) -> None:
     assert ids(load(spark, url)) == [0, 1, 2]
 
 
+@pytest.mark.sparks_reader
 @pytest.mark.golden
 def test_another_writers_deletion_vectors_are_read(
     spark: SparkSession, url: str, monkeypatch: pytest.MonkeyPatch

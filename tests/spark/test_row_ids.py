@@ -243,6 +243,7 @@ def plan(frame: DataFrame) -> str:
 
 
 @pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.sparks_reader
 @pytest.mark.parametrize(
     "query",
     [
@@ -264,6 +265,7 @@ def test_who_does_not_ask_reads_as_before(spark, path, query, marked):
     assert "FileScan parquet" in after
 
 
+@pytest.mark.sparks_reader
 def test_only_what_is_asked_for_is_read(spark, table):
     path, _ = table
     frame = spark.read.format("delta").load(path)

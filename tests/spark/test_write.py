@@ -915,6 +915,7 @@ def test_observed_metrics_are_heard(spark: SparkSession, path: str) -> None:
 # --- failures
 
 
+@pytest.mark.sparks_reader
 def test_a_job_that_fails_leaves_the_table_as_it_was(spark: SparkSession, path: str) -> None:
     append(spark.range(3), path)
     before = data_files(path)

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.GreaterThan;
 import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.If;
@@ -21,7 +22,7 @@ import scala.Function1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Partial function over expressions: hides floating point columns from a reader that skips row groups by a condition, as
+ * Partial function over expressions: hides floating point columns, and fields of structs, from a reader that skips row groups by a condition, as
  * {@code if(isnan(f), NaN, f)}, which is {@code f}. It is for readers that cannot be told other filters than those of the plan, as
  * {@link Parquet} tells Spark's. Bounds in footers leave out NaN, which is greater than every number, and may have one of two equal zeros.
  * An upper bound by a number other than zero, and equality with one, are safe and stay as they are.
@@ -58,7 +59,7 @@ public class Guarded extends AbstractPartialFunction {
   private static boolean isFloating(DataType type) { return type instanceof DoubleType$ || type instanceof FloatType$; }
 
   public boolean isDefinedAt(Object node) {
-    return node instanceof AttributeReference && isFloating(((AttributeReference) node).dataType());
+    return (node instanceof AttributeReference || node instanceof GetStructField) && isFloating(((Expression) node).dataType());
   }
 
   public Object applyOrElse(Object node, Function1 otherwise) {
