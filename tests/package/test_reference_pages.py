@@ -145,6 +145,6 @@ def test_defaults_of_settings_are_those_of_the_code() -> None:
 @pytest.mark.parametrize("parser", [write_options, stream_options], ids=["writers", "streams"])
 def test_each_option_that_is_parsed_is_in_the_table(parser: ModuleType) -> None:
     code = inspect.getsource(parser)
-    asked = set(re.findall(r"""(?:given|self)\.(?:text|flag|value|names)\(\s*"(\w+)\"""", code))
+    asked = set(re.findall(r"""(?:given|by_name|self)\.(?:text|flag|value|names)\(\s*"(\w+)\"""", code))
     assert len(asked) > 5
     assert asked <= {option.name for option in OPTIONS}
