@@ -22,9 +22,6 @@ from tests import sample
 
 pytestmark = pytest.mark.every_spark
 
-# Comet prunes by keys in an adaptive plan only where it runs the join itself, by a broadcast.
-NOT_NATIVELY = pytest.mark.sparks_reader
-
 FILES = 10
 
 
@@ -139,7 +136,6 @@ def planned_as(spark: SparkSession, plan: str) -> None:
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", broadcast)
 
 
-@NOT_NATIVELY
 @pytest.mark.usefixtures("facts")
 @pytest.mark.parametrize("plan", PLANS)
 def test_files_without_a_key_are_not_read(spark, plan):
@@ -150,7 +146,6 @@ def test_files_without_a_key_are_not_read(spark, plan):
     }
 
 
-@NOT_NATIVELY
 @pytest.mark.parametrize("plan", ["adaptive without broadcast", "neither"])
 def test_a_side_that_was_asked_for_its_keys_leaves_files_out_too(spark, facts, tmp_path, monkeypatch, plan):
     planned_as(spark, plan)
@@ -231,7 +226,6 @@ def test_what_may_change_is_evaluated_once(spark):
     assert read_of(spark.table("facts").join(changing, F.col("id") == F.col("x")), "/facts") == FILES
 
 
-@NOT_NATIVELY
 @pytest.mark.usefixtures("facts")
 def test_conditions_on_a_table_with_deletion_vectors_are_looked_at(spark, tmp_path, monkeypatch):
     """Its plan applies them itself: a subquery with LIMIT among them may have another result the second time."""
@@ -263,7 +257,6 @@ def test_a_scan_in_a_subquery_leaves_files_out_twice(spark, tmp_path):
     assert spark.read.format("delta").load(path).count() == 110
 
 
-@NOT_NATIVELY
 def test_each_of_several_joins_leaves_files_out(spark):
     query = (
         "SELECT count(*) FROM facts JOIN days a ON id = a.k JOIN days b ON id = b.k WHERE a.day < 50 AND b.day >= 45"
@@ -308,7 +301,6 @@ def test_a_version_that_is_loaded_again_is_read_right(spark, monkeypatch):
     assert read_of(frame, "/facts") == FILES
 
 
-@NOT_NATIVELY
 def test_a_write_has_read_what_a_join_leaves_out(spark, facts, monkeypatch):
     """Another writer adds a row with a key that none of the files had that the join has read."""
     commit_draft = Draft.commit

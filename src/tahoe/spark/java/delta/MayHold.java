@@ -17,7 +17,10 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode$;
 import org.apache.spark.sql.catalyst.expressions.codegen.JavaCode$;
+import org.apache.spark.sql.execution.BaseSubqueryExec;
 import org.apache.spark.sql.execution.InSubqueryExec;
+import org.apache.spark.sql.execution.ReusedSubqueryExec;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.arrow.ArrowWriter;
 import org.apache.spark.sql.types.BooleanType$;
 import org.apache.spark.sql.types.DataType;
@@ -66,10 +69,20 @@ public class MayHold extends Expression implements Serializable {
   private long[] without() {
     if (without == null) {
       InSubqueryExec subquery = subquery(keys);
+      if (subquery != null && subquery.values().isEmpty() && !isPlaceholder(subquery.plan())) subquery.updateResult();
       Option values = subquery == null ? Option.empty() : subquery.values();
       without = values.isEmpty() ? new long[0] : without((Object[]) values.get(), subquery.child().dataType());
     }
     return without;
+  }
+
+  /**
+   * Whether an adaptive plan has yet to put a subquery in the place of this one, which cannot run. Spark runs the others before it asks for
+   * files; a native scan has a second filter with a subquery of its own, which nobody runs.
+   */
+  private static boolean isPlaceholder(BaseSubqueryExec plan) {
+    SparkPlan inner = plan instanceof ReusedSubqueryExec ? ((ReusedSubqueryExec) plan).child() : plan;
+    return inner.getClass().getSimpleName().endsWith("AdaptiveBroadcastExec");
   }
 
   private static InSubqueryExec subquery(Expression node) {
