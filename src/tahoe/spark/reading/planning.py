@@ -124,8 +124,8 @@ def _with_limit(reader: Reader, limit_json: str, options: Mapping[str, str]) -> 
     selections.
     """
     limit = limits.limit_of(limit_json, reader.predicate) if limits.are_wanted(reader.gateway, options) else None
-    full_scan = scan_of(reader.snapshot, reader.predicate)
-    is_smaller = limit is not None and scan_of(reader.snapshot, reader.predicate, None, limit) is not full_scan
+    without_limit = scan_of(reader.snapshot, reader.predicate)
+    is_smaller = limit is not None and scan_of(reader.snapshot, reader.predicate, None, limit) is not without_limit
     return replace(reader, purpose=limit) if is_smaller else reader
 
 
