@@ -78,15 +78,15 @@ _PURGED = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded
 
 
 def _or_remote(method: M) -> M:
-    """A method of the class, or that of the class for clients, if the session is a client of a server that has
-    tahoe.
+    """Wrap a class method: if the session is a client of Spark Connect whose server has tahoe, the method of
+    `RemoteDeltaTable` of the same name runs instead.
     """
 
     signature = Signature(method)
 
     @functools.wraps(method)
     def called(cls: Any, sparkSession: Any = None, *arguments: Any, **named: Any) -> Any:
-        if isinstance(sparkSession, str):  # a call without the session
+        if isinstance(sparkSession, str):  # a path in place of the session: raises
             _check_session(sparkSession)
         raising_for_user(lambda: signature.check(cls, (sparkSession, *arguments), named))
         session = SparkSession.getActiveSession() if sparkSession is None else sparkSession

@@ -158,7 +158,7 @@ def _check_repeated(analysed: AnalysedMerge, matches: DataFrame) -> None:
         .limit(_SHOWN_KEYS_MAX)
     )
     places = [row[ROW_POSITION] for row in several.collect()]
-    if not places:  # `unmatched_target` is an anti join and repeats no row
+    if not places:  # no row is matched twice; a condition that is true by chance may have found one in both parts
         return
     columns = analysed.keys.of_target() or [F.col(quoted(analysed.target.columns[0]))]
     rows = analysed.target.where(F.col(ROW_POSITION).isin(places)).select(*columns)

@@ -35,13 +35,12 @@ from tahoe.table.reading.snapshot import Snapshot
 def file_format(
     gateway: Gateway, snapshot: Snapshot, *, is_native: bool = False, fallback: str = ""
 ) -> JavaObject | None:
-    """The file format of a scan; None for our own, if columns have the same names and types in the files as in the
-    table.
+    """The file format of a scan; None for `delta.Parquet`, which reads columns with the table's names and types.
 
     Args:
-        is_native: whether a native engine reads the files, if it can: those of `mapped_columns`, if columns have other
-            names or types.
-        fallback: why it does not, for EXPLAIN; empty in a session without one.
+        is_native: whether a native engine reads the files; if columns have other names or types there, by those of
+            `mapped_columns`.
+        fallback: why no native engine reads them, for EXPLAIN; empty in a session that has none.
     """
     if is_native:
         return native_format(gateway)

@@ -36,12 +36,13 @@ def possible_bounds(
 
     Args:
         bounds: `min` and `max`.
-        from_json: an infinity is a number that is too large for the type.
+        from_json: whether the bounds were read from JSON, where an infinity is a number that is too large for the type.
     """
     inside = {name: _of_type(column, data_type, from_json=from_json) for name, column in bounds.items()}
     low, high = inside["min"], inside["max"]
-    odd = np.flatnonzero(np.asarray(one_array(pc.fill_null(pc.less(high, low), False))))
-    wrong = [row for row in odd if are_contradictory(low[int(row)].as_py(), high[int(row)].as_py())]
+    suspects = np.flatnonzero(np.asarray(one_array(pc.fill_null(pc.less(high, low), False))))
+    # a maximum that was cut may be below its minimum, which is no contradiction
+    wrong = [row for row in suspects if are_contradictory(low[int(row)].as_py(), high[int(row)].as_py())]
     if not wrong:
         return inside
     mask = np.zeros(len(low), bool)

@@ -200,8 +200,8 @@ def _footer(store: Store, key: str) -> bytes:
 
 
 def _columns(store: Store, key: str) -> Iterator[tuple[str, pa.Array]]:
-    """The texts and bytes in a Parquet file, a row group of a column at a time, with values that only its dictionary
-    has.
+    """Pairs of a place in a Parquet file (`column a.b`) and the distinct texts or bytes there, a row group of a column
+    at a time. Includes values of its dictionary that no row has.
     """
     with store.open(key) as content, pq.ParquetFile(content, arrow_extensions_enabled=False) as parquet:
         leaves = [parquet.schema.column(place) for place in range(len(parquet.schema))]
@@ -211,7 +211,7 @@ def _columns(store: Store, key: str) -> Iterator[tuple[str, pa.Array]]:
         metadata = parquet.metadata
     for path in paths:
         for group in range(metadata.num_row_groups):
-            for array in _leaves(_read(store, key, path, group, metadata)):
+            for array in _distinct_texts(_read(store, key, path, group, metadata)):
                 yield f"column {path}", array
 
 
@@ -233,25 +233,25 @@ def _read(store: Store, key: str, path: str, group: int, metadata: pq.FileMetaDa
     raise AssertionError(path)
 
 
-def _leaves(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
+def _distinct_texts(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
     """The distinct texts and bytes of an array, whatever it is nested in."""
     if isinstance(array, pa.ChunkedArray):
         for chunk in array.chunks:
-            yield from _leaves(chunk)
+            yield from _distinct_texts(chunk)
         return
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
-        yield from _leaves(array.storage)
+        yield from _distinct_texts(array.storage)
     elif pa.types.is_dictionary(kind):
-        yield from _leaves(array.dictionary)
+        yield from _distinct_texts(array.dictionary)
     elif pa.types.is_struct(kind):
         for place in range(kind.num_fields):
-            yield from _leaves(array.field(place))
+            yield from _distinct_texts(array.field(place))
     elif pa.types.is_map(kind):
-        yield from _leaves(array.keys)
-        yield from _leaves(array.items)
+        yield from _distinct_texts(array.keys)
+        yield from _distinct_texts(array.items)
     elif pa.types.is_nested(kind):
-        yield from _leaves(array.values)
+        yield from _distinct_texts(array.values)
     elif is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         yield pc.unique(array.cast(pa.large_binary()))
 
@@ -262,7 +262,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 def texts_in(array: pa.ChunkedArray | pa.Array) -> Iterator[pa.Array]:
     """The distinct texts of a column, whatever they are nested in."""
-    yield from (leaf for leaf in _leaves(array) if len(leaf))
+    yield from (leaf for leaf in _distinct_texts(array) if len(leaf))
 
 
 def has_text(kind: pa.DataType) -> bool:

@@ -323,6 +323,7 @@ def _commit_statistics(
 
 
 def _commit(table: TableReader, base: Snapshot, request: AnalyzeRequest, found: Sequence[_Restated]) -> int | None:
+    """Commit the entries with their new statistics. Returns the version; None if none of them is left."""
     with Draft(log=table.log, base=base, protocol=base.protocol, metadata=base.metadata, data_change=False) as draft:
         draft.restate(entry.after for entry in found)
         info = OperationInfo(

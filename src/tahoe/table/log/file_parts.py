@@ -458,6 +458,7 @@ def _ambiguous(paths: pa.StringArray) -> pa.BooleanArray:
     starts, data = text_bytes(paths)
     behind_slashes = data[np.flatnonzero(data[:-1] == ord("/")) + 1]
     first = np.concatenate([behind_slashes, data[starts[:-1][np.diff(starts) > 0]]])
+    # A path that matches has a `%` or `:`, or a `/` or `.` at its start or behind a slash. Others may have these too.
     if any(np.any(found) for found in (data == ord("%"), data == ord(":"), first == ord("/"), first == ord("."))):
         return pc.match_substring_regex(paths, AMBIGUOUS)
     return pa.array(np.zeros(len(paths), bool))
@@ -517,7 +518,8 @@ def _conform_vectors(column: pa.ChunkedArray) -> pa.ChunkedArray:
         columns = [
             fields[f.name].cast(f.type) if f.name in fields else pa.nulls(len(chunk), f.type) for f in DELETION_VECTOR
         ]
-        chunks.append(pa.StructArray.from_arrays(columns, fields=list(DELETION_VECTOR), mask=pc.is_null(columns[0])))
+        storage_types = columns[0]
+        chunks.append(pa.StructArray.from_arrays(columns, fields=list(DELETION_VECTOR), mask=pc.is_null(storage_types)))
     return pa.chunked_array(chunks, type=DELETION_VECTOR)
 
 

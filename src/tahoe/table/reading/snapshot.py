@@ -55,6 +55,9 @@ if TYPE_CHECKING:  # optional packages
 
 _SERIALS = itertools.count(1)
 
+# The checksum is read if it takes the place of so many log files.
+_LOG_FILES_MIN = 3
+
 
 @of_objects("table.snapshot()")
 @dataclass(frozen=True, kw_only=True)
@@ -242,8 +245,9 @@ def _from_log_files(log: Log, segment: Segment) -> Snapshot:
 
 
 def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
-    """Load a small version from its version checksum, which saves reading the earlier log files."""
-    if segment.checksum is None or segment.commit is None or len(segment.deltas) + (segment.checkpoint is not None) < 3:
+    """Load a version from its checksum alone, if that lists all of its files; None if it saves too few reads."""
+    log_files_read = len(segment.deltas) + (segment.checkpoint is not None)
+    if segment.checksum is None or segment.commit is None or log_files_read < _LOG_FILES_MIN:
         return None
     found = _trusted_checksum(log, segment.commit, with_files=True)
     if found is None or found.files is None or found.txns is None or found.domains is None:

@@ -319,7 +319,9 @@ class Stream(ABC, Generic[Commit]):
         return Span(initial, [] if is_inside else self._committed(version + 1, BASE, end), times)
 
     def _begin_of(self, end: StreamOffset) -> StreamOffset:
-        """Where the first batch began, whose end is known from an earlier run of the query."""
+        """A begin for the first batch, of which only the end is known, from an earlier run of the query. Where the
+        stream began with a snapshot, that of the version before the end has all of its commits.
+        """
         if self._first_version is not None:
             return self._begin()
         return replace(

@@ -107,7 +107,9 @@ class StagedRows:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """An attempt to commit the files."""
+        """An attempt to commit the files. If a conflict says that a VACUUM may have deleted them, the next attempt
+        writes them again; rows that can be read only once then allow no further attempt.
+        """
         try:
             yield
         except DeltaConcurrentModificationException as error:
