@@ -28,6 +28,7 @@ if _TYPE_CHECKING:
     from tahoe.spark.api.delta_table import DeltaTable, DeltaTableBuilder
     from tahoe.spark.api.session import configure, enable
     from tahoe.spark.api.sql import sql
+    from tahoe.storage.cache.configuration import cache
     from tahoe.table.reading.snapshot import Snapshot
     from tahoe.table.table import Table
 
@@ -36,6 +37,7 @@ __version__ = _VERSION
 _FOUND_IN = {
     "Snapshot": "tahoe.table.reading.snapshot",
     "Table": "tahoe.table.table",
+    "cache": "tahoe.storage.cache.configuration",
     "configure": "tahoe.spark.api.session",
     "enable": "tahoe.spark.api.session",
     "install_as_delta": "tahoe.programs.delta_names",
@@ -51,6 +53,7 @@ __all__ = [
     "Snapshot",
     "Table",
     "__version__",
+    "cache",
     "configure",
     "enable",
     "errors",
@@ -67,6 +70,7 @@ if (
         "Snapshot",
         "Table",
         "__version__",
+        "cache",
         "errors",
         "exceptions",
     ]  # a list of its own would mislead type checkers

@@ -17,6 +17,8 @@ from pyspark.sql import SparkSession
 from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, StorageUnavailableError
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified_url
+from tahoe.storage import through_cache
+from tahoe.storage.cache.block_cache import block_cache
 from tahoe.storage.env import Store
 from tests.spark.hadoop_file_systems import install, set_fault
 from tests.storage.test_contract import *  # noqa: F403  the suite over all stores
@@ -29,10 +31,12 @@ def systems(spark: SparkSession) -> None:
     install(spark)
 
 
-@pytest.fixture(params=["strict://", "viewfs://tests/mounted"])
+@pytest.fixture(params=["strict://", "viewfs://tests/mounted", "cached strict://"])
 def open_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
-    url = f"{request.param}{tmp_path}/t {next(_numbers)}/ü%41"
-    return lambda: HadoopStore(url)
+    how, _, system = request.param.rpartition(" ")
+    url = f"{system}{tmp_path}/t {next(_numbers)}/ü%41"
+    cache = block_cache(str(tmp_path / "cache"), 100 << 20, False) if how else None
+    return lambda: through_cache(HadoopStore(url), {}, cache)
 
 
 @pytest.fixture

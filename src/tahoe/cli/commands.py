@@ -41,6 +41,7 @@ SUMMARIES = {
     "generate": (
         "Write symlink manifests, which list the data files for Presto, Athena and other engines without Delta."
     ),
+    "cache": "Show, clear or verify the local cache of what was read from remote storages.",
     "connect-server": "Serve Delta tables to clients of Spark Connect, who need no tahoe, until SIGINT or SIGTERM.",
     "run": (
         "Run a program unchanged: every Spark session that it makes has Delta tables, and `import delta` finds tahoe."

@@ -14,22 +14,30 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from tahoe.storage.background import in_background
+from tahoe.storage.cache.block_cache import BlockCache
+from tahoe.storage.cache.cached_store import CachedStore
+from tahoe.storage.cache.configuration import active_cache, realm_of
 from tahoe.storage.coordinated import CoordinatedStore
-from tahoe.storage.env import Env, FileInfo, Store, Watch
+from tahoe.storage.env import Env, FileInfo, RemoteStore, Store, Watch
 from tahoe.storage.local import LocalStore
 from tahoe.storage.locations import LOCAL_SCHEME, MEMORY_SCHEME, normalise, split_url
 from tahoe.storage.memory import MemoryStore
 from tahoe.storage.service_options import commit_service, without_service
 
-__all__ = ["Env", "FileInfo", "Store", "env_of", "open_store", "system_env"]
+__all__ = ["Env", "FileInfo", "Store", "env_of", "open_store", "system_env", "through_cache"]
 
 
-def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Store:
+def open_store(
+    url: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None = None,
+    find_cache: Callable[[], BlockCache | None] = active_cache,
+) -> Store:
     """Open the store for a folder, given as a path or url. Nothing is read, and the folder need not exist.
 
     Args:
         storage_options: credentials and settings for object stores, see `tahoe.storage.cloud_options`; and for commit
             services, see `service_options`.
+        find_cache: the local cache for object stores, if there is one.
 
     Raises:
         UnsupportedStorageError: tahoe does not support the scheme.
@@ -45,8 +53,18 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
 
     options = dict(storage_options or {})
     service = commit_service(folder, options, os.environ)
-    files = CloudStore(folder, without_service(options), is_tried_out=service is not None)
+    cloud = CloudStore(folder, without_service(options), is_tried_out=service is not None)
+    files = through_cache(cloud, options, find_cache())
     return files if service is None else CoordinatedStore(inner=files, service=service)
+
+
+def through_cache(store: RemoteStore, options: Mapping[str, str], cache: BlockCache | None) -> Store:
+    """A store that reads through a cache, if there is one.
+
+    Args:
+        options: all settings with which the store was opened.
+    """
+    return store if cache is None else CachedStore(inner=store, realm=realm_of(options), blocks=cache)
 
 
 def system_env(url: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Env:

@@ -24,8 +24,8 @@ import obstore.store
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
-    GenericError,
     InvalidPathError,
+    NotModifiedError,
     NotSupportedError,
     PermissionDeniedError,
     PreconditionError,
@@ -42,7 +42,17 @@ from tahoe.errors import (
     StorageUnavailableError,
 )
 from tahoe.storage.cloud_options import client_environment, cloud_config, credentials_missing, foreign_endpoint
-from tahoe.storage.env import FileInfo, FileReplacedError, Store, Tree, byte_order, copy_through, is_temporary, tree_of
+from tahoe.storage.env import (
+    Fetched,
+    FileInfo,
+    FileReplacedError,
+    Store,
+    Tree,
+    byte_order,
+    copy_through,
+    is_temporary,
+    tree_of,
+)
 from tahoe.storage.locations import join, split_url
 from tahoe.storage.probe import check_creates_once
 from tahoe.storage.ranges import RangeFile
@@ -135,23 +145,23 @@ class CloudStore:
         return tree_of(self.walk())
 
     def get(self, key: str) -> bytes:
-        with self._translated("read", key, missing_passes=True):
-            return bytes(self._bucket().get(self._path(key)).bytes())
+        return self._fetch(key, {}).data
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        with self._translated("read", key, missing_passes=True):
-            try:
-                return (
-                    bytes(self._bucket().get_range(self._path(key), start=start, length=length))
-                    if length
-                    else self._nothing(key)
-                )
-            except GenericError:
-                # Storages refuse ranges that start after the end of the file.
-                found = self.head(key)
-                if found is not None and start >= found.size_bytes:
-                    return b""
-                raise
+        return self._fetch_part(key, start, length, {}).data
+
+    def fetch(
+        self, key: str, start: int = 0, length: int | None = None, unless: FileInfo | None = None
+    ) -> Fetched | None:
+        condition = {"if_none_match": f'"{unless.etag}"'} if unless is not None and unless.etag else {}
+        if unless is not None and not condition and self._is_still(replace(unless, key=key)):
+            return None
+        try:
+            fetched = self._fetch(key, condition) if length is None else self._fetch_part(key, start, length, condition)
+        except NotModifiedError:
+            return None
+        # A storage may ignore the condition.
+        return None if unless is not None and fetched.info.identity == unless.identity else fetched
 
     def head(self, key: str) -> FileInfo | None:
         with self._translated("look at", key):
@@ -168,20 +178,43 @@ class CloudStore:
 
     def _part(self, known: FileInfo, start: int, length: int) -> bytes:
         """A range of a file, which must not have been replaced since `known` was read."""
-        options: Any = {"range": (start, start + length), **({"if_match": f'"{known.etag}"'} if known.etag else {})}
-        with self._translated("read", known.key, missing_passes=True):
-            try:
-                found = self._bucket().get(self._path(known.key), options=options)
-            except PreconditionError as error:
-                raise self._replaced_error(known.key) from error
-            except GenericError as error:  # the range may start after the end of a replaced file
-                there = self.head(known.key)
-                if there is None or there.identity != known.identity:
-                    raise self._replaced_error(known.key) from error
+        condition = {"if_match": f'"{known.etag}"'} if known.etag else {}
+        try:
+            fetched = self._fetch_part(known.key, start, length, condition)
+        except PreconditionError as error:
+            raise self._replaced_error(known.key) from error
+        if fetched.info.identity != known.identity:  # a storage that ignores the condition
+            raise self._replaced_error(known.key)
+        return fetched.data
+
+    def _fetch(self, key: str, options: Mapping[str, Any]) -> Fetched:
+        """The result of a request, and the file as the storage has it then.
+
+        Raises:
+            NotModifiedError, PreconditionError: a condition in the options does not hold.
+        """
+        with self._translated("read", key, missing_passes=True):
+            found = self._bucket().get(self._path(key), options=cast(Any, options))
+            return Fetched(_info(key, found.meta), bytes(found.bytes()))
+
+    def _fetch_part(self, key: str, start: int, length: int, condition: Mapping[str, str]) -> Fetched:
+        """At most `length` bytes from `start`, by one request."""
+        try:
+            if length:
+                return self._fetch(key, {"range": (start, start + length), **condition})
+        except StorageUnavailableError:  # storages refuse ranges that start after the end of the file
+            info = self.head(key)
+            if info is None or start < info.size_bytes:
                 raise
-            if _info(known.key, found.meta).identity != known.identity:  # a storage that ignores the condition
-                raise self._replaced_error(known.key)
-            return bytes(found.bytes())
+            return Fetched(info, b"")
+        info = self.head(key)
+        if info is None:
+            raise self._missing(key)
+        return Fetched(info, b"")
+
+    def _is_still(self, known: FileInfo) -> bool:
+        info = self.head(known.key)
+        return info is not None and info.identity == known.identity
 
     def _replaced_error(self, key: str) -> FileReplacedError:
         return FileReplacedError(errno.ESTALE, "the file was replaced", join(self.url, key))
@@ -300,11 +333,6 @@ class CloudStore:
         found = [_info(meta["path"][len(home) :], meta) for meta in metas if meta["path"].startswith(below)]
         return sorted(_without_folders(found), key=lambda f: byte_order(f.key))
 
-    def _nothing(self, key: str) -> bytes:
-        if self.head(key) is None:
-            raise self._missing(key)
-        return b""
-
     def _missing(self, key: str) -> FileNotFoundError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), join(self.url, key))
 
@@ -316,6 +344,8 @@ class CloudStore:
         """
         try:
             yield
+        except (NotModifiedError, PreconditionError):
+            raise
         except FileNotFoundError as error:
             if missing_passes:
                 raise self._missing(key) from error

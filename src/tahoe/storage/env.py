@@ -15,7 +15,7 @@ import logging
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import BinaryIO, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -152,8 +152,8 @@ class Store(Protocol):
 
         Raises:
             FileNotFoundError: no such key.
-            FileReplacedError: the file was replaced, noticed now or on a later read. All reads return parts of the same
-                content.
+            FileReplacedError: the file was replaced, noticed now or on a later read, unless the store still has the
+                content from before. All reads return parts of the same content.
         """
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
@@ -209,6 +209,34 @@ class Store(Protocol):
 
         Returns:
             the folders that were removed.
+        """
+
+
+class Fetched(NamedTuple):
+    """The answer to one request.
+
+    Attributes:
+        info: the file as the storage has it now.
+        data: the part of it that was asked for.
+    """
+
+    info: FileInfo
+    data: bytes
+
+
+class RemoteStore(Store, Protocol):
+    """A store whose requests cost time, so that what was read is worth keeping (`tahoe.storage.cache`)."""
+
+    def fetch(
+        self, key: str, start: int = 0, length: int | None = None, unless: FileInfo | None = None
+    ) -> Fetched | None:
+        """At most `length` bytes from `start`, of one content of the file; all bytes from there if None.
+
+        Args:
+            unless: the file as it was; None is returned if it still has the same identity.
+
+        Raises:
+            FileNotFoundError: no such key.
         """
 
 

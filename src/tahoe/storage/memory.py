@@ -23,7 +23,17 @@ from typing import Any, BinaryIO
 
 from tahoe.errors import DeltaStorageError, StorageUnavailableError
 from tahoe.storage.commit_service import CommitEntry
-from tahoe.storage.env import FileInfo, FileReplacedError, Store, Tree, byte_order, copy_through, is_temporary, tree_of
+from tahoe.storage.env import (
+    Fetched,
+    FileInfo,
+    FileReplacedError,
+    Store,
+    Tree,
+    byte_order,
+    copy_through,
+    is_temporary,
+    tree_of,
+)
 from tahoe.storage.locations import join, normalise, split_url
 
 
@@ -35,6 +45,7 @@ class Operation(Enum):
     TREE = "tree"
     GET = "get"
     GET_RANGE = "get_range"
+    FETCH = "fetch"
     HEAD = "head"
     OPEN = "open"
     PUT_IF_ABSENT = "put_if_absent"
@@ -186,6 +197,16 @@ class MemoryStore:
     def get_range(self, key: str, start: int, length: int) -> bytes:
         with self._call(Operation.GET_RANGE, key):
             return self._read(key)[start : start + length]
+
+    def fetch(
+        self, key: str, start: int = 0, length: int | None = None, unless: FileInfo | None = None
+    ) -> Fetched | None:
+        """As if it were remote, so that the cache can be tried out over it."""
+        with self._call(Operation.FETCH, key):
+            content = self._content_of(key)
+            info, end = _info(key, content), None if length is None else start + length
+            same = unless is not None and unless.identity == info.identity
+            return None if same else Fetched(info, content[0][start:end])
 
     def head(self, key: str) -> FileInfo | None:
         with self._call(Operation.HEAD, key), self._content.lock:

@@ -387,6 +387,29 @@ IGNORES_TYPES = _flag(
     "a tracked schema may change its types in any way, at your own risk",
 )
 
+# --- the local cache
+
+CACHE_ENABLED = _optional(
+    "spark.databricks.io.cache.enabled",
+    _FLAG,
+    "keep what the driver reads from remote storages in [the local cache](../howto/local-cache.md); without it, the "
+    "folder says",
+)
+CACHE_FOLDER = _optional(
+    _OWN + "cache.folder", _TEXT, "the folder of the local cache", default="that of `tahoe.cache` or `TAHOE_CACHE`"
+)
+CACHE_SIZE = _setting("spark.databricks.io.cache.maxDiskUsage", _SIZE, "50g", "how much the local cache may occupy")
+CACHE_METADATA_SIZE = _optional(
+    "spark.databricks.io.cache.maxMetaDataCache",
+    _SIZE,
+    "is added to `maxDiskUsage`: logs and data files are in one cache",
+)
+CACHE_COMPRESSION = _flag(
+    "spark.databricks.io.cache.compression.enabled",
+    "false",
+    "the local cache compresses what that makes smaller: the files of the log, but not Parquet",
+)
+
 # --- the session
 
 SERVER_VERSION = _optional(

@@ -27,10 +27,12 @@ from tahoe.protocol.statistics.answers import Question
 from tahoe.protocol.statistics.limits import RowLimit
 from tahoe.protocol.types.predicate import TRUE, Predicate
 from tahoe.protocol.types.time_zones import zone_asked_for
+from tahoe.spark.configuration.local_cache import session_cache
 from tahoe.spark.jvm.cancellation import CommandWatch
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import HadoopStore, is_hadoops, qualified_url
-from tahoe.storage import env_of, open_store
+from tahoe.storage import env_of, open_store, through_cache
+from tahoe.storage.cache.block_cache import BlockCache
 from tahoe.storage.env import Store
 from tahoe.storage.locations import S3_SCHEMES, spelled, split_url
 from tahoe.storage.service_options import REFERENCE_PREFIXES
@@ -57,10 +59,11 @@ TIME_ZONE = "spark.sql.session.timeZone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenTable:
-    """A table, and all storage settings with which it was opened."""
+    """A table, and all storage settings with which it was opened; the local cache through which it is read."""
 
     table: Table
     settings: Mapping[str, str]
+    cache: BlockCache | None
 
 
 # Tables by their keys (see `key_of`), and the storage settings from options by the hash in a key.
@@ -89,15 +92,16 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
     url = qualified_url(gateway, location)
     own_settings = _of_storage(options)
     settings, zone = {**_storage_settings(gateway, url), **own_settings}, session_zone(spark, url)
+    cache = session_cache(gateway.settings(), url)
     key = key_of(url, own_settings)
     cached = _tables.get(key)
-    if cached is not None and cached.settings == settings and cached.table.log.zone == zone:
+    if cached is not None and (cached.settings, cached.cache, cached.table.log.zone) == (settings, cache, zone):
         return cached.table
     if is_hadoops(url):
         gateway.check_enabled()
-    table = Table(url, env=env_of(url, partial(_store_at, settings), CommandWatch()))
+    table = Table(url, env=env_of(url, partial(_store_at, settings, cache), CommandWatch()))
     table.log = replace(table.log, zone=zone)
-    _tables.put(key, _OpenTable(table=table, settings=settings))
+    _tables.put(key, _OpenTable(table=table, settings=settings, cache=cache))
     return table
 
 
@@ -135,8 +139,10 @@ def storage_options_of(key: str) -> Mapping[str, str]:
     return storage_options
 
 
-def _store_at(settings: Mapping[str, str], url: str) -> Store:
-    return HadoopStore(url, settings) if is_hadoops(url) else open_store(url, settings)
+def _store_at(settings: Mapping[str, str], cache: BlockCache | None, url: str) -> Store:
+    if is_hadoops(url):
+        return through_cache(HadoopStore(url, settings), settings, cache)
+    return open_store(url, settings, lambda: cache)
 
 
 def table_of_key(spark: SparkSession, key: str) -> Table:
