@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 from tahoe.errors import StorageRefusedError
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.storage.env import Store
+from tahoe.testing.names import ODD_NAMES
+from tahoe.testing.test_store import *  # noqa: F403  what every store must do
 from tests.hadoop.conftest import jars, session
 from tests.spark.any_storage import append, ids, load
 from tests.spark.test_in_any_storage import *  # noqa: F403  what every storage must do
-from tests.storage.names import ODD_NAMES
 from tests.storage.servers import hdfs_server
-from tests.storage.test_contract import *  # noqa: F403  what every store must do
 
 
 @pytest.fixture(scope="session")

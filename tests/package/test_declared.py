@@ -23,6 +23,7 @@ EXTRAS = {
     "pandas": ("tahoe.table", {"pandas": {"pandas"}}),
     "polars": ("tahoe.table", {"polars": {"polars"}}),
     "sql": ("tahoe.cli.duckdb_queries", {"duckdb": {"duckdb"}}),
+    "testing": ("tahoe.testing", {"pytest": {"pytest"}}),
 }
 
 

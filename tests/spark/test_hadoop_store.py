@@ -20,8 +20,9 @@ from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified_url
 from tahoe.storage import through_cache
 from tahoe.storage.cache.block_cache import block_cache
 from tahoe.storage.env import Store
+from tahoe.testing.plugin import odd_names, store  # noqa: F401  fixtures
+from tahoe.testing.test_store import *  # noqa: F403  the suite over all stores
 from tests.spark.hadoop_file_systems import install, set_fault
-from tests.storage.test_contract import *  # noqa: F403  the suite over all stores
 
 _numbers = itertools.count()
 

@@ -14,7 +14,8 @@ from tahoe.errors.root import nearest
 from tahoe.protocol.configuration.clients import CLIENTS, CLIENTS_BY_NAME, Client
 from tahoe.protocol.configuration.features import FEATURES_BY_NAME, supported_features
 from tahoe.protocol.types.names import quoted
-from tahoe.storage.locations import LOCAL_SCHEME, local_path
+from tahoe.storage.locations import local_path
+from tahoe.storage.schemes import LOCAL_SCHEME
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.transactions.feature_traces import is_unused
 

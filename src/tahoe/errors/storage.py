@@ -101,7 +101,19 @@ class UnsupportedStorageError(DeltaStorageError):
     condition = "DELTA_UNSUPPORTED_STORAGE"
     sqlstate = "0A000"
     what = "{table}: the scheme {scheme} is not supported."
-    todo = "Use one of {schemes}. Under Spark, any file system that Hadoop is configured for works too."
+    todo = (
+        "Use one of {schemes}, or register a store of your own: tahoe.storage.register({scheme!r}, factory). Under "
+        "Spark, any file system that Hadoop is configured for works too."
+    )
+
+
+class StoreEntryPointError(DeltaStorageError):
+    """A package that has a store of its own is installed, but not usable."""
+
+    condition = "DELTA_STORE_ENTRY_POINT"
+    sqlstate = "58000"
+    what = "The store for {scheme}:// is {value}, by an entry point of an installed package, which fails: {detail}."
+    todo = "Repair or uninstall the package."
 
 
 class CommitOutcomeUnknownError(DeltaStorageError):

@@ -20,11 +20,12 @@ from tahoe.storage.cache.configuration import active_cache, realm_of
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Env, FileInfo, RemoteStore, Store, Watch
 from tahoe.storage.local import LocalStore
-from tahoe.storage.locations import LOCAL_SCHEME, MEMORY_SCHEME, normalise, split_url
+from tahoe.storage.locations import normalise, split_url
 from tahoe.storage.memory import MemoryStore
+from tahoe.storage.schemes import LOCAL_SCHEME, MEMORY_SCHEME, register, store_factory
 from tahoe.storage.service_options import commit_service, without_service
 
-__all__ = ["Env", "FileInfo", "Store", "env_of", "open_store", "system_env", "through_cache"]
+__all__ = ["Env", "FileInfo", "Store", "env_of", "open_store", "register", "system_env", "through_cache"]
 
 
 def open_store(
@@ -49,6 +50,9 @@ def open_store(
         return LocalStore(folder)
     if scheme == MEMORY_SCHEME:
         return MemoryStore(folder)
+    factory = store_factory(scheme)
+    if factory is not None:
+        return factory(folder, dict(storage_options or {}))
     from tahoe.storage.cloud import CloudStore  # noqa: PLC0415 - obstore starts threads, which do not survive a fork
 
     options = dict(storage_options or {})

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from tahoe.storage.locations import AZURE_SCHEMES, S3_SCHEMES
+from tahoe.storage.schemes import AZURE_SCHEMES, S3_SCHEMES
 
 # The keys that configure the HTTP client, which obstore takes separately from those of the storage.
 CLIENT_KEYS = frozenset(

@@ -29,7 +29,7 @@ from tahoe.errors.root import cause_text
 from tahoe.protocol.log.log_files import LOG_FOLDER, Kind, commit_key, parse_name
 from tahoe.storage.commit_service import CommitEntry, CommitService
 from tahoe.storage.env import FileInfo, Store, Tree
-from tahoe.storage.locations import S3_SCHEMES
+from tahoe.storage.schemes import S3_SCHEMES
 
 T = TypeVar("T")
 

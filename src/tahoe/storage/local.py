@@ -34,7 +34,8 @@ from tahoe.storage.env import (
     deepest_first,
     is_temporary,
 )
-from tahoe.storage.locations import LOCAL_SCHEME, local_path, split_url
+from tahoe.storage.locations import local_path, split_url
+from tahoe.storage.schemes import LOCAL_SCHEME
 from tahoe.storage.threads import in_pieces, in_threads
 
 # The errors of `link` on file systems without hard links. EPERM may also mean that links are not permitted.

@@ -1,4 +1,4 @@
-"""Normalises the locations that users type to urls, and splits urls. Works on text only: nothing is opened here.
+"""Normalises the locations that users type to urls, and splits urls. Works on text: nothing is opened here.
 
 Locations are parsed as by Hadoop's Path: nothing is unescaped, empty segments and `.` are dropped, `..` removes a
 segment. The scheme is not changed (`s3a` does not become `s3`), because Spark must find the data files under the same
@@ -11,12 +11,7 @@ import os
 import re
 
 from tahoe.errors import InvalidOptionError, UnsupportedStorageError
-
-LOCAL_SCHEME = "file"
-MEMORY_SCHEME = "memory"
-S3_SCHEMES = ("s3", "s3a", "s3n")
-AZURE_SCHEMES = ("az", "abfs", "abfss", "adl")
-KNOWN_SCHEMES = (LOCAL_SCHEME, *S3_SCHEMES, "gs", *AZURE_SCHEMES, MEMORY_SCHEME)
+from tahoe.storage.schemes import LOCAL_SCHEME, MEMORY_SCHEME, OWN_SCHEMES, is_known_scheme
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?")
 
@@ -35,9 +30,9 @@ def normalise(location: str | os.PathLike[str]) -> str:
     if not text:
         raise InvalidOptionError(option="path", value="''", table="the table", detail="it is empty")
     scheme = scheme_of(text)
-    if scheme is not None and scheme not in KNOWN_SCHEMES:
+    if scheme is not None and not is_known_scheme(scheme):
         raise UnsupportedStorageError(
-            table=text, scheme=scheme, schemes=", ".join(f"{known}://" for known in KNOWN_SCHEMES)
+            table=text, scheme=scheme, schemes=", ".join(f"{known}://" for known in OWN_SCHEMES)
         )
     return spelled(text)
 
@@ -63,7 +58,7 @@ def spelled(text: str) -> str:
             detail = f"a file url starts with file:///, but this one names the host {authority}"
             raise InvalidOptionError(option="path", value=text, table=text, detail=detail)
         return _local(path or ("" if found[2] is None else "/"))
-    if not authority and scheme in KNOWN_SCHEMES:
+    if not authority and scheme in OWN_SCHEMES:
         what = "name of a store in memory" if scheme == MEMORY_SCHEME else "bucket or container"
         raise InvalidOptionError(
             option="path", value=text, table=text, detail=f"it has no {what}; expected {scheme}://NAME/PATH"

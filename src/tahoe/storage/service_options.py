@@ -17,7 +17,8 @@ from tahoe.errors import InvalidOptionError
 from tahoe.storage.cloud_options import cloud_config
 from tahoe.storage.commit_service import CommitService
 from tahoe.storage.dynamodb import DEFAULT_REGION, DEFAULT_TABLE_NAME, DynamoDBCommitService
-from tahoe.storage.locations import S3_SCHEMES, split_url
+from tahoe.storage.locations import split_url
+from tahoe.storage.schemes import S3_SCHEMES
 
 _PROVIDER = "aws_s3_locking_provider"
 _TABLE_NAME = "delta_dynamo_table_name"

@@ -40,8 +40,9 @@ from tahoe.storage.env import (
     deepest_first,
     is_temporary,
 )
-from tahoe.storage.locations import KNOWN_SCHEMES, LOCAL_SCHEME, join, normalise, scheme_of, spelled, split_url
+from tahoe.storage.locations import join, normalise, scheme_of, spelled, split_url
 from tahoe.storage.ranges import RangeFile
+from tahoe.storage.schemes import LOCAL_SCHEME, is_known_scheme
 from tahoe.storage.threads import in_pieces
 
 # Data goes to the JVM in pieces of this size, because both processes hold several copies of a piece.
@@ -85,7 +86,7 @@ def qualified_url(gateway: Gateway, location: str) -> str:
     if not location:
         return normalise(location)  # raises the error of an empty location
     scheme = scheme_of(location)
-    if scheme in KNOWN_SCHEMES:
+    if scheme is not None and is_known_scheme(scheme):
         return hadoop_url(gateway, normalise(location))
     hadoop = gateway.session.sessionState().newHadoopConf()
     if scheme is None and scheme_of(hadoop.get("fs.defaultFS") or "") in (LOCAL_SCHEME, None):
@@ -117,7 +118,7 @@ def url_of_uri(gateway: Gateway, uri: JavaObject) -> str:
 
 def is_hadoops(url: str) -> bool:
     """Whether a url from `qualified_url` is in a storage that tahoe can only access through Hadoop."""
-    return split_url(url)[0] not in KNOWN_SCHEMES
+    return not is_known_scheme(split_url(url)[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ from tahoe.spark.jvm.hadoop_store import HadoopStore, is_hadoops, qualified_url
 from tahoe.storage import env_of, open_store, through_cache
 from tahoe.storage.cache.block_cache import BlockCache
 from tahoe.storage.env import Store
-from tahoe.storage.locations import S3_SCHEMES, spelled, split_url
+from tahoe.storage.locations import spelled, split_url
+from tahoe.storage.schemes import S3_SCHEMES
 from tahoe.storage.service_options import REFERENCE_PREFIXES
 from tahoe.table.reading.answers import left_of
 from tahoe.table.reading.limits import needed

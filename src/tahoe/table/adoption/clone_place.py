@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from tahoe.errors import CloneNestedError, DeltaError, PathIsFileError, PathIsNotEmptyError
 from tahoe.protocol.log.log_files import LOG_FOLDER
-from tahoe.storage.locations import LOCAL_SCHEME, local_path, normalise
+from tahoe.storage.locations import local_path, normalise
+from tahoe.storage.schemes import LOCAL_SCHEME
 from tahoe.table.log.delta_log import Log
 from tahoe.table.versions.table_reader import TableReader
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import InvalidInventoryError
-from tahoe.storage.locations import S3_SCHEMES, split_url
+from tahoe.storage.locations import split_url
+from tahoe.storage.schemes import S3_SCHEMES
 from tahoe.table.cleanup.dead_files import FILES, Listing
 
 # The columns of an inventory, by the reference's names.

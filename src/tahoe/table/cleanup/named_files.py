@@ -17,7 +17,8 @@ from tahoe.protocol.log.actions import Action, Add, Cdc, DeletionVectorDescripto
 from tahoe.protocol.log.deletion_vector import ABSOLUTE, INLINE, vector_location
 from tahoe.protocol.log.file_paths import canonical_key
 from tahoe.protocol.types.json_text import is_text
-from tahoe.storage.locations import LOCAL_SCHEME, split_url
+from tahoe.storage.locations import split_url
+from tahoe.storage.schemes import LOCAL_SCHEME
 from tahoe.table.arrow.chunks import is_in
 from tahoe.table.log.file_parts import AMBIGUOUS
 from tahoe.table.log.live_files import LiveFiles

@@ -1,0 +1,154 @@
+"""Tables in a store: one life, writers that race, and writers that are killed."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from multiprocessing.connection import Connection
+
+import pyarrow as pa
+import pytest
+
+from tahoe.errors import DeltaConcurrentModificationException
+from tahoe.storage.background import finish_background
+from tahoe.table.table import Table
+from tahoe.table.verify.check import check_version
+from tahoe.table.verify.findings import Severity
+
+_WRITERS = 6
+_ACCOUNTS, _OPENING = 8, 100
+_KILLED = 4
+
+
+@pytest.fixture
+def open_table(folder_url: str, storage_options: Mapping[str, str]) -> Callable[[], Table]:
+    """Opens the table of a test, each time as a program of its own would."""
+    return lambda: Table(folder_url, storage_options)
+
+
+def rows_of(table: Table, version: int | None = None) -> Counter[int]:
+    return Counter(table.to_arrow(version=version)["id"].to_pylist())
+
+
+def defects(table: Table) -> list[str]:
+    finish_background()
+    return [str(finding) for finding in check_version(table.snapshot()) if finding.severity is Severity.ERROR]
+
+
+def test_a_life(open_table: Callable[[], Table]) -> None:
+    table = open_table()
+    table.create(pa.schema([("id", pa.int64())]), properties={"delta.enableDeletionVectors": "true"})
+    states = {0: Counter[int]()}
+
+    def expect(rows: list[int]) -> None:
+        now = open_table()
+        states[now.snapshot().version] = Counter(rows)
+        for version, expected in states.items():
+            assert rows_of(now, version) == expected
+
+    table.append(pa.table({"id": range(100)}))
+    expect([*range(100)])
+    table.delete("id % 3 = 0")
+    expect([n for n in range(100) if n % 3])
+    for number in range(100, 112):
+        table.append(pa.table({"id": [number]}))
+    expect([n for n in range(112) if n >= 100 or n % 3])
+    table.optimize()
+    table.create_checkpoint()
+    expect([n for n in range(112) if n >= 100 or n % 3])
+    table.restore(version=1)
+    expect([*range(100)])
+    assert defects(open_table()) == []
+
+
+def test_versions_of_writers_that_race(open_table: Callable[[], Table]) -> None:
+    """Each append is a version of its own: none is lost, none is there twice."""
+    open_table().create(pa.schema([("id", pa.int64())]))
+
+    def append(writer: int) -> list[int | None]:
+        table = open_table()
+        return [table.append(pa.table({"id": [100 * writer + n]})) for n in range(5)]
+
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        versions = sorted(itertools.chain.from_iterable(map(list, pool.map(append, range(_WRITERS)))), key=str)
+    assert Counter(versions) == Counter(range(1, 5 * _WRITERS + 1))
+    assert rows_of(open_table()) == Counter(100 * writer + n for writer in range(_WRITERS) for n in range(5))
+    assert defects(open_table()) == []
+
+
+def test_money_is_neither_made_nor_lost(open_table: Callable[[], Table]) -> None:
+    """Transfers between accounts, which conflict: in each version the sum is that of the beginning."""
+    opening = pa.table({"id": range(_ACCOUNTS), "balance": [_OPENING] * _ACCOUNTS})
+    open_table().append(opening)
+
+    def transfer(writer: int) -> int:
+        table, draw, done = open_table(), random.Random(writer), 0
+        for _ in range(4):
+            giver, taker = draw.sample(range(_ACCOUNTS), 2)
+            try:
+                changed = table.update(
+                    {"balance": f"balance + CASE WHEN id = {giver} THEN -7 ELSE 7 END"}, f"id IN ({giver}, {taker})"
+                )
+            except DeltaConcurrentModificationException:
+                continue
+            done += changed.updated > 0
+        return done
+
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        done = sum(pool.map(transfer, range(_WRITERS)))
+    table = open_table()
+    assert done > 0
+    assert table.snapshot().version == done
+    for version in range(done + 1):
+        assert sum(table.to_arrow(version=version)["balance"].to_pylist()) == _ACCOUNTS * _OPENING
+    assert defects(table) == []
+
+
+def test_writers_that_are_killed(
+    open_table: Callable[[], Table], folder_url: str, storage_options: Mapping[str, str], store_module: str | None
+) -> None:
+    """What a writer was told to have committed is there once, whatever happens to it then; the rest is there or not."""
+    if folder_url.startswith("memory:"):
+        pytest.skip("a store in the memory of one process has no writers in others")
+    open_table().create(pa.schema([("id", pa.int64())]))
+    context, told, sent = multiprocessing.get_context("spawn"), set[int](), 0
+    for turn in range(_KILLED):
+        ours, theirs = context.Pipe()
+        start = 1000 * turn
+        child = context.Process(
+            target=_append_until_killed, args=(folder_url, dict(storage_options), store_module, start, theirs)
+        )
+        child.start()
+        theirs.close()
+        told.add(ours.recv())
+        time.sleep(random.Random(turn).random() / 2)
+        child.kill()
+        child.join()
+        try:
+            while True:
+                told.add(ours.recv())
+        except EOFError:
+            sent += len([n for n in told if n >= start])
+    rows = rows_of(open_table())
+    assert sent == len(told)
+    assert set(rows) >= told
+    assert set(rows.values()) == {1}
+    open_table().append(pa.table({"id": [-1]}))
+    assert defects(open_table()) == []
+
+
+def _append_until_killed(
+    url: str, options: Mapping[str, str], module: str | None, start: int, told: Connection
+) -> None:
+    if module is not None:
+        import_module(module)
+    table = Table(url, options)
+    for number in itertools.count(start):
+        table.append(pa.table({"id": [number]}))
+        told.send(number)
