@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.errors import InvalidOptionError, StoreEntryPointError, UnsupportedStorageError
+from tahoe.errors import InvalidOptionError, StoreEntryPointError, UnknownLogStoreError, UnsupportedStorageError
 from tahoe.storage import open_store, register, schemes
 from tahoe.storage.memory import MemoryStore
+from tahoe.storage.service_options import check_log_store
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "own-store.md"
 
@@ -110,3 +111,36 @@ def test_the_contract_finds_a_store_that_lets_two_writers_win(tmp_path: Path) ->
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "test_one_of_eight_racing_writers_wins_each_key" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "told"),
+    [
+        ("s3a://b/t", {}, None),
+        ("s3a://b/t", {"spark.delta.logStore.class": "io.delta.storage.S3SingleDriverLogStore"}, None),
+        ("file:///t", {"spark.delta.logStore.file.impl": "org.apache.spark.sql.delta.storage.LocalLogStore"}, None),
+        ("hdfs://h/t", {"spark.delta.logStore.s3a.impl": "com.example.Mine"}, None),
+        ("s3a://b/t", {"spark.delta.logStore.s3a.impl": "com.example.Mine"}, "spark.delta.logStore.s3a.impl"),
+        ("s3a://b/t", {"delta.logStore.s3a.impl": "com.example.Mine"}, "delta.logStore.s3a.impl"),
+        ("file:///t", {"spark.delta.logStore.class": "com.example.Mine"}, "spark.delta.logStore.class"),
+        (
+            "s3a://b/t",
+            {
+                "spark.delta.logStore.class": "com.example.Mine",
+                "spark.delta.logStore.s3a.impl": "io.delta.storage.S3DynamoDBLogStore",
+            },
+            None,
+        ),
+    ],
+)
+def test_a_class_that_only_the_reference_would_call_is_refused(
+    url: str, settings: dict[str, str], told: str | None
+) -> None:
+    """Silence would let two writers win a version, each by its own rule."""
+    if told is None:
+        check_log_store(url, settings)
+        return
+    with pytest.raises(
+        UnknownLogStoreError, match=rf"{re.escape(told)}, commits go through the class com\.example\.Mine"
+    ):
+        check_log_store(url, settings)

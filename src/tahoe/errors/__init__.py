@@ -101,7 +101,8 @@
     │   ├── StorageUnavailableError; below it StorageRefusedError with CredentialsMissingError,
     │   │   AtomicCreateUnsupportedError, ConditionalCreateIgnoredError, ForkedProcessError, CommitEntryError,
     │   │   CommitTableMissingError, PackageMissingError
-    │   ├── UnsupportedStorageError, StoreEntryPointError, CommitOutcomeUnknownError, CommitAttemptsExceededError
+    │   ├── UnsupportedStorageError, StoreEntryPointError, UnknownLogStoreError, CommitOutcomeUnknownError,
+    │   │   CommitAttemptsExceededError
     ├── DeltaProgramError             a program cannot be run by `tahoe run`, or the name `delta` is taken
     │   └── DeltaAlreadyImportedError, OwnDeltaModuleError, ProgramNotFoundError, ProgramNotExecutableError,
     │       ProgramWithoutTahoeError, ProgramWithoutPythonError, PythonOptionError, ClusterModeError

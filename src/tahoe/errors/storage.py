@@ -116,6 +116,21 @@ class StoreEntryPointError(DeltaStorageError):
     todo = "Repair or uninstall the package."
 
 
+class UnknownLogStoreError(DeltaStorageError):
+    """The session commits by a class of its own, which tahoe does not call."""
+
+    condition = "DELTA_UNKNOWN_LOG_STORE"
+    sqlstate = "0A000"
+    what = (
+        "{table}: by the setting {setting}, commits go through the class {value}, which tahoe does not use. Without it "
+        "two writers might both win a version."
+    )
+    todo = (
+        "If the storage creates files atomically, unset {setting} for all writers; else use a commit service "
+        "(io.delta.storage.S3DynamoDBLogStore), or a store of your own: tahoe.storage.register."
+    )
+
+
 class CommitOutcomeUnknownError(DeltaStorageError):
     condition = "DELTA_COMMIT_OUTCOME_UNKNOWN"
     what = "{table}: version {version} was sent to the storage, but whether it was written is unknown: {detail}."

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tahoe.errors import InvalidOptionError
+from tahoe.errors import InvalidOptionError, UnknownLogStoreError
 from tahoe.storage.cloud_options import cloud_config
 from tahoe.storage.commit_service import CommitService
 from tahoe.storage.dynamodb import DEFAULT_REGION, DEFAULT_TABLE_NAME, DynamoDBCommitService
@@ -48,8 +48,26 @@ _DELTA_RS = frozenset(
     }
 )
 
-REFERENCE_PREFIXES = ("delta.logStore.", "io.delta.storage.S3DynamoDBLogStore.")
+_LOG_STORES = "delta.logStore."
+REFERENCE_PREFIXES = (_LOG_STORES, "io.delta.storage.S3DynamoDBLogStore.")
 _REFERENCE_CLASS = "io.delta.storage.S3DynamoDBLogStore"
+
+# The reference's classes whose commits our stores make at least as safely.
+_KNOWN_CLASSES = frozenset(
+    f"{package}.{system}LogStore"
+    for package in ("io.delta.storage", "org.apache.spark.sql.delta.storage")
+    for system in (
+        "S3SingleDriver",
+        "S3DynamoDB",
+        "HDFS",
+        "Azure",
+        "GCS",
+        "Local",
+        "IBMCOS",
+        "OracleCloud",
+        "Delegating",
+    )
+)
 
 
 def commit_service(url: str, options: Mapping[str, str], environment: Mapping[str, str]) -> CommitService | None:
@@ -79,6 +97,21 @@ def commit_service(url: str, options: Mapping[str, str], environment: Mapping[st
         table_name=reference.get(f"{_REFERENCE_CLASS}.ddb.tableName", DEFAULT_TABLE_NAME),
         region=reference.get(f"{_REFERENCE_CLASS}.ddb.region", DEFAULT_REGION),
     )
+
+
+def check_log_store(url: str, settings: Mapping[str, str]) -> None:
+    """Refuse a class that the reference would commit by in the storage of a url, and tahoe does not know.
+
+    Raises:
+        UnknownLogStoreError: other writers of the table use it, whose commits might overwrite ours, or ours theirs.
+    """
+    scheme = split_url(url)[0]
+    classes = {_bare(name): (name, value) for name, value in settings.items() if _bare(name).startswith(_LOG_STORES)}
+    setting, value = (
+        classes.get(f"{_LOG_STORES}{scheme}.impl") or classes.get(f"{_LOG_STORES}class") or (None, _REFERENCE_CLASS)
+    )
+    if value.strip() not in _KNOWN_CLASSES:
+        raise UnknownLogStoreError(table=url, setting=setting, value=value)
 
 
 def without_service(options: Mapping[str, str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ from tahoe.storage.cache.block_cache import BlockCache
 from tahoe.storage.env import Store
 from tahoe.storage.locations import spelled, split_url
 from tahoe.storage.schemes import S3_SCHEMES
-from tahoe.storage.service_options import REFERENCE_PREFIXES
+from tahoe.storage.service_options import REFERENCE_PREFIXES, check_log_store
 from tahoe.table.reading.answers import left_of
 from tahoe.table.reading.limits import needed
 from tahoe.table.reading.scan import Scan, may_match, part_of
@@ -87,13 +87,16 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
 
     Raises:
         UnsupportedStorageError, InvalidOptionError: the location is not valid.
+        UnknownLogStoreError: the session commits by a class of its own.
         SessionNotEnabledError: the table is in a Hadoop file system, and the session does not have our classes.
     """
     gateway = Gateway(spark)
     url = qualified_url(gateway, location)
+    session_settings = gateway.settings()
+    check_log_store(url, session_settings)
     own_settings = _of_storage(options)
     settings, zone = {**_storage_settings(gateway, url), **own_settings}, session_zone(spark, url)
-    cache = session_cache(gateway.settings(), url)
+    cache = session_cache(session_settings, url)
     key = key_of(url, own_settings)
     cached = _tables.get(key)
     if cached is not None and (cached.settings, cached.cache, cached.table.log.zone) == (settings, cache, zone):

@@ -1,4 +1,4 @@
-"""The local cache of a session: which settings turn it on, and what is read from it."""
+"""What settings of a session say about its storage: the local cache, and who decides commits."""
 
 from __future__ import annotations
 
@@ -72,3 +72,14 @@ def test_the_names_of_databricks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert session_cache({}, "t") is None
     with pytest.raises(InvalidOptionError, match=r"io\.cache\.maxDiskUsage"):
         session_cache({**settings, "spark.databricks.io.cache.maxDiskUsage": "much"}, "t")
+
+
+def test_a_class_that_commits_otherwise_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    append(spark.range(3), str(tmp_path / "t"))
+    spark.conf.set("spark.delta.logStore.class", "com.example.Mine")
+    try:
+        with pytest.raises(Exception, match="DELTA_UNKNOWN_LOG_STORE"):
+            append(spark.range(3), str(tmp_path / "t"))
+    finally:
+        spark.conf.unset("spark.delta.logStore.class")
+    assert ids(load(spark, str(tmp_path / "t"))) == [0, 1, 2]
