@@ -17,8 +17,6 @@ from pyspark.sql import SparkSession
 from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, StorageUnavailableError
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified_url
-from tahoe.storage import through_cache
-from tahoe.storage.cache.block_cache import block_cache
 from tahoe.storage.env import Store
 from tahoe.testing.plugin import odd_names, store  # noqa: F401  fixtures
 from tahoe.testing.test_store import *  # noqa: F403  the suite over all stores
@@ -32,12 +30,10 @@ def systems(spark: SparkSession) -> None:
     install(spark)
 
 
-@pytest.fixture(params=["strict://", "viewfs://tests/mounted", "cached strict://"])
+@pytest.fixture(params=["strict://", "viewfs://tests/mounted"])
 def open_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
-    how, _, system = request.param.rpartition(" ")
-    url = f"{system}{tmp_path}/t {next(_numbers)}/ü%41"
-    cache = block_cache(str(tmp_path / "cache"), 100 << 20, False) if how else None
-    return lambda: through_cache(HadoopStore(url), {}, cache)
+    url = f"{request.param}{tmp_path}/t {next(_numbers)}/ü%41"
+    return lambda: HadoopStore(url)
 
 
 @pytest.fixture

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from tahoe.errors import InvalidOptionError
 from tahoe.spark.configuration.local_cache import session_cache
 from tahoe.spark.jvm import table_cache
+from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.storage.cache.block_cache import BlockCache, block_cache
 from tahoe.storage.cache.cached_store import CachedStore
+from tahoe.table.table import Table
 from tests.spark.any_storage import append, ids, load
 from tests.spark.hadoop_file_systems import install
+from tests.storage.servers import s3_server
 
 ENABLED, FOLDER = "spark.databricks.io.cache.enabled", "spark.tahoe.cache.folder"
 
 
-@pytest.fixture
-def url(spark: SparkSession, tmp_path: Path) -> str:
-    """Of a table in a file system that only Hadoop has, with two files that are old enough to be kept."""
-    install(spark)
-    return f"strict://{tmp_path}/t"
+URL = "s3a://lake/t"
 
 
 @pytest.fixture
@@ -33,29 +33,40 @@ def cache(spark: SparkSession, tmp_path: Path) -> Iterator[BlockCache]:
     spark.conf.unset(FOLDER)
 
 
-def test_a_session_reads_a_log_through_its_cache(
-    spark: SparkSession, url: str, cache: BlockCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tahoe.storage.cache.cached_store._SETTLED_MS", -60_000)  # these files have no ETags
-    append(spark.range(5), url)
-    append(spark.range(5, 9), url)
-    for _ in range(2):
-        table_cache._tables.drop(lambda _: True)
-        table_cache._snapshots.drop(lambda _: True)
-        assert ids(load(spark, url)) == list(range(9))
-    assert cache.metrics().hits > 0
-    append(spark.range(9, 12), url)
-    assert ids(load(spark, url)) == list(range(12))
+@pytest.mark.server
+def test_a_session_reads_a_log_through_its_cache(spark: SparkSession, cache: BlockCache) -> None:
+    with s3_server() as server:
+        url = server.url.replace("s3:", "s3a:") + "/t"
+        Table(url, server.options).append(pa.table({"id": range(5)}))
+        options = {
+            "fs.s3a.endpoint": server.endpoint,
+            "fs.s3a.access.key": "somebody",
+            "fs.s3a.secret.key": "secret",
+            "fs.s3a.endpoint.region": "us-east-1",
+        }
+        for turn in range(2):
+            table_cache._tables.drop(lambda _: True)
+            assert table_cache.open_table(spark, url, options).count() == 5
+            assert bool(cache.metrics().hits) == bool(turn)
 
 
-@pytest.mark.usefixtures("cache")
-def test_a_setting_turns_it_off(spark: SparkSession, url: str) -> None:
-    assert isinstance(table_cache.open_table(spark, url).env.store, CachedStore)
+def test_a_setting_turns_it_off(spark: SparkSession, cache: BlockCache) -> None:
+    assert table_cache.open_table(spark, URL).env.store.blocks is cache  # type: ignore[attr-defined]
     spark.conf.set(ENABLED, "false")
     try:
-        assert not isinstance(table_cache.open_table(spark, url).env.store, CachedStore)
+        assert not isinstance(table_cache.open_table(spark, URL).env.store, CachedStore)
     finally:
         spark.conf.unset(ENABLED)
+
+
+def test_what_hadoop_alone_reads_is_not_cached(spark: SparkSession, tmp_path: Path) -> None:
+    """Its files have no ETags, and whoever may not read one can still see it."""
+    install(spark)
+    spark.conf.set(FOLDER, str(tmp_path / "cache"))
+    try:
+        assert isinstance(table_cache.open_table(spark, f"strict://{tmp_path}/t").env.store, HadoopStore)
+    finally:
+        spark.conf.unset(FOLDER)
 
 
 def test_the_names_of_databricks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,18 +4,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
 import pickle
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -216,24 +220,20 @@ def test_credentials_of_the_environment_count_too(monkeypatch: pytest.MonkeyPatc
     assert realm_of({}) != before
 
 
-def test_a_file_without_an_etag_is_kept_only_when_it_has_settled(tmp_path: Path) -> None:
-    now_ms = time.time_ns() // 1_000_000
+def test_a_file_without_an_etag_is_not_kept(tmp_path: Path) -> None:
+    """It may be replaced within the second in which it was written, with as many bytes."""
 
     class WithoutEtags(MemoryStore):
         def fetch(self, *asked: object, **more: object) -> object:  # type: ignore[override]
             fetched = super().fetch(*asked, **more)  # type: ignore[arg-type]
-            return fetched and fetched._replace(info=FileInfo("a", fetched.info.size_bytes, self.modified_ms))
-
-        modified_ms = now_ms
+            return fetched and fetched._replace(info=FileInfo("a", fetched.info.size_bytes, 1000))
 
     inner = WithoutEtags("memory://without-etags")
     store = CachedStore(inner=inner, realm="", blocks=BlockCache(str(tmp_path / "cache"), MIB))
-    inner.put("a", b"old")
-    store.get("a")
+    for content in (b"old", b"new"):
+        inner.put("a", content)
+        assert store.get("a") == store.get_range("a", 0, 3) == content
     assert store.blocks.metrics().written_blocks == 0
-    inner.modified_ms = now_ms - 3_600_000
-    store.get("a")
-    assert store.blocks.metrics().written_blocks == 1
 
 
 def test_local_files_and_those_in_memory_are_not_cached(tmp_path: Path) -> None:
@@ -263,10 +263,17 @@ def test_it_occupies_no_more_than_it_may(tmp_path: Path, name: str) -> None:
     assert on_disk(tmp_path / "cache") > size // 2
 
 
+@pytest.fixture
+def reads_count_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if half a minute had passed between any two of them."""
+    monkeypatch.setattr("tahoe.storage.cache.cache_folder.CORRELATED_SECONDS", -1)
+
+
 def on_disk(folder: Path) -> int:
     return sum(file.stat().st_blocks * 512 for queue in (MAIN, SMALL) for file in (folder / queue).rglob("?" * 40))
 
 
+@pytest.mark.usefixtures("reads_count_at_once")
 def test_a_scan_of_a_large_table_leaves_what_is_read_often(tmp_path: Path, name: str) -> None:
     store, inner = store_over(tmp_path / "cache", name, size=8 * MIB)
     for number in range(8):
@@ -327,7 +334,8 @@ def test_reading_through_it_is_reading(tmp_path: Path, steps: list[tuple[str, in
                     file.seek(seed * 1000)
                     assert file.read() == files[key][seed * 1000 :]
             case "evict":
-                store.blocks._evict(2 * BLOCK_BYTES)
+                if folder.exists() and store.blocks._files.is_ours():
+                    store.blocks._files.evict(2 * BLOCK_BYTES)
             case "clear":
                 store.blocks.clear()
 
@@ -357,12 +365,25 @@ def test_a_damaged_block_is_read_from_the_storage_again(
 
 
 def test_a_block_in_another_format_is_no_block() -> None:
-    header, content = encode(FileInfo("a", 3, 0, "etag"), b"abc")
+    header, content = encode("n", FileInfo("a", 3, 0, "etag"), b"abc")
     whole = header + bytes(content)
-    block = decode(whole)
+    block = decode("n", whole)
     assert block is not None
     assert (bytes(block.content), block.info.identity) == (b"abc", (3, "etag"))
-    assert decode(whole.replace(b"tahoe-b1", b"tahoe-b2")) is None
+    assert decode("n", whole.replace(b"tahoe-b2", b"tahoe-b3")) is None
+    assert decode("m", whole) is None
+    header, content = encode("n", FileInfo("a", 9000, 0, "etag"), b"abc" * 3000, compresses=True)
+    assert len(content) < 1000
+    block = decode("n", header + bytes(content))
+    assert block is not None
+    assert bytes(block.content) == b"abc" * 3000
+
+
+@given(st.binary(max_size=200))
+def test_any_file_is_a_block_or_none(data: bytes) -> None:
+    assert decode("n", data) is None
+    for magic in (b"tahoe-b2", b"tahoe-z2"):  # with a checksum that is right
+        assert decode("n", magic + zlib.crc32(data, zlib.crc32(b"n")).to_bytes(4, "little") + data) is None or data
 
 
 def test_the_folder_may_be_deleted_at_any_time(tmp_path: Path, name: str) -> None:
@@ -412,6 +433,162 @@ def test_a_full_disk_stops_writing_not_reading(
         assert store.get("b") == store.get("b") == data
     assert len(caplog.records) == 1
     assert "space" in caplog.records[0].getMessage().lower()
+
+
+def test_what_is_not_a_block_is_never_touched(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The folder may be given by mistake: that of a project with `main/go`, or a home."""
+    folder = tmp_path / "project"
+    names = ["main/go/go.mod", "main/de/deutsch.txt", "small/js/x", "usage", "ghosts", "unfinished/novel.txt", "README"]
+    for file in names:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(b"mine")
+        os.utime(folder / file, (1, 1))
+    store, inner = store_over(folder, name)
+    inner.put("a", content_of(2))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert store.get("a") == content_of(2)
+    assert [record.getMessage().count("not of a cache") for record in caplog.records] == [1]
+    for action in ("show", "verify", "clear"):
+        assert CliRunner().invoke(cli.app, ["cache", action, "--folder", str(folder)]).exit_code == 2
+    assert sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()) == sorted(names)
+    assert {(folder / file).read_bytes() for file in names} == {b"mine"}
+
+
+def test_a_block_under_another_name_is_damaged(tmp_path: Path, name: str) -> None:
+    store, inner = store_over(tmp_path / "cache", name)
+    data = content_of(2)
+    inner.put("a", data)
+    store.get("a")
+    first, second = (Path(block_path(tmp_path / "cache", SMALL, store._name("a", number))) for number in range(2))
+    shutil.copy(first, second)
+    assert store.get("a") == data
+    assert store.blocks.metrics().damaged_blocks == 1
+
+
+def test_odd_files_in_the_place_of_blocks(tmp_path: Path, name: str) -> None:
+    store, inner = store_over(tmp_path / "cache", name, size=3 * MIB)
+    data = content_of(4)
+    inner.put("a", data)
+    store.get("a")
+    paths = [Path(block_path(tmp_path / "cache", SMALL, store._name("a", number))) for number in range(4)]
+    for path in paths:
+        path.unlink()
+    os.mkfifo(paths[0])
+    paths[1].mkdir()
+    paths[2].symlink_to("/dev/zero")
+    paths[3].touch()
+    os.truncate(paths[3], 5 << 30)
+    (paths[0].parent / ".DS_Store").write_bytes(b"x")
+    for number in range(20):  # evicts
+        inner.put(f"{number}", content_of(1, number))
+        store.get(f"{number}")
+    assert store.get("a") == data
+
+
+@pytest.mark.parametrize("etag", ["x" * 70_000, "\udcff", 'W/"ü"'])
+def test_odd_etags(tmp_path: Path, etag: str) -> None:
+    class Odd(MemoryStore):
+        def fetch(self, *asked: object, **more: object) -> object:  # type: ignore[override]
+            fetched = super().fetch(*asked, **more)  # type: ignore[arg-type]
+            return fetched and fetched._replace(info=FileInfo("a", 3, 1000, etag))
+
+    inner = Odd("memory://odd-etags")
+    store = CachedStore(inner=inner, realm="", blocks=BlockCache(str(tmp_path / "cache"), MIB))
+    inner.put("a", b"abc")
+    assert store.get("a") == store.get("a") == b"abc"
+
+
+def test_a_smaller_bound_takes_nothing_from_others(tmp_path: Path, name: str) -> None:
+    store, inner = store_over(tmp_path / "cache", name, size=16 * MIB)
+    small, _ = store_over(tmp_path / "cache", name, size=MIB)
+    inner.put("a", content_of(40))
+    inner.put("b", content_of(2))
+    store.get("a")
+    small.get("b")
+    before = store.blocks.metrics().fetched_bytes
+    store.get("a")
+    assert store.blocks.metrics().fetched_bytes == before
+    assert small.blocks.usage().bytes_max == 16 * MIB
+
+
+def test_a_scan_in_small_ranges_is_one_reading(tmp_path: Path, name: str) -> None:
+    store, inner = store_over(tmp_path / "cache", name)
+    inner.put("a", content_of(4))
+    with store.open("a") as file:
+        while file.read(10_000):
+            pass
+    assert not any(entry.was_read for entry in entries(tmp_path / "cache", SMALL))
+    for entry in entries(tmp_path / "cache", SMALL):  # a minute later
+        path = block_path(tmp_path / "cache", SMALL, entry.name)
+        os.utime(path, (time.time() - 60, time.time() - 60))
+    store.get("a")
+    assert all(entry.was_read for entry in entries(tmp_path / "cache", SMALL))
+
+
+def test_what_killed_writers_leave_is_deleted(tmp_path: Path, name: str) -> None:
+    store, inner = store_over(tmp_path / "cache", name)
+    inner.put("a", content_of(1))
+    store.get("a")
+    left = tmp_path / "cache" / "unfinished" / ("0" * 32)
+    left.write_bytes(b"x" * MIB)
+    os.utime(left, (1, 1))
+    other, _ = store_over(tmp_path / "cache", name)
+    inner.put("b", content_of(1, 1))
+    other.get("b")
+    assert not left.exists()
+
+
+def test_a_disk_without_room_for_a_file_is_given_some_back(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be out of files or over a quota, while bytes are free."""
+    store, inner = store_over(tmp_path / "cache", name)
+    for number in range(20):
+        inner.put(f"{number}", content_of(1, number))
+        store.get(f"{number}")
+
+    def refuses(*_: object) -> int:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "writev", refuses)
+    inner.put("new", content_of(1, 30))
+    assert store.get("new") == content_of(1, 30)
+    assert store.blocks.usage().blocks < 20
+
+
+def test_a_fork_does_not_wait_for_threads_that_it_does_not_have(tmp_path: Path, name: str) -> None:
+    store, inner = store_over(tmp_path / "cache", name)
+    data = content_of(1)
+    inner.put("a", data)
+    info = store.head("a")
+    assert info is not None
+    began, may_end = threading.Event(), threading.Event()
+
+    def waits(_: list[int]) -> object:
+        began.set()
+        may_end.wait(30)
+        return iter([(0, memoryview(data))])
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(store.blocks.fetch_once, {0: store._name("a", 0)}, info.identity, waits)  # type: ignore[arg-type]
+        assert began.wait(10)
+        child = os.fork()
+        if not child:
+            with suppress(BaseException):
+                os._exit(0 if store.open("a", info).read() == data else 1)
+            os._exit(2)
+        deadline = time.monotonic() + 20
+        status = 0
+        while time.monotonic() < deadline and not (ended := os.waitpid(child, os.WNOHANG))[0]:
+            time.sleep(0.05)  # until it ends
+        may_end.set()
+        first.result()
+    if not ended[0]:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    status = ended[1]
+    assert (ended[0], status) == (child, 0)
 
 
 def test_while_another_process_evicts_nothing_waits(tmp_path: Path, name: str) -> None:
@@ -476,20 +653,36 @@ def test_the_cache_of_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tahoe.storage.cache.configuration._chosen", _Unset.UNSET)
     assert tahoe.cache() is None
     monkeypatch.setenv("TAHOE_CACHE", str(tmp_path / "by variable"))
-    monkeypatch.setenv("TAHOE_CACHE_SIZE", "3 MB")
+    monkeypatch.setenv("TAHOE_CACHE_SIZE", "30 MB")
     found = tahoe.cache()
     assert found is not None
-    assert (found.folder, found.bytes_max) == (tmp_path / "by variable", 3 * MIB)
+    assert (found.folder, found.bytes_max) == (tmp_path / "by variable", 30 * MIB)
     chosen = tahoe.cache(tmp_path / "by call", "200 GB")
     assert chosen is tahoe.cache()
     assert chosen is not None
     assert chosen.bytes_max == 200 << 30
+    by_both = tahoe.cache(os.fsencode(tmp_path / "by both"))  # type: ignore[arg-type]  # also as bytes
+    assert by_both is not None
+    assert by_both.bytes_max == 30 * MIB
     assert tahoe.cache(None) is None
     assert tahoe.cache() is None
+    with pytest.raises(InvalidOptionError, match="folder"):
+        tahoe.cache(size="1 GB")
+    monkeypatch.setenv("TAHOE_CACHE_SIZE", "lots")
+    with pytest.raises(InvalidOptionError, match="TAHOE_CACHE_SIZE"):
+        tahoe.cache(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("folder", "size"), [("", "1 GB"), ("s3://bucket/cache", "1 GB"), ("/tmp/x", "much"), ("/tmp/x", 0)]
+    ("folder", "size"),
+    [
+        ("", "1 GB"),
+        ("s3://bucket/cache", "1 GB"),
+        ("/tmp/x", "much"),
+        ("/tmp/x", 0),
+        ("/tmp/x", "15 MB"),
+        ("/a\0b", "1 GB"),
+    ],
 )
 def test_what_is_no_folder_or_no_size_is_refused(folder: str, size: str) -> None:
     with pytest.raises(InvalidOptionError):

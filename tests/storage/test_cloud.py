@@ -422,3 +422,42 @@ def test_a_storage_that_is_away_for_a_while_is_asked_again_more_than_ten_times(m
     finally:
         server.shutdown()
     assert len(asked) == 20
+
+
+def test_a_condition_that_nobody_asked_for_is_an_error_of_the_storage() -> None:
+    """Azure answers 412 for a blob with a lease."""
+
+    class Leased(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(412)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_PUT = do_DELETE = do_POST = do_HEAD = answer  # noqa: N815 - the names are the base class's
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Leased)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        store = open_store(
+            "s3://lake/t", {"endpoint": endpoint, "aws_access_key_id": "x", "aws_secret_access_key": "y"}
+        )
+        calls: list[Callable[[], object]] = [
+            lambda: store.put("a", b"x"),
+            lambda: store.delete("a"),
+            lambda: store.get("a"),
+            lambda: store.get_range("a", 0, 5),
+            lambda: store.head("a"),
+            lambda: store.open("a"),
+        ]
+        for call in calls:
+            with pytest.raises(StorageUnavailableError):
+                call()
+        assert set(store.delete_many(["a", "b"])) == {"a", "b"}
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -35,16 +35,20 @@ def cache(
 ) -> None:
     """Show, clear or verify the local cache of what was read from remote storages. `verify` deletes damaged blocks."""
     with errors_as_messages():
-        found = opened_cache(folder) if folder is not None else active_cache()
+        found = active_cache() if folder is None else opened_cache(folder)
     if found is None:
         detail = f"there is no cache: set {FOLDER_VARIABLE}, or give its folder"
         raise typer.BadParameter(detail, param_hint="--folder")
+    if foreign := found.foreign_names():
+        detail = f"{found.folder} is not the folder of a cache: it has {foreign[0]}"
+        raise typer.BadParameter(detail, param_hint="--folder")
+    result = _result(action, found)
     if as_json:
-        print_json({"folder": str(found.folder), **_result(action, found)})
+        print_json({"folder": str(found.folder), **result})
         return
     facts = {
         name.replace("_", " "): size_text(value) if name.startswith("bytes") else f"{value:,}"
-        for name, value in _result(action, found).items()
+        for name, value in result.items()
     }
     print_facts({"folder": str(found.folder), **facts})
 
@@ -54,9 +58,7 @@ def _result(action: Action, found: BlockCache) -> dict[str, int]:
         case Action.SHOW:
             return asdict(found.usage())
         case Action.CLEAR:
-            blocks = found.usage().blocks
-            found.clear()
-            return {"deleted_blocks": blocks}
+            return {"deleted_blocks": found.clear()}
         case Action.VERIFY:
             verified = found.verify()
             return {"whole_blocks": verified.whole, "damaged_blocks": verified.damaged}

@@ -18,14 +18,14 @@ from tahoe.storage.cache.block_cache import BlockCache
 from tahoe.storage.cache.cached_store import CachedStore
 from tahoe.storage.cache.configuration import active_cache, realm_of
 from tahoe.storage.coordinated import CoordinatedStore
-from tahoe.storage.env import Env, FileInfo, RemoteStore, Store, Watch
+from tahoe.storage.env import Env, FileInfo, Store, Watch
 from tahoe.storage.local import LocalStore
 from tahoe.storage.locations import normalise, split_url
 from tahoe.storage.memory import MemoryStore
 from tahoe.storage.schemes import LOCAL_SCHEME, MEMORY_SCHEME, register, store_factory
 from tahoe.storage.service_options import commit_service, without_service
 
-__all__ = ["Env", "FileInfo", "Store", "env_of", "open_store", "register", "system_env", "through_cache"]
+__all__ = ["Env", "FileInfo", "Store", "env_of", "open_store", "register", "system_env"]
 
 
 def open_store(
@@ -58,17 +58,9 @@ def open_store(
     options = dict(storage_options or {})
     service = commit_service(folder, options, os.environ)
     cloud = CloudStore(folder, without_service(options), is_tried_out=service is not None)
-    files = through_cache(cloud, options, find_cache())
+    cache = find_cache()
+    files: Store = cloud if cache is None else CachedStore(inner=cloud, realm=realm_of(options), blocks=cache)
     return files if service is None else CoordinatedStore(inner=files, service=service)
-
-
-def through_cache(store: RemoteStore, options: Mapping[str, str], cache: BlockCache | None) -> Store:
-    """A store that reads through a cache, if there is one.
-
-    Args:
-        options: all settings with which the store was opened.
-    """
-    return store if cache is None else CachedStore(inner=store, realm=realm_of(options), blocks=cache)
 
 
 def system_env(url: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Env:

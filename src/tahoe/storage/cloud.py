@@ -193,7 +193,8 @@ class CloudStore:
         Raises:
             NotModifiedError, PreconditionError: a condition in the options does not hold.
         """
-        with self._translated("read", key, missing_passes=True):
+        is_conditional = not options.keys().isdisjoint(("if_match", "if_none_match"))
+        with self._translated("read", key, missing_passes=True, conditions_pass=is_conditional):
             found = self._bucket().get(self._path(key), options=cast(Any, options))
             return Fetched(_info(key, found.meta), bytes(found.bytes()))
 
@@ -202,6 +203,8 @@ class CloudStore:
         try:
             if length:
                 return self._fetch(key, {"range": (start, start + length), **condition})
+        except StorageRefusedError:
+            raise
         except StorageUnavailableError:  # storages refuse ranges that start after the end of the file
             info = self.head(key)
             if info is None or start < info.size_bytes:
@@ -337,20 +340,23 @@ class CloudStore:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), join(self.url, key))
 
     @contextmanager
-    def _translated(self, operation: str, key: str, *, missing_passes: bool = False) -> Iterator[None]:
-        """Translate obstore's errors. With `missing_passes`, a missing file raises FileNotFoundError.
+    def _translated(
+        self, operation: str, key: str, *, missing_passes: bool = False, conditions_pass: bool = False
+    ) -> Iterator[None]:
+        """Translate obstore's errors. With `missing_passes`, a missing file raises FileNotFoundError; with
+        `conditions_pass`, a condition that does not hold is obstore's error.
 
         In other calls "not found" refers to the bucket. A ValueError means a key that object stores do not allow.
         """
         try:
             yield
-        except (NotModifiedError, PreconditionError):
-            raise
         except FileNotFoundError as error:
             if missing_passes:
                 raise self._missing(key) from error
             raise StorageRefusedError(table=self.url, operation=f"{operation} {key}", detail=_detail(error)) from error
         except (BaseError, PermissionError, ValueError, NotImplementedError) as error:
+            if conditions_pass and isinstance(error, NotModifiedError | PreconditionError):
+                raise
             if (where := credentials_missing(str(error), split_url(self.url)[0])) is not None:
                 raise CredentialsMissingError(
                     table=self.url, operation=f"{operation} {key or 'the folder'}", detail=_detail(error), where=where

@@ -30,7 +30,6 @@ from tahoe.errors import (
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, class_names, java_error, running_class
 from tahoe.storage.env import (
     TEMPORARY_SUFFIX,
-    Fetched,
     FileInfo,
     FileReplacedError,
     Store,
@@ -161,20 +160,6 @@ class HadoopStore:
     def get_range(self, key: str, start: int, length: int) -> bytes:
         with self._storage_errors("read", key, missing_passes=True):
             return bytes(self._storage().readRange(self._path(key), start, length))
-
-    def fetch(
-        self, key: str, start: int = 0, length: int | None = None, unless: FileInfo | None = None
-    ) -> Fetched | None:
-        """Hadoop has no conditions. So the file is looked at before it is read, and once more after it."""
-        while True:
-            info = self.head(key)
-            if info is None:
-                raise self._missing(key)
-            if unless is not None and info.identity == unless.identity:
-                return None
-            data = self.get_range(key, start, max(info.size_bytes - start, 0) if length is None else length)
-            if (now := self.head(key)) is not None and now.identity == info.identity:
-                return Fetched(info, data)
 
     def head(self, key: str) -> FileInfo | None:
         with self._storage_errors("look at", key):

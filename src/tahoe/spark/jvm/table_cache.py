@@ -31,7 +31,7 @@ from tahoe.spark.configuration.local_cache import session_cache
 from tahoe.spark.jvm.cancellation import CommandWatch
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import HadoopStore, is_hadoops, qualified_url
-from tahoe.storage import env_of, open_store, through_cache
+from tahoe.storage import env_of, open_store
 from tahoe.storage.cache.block_cache import BlockCache
 from tahoe.storage.env import Store
 from tahoe.storage.locations import spelled, split_url
@@ -144,9 +144,7 @@ def storage_options_of(key: str) -> Mapping[str, str]:
 
 
 def _store_at(settings: Mapping[str, str], cache: BlockCache | None, url: str) -> Store:
-    if is_hadoops(url):
-        return through_cache(HadoopStore(url, settings), settings, cache)
-    return open_store(url, settings, lambda: cache)
+    return HadoopStore(url, settings) if is_hadoops(url) else open_store(url, settings, lambda: cache)
 
 
 def table_of_key(spark: SparkSession, key: str) -> Table:

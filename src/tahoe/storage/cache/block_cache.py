@@ -1,14 +1,6 @@
-"""The folder of the cache: its blocks, how much they occupy, and what is done when it fails.
+"""The cache of a process: what threads fetch together, the metrics, and what is done when its folder fails.
 
-    small/ main/     the blocks, in the two queues of `eviction`
-    unfinished/      blocks that are being written
-    ghosts           names of deleted blocks
-    lock             held by the process that evicts, and never while it waits for a storage
-    usage            its size tells how much the blocks occupy: one byte for 16 KiB, to which each writer appends
-
-Blocks are renamed into their queue, so that none is there in part. They are not synced to disk: after a power failure
-their checksums tell which are damaged. Nothing here raises an error: what the cache cannot do, the storage does, and
-one warning says why.
+What stores ask here raises no error: what the cache cannot do, the storage does, and one warning says why.
 """
 
 from __future__ import annotations
@@ -18,7 +10,6 @@ import logging
 import os
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -26,36 +17,17 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from tahoe.storage.cache.block_file import Block, decode, encode
-from tahoe.storage.cache.eviction import (
-    MAIN,
-    QUEUES,
-    READ,
-    SMALL,
-    UNREAD,
-    block_path,
-    entries,
-    evict,
-    evicting,
-    ghost,
-    ghosts,
-    occupied,
-)
+from tahoe.storage.cache.cache_folder import CacheFolder
+from tahoe.storage.cache.eviction import MAIN, QUEUES, block_path, entries
 from tahoe.storage.env import FileInfo, Identity
 
 _logger = logging.getLogger("tahoe")
 
-# This share of the disk is left free, but not more than so many bytes.
-_FREE_SHARE, _FREE_BYTES_MAX = 0.05, 10 << 30
-
-_USAGE_UNIT = 16 << 10
-
 # After an error, nothing is written for so long: a disk that is full refuses every block.
 _PAUSE_SECONDS = 30
-
-# What deleting a folder, and having no permission to a file, mean to a reader: the block is not there.
-_ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 
 @dataclass(slots=True)
@@ -108,7 +80,8 @@ class BlockCache:
 
     Attributes:
         folder: made when the first block is written.
-        bytes_max: how much the blocks may occupy. It is less while the disk has little space left.
+        bytes_max: how much the blocks may occupy. It is less while the disk has little space left, and more if another
+            process allows more.
         compresses: whether new blocks are compressed.
     """
 
@@ -116,19 +89,24 @@ class BlockCache:
         self.folder = Path(folder)
         self.bytes_max = bytes_max
         self.compresses = compresses
+        self._files = CacheFolder(self.folder, bytes_max)
         self._metrics = CacheMetrics()
-        self._counting = threading.Lock()
         self._warned: set[str] = set()
         self._paused_until = 0.0
-        self._ghosts: tuple[int, frozenset[bytes]] = (0, frozenset())
-        self._fetches: dict[tuple[str, Identity], Future[memoryview]] = {}
-        self._claiming = threading.Lock()
+        self.forget_threads()
+        _caches.add(self)
 
     def __repr__(self) -> str:
         return f"BlockCache({str(self.folder)!r}, {self.bytes_max})"
 
     def __reduce__(self) -> Any:
         return block_cache, (str(self.folder), self.bytes_max, self.compresses)
+
+    def forget_threads(self) -> None:
+        """Begin without the threads that were at work: a forked process has none of them, but copies of their locks."""
+        self._counting = threading.Lock()
+        self._claiming = threading.Lock()
+        self._fetches: dict[tuple[str, Identity], Future[memoryview]] = {}
 
     # --- for users
 
@@ -144,30 +122,40 @@ class BlockCache:
             blocks=sum(map(len, found.values())),
             bytes=sum(map(sum, found.values())),
             bytes_often_read=sum(found[MAIN]),
-            bytes_max=self.bytes_max,
+            bytes_max=self._files.bound(),
         )
 
-    def clear(self) -> None:
-        """Delete all blocks. Other processes may go on; they fill it anew.
+    def foreign_names(self) -> list[str]:
+        """What is in the folder if it is not that of a cache.
+
+        Raises:
+            OSError: it is not a folder.
+        """
+        return self._files.foreign_names()
+
+    def clear(self) -> int:
+        """Delete all blocks, and nothing else. Other processes may go on; they fill it anew.
+
+        Returns:
+            how many blocks were deleted.
 
         Raises:
             OSError: a file cannot be deleted.
         """
-        for queue in QUEUES:
-            for entry in entries(self.folder, queue):
-                Path(block_path(self.folder, queue, entry.name)).unlink(missing_ok=True)
-        for name in ("ghosts", "usage"):
-            (self.folder / name).unlink(missing_ok=True)
+        return self._files.clear()
 
     def verify(self) -> CacheVerification:
-        """Read every block, and delete those that are damaged."""
+        """Read every block, and delete those that are damaged.
+
+        Raises:
+            OSError: a block cannot be read.
+        """
         whole = damaged = 0
         for queue in QUEUES:
             for entry in entries(self.folder, queue):
-                path = block_path(self.folder, queue, entry.name)
-                data = self._load(path, marked=False)
-                if data is not None and decode(data) is None:
-                    self._delete_damaged(path)
+                data = self._files.load(queue, entry.name, marks=False)
+                if data is not None and decode(entry.name, data) is None:
+                    self._delete_damaged(queue, entry.name)
                     damaged += 1
                 elif data is not None:
                     whole += 1
@@ -185,16 +173,18 @@ class BlockCache:
         """The block of a name; None if it is not here.
 
         Args:
-            identity: of the file whose content it must be; None for whichever it is.
+            identity: of the file whose content it must be; None for whichever it is, which does not count as reading.
         """
-        for queue in QUEUES:
-            path = block_path(self.folder, queue, name)
-            data = self._load(path, marked=identity is not None)
-            block = None if data is None else decode(data)
-            if data is not None and block is None:
-                self._delete_damaged(path)
-            elif block is not None and identity in (None, block.info.identity):
-                return block
+        try:
+            for queue in QUEUES:
+                data = self._files.load(queue, name, marks=identity is not None)
+                block = None if data is None else decode(name, data)
+                if data is not None and block is None:
+                    self._delete_damaged(queue, name)
+                elif block is not None and identity in (None, block.info.identity):
+                    return block
+        except Exception as error:
+            self._fail("cannot be read", error)
         return None
 
     def write(self, name: str, info: FileInfo, content: bytes | memoryview) -> None:
@@ -202,13 +192,17 @@ class BlockCache:
         if time.monotonic() < self._paused_until:
             return
         try:
-            pieces = encode(info, content, compresses=self.compresses)
-            if self._has_room(occupied(sum(map(len, pieces)))):
-                self._write(name, pieces)
-                self.count(written_blocks=1)
-        except OSError as error:
-            self._fail(f"cannot write to it: {error}", error.errno)
+            evicted = self._files.write(name, encode(name, info, content, compresses=self.compresses))
+            if evicted is not None:
+                self.count(written_blocks=1, evicted_blocks=evicted.blocks)
+        except ValueError:  # a file whose ETag cannot be written is not kept
+            return
+        except Exception as error:
             self._paused_until = time.monotonic() + _PAUSE_SECONDS
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                with suppress(OSError):  # it may be out of files, or over a quota
+                    self._files.shrink()
+            self._fail("cannot be written to", error)
 
     def fetch_once(
         self,
@@ -249,135 +243,36 @@ class BlockCache:
 
     # --- the steps
 
-    def _load(self, path: str, *, marked: bool) -> bytes | None:
-        """The content of a file, which is marked as read again."""
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                status = os.fstat(descriptor)
-                data = os.read(descriptor, status.st_size)
-                if marked and status.st_mode & READ == UNREAD:
-                    with suppress(OSError):  # a folder that can only be read
-                        os.fchmod(descriptor, READ)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            if error.errno not in _ABSENT:
-                self._fail(f"cannot read it: {error}", error.errno)
-            return None
-        return data
-
-    def _write(self, name: str, pieces: tuple[bytes, bytes | memoryview]) -> None:
-        unfinished = self.folder / "unfinished" / uuid.uuid4().hex
-        descriptor = self._create(unfinished)
-        try:
-            try:
-                length = sum(map(len, pieces))
-                if os.writev(descriptor, pieces) != length:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(unfinished))
-            finally:
-                os.close(descriptor)
-            path = block_path(self.folder, self._queue_of(name), name)
-            try:
-                os.rename(unfinished, path)
-            except FileNotFoundError:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                os.rename(unfinished, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(unfinished)
-            raise
-        self._add_usage(occupied(length))
-
-    def _create(self, path: Path) -> int:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            return os.open(path, flags, UNREAD)
-        except FileNotFoundError:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.parent.mkdir(exist_ok=True)
-            return os.open(path, flags, UNREAD)
-
-    def _queue_of(self, name: str) -> str:
-        """The queue that a new block enters. One that is in `main` already is replaced there."""
-        return (
-            MAIN
-            if ghost(name) in self._known_ghosts() or os.path.exists(block_path(self.folder, MAIN, name))
-            else SMALL
-        )
-
-    def _known_ghosts(self) -> frozenset[bytes]:
-        try:
-            changed = os.stat(self.folder / "ghosts").st_mtime_ns
-            if changed != self._ghosts[0]:
-                self._ghosts = changed, ghosts(self.folder)
-        except FileNotFoundError:
-            return frozenset()
-        return self._ghosts[1]
-
-    def _has_room(self, size_bytes: int) -> bool:
-        """Whether a block fits, after an eviction if it must be. False if another process is evicting.
-
-        Raises:
-            OSError: there is no space that eviction could free.
-        """
-        used = self._used_bytes()
-        if used is None or used + size_bytes > self._limit_bytes(used):
-            if not self._evict(self._limit_bytes(used or 0)):
-                return False
-            used = self._used_bytes() or 0
-            if used + size_bytes > self._limit_bytes(used):
-                raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}, beside what is to stay free")
-        return True
-
-    def _limit_bytes(self, used: int) -> int:
-        """How much the blocks may occupy, which leaves some space on the disk free."""
-        disk = os.statvfs(next(folder for folder in (self.folder, *self.folder.parents) if folder.exists()))
-        free = disk.f_bavail * disk.f_frsize
-        reserve = min(int(disk.f_blocks * disk.f_frsize * _FREE_SHARE), _FREE_BYTES_MAX)
-        return min(self.bytes_max, max(used + free - reserve, 0))
-
-    def _evict(self, limit_bytes: int) -> bool:
-        """Make room; False if another process is doing it."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with evicting(self.folder) as is_ours:
-            if is_ours:
-                evicted = evict(self.folder, limit_bytes)
-                self.count(evicted_blocks=evicted.blocks)
-                self._set_usage(evicted.used_bytes)
-            return is_ours
-
-    def _used_bytes(self) -> int | None:
-        """How much the blocks occupy; None if nobody has counted them yet."""
-        try:
-            return os.stat(self.folder / "usage").st_size * _USAGE_UNIT
-        except FileNotFoundError:
-            return None
-
-    def _set_usage(self, used_bytes: int) -> None:
-        temporary = self.folder / f"usage.{os.getpid()}"
-        with open(temporary, "wb") as file:
-            file.truncate(-(-used_bytes // _USAGE_UNIT))
-        os.replace(temporary, self.folder / "usage")
-
-    def _add_usage(self, size_bytes: int) -> None:
-        with open(self.folder / "usage", "ab", buffering=0) as file:
-            file.write(b"\0" * -(-size_bytes // _USAGE_UNIT))
-
-    def _delete_damaged(self, path: str) -> None:
+    def _delete_damaged(self, queue: str, name: str) -> None:
+        path = block_path(self.folder, queue, name)
         self.count(damaged_blocks=1)
-        self._fail(f"the block {path} was damaged, and is read from the storage again", None)
+        self._warn("damaged", f"the block {path} was damaged, and is read from the storage again")
         with suppress(OSError):
             os.unlink(path)
 
-    def _fail(self, detail: str, number: int | None) -> None:
-        """Say once what happened; errors of the same kind follow silently."""
-        kind = "damaged" if number is None else str(number)
+    def _fail(self, what: str, error: Exception) -> None:
+        kind = str(error.errno) if isinstance(error, OSError) else type(error).__name__
+        self._warn(kind, f"it {what}: {error}")
+
+    def _warn(self, kind: str, detail: str) -> None:
+        """Say once what happened; what is of the same kind follows silently."""
         if kind not in self._warned:
             self._warned.add(kind)
             _logger.warning(
                 "the local cache in %s: %s. Reading goes on from the storage; this is said once.", self.folder, detail
             )
+
+
+# All caches of this process.
+_caches: WeakSet[BlockCache] = WeakSet()
+
+
+def _forget_threads() -> None:
+    for cache in list(_caches):
+        cache.forget_threads()
+
+
+os.register_at_fork(after_in_child=_forget_threads)
 
 
 @lru_cache

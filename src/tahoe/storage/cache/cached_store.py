@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,14 +18,10 @@ from typing import BinaryIO, cast
 
 from tahoe.errors import DeltaStorageError
 from tahoe.storage.cache.block_cache import BlockCache
-from tahoe.storage.cache.block_file import BLOCK_BYTES
+from tahoe.storage.cache.block_file import BLOCK_BYTES, block_length
 from tahoe.storage.env import Fetched, FileInfo, FileReplacedError, RemoteStore, Store, Tree
 from tahoe.storage.locations import join
 from tahoe.storage.ranges import RangeFile
-
-# Without an ETag, the modification time identifies a file, which storages tell in seconds. One that was written a
-# moment ago may be replaced within the same second, so it is not kept yet.
-_SETTLED_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +128,7 @@ class CachedStore:
         blocks: dict[int, bytes | memoryview] = {}
         for number in range(first, end):
             block = self.blocks.read(self._name(info.key, number), info.identity)
-            if block is not None:
+            if block is not None and len(block.content) == block_length(info.size_bytes, number):
                 blocks[number] = block.content
         self.blocks.count(hits=len(blocks), cached_bytes=sum(map(len, blocks.values())))
         missing = {number: self._name(info.key, number) for number in range(first, end) if number not in blocks}
@@ -156,21 +151,22 @@ class CachedStore:
             yield from _blocks(fetched.data, start)
 
     def _kept(self, fetched: Fetched | None, start: int) -> Fetched:
-        """Keep what was fetched from the start of a block on, as far as it is whole blocks."""
+        """Keep what was fetched from the start of a block on, as far as it is whole blocks.
+
+        Without an ETag nothing is kept: a file that is replaced within one second has the same modification time.
+        """
         assert fetched is not None, "only a request with a condition has no answer"
         info, data = fetched
-        is_settled = bool(info.etag) or info.modified_ms < time.time_ns() // 1_000_000 - _SETTLED_MS
         blocks = [*_blocks(data, start)]
         self.blocks.count(misses=len(blocks), fetched_bytes=len(data))
         for number, content in blocks:
-            is_whole = len(content) == BLOCK_BYTES or number * BLOCK_BYTES + len(content) == info.size_bytes
-            if is_settled and is_whole:
+            if info.etag and len(content) == block_length(info.size_bytes, number):
                 self.blocks.write(self._name(info.key, number), info, content)
         return fetched
 
     def _name(self, key: str, number: int) -> str:
         """The name of a block."""
-        text = f"{self.realm}\0{join(self.url, key)}\0{number}"
+        text = f"{self.realm}\0{join(self.url, key)}\0{BLOCK_BYTES}\0{number}"
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
