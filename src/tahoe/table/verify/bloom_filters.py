@@ -147,21 +147,21 @@ _STRIPE = 32
 def xxh64(rows: npt.NDArray[np.uint8]) -> Words:
     """The hashes, with the seed 0, of texts of the same length: the rows of a matrix of bytes."""
     count, length = rows.shape
-    done = length - length % _STRIPE if length >= _STRIPE else 0
+    offset = length - length % _STRIPE if length >= _STRIPE else 0
     with np.errstate(over="ignore"):
-        found = _stripes(rows[:, :done]) if done else np.full(count, _P5)
-        found = found + np.uint64(length)
-        while length - done >= 8:
-            found = _rotated(found ^ _round(np.zeros(count, np.uint64), _words(rows, done, 8)), 27) * _P1 + _P4
-            done += 8
-        if length - done >= 4:
-            found = _rotated(found ^ (_words(rows, done, 4) * _P1), 23) * _P2 + _P3
-            done += 4
-        for place in range(done, length):
-            found = _rotated(found ^ (rows[:, place].astype(np.uint64) * _P5), 11) * _P1
-        found = (found ^ (found >> np.uint64(33))) * _P2
-        found = (found ^ (found >> np.uint64(29))) * _P3
-        return found ^ (found >> np.uint64(32))
+        hashes = _stripes(rows[:, :offset]) if offset else np.full(count, _P5)
+        hashes = hashes + np.uint64(length)
+        while length - offset >= 8:
+            hashes = _rotated(hashes ^ _round(np.zeros(count, np.uint64), _words(rows, offset, 8)), 27) * _P1 + _P4
+            offset += 8
+        if length - offset >= 4:
+            hashes = _rotated(hashes ^ (_words(rows, offset, 4) * _P1), 23) * _P2 + _P3
+            offset += 4
+        for place in range(offset, length):
+            hashes = _rotated(hashes ^ (rows[:, place].astype(np.uint64) * _P5), 11) * _P1
+        hashes = (hashes ^ (hashes >> np.uint64(33))) * _P2
+        hashes = (hashes ^ (hashes >> np.uint64(29))) * _P3
+        return hashes ^ (hashes >> np.uint64(32))
 
 
 def _stripes(rows: npt.NDArray[np.uint8]) -> Words:

@@ -13,7 +13,7 @@ from tahoe.protocol.statistics.listed_columns import unusable_columns
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.verify.files import Depth, check_files
-from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, finding, of_error
+from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, finding, finding_of_error
 from tahoe.table.verify.log import check_log
 
 __all__ = ["Finding", "Kind", "Severity", "check_table", "check_version"]
@@ -35,7 +35,7 @@ def check_table(log: Log, version: int | None = None, *, statistics: bool = Fals
     """Check a table that may be unreadable. If it is, the last finding says so, after the findings that explain it.
 
     Args:
-        statistics: as in `check_version`.
+        statistics: compare all statistics with the rows; files whose footers confirm them are not read.
 
     Raises:
         TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is nothing to check.
@@ -45,7 +45,7 @@ def check_table(log: Log, version: int | None = None, *, statistics: bool = Fals
         snapshot = load_snapshot(log, version, by_checksum=False)
     except UNREADABLE as error:
         yield from check_log(log, version)
-        yield of_error(Kind.UNREADABLE_TABLE, None, version, error)
+        yield finding_of_error(Kind.UNREADABLE_TABLE, None, version, error)
         return
     yield from check_log(log, snapshot.version)
     yield from _check_listed(snapshot)

@@ -106,18 +106,19 @@ def _comparable(live: LiveFiles, log: Log, partition_columns: Sequence[str]) -> 
 
 
 def _file_differences(commits: pa.Table, checkpoint: pa.Table) -> Iterator[str]:
+    """How the files of a checkpoint differ from those that the commits give."""
     if commits.equals(checkpoint):
         return
     keys = [_row_keys(table) for table in (commits, checkpoint)]
-    lost, extra = (sorted(mine.keys() - theirs.keys()) for mine, theirs in (keys, keys[::-1]))
-    changed = sorted(key for key in keys[0].keys() & keys[1].keys() if keys[0][key] != keys[1][key])
-    for what, found in (
-        ("lacks", lost),
+    missing, extra = (sorted(mine.keys() - theirs.keys()) for mine, theirs in (keys, keys[::-1]))
+    different = sorted(key for key in keys[0].keys() & keys[1].keys() if keys[0][key] != keys[1][key])
+    for what, keys_of_kind in (
+        ("lacks", missing),
         ("has files that are not live,", extra),
-        ("has another size, partition or row ids for", changed),
+        ("has another size, partition or row ids for", different),
     ):
-        if found:
-            yield f"it {what} {_names_text([path for path, _ in found])}"
+        if keys_of_kind:
+            yield f"it {what} {_names_text([path for path, _ in keys_of_kind])}"
 
 
 def _row_keys(table: pa.Table) -> dict[tuple[str, str], tuple[object, ...]]:

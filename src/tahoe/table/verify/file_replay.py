@@ -162,17 +162,18 @@ class FileReplay:
         self.is_whole = whole
         self._entries: dict[str, dict[str | None, Entry]] = {}
         if len(live):
-            chosen = live
+            relevant = live
             if not whole:
-                named = {
+                paths = {
                     log.canonical(action.path)
                     for actions in commits
                     for action in actions
                     if isinstance(action, Add | Remove)
                 }
-                found = is_in(canonical_paths(live.column("path"), log), pa.chunked_array([list(named)], pa.string()))
-                chosen = live.subset(np.flatnonzero(np.asarray(found)))
-            for add, rows in zip(chosen.adds(), chosen.num_records.to_pylist(), strict=True):
+                commit_paths = pa.chunked_array([list(paths)], pa.string())
+                is_in_commits = is_in(canonical_paths(live.column("path"), log), commit_paths)
+                relevant = live.subset(np.flatnonzero(np.asarray(is_in_commits)))
+            for add, rows in zip(relevant.adds(), relevant.num_records.to_pylist(), strict=True):
                 self._put(Entry.of(add, log, rows))
 
     def entries(self) -> list[Entry]:

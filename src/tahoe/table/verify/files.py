@@ -49,7 +49,7 @@ from tahoe.table.reading.rows import DataFile, conform, matcher
 from tahoe.table.reading.scan import resolve_urls, typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.bloom_filters import broken_filters
-from tahoe.table.verify.findings import Finding, Kind, finding, of_error
+from tahoe.table.verify.findings import Finding, Kind, finding, finding_of_error
 from tahoe.table.verify.statistics import (
     comparable_columns,
     footer_contradictions,
@@ -152,11 +152,11 @@ def _without_value(snapshot: Snapshot, name: str, stored: str) -> Iterator[Findi
         [pc.is_null(pc.map_lookup(chunk, pa.scalar(stored), "last")) for chunk in values.chunks], pa.bool_()
     )
     candidates = pa.table({"path": snapshot.live.column("path"), "values": values}).filter(is_null)
-    lacking = [row["path"] for row in _rows(candidates) if stored not in dict(row["values"] or ())]
-    if lacking:
-        others = "" if len(lacking) == 1 else f", and so have {len(lacking) - 1} other files"
-        detail = f"it has no value for the partition column {name}{others}; such rows are read with NULL"
-        yield finding(Kind.WRONG_PARTITION_VALUE, file=lacking[0], version=snapshot.version, detail=detail)
+    paths = [row["path"] for row in _rows(candidates) if stored not in dict(row["values"] or ())]
+    if paths:
+        more = "" if len(paths) == 1 else f", and so have {len(paths) - 1} other files"
+        detail = f"it has no value for the partition column {name}{more}; such rows are read with NULL"
+        yield finding(Kind.WRONG_PARTITION_VALUE, file=paths[0], version=snapshot.version, detail=detail)
 
 
 def _check_counts(snapshot: Snapshot) -> Iterator[Finding]:
@@ -223,7 +223,7 @@ def _found_files(snapshot: Snapshot) -> Iterator[_File | Finding]:
         try:
             store, key = snapshot.log.locate(row["url"])
         except UnsupportedStorageError as error:
-            yield of_error(Kind.ILLEGAL_PATH, row["path"], snapshot.version, error)
+            yield finding_of_error(Kind.ILLEGAL_PATH, row["path"], snapshot.version, error)
         else:
             yield _file(row, store.head(key))
 
@@ -246,7 +246,7 @@ def _url_or_finding(snapshot: Snapshot, path: str) -> str | Finding:
     try:
         return resolve_path(path, snapshot.url)
     except (PathOutsideTableError, InvalidPathError) as error:
-        return of_error(Kind.ILLEGAL_PATH, path, snapshot.version, error)
+        return finding_of_error(Kind.ILLEGAL_PATH, path, snapshot.version, error)
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
@@ -301,7 +301,7 @@ class _Presence:
             if file.info is not None and (url := self._missing_vector(file)) is not None:
                 found.append(self._finding(Kind.BAD_DELETION_VECTOR, file, f"its file {url} is missing"))
         except UnsupportedStorageError as error:
-            found.append(of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error))
+            found.append(finding_of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error))
         return found
 
     def _missing_vector(self, file: _File) -> str | None:
@@ -360,7 +360,7 @@ class _Examination(_Presence):
                 DeletionVectorError,
                 UnsupportedStorageError,
             ) as error:  # without its live rows, its statistics cannot be checked
-                return [*found, of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error)]
+                return [*found, finding_of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error)]
         filters = broken_filters(store, key, footer, file.info.size_bytes, reads_rows=self._reads_rows)
         return [
             *found,
@@ -388,6 +388,9 @@ class _Examination(_Presence):
         return None
 
     def _statistics(self, file: _File, footer: pq.FileMetaData) -> Iterator[Finding]:
+        """What is wrong with the statistics of a file: they cannot be read, are impossible in themselves, or contradict
+        the footer. Each is looked at only if the one before is right.
+        """
         if not file.stats:
             return
         claimed = claimed_statistics(file.stats, self._physical)

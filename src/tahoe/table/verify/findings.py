@@ -149,7 +149,7 @@ def finding(
     )
 
 
-def of_error(kind: Kind, file: str | None, version: int | None, error: DeltaError) -> Finding:
+def finding_of_error(kind: Kind, file: str | None, version: int | None, error: DeltaError) -> Finding:
     """A finding from an error. If the error has a detail, its text about the place is left out."""
     detail = str(error.parameters.get("detail") or error.what.format(**error.parameters))
     if "line" in error.parameters:

@@ -138,18 +138,15 @@ class History:
             named = _paths_text([entry.path for entry in files.doubled])
             why = f"{named} is added with another deletion vector, but its entry before is not removed"
             return _doubled_rows(change, why, rows, Kind.DUPLICATE_FILE)
-        only_moves = _only_moves(change.actions)
-        if not only_moves and (_is_fresh(change) or not files.absent or not files.added):
-            return None
-        before, after = (_sum(entry.live_rows for entry in entries) for entries in (files.removed, files.added))
-        if before != after and before is not None and after is not None:  # unless the statistics are wrong
-            before, after = (
-                _sum(self._stored_rows(entry) for entry in entries) for entries in (files.removed, files.added)
-            )
-        if files.absent and files.added:
-            many = after - before if only_moves and before is not None and after is not None else None
-            return _doubled_rows(change, self._absent_text(files), many)
-        if not only_moves or before is None or after is None or before == after:
+        takes_over_gone = bool(files.absent and files.added) and not _is_fresh(change)
+        if not _only_moves(change.actions):
+            # It may change the number of rows. Wrong is only: it takes rows over from files that were gone already.
+            return _doubled_rows(change, self._absent_text(files), None) if takes_over_gone else None
+        before, after = self._moved_rows(files)
+        if takes_over_gone:
+            surplus = None if before is None or after is None else after - before
+            return _doubled_rows(change, self._absent_text(files), surplus)
+        if before is None or after is None or before == after:
             return None
         found = (
             f"{_commit(change)} must only move rows (dataChange is false), but takes {before} rows out and puts "
@@ -161,6 +158,18 @@ class History:
             f"{abs(after - before)} rows {'are new or stand twice' if after > before else 'are lost'} since then",
         )
 
+    def _moved_rows(self, files: FileChange) -> tuple[int | None, int | None]:
+        """The live rows of the removed and of the added files; None if they are not known. If the statistics of the two
+        differ, they may be wrong: then the footers are read.
+        """
+        before, after = (_sum(entry.live_rows for entry in entries) for entries in (files.removed, files.added))
+        if before is None or after is None or before == after:
+            return before, after
+        removed, added = (
+            _sum(self._stored_rows(entry) for entry in entries) for entries in (files.removed, files.added)
+        )
+        return removed, added
+
     def _stored_rows(self, entry: Entry) -> int | None:
         """The live rows of a file by its footer, or by its statistics if it is gone or cannot be read."""
         try:
@@ -171,19 +180,21 @@ class History:
             return entry.live_rows
 
     def _absent_text(self, files: FileChange) -> str:
-        said = []
-        for remove, others in files.absent[:_NAMED_MAX]:
+        """Why the removed files were not live, for the first of them, and how many more there are."""
+        texts = []
+        for remove, live_entries in files.absent[:_NAMED_MAX]:
             version = self.recent.get(remove.path, self._older.get(remove.path))
-            if others:
-                said.append(f"{remove.path} is live with another deletion vector than the one that is removed")
+            if live_entries:
+                texts.append(f"{remove.path} is live with another deletion vector than the one that is removed")
             elif version is not None:
-                said.append(f"{remove.path} had been removed by version {version}{self.authors.get(version, '')}")
+                texts.append(f"{remove.path} had been removed by version {version}{self.authors.get(version, '')}")
             else:
-                said.append(f"{remove.path} was not live")
+                texts.append(f"{remove.path} was not live")
         rest = len(files.absent) - _NAMED_MAX
-        return "; ".join(said) + (f"; and {rest} more files" if rest > 0 else "")
+        return "; ".join(texts) + (f"; and {rest} more files" if rest > 0 else "")
 
     def _harmless(self, change: Transition, files: FileChange) -> Finding:
+        """A warning of a commit that removes files that are not live, but leaves no wrong row."""
         detail = f"{_commit(change)} removes files that are not live: {self._absent_text(files)}"
         found = finding(
             Kind.ILLEGAL_LOG_FILE,
@@ -330,6 +341,7 @@ def _row_ids(change: Transition, files: FileChange) -> Iterator[Finding]:
 
 
 def _fresh_ids(change: Transition, files: FileChange) -> Iterator[Finding]:
+    """New files whose row ids were assigned before, or whose rows do not say that this commit made them."""
     paths = {entry.path for entry in files.removed}
     added = [entry for entry in files.added if entry.path not in paths and entry.base_row_id is not None]
     mark = change.row_id_mark

@@ -30,7 +30,7 @@ from tahoe.table.verify.differences import (
     size_boundaries,
 )
 from tahoe.table.verify.file_replay import FileReplay, Totals
-from tahoe.table.verify.findings import Finding, Severity, finding, of_error
+from tahoe.table.verify.findings import Finding, Severity, finding, finding_of_error
 from tahoe.table.verify.findings import Kind as Wrong
 from tahoe.table.verify.history import History
 
@@ -219,7 +219,7 @@ def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
             try:
                 actions = log.read(commits[version])
             except DeltaLogError as error:
-                yield of_error(Wrong.ILLEGAL_LOG_FILE, commits[version].name, version, error)
+                yield finding_of_error(Wrong.ILLEGAL_LOG_FILE, commits[version].name, version, error)
         body = yield from _checksum(log, checksums.get(version))
         if running is None or actions is None or running.version != version - 1:
             if running is not None:
@@ -229,9 +229,9 @@ def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
             yield from running.add(_Commit(file=commits[version], actions=actions, checksum=body))
         for checkpoint in checkpoints.get(version, ()):
             try:
-                found = _from_checkpoint(log, checkpoint)
+                found = _checkpoint_replay(log, checkpoint)
             except DeltaError as error:
-                yield of_error(Wrong.BROKEN_CHECKPOINT, checkpoint_name(checkpoint), version, error)
+                yield finding_of_error(Wrong.BROKEN_CHECKPOINT, checkpoint_name(checkpoint), version, error)
                 continue
             if running is None:
                 running = found
@@ -260,7 +260,10 @@ def _checksum(log: Log, file: LogFile | None) -> Generator[Finding, None, Mappin
     return body
 
 
-def _from_checkpoint(log: Log, checkpoint: Checkpoint) -> _Replay:
+def _checkpoint_replay(log: Log, checkpoint: Checkpoint) -> _Replay:
+    """The replay of the log that begins at a checkpoint. Without a protocol, metadata or a valid schema the checkpoint
+    is broken.
+    """
     actions, parts = read_checkpoint(log, checkpoint, whole=True)
     live = LiveFiles(parts)
     found = _Replay(log, checkpoint.version, live=live, totals=Totals.of(live))
@@ -288,7 +291,7 @@ def _check_compacted(log: Log, file: LogFile) -> Iterator[Finding]:
         commits = [log.read_version(version) for version in range(file.version, file.end_version + 1)]
     except DeltaLogError as error:
         if error.parameters.get("file") == file.name:  # the commits were read before, so their defects are known
-            yield of_error(Wrong.WRONG_COMPACTED_LOG, file.name, file.end_version, error)
+            yield finding_of_error(Wrong.WRONG_COMPACTED_LOG, file.name, file.end_version, error)
         return
     expected = replay(commits, log.canonical)
     for detail in compaction_differences(expected, compacted, commits):

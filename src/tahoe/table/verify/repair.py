@@ -30,7 +30,7 @@ from tahoe.table.verify.file_repairs import (
     plan_file_repairs,
 )
 from tahoe.table.verify.files import Depth, check_files
-from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, of_error
+from tahoe.table.verify.findings import UNREADABLE, Finding, Kind, Severity, finding_of_error
 from tahoe.table.verify.log import check_log
 from tahoe.table.verify.log_repairs import plan_log_repairs
 from tahoe.table.verify.repairs import Repair, RepairKind, Unrepaired, unrepaired
@@ -153,15 +153,15 @@ def _check_log(table: TableReader) -> tuple[list[Repair | Unrepaired], Snapshot 
     decisions = plan_log_repairs(log, files, findings)
     if any(isinstance(d, Unrepaired) and d.finding.severity is Severity.ERROR for d in decisions):
         decisions = [_kept(d) if d.finding.kind is Kind.WRONG_CHECKSUM_FILE else d for d in decisions]
-    wrong = {key.rpartition("/")[2] for d in decisions if isinstance(d, Repair) for key in d.keys}
+    names_to_delete = {key.rpartition("/")[2] for d in decisions if isinstance(d, Repair) for key in d.keys}
     try:
-        return decisions, load_snapshot(log, by_checksum=False, unusable=frozenset(wrong))
+        return decisions, load_snapshot(log, by_checksum=False, unusable=frozenset(names_to_delete))
     except UNREADABLE as error:
-        left = [
+        unrepaired_log = [
             unrepaired(d.finding, d.reason if isinstance(d, Unrepaired) else "the table cannot be read")
             for d in decisions
         ]
-        return [*left, unrepaired(of_error(Kind.UNREADABLE_TABLE, None, None, error))], None
+        return [*unrepaired_log, unrepaired(finding_of_error(Kind.UNREADABLE_TABLE, None, None, error))], None
 
 
 def _kept(decision: Repair | Unrepaired) -> Unrepaired:
