@@ -20,7 +20,7 @@ import pytest
 
 import tahoe
 from tahoe.errors import ColumnNotFoundError, DeltaDataError, InvalidPredicateError, UnsupportedOperationError
-from tahoe.table.arrow.conditions import FieldRef, FunctionCall, Scalar, columns_in, parts_of
+from tahoe.table.arrow.conditions import FieldRef, FunctionCall, Scalar, columns_in, tree_of
 from tests.table.builders import memory_env
 
 VECTORS = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
@@ -224,7 +224,7 @@ def test_what_a_condition_consists_of() -> None:
     """Files are left out by another condition than the one that was given."""
     odd = "a'\nliteral: '0"
     condition = (pc.field(odd) > 5) & pc.field("s", "x").isin(["y"])
-    found = parts_of(condition)
+    found = tree_of(condition)
     assert isinstance(found, FunctionCall)
     first, second = found.arguments
     assert (found.function, first) == ("and_kleene", FunctionCall("greater", (FieldRef((odd,)), Scalar(5))))
@@ -241,6 +241,6 @@ def test_what_cannot_be_looked_into() -> None:
     by_number, long = pc.field(0) > 1, pc.field("a") > 0
     for n in range(200):
         long = long | (pc.field("a") == n)
-    assert parts_of(by_number) is None
-    assert parts_of(long) is None
+    assert tree_of(by_number) is None
+    assert tree_of(long) is None
     assert columns_in(long, ["a", "b"]) == ["a"]

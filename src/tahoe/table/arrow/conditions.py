@@ -49,7 +49,7 @@ Part: TypeAlias = FieldRef | Scalar | FunctionCall
 _WORDS_MAX = 600
 
 
-def condition_of_arrow(condition: pc.Expression, rows: pa.Table) -> pa.Array:
+def arrow_condition_values(condition: pc.Expression, rows: pa.Table) -> pa.Array:
     """The value of a condition for each row.
 
     Raises:
@@ -67,10 +67,10 @@ def condition_of_arrow(condition: pc.Expression, rows: pa.Table) -> pa.Array:
 
 def columns_in(condition: pc.Expression, names: Sequence[str]) -> list[str]:
     """The columns that a condition names; all whose names are in its text, if it cannot be looked into."""
-    parts, text = parts_of(condition), str(condition)
-    if parts is None:
+    tree, text = tree_of(condition), str(condition)
+    if tree is None:
         return [name for name in names if name in text]
-    named = {path[0] for path in _references(parts)}
+    named = {path[0] for path in _references(tree)}
     return [name for name in names if name in named]
 
 
@@ -83,8 +83,8 @@ def _references(part: Part) -> Iterator[tuple[str, ...]]:
                 yield from _references(argument)
 
 
-def parts_of(condition: pc.Expression) -> Part | None:
-    """What a condition consists of; None if that is not known."""
+def tree_of(condition: pc.Expression) -> Part | None:
+    """The calls, columns and literals of a condition; None if they are not known."""
     try:
         _, (serialised, *_) = condition.__reduce__()
         batch = pa.ipc.open_file(serialised).get_batch(0)

@@ -35,7 +35,7 @@ from tahoe.sql.literals import Value as Number
 from tahoe.sql.literals import compared_at, place
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.computation import IMPOSSIBLE, column_values, compute, expression_failed
-from tahoe.table.arrow.conditions import condition_of_arrow
+from tahoe.table.arrow.conditions import arrow_condition_values
 
 
 def evaluate(predicate: Predicate, rows: pa.Table, *, table: str = "the table") -> pa.Array:
@@ -54,6 +54,9 @@ def evaluate(predicate: Predicate, rows: pa.Table, *, table: str = "the table") 
 
 
 def _evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
+    """Whether a predicate is true for each row, with null for unknown. If a part cannot be computed, the error shows
+    that part alone.
+    """
     match predicate:
         case Constant(value):
             return pa.repeat(pa.scalar(value, pa.bool_()), table.num_rows)
@@ -71,9 +74,10 @@ def _evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
 
 
 def _part(predicate: Comparison | IsNull | In | StartsWith | Computed, table: pa.Table) -> pa.Array:
+    """A condition that is no combination of others, for each row."""
     match predicate:
         case Computed(rule):
-            return condition_of_arrow(rule, table) if isinstance(rule, pc.Expression) else compute(rule, table)
+            return arrow_condition_values(rule, table) if isinstance(rule, pc.Expression) else compute(rule, table)
         case IsNull(column):
             return pc.is_null(column_values(table, column.path))
         case StartsWith(column, prefix):

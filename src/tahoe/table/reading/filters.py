@@ -31,7 +31,15 @@ from tahoe.protocol.types.schema import (
 )
 from tahoe.protocol.types.schema import Decimal as DecimalType
 from tahoe.sql.predicates import compared_with, parse_predicate
-from tahoe.table.arrow.conditions import FieldRef, FunctionCall, Part, Scalar, columns_in, condition_of_arrow, parts_of
+from tahoe.table.arrow.conditions import (
+    FieldRef,
+    FunctionCall,
+    Part,
+    Scalar,
+    arrow_condition_values,
+    columns_in,
+    tree_of,
+)
 from tahoe.table.arrow.types import arrow_schema
 
 Condition: TypeAlias = tuple[str, str, Any]
@@ -51,60 +59,61 @@ def predicate_of(filter: Filter, schema: Struct, *, zone: tzinfo, table: str) ->
         case str():
             return parse_predicate(filter, schema, table=table, zone=zone)
         case pc.Expression():
-            return _of_arrow(filter, schema, zone, table)
+            return _arrow_predicate(filter, schema, zone, table)
         case list():
             groups: list[list[Condition]] = filter
-            return Or(tuple(And(tuple(_of_tuple(each, schema, zone, table) for each in group)) for group in groups))
+            return Or(tuple(_all_of(group, schema, zone, table) for group in groups))
         case _:  # Spark's may name columns of `_metadata`; whoever reads rows by a predicate looks for its columns
             return cast("Predicate", filter)
 
 
-def _of_tuple(condition: Condition, schema: Struct, zone: tzinfo, table: str) -> Predicate:
-    name, operator, value = condition
-    return compared_with(name, operator, value, schema, zone=zone, table=table)
+def _all_of(conditions: Sequence[Condition], schema: Struct, zone: tzinfo, table: str) -> Predicate:
+    return And(tuple(compared_with(*condition, schema, zone=zone, table=table) for condition in conditions))
 
 
-def _of_arrow(condition: pc.Expression, schema: Struct, zone: tzinfo, table: str) -> Predicate:
-    """A condition of Arrow, beside the comparisons that it implies, by which statistics exclude files."""
+def _arrow_predicate(condition: pc.Expression, schema: Struct, zone: tzinfo, table: str) -> Predicate:
+    """The predicate of an Arrow condition: itself, for the rows, AND the comparisons that it implies, by which
+    statistics exclude files.
+    """
     empty = arrow_schema(schema).empty_table()
     try:
-        found = condition_of_arrow(condition, empty)
+        values = arrow_condition_values(condition, empty)  # of no rows: whether it fits the columns, and its type
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
         raise InvalidPredicateError(
             table=table, predicate=str(condition), detail=str(error).strip().splitlines()[0]
         ) from error
-    if found.type != pa.bool_():
+    if values.type != pa.bool_():
         raise InvalidPredicateError(
-            table=table, predicate=str(condition), detail=f"it is of type {found.type}, not bool"
+            table=table, predicate=str(condition), detail=f"it is of type {values.type}, not bool"
         )
     columns = tuple(Column((name,)) for name in columns_in(condition, schema.names))
     computed = Computed(condition, columns, str(condition))
-    parts = parts_of(condition)
-    implied = None if parts is None else _Implied(schema, zone, table).by(parts)
+    tree = tree_of(condition)
+    implied = None if tree is None else _Implications(schema, zone, table).of(tree)
     return computed if implied is None else And((implied, computed))
 
 
 @dataclass(frozen=True, slots=True)
-class _Implied:
+class _Implications:
     """Finds what a condition of Arrow implies, by which statistics exclude files."""
 
     schema: Struct
     zone: tzinfo
     table: str
 
-    def by(self, part: Part) -> Predicate | None:
+    def of(self, part: Part) -> Predicate | None:
         """A predicate that is true wherever a part of the condition is; None if there is none that statistics would
         understand.
         """
         match part:
             case FunctionCall("and" | "and_kleene", parts):
-                known = tuple(found for found in map(self.by, parts) if found is not None)
+                known = tuple(found for found in map(self.of, parts) if found is not None)
                 return And(known) if known else None
             case FunctionCall("or" | "or_kleene", parts):
-                known = tuple(found for found in map(self.by, parts) if found is not None)
+                known = tuple(found for found in map(self.of, parts) if found is not None)
                 return Or(known) if len(known) == len(parts) else None
             case FunctionCall("if_else", (test, then, Scalar(None))):
-                return self.by(FunctionCall("and", (test, then)))
+                return self.of(FunctionCall("and", (test, then)))
             case FieldRef(path) if self._type(path) == BOOLEAN:
                 return self._comparison(path, "=", True, [True])
             case FunctionCall("is_null", (FieldRef(path),), {"nan_is_null": False}):
