@@ -40,7 +40,12 @@ def with_retries(target: DmlTarget, command: Callable[[DmlTarget], Result]) -> R
             error.may_rerun &= not error.is_of_columns
             raise
 
-    return run_again(target.table.env, run, lambda: _reruns_max(target), lambda: target.table.snapshot().version)
+    return run_again(
+        target.table.env,
+        run,
+        read_retries_max=lambda: _retries_max(target),
+        read_newest_version=lambda: target.table.snapshot().version,
+    )
 
 
 def retry_after_create_race(write: Callable[[], Result]) -> Result:
@@ -58,7 +63,7 @@ def retry_after_create_race(write: Callable[[], Result]) -> Result:
     return write()
 
 
-def _reruns_max(target: DmlTarget) -> int:
+def _retries_max(target: DmlTarget) -> int:
     """How often a command may be run again: the session's setting takes precedence over the table's property."""
     table = target.table
     by_session = setting_names.CONFLICT_RETRIES.of(Gateway(target.spark).settings(), table=table.url)

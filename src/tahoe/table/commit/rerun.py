@@ -21,14 +21,18 @@ _PAUSE_SECONDS = 0.1
 
 
 def run_again(
-    env: Env, command: Callable[[int], Result], allowed: Callable[[], int], newest: Callable[[], int]
+    env: Env,
+    command: Callable[[int], Result],
+    *,
+    read_retries_max: Callable[[], int],
+    read_newest_version: Callable[[], int],
 ) -> Result:
     """Run a command, and run it again after a conflict.
 
     Args:
         command: takes how often it was run before.
-        allowed: how often it may be run again; called after a conflict.
-        newest: the newest version of the table by now; called if a file is missing.
+        read_retries_max: how often it may be run again; called after a conflict.
+        read_newest_version: the newest version of the table by now; called if a file is missing.
 
     Raises:
         DeltaConcurrentModificationException: it was run as often as allowed, or must not be run again.
@@ -39,7 +43,7 @@ def run_again(
         try:
             return command(retries)
         except (DeltaConcurrentModificationException, DataFileMissingError) as error:
-            if not _may_rerun(env, error, newest) or retries >= allowed():
+            if not _may_rerun(env, error, read_newest_version) or retries >= read_retries_max():
                 if retries:
                     times = f"The command was run {retries + 1} times"
                     error.add_note(f"{times}, and each time another commit was in conflict with it.")
@@ -48,9 +52,9 @@ def run_again(
             retries += 1
 
 
-def _may_rerun(env: Env, error: DeltaError, newest: Callable[[], int]) -> bool:
+def _may_rerun(env: Env, error: DeltaError, read_newest_version: Callable[[], int]) -> bool:
     """Whether the error is a conflict that another run avoids, or names a file of a version that was replaced since."""
     if isinstance(error, DeltaConcurrentModificationException):
         return error.may_rerun
     is_of_a_source = error.parameters["table"] != env.store.url
-    return not is_of_a_source and int(error.parameters["version"]) < newest()
+    return not is_of_a_source and int(error.parameters["version"]) < read_newest_version()

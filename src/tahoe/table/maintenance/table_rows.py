@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -46,6 +46,8 @@ from tahoe.table.writing.merge_builder import MergeBuilder
 from tahoe.table.writing.planning import create_table, plan_existing
 from tahoe.table.writing.row_changes import ChangedRows
 from tahoe.table.writing.write_request import WriteRequest
+
+Result = TypeVar("Result")
 
 
 @of_objects("table.transaction()")
@@ -246,7 +248,7 @@ class TableRows(TableLifecycle):
             return changes.version
 
         with StagedRows(rows, must_satisfy(filter, snapshot)) as staged:
-            return run_again(self.env, run, self._allowed_reruns, lambda: self.snapshot().version)
+            return self._run_again(run)
 
     @takes(filter=FILTER, user_metadata=TEXT)
     def delete(self, filter: Filter | None = None, *, user_metadata: str | None = None) -> ChangedRows:
@@ -315,7 +317,13 @@ class TableRows(TableLifecycle):
                 found = change(changes)
             return replace(found, version=changes.version)
 
-        return run_again(self.env, run, self._allowed_reruns, lambda: self.snapshot().version)
+        return self._run_again(run)
 
-    def _allowed_reruns(self) -> int:
-        return CONFLICT_RETRIES.get(self.snapshot().properties, table=self.url)
+    def _run_again(self, command: Callable[[int], Result]) -> Result:
+        """Run a command, which takes how often it was run before; again after a conflict, if the table allows."""
+        return run_again(
+            self.env,
+            command,
+            read_retries_max=lambda: CONFLICT_RETRIES.get(self.snapshot().properties, table=self.url),
+            read_newest_version=lambda: self.snapshot().version,
+        )

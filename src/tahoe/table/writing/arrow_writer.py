@@ -71,8 +71,8 @@ def write_arrow(
         return run_again(
             table.env,
             attempt,
-            lambda: CONFLICT_RETRIES.get(first.metadata.configuration, table=first.url),
-            lambda: table.snapshot().version,
+            read_retries_max=lambda: CONFLICT_RETRIES.get(first.metadata.configuration, table=first.url),
+            read_newest_version=lambda: table.snapshot().version,
         )
 
 
@@ -198,13 +198,13 @@ def write_files(plan: WritePlan, data: pa.Table | Rows, must: Must | None = None
     _check_structs(plan)
     rows = data if isinstance(data, Rows) else Rows.of(data)
     new = NewRows(plan, rows.schema.names)
-    with OpenFiles(plan, minted=new.minted) as files, showing("writing", "rows") as told:
+    with OpenFiles(plan, minted=new.minted) as files, showing("writing", "rows") as show_progress:
         for piece in rows.pieces():
             stored = new.assigned(piece)
             if must is not None:
                 must.check(stored, table=plan.url)
             files.write(stored)
-            told(rows.num_rows, 0)
+            show_progress(rows.num_rows, 0)
         if not rows.num_rows:
             new.assigned(rows.schema.empty_table())  # what does not fit is refused, even without rows
         return files.close()
