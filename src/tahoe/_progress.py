@@ -49,19 +49,23 @@ def watch_command_line() -> None:
 
 @contextmanager
 def showing(
-    work: str, unit: str = "files", *, told: Progress | None = None, is_ours: bool = True
+    work: str, unit: str = "files", *, user_function: Progress | None = None, is_ours: bool = True
 ) -> Iterator[Progress]:
     """Show how far work is, until the block ends.
 
     Args:
         work: its name, such as `OPTIMIZE`.
         unit: what is counted.
-        told: the user's own function; it is called, and nothing is shown.
+        user_function: the user's own function; it is called, and nothing is shown.
         is_ours: whether this process works; Spark shows a bar of its own.
     """
-    draw = _place() if is_ours and told is None and threading.current_thread() is threading.main_thread() else None
+    draw = (
+        _place()
+        if is_ours and user_function is None and threading.current_thread() is threading.main_thread()
+        else None
+    )
     if draw is None:
-        yield told or _nobody
+        yield user_function or _nobody
         return
     bar = _Bar(lambda: draw(work, unit))
     try:

@@ -49,11 +49,11 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def test_a_bar_appears_after_a_second_and_goes_away(now: list[float], terminal: Terminal) -> None:
-    with showing("OPTIMIZE") as told:
-        told(1, 1000)
+    with showing("OPTIMIZE") as show_progress:
+        show_progress(1, 1000)
         assert terminal.getvalue() == ""
         now[0] = 1.5
-        told(500, 1000)
+        show_progress(500, 1000)
     assert "OPTIMIZE" in terminal.getvalue()
     assert "500 of 1,000 files" in terminal.getvalue()
     assert terminal.getvalue().endswith("\x1b[2K")
@@ -69,9 +69,9 @@ def test_there_is_one_bar_at_a_time(now: list[float], terminal: Terminal) -> Non
             inner(1, 2)
         raise KeyError
     assert "inner" not in terminal.getvalue()
-    with showing("again", "rows") as told:
+    with showing("again", "rows") as show_progress:
         now[0] = 6.0
-        told(7, 0)
+        show_progress(7, 0)
     assert "again" in terminal.getvalue()
     assert "7 rows" in terminal.getvalue()
 
@@ -90,9 +90,9 @@ def test_nobody_watches(case: str, now: list[float], terminal: Terminal, monkeyp
             monkeypatch.setenv(_progress.SWITCH, "off")
             monkeypatch.setattr(_progress.sys, "ps1", ">>> ", raising=False)
     own: Callable[[int, int], None] | None = (lambda *told: calls.append(told)) if case == "the user's own" else None
-    with showing("work", told=own, is_ours=case != "Spark's") as told:
+    with showing("work", user_function=own, is_ours=case != "Spark's") as show_progress:
         now[0] = 5.0
-        told(1, 2)
+        show_progress(1, 2)
     assert (terminal.getvalue(), pipe.getvalue()) == ("", "")
     assert calls == ([(1, 2)] if own else [])
 
@@ -101,9 +101,9 @@ def test_work_in_the_background_shows_nothing(now: list[float], terminal: Termin
     """The work after a commit would take the place of the bar that its user waits for."""
 
     def work() -> None:
-        with showing("work") as told:
+        with showing("work") as show_progress:
             now[0] = 5.0
-            told(1, 2)
+            show_progress(1, 2)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -117,9 +117,9 @@ def test_an_interactive_python_is_watched(
 ) -> None:
     monkeypatch.delenv(_progress.SWITCH)
     monkeypatch.setattr(_progress.sys, "ps1", ">>> ", raising=False)
-    with showing("work") as told:
+    with showing("work") as show_progress:
         now[0] = 5.0
-        told(1, 2)
+        show_progress(1, 2)
     assert "1 of 2 files" in terminal.getvalue()
 
 
@@ -136,10 +136,10 @@ def test_in_a_notebook_a_bar_is_an_element_of_the_cell(
     monkeypatch.setattr(_progress.sys, "modules", {"IPython": SimpleNamespace(get_ipython=lambda: shell)})
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
     monkeypatch.delenv(_progress.SWITCH)
-    with showing("a <b>") as told:
+    with showing("a <b>") as show_progress:
         for at in (0.0, 2.0, 2.1, 3.0):
             now[0] = at
-            told(int(at * 10), 40)
+            show_progress(int(at * 10), 40)
     texts = [data["text/html"] for data in drawn]
     assert texts == [
         "",

@@ -100,14 +100,12 @@ def _facts(report: OptimizeReport, *, dry_run: bool) -> dict[str, str]:
         facts["deleted rows removed"] = f"{report.rows_purged:,}"
     if report.bins_dropped:
         facts["left as they were"] = (
-            f"the files of {report.bins_dropped:,} of {report.parts(report.bins)}, which other writers changed"
+            f"the files of {report.bins_dropped:,} of {report.counted_bins(report.bins)}, which other writers changed"
         )
-    return (
-        facts
-        if dry_run
-        else {**facts, "version": "none: nothing to do" if report.version is None else str(report.version)}
-    )
+    if not dry_run:
+        facts["version"] = "none: nothing to do" if report.version is None else str(report.version)
+    return facts
 
 
 def _planned_text(report: OptimizeReport) -> str:
-    return f"{report.bins:,} at most" if report.order is None else f"those of {report.parts(report.bins)}"
+    return f"{report.bins:,} at most" if report.order is None else f"those of {report.counted_bins(report.bins)}"

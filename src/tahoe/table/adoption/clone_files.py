@@ -159,18 +159,22 @@ class DeepFiles(CloneFiles):
         is_vacuumed, self._made_at = self._is_vacuumed(newest), None if newest is None else newest.version
         if is_vacuumed:
             self._made.clear()
-        known = self._made | _keys(newest)
-        work = [copy for copy in self._copies(added) if copy.key not in known]
-        if not work:
+        existing_keys = self._made | _keys(newest)
+        copies = [copy for copy in self._copies(added) if copy.key not in existing_keys]
+        if not copies:
             return []
-        there = {} if is_vacuumed else self._recent_copies()
-        left = [copy for copy in work if copy.key not in there or copy.size_bytes not in (None, there[copy.key])]
-        self._made.update(copy.key for copy in work if copy.key in there)
-        with showing("CLONE", told=self._progress) as told:
-            for done, copy in enumerate(in_threads(self._copied, left), start=1):
+        earlier_sizes = {} if is_vacuumed else self._recent_copies()
+        missing = [
+            copy
+            for copy in copies
+            if copy.key not in earlier_sizes or copy.size_bytes not in (None, earlier_sizes[copy.key])
+        ]
+        self._made.update(copy.key for copy in copies if copy.key in earlier_sizes)
+        with showing("CLONE", user_function=self._progress) as show_progress:
+            for done, copy in enumerate(in_threads(self._copied, missing), start=1):
                 self._made.add(copy.key)
-                told(done, len(left))
-        return [copy.add for copy in left if copy.add is not None]
+                show_progress(done, len(missing))
+        return [copy.add for copy in missing if copy.add is not None]
 
     def _is_vacuumed(self, newest: Snapshot | None) -> bool:
         """Whether a VACUUM of the target has begun since the last attempt: it may be deleting the copies."""

@@ -44,6 +44,10 @@ class FooterQuestion:
     columns: tuple[IndexedColumn, ...] = ()
     prefix_length: int = 0
 
+    @property
+    def asks_for_statistics(self) -> bool:
+        return self.schema is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Examined:
@@ -59,13 +63,13 @@ Examiner: TypeAlias = Callable[[FooterQuestion, Sequence[str]], Iterable[Examine
 
 def examined_in_threads(question: FooterQuestion, keys: Sequence[str]) -> Iterator[Examined | BaseException]:
     """Examine files in threads of this process."""
-    known: list[_Kind] = []
+    kinds: list[_Kind] = []
     done = 0
-    with showing("CONVERT", "footers") as told:
-        for found in in_threads(lambda some: [_examine(question, key, known) for key in some], in_batches(keys)):
-            done += len(found)
-            told(done, len(keys))
-            yield from found
+    with showing("CONVERT", "footers") as show_progress:
+        for batch in in_threads(lambda some: [_examine(question, key, kinds) for key in some], in_batches(keys)):
+            done += len(batch)
+            show_progress(done, len(keys))
+            yield from batch
 
 
 def in_batches(keys: Sequence[str]) -> list[Sequence[str]]:
@@ -74,8 +78,8 @@ def in_batches(keys: Sequence[str]) -> list[Sequence[str]]:
 
 def examined(question: FooterQuestion, keys: Sequence[str]) -> list[Examined | BaseException]:
     """Examine some files, one after the other."""
-    known: list[_Kind] = []
-    return [_examine(question, key, known) for key in keys]
+    kinds: list[_Kind] = []
+    return [_examine(question, key, kinds) for key in keys]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +92,14 @@ class _Kind:
     layout: FooterLayout
 
 
-def _examine(question: FooterQuestion, key: str, known: list[_Kind]) -> Examined | BaseException:
+def _examine(question: FooterQuestion, key: str, kinds: list[_Kind]) -> Examined | BaseException:
     """The schema of a file and, if a schema is asked for, its statistics; or the error, as a value, so that other files
     are examined nevertheless.
     """
     try:
         with open_parquet(question.store, key) as parquet:
             footer = parquet.metadata
-        kind = _kind_of(question, footer, key, known)
+        kind = _kind_of(question, footer, key, kinds)
         if question.schema is None:
             return Examined(kind.schema)
         text = encode_statistics(
@@ -108,15 +112,15 @@ def _examine(question: FooterQuestion, key: str, known: list[_Kind]) -> Examined
         return UnreadableFooterError(table=question.store.url, file=key, detail=str(error))
 
 
-def _kind_of(question: FooterQuestion, footer: pq.FileMetaData, key: str, known: list[_Kind]) -> _Kind:
+def _kind_of(question: FooterQuestion, footer: pq.FileMetaData, key: str, kinds: list[_Kind]) -> _Kind:
     """The kind of a file: one that is known, or else a new one."""
     in_parquet, texts = footer.schema, footer.metadata or {}
     in_metadata = tuple(map(texts.get, _SCHEMAS))
-    for kind in known:
+    for kind in kinds:
         if kind.in_metadata == in_metadata and kind.in_parquet.equals(in_parquet):
             return kind
     schema = schema_of_footer(footer, table=f"{question.store.url}/{key}")
     layout = footer_layout(footer, question.columns, "none")
     found = _Kind(in_parquet=in_parquet, in_metadata=in_metadata, schema=schema, layout=layout)
-    known.append(found)
+    kinds.append(found)
     return found

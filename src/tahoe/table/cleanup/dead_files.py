@@ -156,14 +156,16 @@ def dead_files(listing: Listing, protected: Keys, scope: VacuumScope, cutoff_ms:
 
 
 def _checksums(keys: pa.ChunkedArray, is_old: pa.ChunkedArray, dead: pa.ChunkedArray, scope: VacuumScope) -> list[str]:
+    """The keys of Hadoop's checksum files to delete: those of dead files, and old ones whose file is gone."""
     is_checksum = pc.match_substring_regex(keys, _CHECKSUM)
     found, is_old = keys.filter(is_checksum), is_old.filter(is_checksum)
     if not len(found):
         return []
-    described = pc.replace_substring_regex(found, _CHECKSUM, r"\1\2")
-    is_orphan = pc.and_not(is_old, _in(described, keys))
-    wanted = found.filter(pc.or_(is_orphan, _in(described, dead)))
-    return [key for key in wanted.to_pylist() if scope.includes(key.rpartition("/")[0])]
+    checked_keys = pc.replace_substring_regex(found, _CHECKSUM, r"\1\2")
+    is_orphan = pc.and_not(is_old, _in(checked_keys, keys))
+    deletable = found.filter(pc.or_(is_orphan, _in(checked_keys, dead)))
+    # By folder: `includes_files` leaves out names that begin with a dot.
+    return [key for key in deletable.to_pylist() if scope.includes(key.rpartition("/")[0])]
 
 
 def _in(keys: pa.ChunkedArray, known: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -75,18 +75,18 @@ def removed_files(snapshot: Snapshot, before: int | None, protected: Keys, scope
     listed = sorted(
         (file for file in snapshot.log.list_files() if file.kind is Kind.COMMIT), key=lambda file: file.version
     )
-    done = vacuumed_version(snapshot)
+    vacuumed = vacuumed_version(snapshot)
     if before is None or not listed:
         return FILES.empty_table()
-    last = -1 if done is None else done
+    last = -1 if vacuumed is None else vacuumed
     if listed[0].version > last + 1:
-        known = (
+        why = (
             "no earlier VACUUM has recorded how far it came"
-            if done is None
-            else f"the last VACUUM came up to version {done}"
+            if vacuumed is None
+            else f"the last VACUUM came up to version {vacuumed}"
         )
         raise CannotVacuumLiteError(
-            table=snapshot.url, detail=f"the log begins at version {listed[0].version}, and {known}"
+            table=snapshot.url, detail=f"the log begins at version {listed[0].version}, and {why}"
         )
     commits = [file for file in listed if last <= file.version <= before]
     sizes: dict[str, int] = {}
@@ -95,11 +95,11 @@ def removed_files(snapshot: Snapshot, before: int | None, protected: Keys, scope
         sizes |= _sizes((action for action in actions if is_new or isinstance(action, Cdc)), snapshot)
     legal = [key for key in sizes if is_text(key) and scope.includes(key.rpartition("/")[0])]
     keys = pa.chunked_array([pa.array(legal, pa.string())])
-    found = pa.table(
+    files = pa.table(
         [keys, pa.array([sizes[key] for key in legal], pa.int64()), pa.nulls(len(legal), pa.int64())], schema=FILES
     )
     is_kept = protected.has(keys)
-    return found.filter(pc.and_not(scope.includes_files(keys), is_kept))
+    return files.filter(pc.and_not(scope.includes_files(keys), is_kept))
 
 
 def _sizes(actions: Iterable[Action], snapshot: Snapshot) -> dict[str, int]:

@@ -36,20 +36,22 @@ def truncate_log(snapshot: Snapshot) -> list[str]:
     """
     log, is_v2 = snapshot.log, supports(snapshot.protocol, "v2Checkpoint")
     # Protocol, "Handling Backward compatibility while moving to UUID-named v2 Checkpoints"
-    kept = write_checkpoint(snapshot, classic_name=is_v2, with_tombstones=False)
-    read_checkpoint(log, kept, whole=True)  # the table will depend on it
-    names = {file.name for file in kept.files}
-    expired = [file for file in log.list_files() if _is_expired(file, kept.version) and file.name not in names]
-    expired.sort(key=lambda file: (file.version, file.is_checkpoint, file.name))
-    known = _named_sidecars(log, expired)
-    deleted = [key for file in expired if (key := delete_if_same(log, file))]
-    others = [
-        *_sidecars(snapshot, known),
-        *(key for name in _PREPARED_FOLDERS for key in _prepared_commits(log, name, kept.version)),
+    checkpoint = write_checkpoint(snapshot, classic_name=is_v2, with_tombstones=False)
+    read_checkpoint(log, checkpoint, whole=True)  # the table will depend on it
+    names = {file.name for file in checkpoint.files}
+    expired_files = [
+        file for file in log.list_files() if _is_expired(file, checkpoint.version) and file.name not in names
     ]
-    for key in others:
+    expired_files.sort(key=lambda file: (file.version, file.is_checkpoint, file.name))
+    their_sidecars = _named_sidecars(log, expired_files)
+    deleted_keys = [key for file in expired_files if (key := delete_if_same(log, file))]
+    superfluous_keys = [
+        *_sidecars(snapshot, their_sidecars),
+        *(key for name in _PREPARED_FOLDERS for key in _prepared_commits(log, name, checkpoint.version)),
+    ]
+    for key in superfluous_keys:
         log.env.store.delete(key)
-    return [*deleted, *others]
+    return [*deleted_keys, *superfluous_keys]
 
 
 def _is_expired(file: LogFile, newest: int) -> bool:
@@ -62,17 +64,19 @@ def _prepared_commits(log: Log, folder: str, newest: int) -> list[str]:
     return [key for key in keys if (digits := key.rpartition("/")[2][:_DIGITS]).isdigit() and int(digits) <= newest]
 
 
-def _sidecars(snapshot: Snapshot, known: set[str]) -> list[str]:
+def _sidecars(snapshot: Snapshot, deleted: set[str]) -> list[str]:
     """The keys of the sidecars that no checkpoint refers to.
 
     Those that are younger than the version may be of a checkpoint in the making, unless they are known to be of one
     that was deleted.
     """
     log, newest_ms = snapshot.log, 0 if snapshot.commit is None else snapshot.commit.modified_ms
-    named = _named_sidecars(log, log.list_files())
-    found = log.env.store.list_from(SIDECAR_FOLDER)
+    live_keys = _named_sidecars(log, log.list_files())
+    listing = log.env.store.list_from(SIDECAR_FOLDER)
     return [
-        info.key for info in found if info.key not in named and (info.key in known or info.modified_ms <= newest_ms)
+        info.key
+        for info in listing
+        if info.key not in live_keys and (info.key in deleted or info.modified_ms <= newest_ms)
     ]
 
 

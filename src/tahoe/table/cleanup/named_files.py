@@ -102,13 +102,13 @@ class Keys:
         """For each key, whether it may be one of these files."""
         chunks = [chunk for column in self.keys for chunk in column.chunks]
         mine = pa.chunked_array(chunks, pa.string())
-        found = is_in(keys, mine)
+        is_named = is_in(keys, mine)
         if self.ignore_case:
-            found = pc.or_(found, is_in(_without_case(keys), _without_case(mine)))
+            is_named = pc.or_(is_named, is_in(_without_case(keys), _without_case(mine)))
         if self.names:
             names = pa.chunked_array([pa.array(sorted(self.names), pa.string())])
-            found = pc.or_(found, is_in(pc.replace_substring_regex(keys, r"(?s)^.*/", ""), names))
-        return found
+            is_named = pc.or_(is_named, is_in(pc.replace_substring_regex(keys, r"(?s)^.*/", ""), names))
+        return is_named
 
 
 def _without_case(keys: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -95,12 +95,12 @@ def search_folder(store: Store, values: Mapping[str, str]) -> Search:
 def _search_file(store: Store, key: str, needles: Needles) -> set[tuple[str, str]] | str:
     """The places of a file in which values are, with the columns of the values; or why it could not be read."""
     try:
-        found = {("name of the file", origin) for origin in needles.within(_names(key))}
+        traces = {("name of the file", origin) for origin in needles.within(_names(key))}
         if not key.endswith(".parquet"):
-            return found | {("bytes", origin) for origin in _in_bytes(store, key, needles)}
-        found |= {("bytes", origin) for origin in _in_bytes(store, key, needles.long)}
-        found |= {("footer", origin) for origin in needles.within([_footer(store, key)])}
-        return found | {(place, origin) for place, texts in _columns(store, key) for origin in needles.within(texts)}
+            return traces | {("bytes", origin) for origin in _in_bytes(store, key, needles)}
+        traces |= {("bytes", origin) for origin in _in_bytes(store, key, needles.long)}
+        traces |= {("footer", origin) for origin in needles.within([_footer(store, key)])}
+        return traces | {(place, origin) for place, texts in _columns(store, key) for origin in needles.within(texts)}
     except FileNotFoundError:
         return set()  # another program has deleted it
     except (DeltaError, *UNREADABLE) as error:
@@ -155,13 +155,13 @@ def _forms(text: str) -> set[bytes]:
     """A text as it is, as in JSON, as in JSON inside of JSON, and as in the name of a folder and in its path in the
     log.
     """
-    found = {text, quote(text, safe=" "), quote(text), quote(quote(text))}
+    forms = {text, quote(text, safe=" "), quote(text), quote(quote(text))}
     for folder in (folders([""], {"": text}).removeprefix("=") for folders in (partition_folder, ascii_folder)):
-        found |= {folder, encode_path(folder)}
+        forms |= {folder, encode_path(folder)}
     for is_ascii in (False, True):
         once = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
-        found |= {once, json.dumps(once, ensure_ascii=is_ascii)[1:-1]}
-    return {form.encode("utf-8", "surrogatepass") for form in found}
+        forms |= {once, json.dumps(once, ensure_ascii=is_ascii)[1:-1]}
+    return {form.encode("utf-8", "surrogatepass") for form in forms}
 
 
 _PLAIN = frozenset((string.ascii_letters + string.digits).encode())
@@ -177,13 +177,13 @@ def _escaped(form: bytes) -> str:
 
 def _in_bytes(store: Store, key: str, needles: Needles) -> set[str]:
     """The origins of the values that the bytes of a file contain, read in blocks that overlap."""
-    found: set[str] = set()
+    origins: set[str] = set()
     tail = b""
     with store.open(key) as content:
         while block := content.read(_BLOCK_BYTES):
-            found |= needles.within([tail + block])
+            origins |= needles.within([tail + block])
             tail = block[-needles.bytes_max :] if needles.bytes_max else b""
-    return found
+    return origins
 
 
 def _footer(store: Store, key: str) -> bytes:

@@ -382,7 +382,7 @@ class _Run:
         store, url = self.table.env.store, self.table.url
         keys: list[str] = dead.files["key"].to_pylist()
         failed: dict[str, str] = {}
-        with showing("VACUUM", told=self.request.progress) as told:
+        with showing("VACUUM", user_function=self.request.progress) as show_progress:
             for start in range(0, len(keys), BATCH_FILES):
                 newest, batch = self._newest_writable(), keys[start : start + BATCH_FILES]
                 late.look(newest, self.table.env.clock_ms(), keys[:start])
@@ -395,9 +395,10 @@ class _Run:
                 }
                 done = min(start + BATCH_FILES, len(keys))
                 _logger.info("%s: VACUUM has dealt with %s of %s files", url, done, len(keys))
-                told(done, len(keys))
-        kept = {_checksum_of(key) for key in failed}
-        store.delete_many([key for key in dead.checksums if key not in kept])
+                show_progress(done, len(keys))
+        kept_checksums = {_checksum_of(key) for key in failed}
+        # Errors do not matter: the next VACUUM deletes what is left, because its file is gone.
+        store.delete_many([key for key in dead.checksums if key not in kept_checksums])
         with suppress(DeltaError):  # the files are deleted, and the user needs the report
             newest, deleted = self.table.snapshot(), [key for key in keys if key not in failed]
             late.look(newest, self.table.env.clock_ms(), deleted)

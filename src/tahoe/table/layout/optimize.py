@@ -153,7 +153,7 @@ class OptimizeReport:
         added = f"{counted(len(self.added_bytes), 'file')} ({counted(sum(self.added_bytes), 'byte')})"
         return f"OptimizeReport(version={self.version}, rewritten: {removed} as {added})"
 
-    def parts(self, count: int) -> str:
+    def counted_bins(self, count: int) -> str:
         """A number of bins, by what becomes of each: `1 cube`, `5 partitions`, `2 new files`."""
         name = "new file" if self.order is None else "cube" if self.order.is_clustered else "partition"
         return counted(count, name)
@@ -243,18 +243,19 @@ def optimize(
     report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms, order=order)
     if dry_run:
         return replace(_as_planned(report, snapshot, bins, request.settings), ended_ms=table.env.clock_ms())
-    with showing(request.operation, told=progress, is_ours=rewriter is None) as told:
-        chosen = _telling(rewriter or (rewritten_in_threads if order is None else lay_out_in_threads), bins, told)
+    with showing(request.operation, user_function=progress, is_ours=rewriter is None) as show_progress:
+        default_rewriter = rewritten_in_threads if order is None else lay_out_in_threads
+        reporting_rewriter = _telling(rewriter or default_rewriter, bins, show_progress)
         for batch in _batches(bins, request.settings.batch_bytes):
-            done, failure = _rewrite_bins(plan, batch, chosen)
+            done, failure = _rewrite_bins(plan, batch, reporting_rewriter)
             report = _commit_bins(table, plan, request, done, report)
             if failure is not None:
                 raise failure
     if request.operation == OPTIMIZE and not request.is_auto:
-        wanted = AnalyzeRequest(
+        analyze_request = AnalyzeRequest(
             filter=request.filter, absent_only=True, user_metadata=request.user_metadata, engine=request.engine
         )
-        report = replace(report, version=compute_absent(table, wanted, snapshot) or report.version)
+        report = replace(report, version=compute_absent(table, analyze_request, snapshot) or report.version)
     return replace(report, ended_ms=table.env.clock_ms())
 
 
@@ -271,9 +272,9 @@ def _as_planned(
     report: OptimizeReport, snapshot: Snapshot, bins: Sequence[Bin], settings: CompactionSettings
 ) -> OptimizeReport:
     """The report of a dry run."""
-    small, worn = reasons(snapshot.scan().within([number for found in bins for number in found.numbers]), settings)
+    small, worn = reasons(snapshot.scan().within([number for one_bin in bins for number in one_bin.numbers]), settings)
     planned = _with_bins(
-        report, [_Done(bin=found, removed=_adds(snapshot, found.numbers), written=()) for found in bins]
+        report, [_Done(bin=one_bin, removed=_adds(snapshot, one_bin.numbers), written=()) for one_bin in bins]
     )
     batches = sum(1 for _ in _batches(bins, settings.batch_bytes))
     return replace(planned, is_dry_run=True, small_files=small, worn_files=worn, batches=batches)
@@ -287,10 +288,11 @@ def summary(report: OptimizeReport) -> str:
     why = report.why or "as asked"
     if report.order is None:
         return f"rewrites {files} as at most {report.bins:,}: {why}"
-    return f"rewrites {files} in {report.parts(report.bins)}, ordered by {', '.join(report.order.names)}: {why}"
+    return f"rewrites {files} in {report.counted_bins(report.bins)}, ordered by {', '.join(report.order.names)}: {why}"
 
 
 def _plan(table: TableReader, snapshot: Snapshot, request: OptimizeRequest) -> WritePlan:
+    """The write that adds the rewritten files: it changes no rows, so that streams and change feeds pass over it."""
     wanted = WriteRequest(
         mode="append",
         schema=snapshot.schema,
@@ -306,12 +308,12 @@ def _plan(table: TableReader, snapshot: Snapshot, request: OptimizeRequest) -> W
 
 def _telling(rewriter: Rewriter, bins: Sequence[Bin], progress: Callable[[int, int], None]) -> Rewriter:
     """A rewriter of some of the bins that tells how many files of all bins are done."""
-    done, total = 0, sum(len(found.numbers) for found in bins)
+    done, total = 0, sum(len(one_bin.numbers) for one_bin in bins)
 
     def rewritten(plan: WritePlan, batch: Sequence[Bin]) -> Iterator[Rewritten | BaseException]:
         nonlocal done
-        for found, result in zip(batch, rewriter(plan, batch), strict=True):
-            done += len(found.numbers)
+        for one_bin, result in zip(batch, rewriter(plan, batch), strict=True):
+            done += len(one_bin.numbers)
             progress(done, total)
             yield result
 
@@ -375,14 +377,14 @@ def _commit_bins(
     """Commit bins in one version. Bins of which another writer has changed a file meanwhile are dropped, and their
     files deleted.
     """
-    asked = len(done)
+    bins_before = len(done)
     while done:
         loose: list[str] = []
         kept: list[_Done] = []
         try:
             version = _commit(plan, request, report.order, done, loose)
             return replace(
-                _with_bins(report, done), version=version, bins_dropped=report.bins_dropped + asked - len(done)
+                _with_bins(report, done), version=version, bins_dropped=report.bins_dropped + bins_before - len(done)
             )
         except DeltaConcurrentModificationException as error:
             plan, kept = _without_conflicts(table, plan, request, done, error)
@@ -412,16 +414,16 @@ def _without_conflicts(
     newest = table.snapshot()
     if plan.snapshot is None or newest.version <= plan.snapshot.version or not _fits(plan, newest):
         return plan, []
-    again, cutoff_ms = (
+    newest_plan, cutoff_ms = (
         _plan(table, newest, request),
         vacuum_cutoff_ms(newest.log, plan.snapshot.version, newest.version),
     )
-    there = [
+    unvacuumed = [
         entry
         for entry in done
         if cutoff_ms is None or all(file.modification_time_ms >= cutoff_ms for file in entry.written)
     ]
-    return again, [entry for entry in _still_live(there, newest) if _is_measured(again, entry)]
+    return newest_plan, [entry for entry in _still_live(unvacuumed, newest) if _is_measured(newest_plan, entry)]
 
 
 def _commit(

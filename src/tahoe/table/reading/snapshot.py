@@ -232,12 +232,12 @@ def _from_log_files(log: Log, segment: Segment) -> Snapshot:
         except InvalidActionError as error:
             raise CorruptCheckpointError(table=log.url, file=names, detail=cause_text(error)) from error
     commits = []
-    with showing("reading the log", "commits") as told:
+    with showing("reading the log", "commits") as show_progress:
         for number, file in enumerate(segment.deltas, start=1):
             actions = log.read(file)
             apply_actions(state, _without_files(actions), log.canonical)
             commits.append([action for action in actions if isinstance(action, (Add, Remove))])
-            told(number, len(segment.deltas))
+            show_progress(number, len(segment.deltas))
     checkpoint = frozenset(f.name for f in segment.checkpoint.files) if segment.checkpoint else frozenset[str]()
     return _checked_snapshot(
         log, state, live.after(commits[::-1], log.canonical), segment.version, segment.commit, checkpoint
