@@ -239,7 +239,7 @@ def changes_between(log: Log, begin: StreamOffset, end: StreamOffset, exclude: s
 
 
 def stream_of(log: Log, version: int | None = None, start: int | None = None, **options: object) -> FeedStream:
-    return FeedStream(load_snapshot(log, version), StreamStart(version=lambda: start, **options))  # type: ignore[arg-type]
+    return FeedStream(load_snapshot(log, version), StreamStart(find_version=lambda: start, **options))  # type: ignore[arg-type]
 
 
 def read(portions: Sequence[Portion]) -> list[Read]:

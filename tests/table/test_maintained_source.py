@@ -218,7 +218,7 @@ def test_a_table_that_was_dropped_and_made_again_gives_no_rows(
 ) -> None:
     """Whatever the query has seen of the old one, and however many versions the new one has."""
     world = World()
-    query = Query(world, kind, version=lambda: start)
+    query = Query(world, kind, find_version=lambda: start)
     planned: StreamOffset | None = None
     if seen == "an end":
         planned = query.stream.first_end(AdmissionLimit(files=1))
@@ -253,7 +253,7 @@ def test_files_that_were_vacuumed_under_a_stream_are_named(kind: type[Stream[Any
     query = Query(world, kind)
     query.batch(1)
     world.table.optimize()
-    assert Query(world, kind, version=lambda: 1).batch(None)
+    assert Query(world, kind, find_version=lambda: 1).batch(None)
     world.table.vacuum(retention_hours=0, retention_check=False)
     with pytest.raises(DataFileMissingError, match=world.table.url):
         query.batch(1)

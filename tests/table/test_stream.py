@@ -118,7 +118,7 @@ def paths_between(log: Log, begin: StreamOffset, end: StreamOffset) -> list[str]
 
 
 def stream_of(log: Log, version: int | None = None, start: int | None = None, **options: object) -> TableStream:
-    return TableStream(load_snapshot(log, version), StreamStart(version=lambda: start, **options))  # type: ignore[arg-type]
+    return TableStream(load_snapshot(log, version), StreamStart(find_version=lambda: start, **options))  # type: ignore[arg-type]
 
 
 def read(stream: TableStream, start: StreamOffset | None, end: StreamOffset) -> list[str]:

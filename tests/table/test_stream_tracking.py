@@ -74,7 +74,7 @@ def started(env: Env, first: int | None = None) -> TableStream:
     newest = load_snapshot(Log(env))
     tracker = SchemaTracker(log, newest, newest, SOURCE)
     read = newest if log.current is None else with_tracked(newest, log.current)
-    return TableStream(read, StreamStart(version=lambda: first, tracker=tracker), newest)
+    return TableStream(read, StreamStart(find_version=lambda: first, tracker=tracker), newest)
 
 
 def at(version: int, index: int) -> StreamOffset:
@@ -146,7 +146,9 @@ def test_a_change_data_feed_stops_at_the_same_places() -> None:
     newest = load_snapshot(Log(env))
     before = load_snapshot(Log(env), 1)
     stream = FeedStream(
-        before, StreamStart(version=lambda: 0, tracker=SchemaTracker(schema_log(env), before, newest, SOURCE)), newest
+        before,
+        StreamStart(find_version=lambda: 0, tracker=SchemaTracker(schema_log(env), before, newest, SOURCE)),
+        newest,
     )
     end = stream.first_end(AdmissionLimit())
     assert end == at(2, SCHEMA_CHANGE)
@@ -158,7 +160,7 @@ def test_a_change_data_feed_stops_at_the_same_places() -> None:
     with pytest.raises(StreamSchemaEvolvedError):
         stream.schema.committed(end)
     tracker = SchemaTracker(schema_log(env), newest, newest, SOURCE)
-    again = FeedStream(tracker.snapshot, StreamStart(version=lambda: 0, tracker=tracker), newest)
+    again = FeedStream(tracker.snapshot, StreamStart(find_version=lambda: 0, tracker=tracker), newest)
     assert again.next_end(at(2, AFTER_SCHEMA_CHANGE), AdmissionLimit()) == StreamOffset(table_id="test", version=3)
 
 

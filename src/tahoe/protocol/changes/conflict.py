@@ -134,6 +134,10 @@ class Intent:
     isolation: Isolation = Isolation.SERIALIZABLE
 
     @property
+    def reads_table(self) -> bool:
+        return self.reads is not None
+
+    @property
     def does(self) -> Does:
         """What the write does, for the rules about changes of the table."""
         moves = self.isolation is Isolation.SNAPSHOT
@@ -147,7 +151,7 @@ class Intent:
             Does.MARKS: bool(self.row_deletions)
             or (not moves and any(add.deletion_vector is not None for add in self.added)),
             Does.RECORDS: self.records_changes,
-            Does.READS: not moves and self.reads is not None,
+            Does.READS: not moves and self.reads_table,
             Does.DESCRIBES: bool(self.domains),
         }
         return reduce(or_, (trait for trait, holds in traits.items() if holds), Does.COMMITS)
@@ -163,6 +167,10 @@ class Winner:
     @property
     def info(self) -> CommitInfo:
         return next((a for a in self.actions if isinstance(a, CommitInfo)), CommitInfo({}))
+
+    @property
+    def begins_vacuum(self) -> bool:
+        return self.info.vacuum_cutoff_ms is not None
 
     @property
     def protocol(self) -> Protocol | None:
@@ -206,7 +214,7 @@ def find_conflict(
     mine: Intent,
     winner: Winner,
     canonical: Callable[[str], str],
-    deleted: Callable[[FileAction], RowIndexes],
+    read_deleted: Callable[[FileAction], RowIndexes],
     *,
     table: str,
 ) -> DeltaConcurrentModificationException | None:
@@ -214,20 +222,20 @@ def find_conflict(
 
     Args:
         canonical: maps all spellings of a file's path to one.
-        deleted: the rows that a file's deletion vector deletes; requested only for files whose vector the winner
+        read_deleted: the rows that a file's deletion vector deletes; requested only for files whose vector the winner
             changed and of which this transaction deletes or read rows.
     """
     reasons = chain(
         _table_reasons(mine, winner),
         _reasons_of_vacuum(mine, winner),
-        _file_reasons(mine, winner, canonical, deleted),
+        _file_reasons(mine, winner, canonical, read_deleted),
         _reason_of_all(mine),
     )
     found = next(reasons, None)
     if found is None:
         return None
     conflict = found.error(table=table, winner=str(winner), detail=found.detail)
-    conflict.loses_files = winner.info.vacuum_cutoff_ms is not None
+    conflict.loses_files = winner.begins_vacuum
     if found.change is not None:
         conflict.may_rerun = found.outcome is Outcome.AGAIN
         conflict.is_of_columns = found.change.is_of_columns
@@ -297,7 +305,7 @@ def _reason_of(
 
 
 def _file_reasons(
-    mine: Intent, winner: Winner, canonical: Callable[[str], str], deleted: Callable[[FileAction], RowIndexes]
+    mine: Intent, winner: Winner, canonical: Callable[[str], str], read_deleted: Callable[[FileAction], RowIndexes]
 ) -> Iterator[Reason]:
     """Conflicts about the files that the winner added or removed. For each path the first case decides."""
     for path, (removed, added) in winner.files(canonical).items():
@@ -311,7 +319,7 @@ def _file_reasons(
                 ConcurrentWriteException, f"it removed or replaced the entry of {path}, which this write replaces too"
             )
         elif removed is not None and added is not None:
-            yield from _about_vector(mine, path, removed, added, deleted)
+            yield from _about_vector(mine, path, removed, added, read_deleted)
         elif removed is not None:
             yield from _about_removed(mine, path, removed)
         elif added is not None and _sees_adds(mine, winner):
@@ -369,7 +377,7 @@ def _about_rows(
 
 
 def _about_vector(
-    mine: Intent, path: str, removed: Remove, added: Add, deleted: Callable[[FileAction], RowIndexes]
+    mine: Intent, path: str, removed: Remove, added: Add, read_deleted: Callable[[FileAction], RowIndexes]
 ) -> Iterator[Reason]:
     """A file with a new deletion vector: rows were deleted or restored. Statistics come from the add, because a remove
     may lack them.
@@ -382,7 +390,7 @@ def _about_vector(
     deletions = mine.row_deletions.get(path)
     if deletions is None and _reads(mine, added) is None:
         return
-    before, after = deleted(removed), deleted(added)
+    before, after = read_deleted(removed), read_deleted(added)
     gone, back = after - before, before - after
     if deletions is not None and (both := deletions & gone):
         detail = (

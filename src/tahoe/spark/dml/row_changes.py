@@ -234,31 +234,29 @@ class RowChange:
         return [F.struct(*[stored.getField(name) for name in fields]).alias(METADATA)] if fields else []
 
     def _tracking_columns(self, stored: Column) -> list[Column]:
-        if self.snapshot.row_tracking is None:
+        if not self.snapshot.tracks_rows:
             return []
         return [stored.getField(ROW_ID).alias(KEPT_ROW_ID), stored.getField(ROW_COMMIT_VERSION).alias(KEPT_ROW_VERSION)]
 
     @property
     def kept_names(self) -> tuple[str, ...]:
         """The row tracking columns of `rows`."""
-        return () if self.snapshot.row_tracking is None else (KEPT_ROW_ID, KEPT_ROW_VERSION)
+        return (KEPT_ROW_ID, KEPT_ROW_VERSION) if self.snapshot.tracks_rows else ()
 
     def kept_by_update(self) -> list[Column]:
         """Row tracking columns of an updated row: it keeps its row id, and its row commit version becomes the new
         version.
         """
-        return (
-            []
-            if self.snapshot.row_tracking is None
-            else [F.col(KEPT_ROW_ID), F.lit(None).cast("long").alias(KEPT_ROW_VERSION)]
-        )
+        if not self.snapshot.tracks_rows:
+            return []
+        return [F.col(KEPT_ROW_ID), F.lit(None).cast("long").alias(KEPT_ROW_VERSION)]
 
     def new_row(self) -> list[Column]:
         """Row tracking columns of a new row: nulls."""
+        if not self.snapshot.tracks_rows:
+            return []
         nothing = F.lit(None).cast("long")
-        return (
-            [] if self.snapshot.row_tracking is None else [nothing.alias(KEPT_ROW_ID), nothing.alias(KEPT_ROW_VERSION)]
-        )
+        return [nothing.alias(KEPT_ROW_ID), nothing.alias(KEPT_ROW_VERSION)]
 
     # --- changing
 
@@ -296,7 +294,8 @@ class RowChange:
         """The rows as the table will store them. Each row is checked when it is written.
 
         Args:
-            given: the columns that the rows supply, as in `rows_for_files`.
+            given: the columns that the rows supply, by lower-cased name, each with the condition for the rows that do
+                (None: all); without it all rows are new. See `rows_for_files`.
             beside: additional columns to keep.
         """
         keep = [name for name in (*self.kept_names, *beside) if name in rows.columns]
@@ -398,7 +397,7 @@ class RowChange:
 
         Args:
             reads: the rows that were read.
-            is_exact: see `Intent`.
+            is_exact: whether every row that was read is deleted.
 
         Raises:
             DeltaConcurrentModificationException: a concurrent commit conflicts.
@@ -475,8 +474,10 @@ def given_by_update(change: RowChange, assigned: Iterable[tuple[str, ...]]) -> d
     """The columns, in lower case, that updated rows supply: all but generated columns without an assignment, which are
     computed anew.
     """
-    named = {path[0].lower() for path in assigned}
-    brought = (
-        name for name in change.plan.schema.names if name not in change.values.generated or name.lower() in named
+    assigned_names = {path[0].lower() for path in assigned}
+    supplied_names = (
+        name
+        for name in change.plan.schema.names
+        if name not in change.values.generated or name.lower() in assigned_names
     )
-    return dict.fromkeys(map(str.lower, brought))
+    return dict.fromkeys(map(str.lower, supplied_names))

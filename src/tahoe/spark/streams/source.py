@@ -67,7 +67,7 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
     """
     snapshot = _snapshot(gateway, options)
     source_options = parse_source_options(options, table=snapshot.url)
-    _start_ms(gateway, source_options, table=snapshot.url)
+    _start_ms(gateway, source_options, table=snapshot.url)  # refuses what is no timestamp
     if source_options.feed:
         asked_versions = snapshot.version, snapshot.version
         check_recorded(snapshot.protocol, snapshot.properties, snapshot.version, asked_versions, table=snapshot.url)
@@ -117,7 +117,7 @@ def check_source(gateway: Gateway, plan: JavaObject) -> None:
     """Refuse the start of a query.
 
     Args:
-        plan: see `streaming_plans.START`.
+        plan: the logical plan that starts the query, a `WriteToStreamStatement`.
 
     Raises:
         UnsupportedOperationError: see `event_time`.
@@ -125,6 +125,7 @@ def check_source(gateway: Gateway, plan: JavaObject) -> None:
     for options in sources_of(gateway, plan):
         source_options = parse_source_options(options, table=options["path"])
         if is_wanted(gateway, source_options, table=options["path"]):
+            # Refuses a watermark that does not follow a column.
             event_time(gateway, as_tracked(gateway, _snapshot(gateway, options), source_options), plan, options)
 
 
@@ -157,7 +158,7 @@ def open_source(gateway: Gateway, options: Mapping[str, str], given: JavaObject,
     tracked = None if log is None or log.current is None else with_tracked(newest, log.current)
     snapshot = as_analysed(tracked or newest, query.analysed, columns_of, is_fixed=tracked is not None)
     start = StreamStart(
-        version=_first_version(gateway, newest.without_files(), source_options, checkpoint),
+        find_version=_first_version(gateway, newest.without_files(), source_options, checkpoint),
         is_given=source_options.has_start,
         exclude=source_options.exclude,
         tolerance=source_options.tolerance,

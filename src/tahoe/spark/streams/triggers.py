@@ -20,7 +20,7 @@ def check_trigger(gateway: Gateway, plan: JavaObject) -> None:
     """Refuse the start of a query.
 
     Args:
-        plan: see `streaming_plans.START`.
+        plan: the logical plan that starts the query, a `WriteToStreamStatement`.
 
     Raises:
         UnsupportedOperationError: the query has another trigger than micro-batches, and reads or writes a Delta table.

@@ -84,6 +84,10 @@ class ConvertRequest:
     user_metadata: str | None = None
     engine: str | None = None
 
+    @property
+    def merges_schemas(self) -> bool:
+        return self.schema is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertReport:
@@ -107,7 +111,7 @@ class Survey:
 
     Attributes:
         adds: the entries of its files.
-        skipped: as in `ConvertReport`.
+        skipped: the files that were left out, each with the reason.
     """
 
     protocol: Protocol
@@ -257,8 +261,8 @@ class _Conversion:
         if self._schema is None:
             self._examine(files[:: max(1, len(files) // _FILES_FIRST)])
             self._merge(files)
-        self._ask()
-        while self.request.statistics or self.request.schema is None:
+        self._ask()  # for the statistics of the columns that are known so far
+        while self.request.statistics or self.request.merges_schemas:
             self._examine(files)
             self._merge(files)
             if not self._ask():
@@ -286,11 +290,17 @@ class _Conversion:
     # --- footers
 
     def _examine(self, files: Sequence[SourceFile]) -> None:
-        """Read the footers of the files that were not examined for the same columns yet."""
-        wanted = self._question.schema is not None
-        readable = (f for f in files if f not in self._unreadable)
-        todo = [f for f in readable if f not in self._known or (wanted and self._known[f].statistics is None)]
-        for file, found in zip(todo, self._examiner(self._question, [file.key for file in todo]), strict=True):
+        """Read the footers of the files that were not read yet, or of which statistics are asked for and missing
+        (`_ask` has dropped those of other columns).
+        """
+        question = self._question
+        readable = [f for f in files if f not in self._unreadable]
+        todo = [
+            f
+            for f in readable
+            if f not in self._known or (question.asks_for_statistics and self._known[f].statistics is None)
+        ]
+        for file, found in zip(todo, self._examiner(question, [file.key for file in todo]), strict=True):
             if isinstance(found, UnreadableFooterError) and self.request.skips_unreadable:
                 _logger.warning("%s: %s is left out: %s", self.table.url, file.key, found)
                 self._unreadable[file] = str(found.parameters["detail"])
@@ -301,7 +311,7 @@ class _Conversion:
 
     def _merge(self, files: Sequence[SourceFile]) -> None:
         """The schema of the files that were examined, in the order of their keys."""
-        if self.request.schema is not None:
+        if not self.request.merges_schemas:
             return
         schema, last = Struct(()), None
         for file in files:
@@ -361,7 +371,7 @@ class _Conversion:
             return False
         _, metadata = self.target
         columns = tuple(column for column in indexed_columns(metadata, "none") if has_statistics(column))
-        if self._question.schema is not None and columns == self._question.columns:
+        if self._question.asks_for_statistics and columns == self._question.columns:
             return False
         self._known = {file: replace(found, statistics=None) for file, found in self._known.items()}
         prefix_length = STRING_PREFIX_LENGTH.get(metadata.configuration, table=self.table.url)

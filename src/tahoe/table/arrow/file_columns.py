@@ -82,7 +82,7 @@ class FileColumns:
         return {(field.metadata or {}).get(FIELD_ID): field for field in reversed(list(self._columns))}
 
 
-def check_is_read_as(stored: pa.DataType, wanted: pa.DataType) -> None:
+def check_same_kind(stored: pa.DataType, wanted: pa.DataType) -> None:
     """Refuse a column whose values Arrow could convert, but which are of another kind than the table's: Spark does not
     read it.
 

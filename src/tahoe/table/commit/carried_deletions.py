@@ -58,31 +58,35 @@ class FileChanges:
 
 def behind_compaction(log: Log, base: SnapshotState | None, mine: FileChanges, winner: Winner) -> FileChanges:
     """The changes after a winner that may have moved the rows which they delete."""
-    removed = {log.canonical(a.path) for a in mine.actions if isinstance(a, Remove)}
+    my_removes = {log.canonical(a.path) for a in mine.actions if isinstance(a, Remove)}
     files = winner.files(log.canonical)
-    lost = {
+    winner_removes = {
         path: gone
         for path, (gone, again) in files.items()
-        if gone and not again and (path in removed or path in mine.deletions)
+        if gone and not again and (path in my_removes or path in mine.deletions)
     }
-    if not lost:
+    if not winner_removes:
         return mine
-    wanted = {path: None if path in removed else mine.deletions[path].rows for path in lost}
+    rows_to_delete = {path: None if path in my_removes else mine.deletions[path].rows for path in winner_removes}
     places = recorded_places(winner.actions, log.canonical)
-    followed = {
-        path: _rows_behind(log, places[path], lost[path], files, rows)
-        for path, rows in wanted.items()
+    rows_behind = {
+        path: _rows_behind(log, places[path], winner_removes[path], files, rows)
+        for path, rows in rows_to_delete.items()
         if path in places
     }
-    others = {path: (lost[path], rows) for path, rows in wanted.items() if followed.get(path) is None}
-    if others and base is not None and base.row_tracking is not None:
-        followed |= rows_by_ids(base, others, winner)
-    carried = frozenset(path for path, found in followed.items() if found is not None)
-    kept = {path: deletion for path, deletion in mine.deletions.items() if path not in carried}
-    for target, rows in _union(found for found in followed.values() if found is not None).items():
+    unrecorded = {
+        path: (winner_removes[path], rows) for path, rows in rows_to_delete.items() if rows_behind.get(path) is None
+    }
+    if unrecorded and base is not None and base.tracks_rows:
+        rows_behind |= rows_by_ids(base, unrecorded, winner)
+    settled_paths = frozenset(path for path, found in rows_behind.items() if found is not None)
+    deletions = {path: deletion for path, deletion in mine.deletions.items() if path not in settled_paths}
+    for target, rows in _union(found for found in rows_behind.values() if found is not None).items():
         if rows and (add := files[target][1]) is not None:
-            kept[target] = RowDeletion(file=add, rows=rows)
-    return replace(mine, actions=mine.without_removes(carried, log), deletions=kept) if carried else mine
+            deletions[target] = RowDeletion(file=add, rows=rows)
+    return (
+        replace(mine, actions=mine.without_removes(settled_paths, log), deletions=deletions) if settled_paths else mine
+    )
 
 
 def _union(several: Iterable[Rows]) -> Rows:
@@ -107,18 +111,20 @@ def _rows_behind(
     difference.
     """
     try:
-        read, known = _dead_when_copied(log, places), deleted_rows(log, gone)
-        since = _canonical(log, new_places(places, known - read, read))
-        wanted = _canonical(log, all_places(places) if rows is None else new_places(places, rows, read))
-        dead = {target: deleted_rows(log, add) for target in {*since, *wanted} if (add := files[target][1]) is not None}
+        dead_when_read, dead_when_removed = _dead_when_copied(log, places), deleted_rows(log, gone)
+        since = _canonical(log, new_places(places, dead_when_removed - dead_when_read, dead_when_read))
+        targets = _canonical(log, all_places(places) if rows is None else new_places(places, rows, dead_when_read))
+        dead = {
+            target: deleted_rows(log, add) for target in {*since, *targets} if (add := files[target][1]) is not None
+        }
     except (ValueError, KeyError, DeletionVectorError) as error:
         _logger.info("%s: rows of %s cannot be followed: %s", log.url, gone.path, error)
         return None
-    if not read <= known or any(not at <= dead[target] for target, at in since.items()):
+    if not dead_when_read <= dead_when_removed or any(not at <= dead[target] for target, at in since.items()):
         return None
     if rows is None:
-        return {target: at - dead[target] for target, at in wanted.items()}
-    return None if any(at & dead[target] for target, at in wanted.items()) else wanted
+        return {target: at - dead[target] for target, at in targets.items()}
+    return None if any(at & dead[target] for target, at in targets.items()) else targets
 
 
 def _canonical(log: Log, rows: Rows) -> Rows:
@@ -143,22 +149,22 @@ def behind_deletions(
     """
     places = places_of(moved, log.canonical)
     removes = {log.canonical(a.path): a for a in mine.actions if isinstance(a, Remove)}
-    deleted: list[Rows] = []
-    again: dict[str, Remove] = {}
-    settled = set()
-    for path, (gone, added) in winner.files(log.canonical).items():
+    dead_copies: list[Rows] = []
+    removes_again: dict[str, Remove] = {}
+    settled_paths = set()
+    for path, (remove, add) in winner.files(log.canonical).items():
         if path not in places or path not in removes:
             continue
-        moved_rows = _deleted_copies(log, places[path], gone, added)
+        moved_rows = _deleted_copies(log, places[path], remove, add)
         if moved_rows is not None:
-            settled.add(path)
-            if added is not None:
-                again[path] = remove_of(added, log.env.clock_ms(), data_change=False)
-            deleted.append(moved_rows)
-    if not settled:
+            settled_paths.add(path)
+            if add is not None:
+                removes_again[path] = remove_of(add, log.env.clock_ms(), data_change=False)
+            dead_copies.append(moved_rows)
+    if not settled_paths:
         return mine, frozenset()
-    kept = [*mine.without_removes(frozenset(settled), log), *again.values()]
-    return replace(mine, actions=kept, copies=_with_rows(log, mine, _union(deleted))), frozenset(settled)
+    actions = [*mine.without_removes(frozenset(settled_paths), log), *removes_again.values()]
+    return replace(mine, actions=actions, copies=_with_rows(log, mine, _union(dead_copies))), frozenset(settled_paths)
 
 
 def _deleted_copies(log: Log, places: Sequence[CopiedRange], gone: Remove | None, added: Add | None) -> Rows | None:

@@ -205,7 +205,7 @@ class Transaction:
             or any(a.data_change for a in files)
             or any(isinstance(a, Metadata | Protocol) for a in self.actions)
         )
-        if not changes and (files or self.intent.reads is None):
+        if not changes and (files or not self.intent.reads_table):
             return Isolation.SNAPSHOT
         before = self._before(Metadata)
         return Isolation(ISOLATION_LEVEL.get({} if before is None else before.configuration, table=self.log.url))
@@ -255,12 +255,17 @@ class Transaction:
         """
         _check_not_recorded(self, winner)
         mine, settled = self._carry_deletions(winner)
-        intent, is_vacuum = mine._whole_intent, winner.info.vacuum_cutoff_ms is not None
         intent = replace(
-            intent, removed_paths=intent.removed_paths - settled, written_ms=_written_ms(mine) if is_vacuum else None
+            mine._whole_intent,
+            removed_paths=mine._whole_intent.removed_paths - settled,
+            written_ms=_written_ms(mine) if winner.begins_vacuum else None,
         )
         conflict = find_conflict(
-            intent, winner, self.log.canonical, lambda file: deleted_rows(self.log, file), table=self.log.url
+            intent,
+            winner,
+            self.log.canonical,
+            read_deleted=lambda file: deleted_rows(self.log, file),
+            table=self.log.url,
         )
         if isinstance(conflict, ConcurrentDeleteDeleteException):
             conflict.paths = frozenset(winner.files(self.log.canonical)) & intent.removed_paths
@@ -275,7 +280,7 @@ class Transaction:
             carries=_still_carries(self, winner),
             actions=with_row_ids_of(mine.actions, winner.actions, self.log.canonical),
             deletions=_written_again(mine)
-            if is_vacuum
+            if winner.begins_vacuum
             else rebased(mine.deletions, winner.actions, self.log.canonical),
             row_id_high_water_mark=self.row_id_high_water_mark if domain is None else high_water_mark(domain),
         )
@@ -314,7 +319,11 @@ class Transaction:
             mark = high_water_mark(None if self.base is None else self.base.domains.get(ROW_TRACKING))
         assigned = assigned_row_ids(None, metadata.configuration, table=self.log.url)
         return with_row_ids(
-            actions, mark, version, lambda file: num_records(self.log, file, version), assigned=assigned
+            actions,
+            mark,
+            version,
+            num_records=lambda file: num_records(self.log, file, version),
+            assigned=assigned,
         )
 
     def _after(self, kind: type[Any]) -> Any:
@@ -409,7 +418,7 @@ class Transaction:
         """Whether the commit only adds files, and read nothing of the table."""
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         is_append = bool(files) and all(isinstance(a, Add) and a.data_change for a in files)
-        return is_append and self.intent.reads is None and not self.deletions
+        return is_append and not self.intent.reads_table and not self.deletions
 
 
 def _winner(log: Log, version: int) -> Winner:

@@ -81,19 +81,20 @@ class Rewritten:
 
 
 def rewrite_of(plan: WritePlan, numbers: Sequence[int]) -> Rewrite:
-    """A rewrite of some files, by their positions in the plan's snapshot. It can be sent to another process."""
+    """A rewrite of some files, in the order of `numbers`: those of the files in the plan's snapshot. It can be sent to
+    another process.
+    """
     snapshot = plan.snapshot
     assert snapshot is not None
-    order = {number: place for place, number in enumerate(numbers)}
-    scan = Scan(snapshot, None, pa.array(sorted(numbers), pa.uint64()))
-    places = [order[number] for number in sorted(numbers)]
-    found = sorted(
-        zip(places, data_files(scan), scan.column("size_bytes").to_pylist(), strict=True), key=lambda entry: entry[0]
-    )
+    ascending = sorted(numbers)  # a scan has its files in this order
+    scan = Scan(snapshot, None, pa.array(ascending, pa.uint64()))
+    entries = zip(data_files(scan), scan.column("size_bytes").to_pylist(), strict=True)
+    by_number = dict(zip(ascending, entries, strict=True))
+    in_order = [by_number[number] for number in numbers]
     return Rewrite(
         plan=replace(plan, snapshot=snapshot.without_files()),
-        files=tuple(file for _, file, _ in found),
-        sizes=tuple(size for *_, size in found),
+        files=tuple(file for file, _ in in_order),
+        sizes=tuple(size for _, size in in_order),
     )
 
 
@@ -142,7 +143,7 @@ def fields_to_write(plan: WritePlan, snapshot: Snapshot) -> list[Field]:
     partitions = [f for f in plan.schema if f.name in plan.partition_columns]
     others = [f for f in plan.schema if f.name not in plan.partition_columns and f.type != VOID]
     kept = partitions if plan.keeps_partitions_in_files else []
-    return [*others, *kept, *(tracked_fields(snapshot.schema) if snapshot.row_tracking is not None else [])]
+    return [*others, *kept, *(tracked_fields(snapshot.schema) if snapshot.tracks_rows else [])]
 
 
 def _write(work: Rewrite, groups: Iterator[pa.Table], out: Any) -> None:

@@ -28,7 +28,7 @@ from tahoe.protocol.types.predicate import Predicate, columns_of
 from tahoe.protocol.types.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.canonical import canonical_table
-from tahoe.table.arrow.file_columns import FileColumns, check_is_read_as, julian_column
+from tahoe.table.arrow.file_columns import FileColumns, check_same_kind, julian_column
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.row_stream import parts
 from tahoe.table.arrow.types import arrow_field, arrow_type
@@ -139,10 +139,7 @@ def no_columns(rows: int) -> pa.Table:
 def _fields_of(snapshot: SnapshotState, columns: Sequence[str] | None) -> list[Field]:
     if columns is None:
         return list(snapshot.schema)
-    fields = [
-        snapshot.schema.find(name) or (None if snapshot.row_tracking is None else _TRACKED.get(name))
-        for name in columns
-    ]
+    fields = [snapshot.schema.find(name) or (_TRACKED.get(name) if snapshot.tracks_rows else None) for name in columns]
     for name, found in zip(columns, fields, strict=True):
         if found is None:
             raise ColumnNotFoundError(table=snapshot.url, column=name, columns=", ".join(snapshot.schema.names))
@@ -449,10 +446,10 @@ def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
         return values
     match data_type:
         case Struct(fields):
-            children, columns, there = [], FileColumns(values.type), values.flatten()
+            children, columns, field_values = [], FileColumns(values.type), values.flatten()
             for field in fields:
                 source = match(columns, field)
-                child = None if source is None else there[values.type.get_field_index(source.name)]
+                child = None if source is None else field_values[values.type.get_field_index(source.name)]
                 children.append(
                     pa.nulls(len(values), arrow_type(field.type))
                     if child is None
@@ -473,7 +470,7 @@ def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
             children = [values.flatten()[values.type.get_field_index(f.name)].cast(f.type) for f in wanted]
             return _struct(children, wanted, values)
         case _:
-            check_is_read_as(values.type, wanted)
+            check_same_kind(values.type, wanted)
             return values.cast(wanted)
 
 

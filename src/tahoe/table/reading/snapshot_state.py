@@ -73,6 +73,10 @@ class SnapshotState:
         return enabled_row_tracking(self.protocol, self.metadata.configuration)
 
     @property
+    def tracks_rows(self) -> bool:
+        return self.row_tracking is not None
+
+    @property
     def has_deletion_vectors(self) -> bool:
         return self.live.has_deletion_vectors
 

@@ -94,17 +94,16 @@ class EventTimes:
         if files is not None:
             stop = first + max(files, 0) * self._points_of_file
         if files is None or size_bytes is not None:
-            wanted = np.inf if size_bytes is None else self._bytes_before(first) + size_bytes
-            reached = int(np.searchsorted(self._bytes, wanted)) + 1
-            stop = reached if files is None else min(stop, reached)
+            bytes_max = np.inf if size_bytes is None else self._bytes_before(first) + size_bytes
+            stop_by_bytes = int(np.searchsorted(self._bytes, bytes_max)) + 1
+            stop = stop_by_bytes if files is None else min(stop, stop_by_bytes)
         if first < len(times):
             stop = max(
                 stop, int(np.searchsorted(times, times[first], side="right"))
             )  # rows of one time are not divided
         if stop >= len(times):
             return None
-        found = int(times[stop])
-        return found
+        return int(times[stop])
 
     def left(self, begin_us: int | None) -> tuple[int, int]:
         """The files from a time on, and their size in bytes, by the same estimate."""

@@ -102,20 +102,20 @@ class _Batch:
             indexes: of the files to read.
         """
         sizes = commit.sizes[indexes]
-        marked = [
+        readable = [
             *([BASE] if first == BASE else []),
             *indexes.tolist(),
             *([_END] if self._may_leave(commit.version) else []),
         ]
         if commit.unit == "file":
             count = self.limit.take(sizes)
-            kept = marked if count == len(sizes) else [index for index in marked if index < indexes[count]]
-            self.has_begun |= bool(marked)
+            read_indexes = readable if count == len(sizes) else [index for index in readable if index < indexes[count]]
+            self.has_begun |= bool(readable)
         else:
-            kept = indexes.tolist() if commit.unit == "changes" and self.is_limited else marked
-            if kept and not self._takes(len(kept), int(sizes.sum())):
-                kept = []
-        return kept[-1] if kept else None
+            read_indexes = indexes.tolist() if commit.unit == "changes" and self.is_limited else readable
+            if read_indexes and not self._takes(len(read_indexes), int(sizes.sum())):
+                read_indexes = []
+        return read_indexes[-1] if read_indexes else None
 
     def _may_leave(self, version: int) -> bool:
         return self.last is None or version < self.last.version
@@ -181,7 +181,7 @@ class FeedStream(Stream[FeedCommit]):
         batch, end = _Batch(limit, last), after
         if after.is_initial:
             yield (end := self._end_in_initial(after, batch))
-            if end.is_initial or batch.is_full or (self._start.event_time is not None and batch.is_limited):
+            if end.is_initial or batch.is_full or (self._start.orders_by_event_time and batch.is_limited):
                 return
         for commit in self.commits.since(end.version):
             if last is not None and (commit.version, BASE) > last.place:
@@ -196,7 +196,7 @@ class FeedStream(Stream[FeedCommit]):
 
     def _end_in_initial(self, after: StreamOffset, batch: _Batch) -> StreamOffset:
         """Where a batch ends in the initial snapshot; the begin of the next version if it has read all files."""
-        if self._start.event_time is not None:
+        if self._start.orders_by_event_time:
             batch.has_begun = True
             return self._end_in_order(after, batch.limit)
         initial, first = self._initial(after.version), following(after.index)

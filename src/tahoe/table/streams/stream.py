@@ -54,8 +54,8 @@ class StreamStart:
     """What a stream reads, apart from limits.
 
     Attributes:
-        version: returns the first commit to read, or None for the rows of the newest version and all commits after it.
-            It is called once, and only if no offset is known.
+        find_version: returns the first commit to read, or None for the rows of the newest version and all commits after
+            it. It is called once, and only if no offset is known.
         is_given: whether the user gave the first commit, or a time.
         exclude: files whose paths match are not read.
         rules: which changes of the schema the stream may pass.
@@ -64,13 +64,17 @@ class StreamStart:
             of files.
     """
 
-    version: Callable[[], int | None] = lambda: None
+    find_version: Callable[[], int | None] = lambda: None
     is_given: bool = False
     exclude: re.Pattern[str] | None = None
     tolerance: ChangeTolerance = field(default_factory=ChangeTolerance)
     rules: SchemaRules = field(default_factory=SchemaRules)
     tracker: SchemaTracker | None = None
     event_time: tuple[str, ...] | None = None
+
+    @property
+    def orders_by_event_time(self) -> bool:
+        return self.event_time is not None
 
 
 @dataclass(slots=True)
@@ -236,7 +240,7 @@ class Stream(ABC, Generic[Commit]):
 
     @cached_property
     def _first_version(self) -> int | None:
-        return self._start.version()
+        return self._start.find_version()
 
     def _check_start(self, after: StreamOffset, end: StreamOffset | None = None) -> None:
         """Check where the stream begins, once."""
@@ -305,6 +309,9 @@ class Stream(ABC, Generic[Commit]):
         """A portion without rows."""
 
     def _span(self, start: StreamOffset | None, end: StreamOffset) -> Span[Commit]:
+        """What a batch reads, from one offset to another: a part of the initial snapshot, commits, or the end of the
+        one and the begin of the other.
+        """
         begin = self._begin_of(end) if start is None else start
         for offset in (begin, end):
             self._check_order(offset)
@@ -452,7 +459,7 @@ class TableStream(Stream[StreamCommit[Add]]):
 
     def _ends(self, after: StreamOffset, limit: AdmissionLimit, last: StreamOffset | None) -> Iterator[StreamOffset]:
         """See `Stream._ends`. The end of a whole commit is the begin of the next version."""
-        if after.is_initial and self._start.event_time is not None:
+        if after.is_initial and self._start.orders_by_event_time:
             is_limited = limit.files is not None or limit.bytes is not None
             yield (after := self._end_in_order(after, limit))
             if after.is_initial or is_limited:

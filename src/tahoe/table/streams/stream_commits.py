@@ -169,6 +169,9 @@ class StreamCommits(Generic[Commit]):
         self._last = now
 
     def _read(self, file: LogFile) -> Commit:
+        """A commit of the log. Its schema and protocol are checked before its files, so that no row is read by a wrong
+        schema.
+        """
         known = self._kept.get((file.version, file.identity))
         if known is not None:
             return known

@@ -103,6 +103,9 @@ class RowEdits(OpenTransaction):
         return count
 
     def _append(self, rows: StagedRows, schema: Struct, *, merge_schema: bool) -> int:
+        """Add files with new rows to the draft, with the schema and the identity values that come with them; returns
+        their number.
+        """
         plan = self._plan(schema, merge_schema=merge_schema, casts=Casts.KEPT)
         files = rows.files(plan)
         self._draft.on_discard(rows.discard)
@@ -227,19 +230,19 @@ class RowEdits(OpenTransaction):
     def _files(self, paths: Iterable[str]) -> dict[str, Add]:
         """Live files by their canonical paths, for paths in any spelling."""
         self._check_open()
-        wanted = {self._canonical(path): path for path in paths}
+        paths_by_key = {self._canonical(path): path for path in paths}
         as_written = pc.indices_nonzero(
-            pc.is_in(self.snapshot.live.column("path"), value_set=pa.array(wanted.values(), pa.string()))
+            pc.is_in(self.snapshot.live.column("path"), value_set=pa.array(paths_by_key.values(), pa.string()))
         )
-        found = {self._canonical(add.path): add for add in Scan(self.snapshot, None, as_written).adds()}
-        if len(found) < len(wanted):
-            found |= {
-                key: add for add in self.snapshot.full_scan.adds() if (key := self._canonical(add.path)) in wanted
+        adds = {self._canonical(add.path): add for add in Scan(self.snapshot, None, as_written).adds()}
+        if len(adds) < len(paths_by_key):
+            adds |= {
+                key: add for add in self.snapshot.full_scan.adds() if (key := self._canonical(add.path)) in paths_by_key
             }
-        for key, path in wanted.items():
-            if key not in found:
+        for key, path in paths_by_key.items():
+            if key not in adds:
                 raise self._invalid("path", path, f"version {self.snapshot.version} has no such file")
-        return found
+        return adds
 
     def _check_removes_data(self) -> None:
         self._check_open()
@@ -264,7 +267,7 @@ class RowEdits(OpenTransaction):
         versions.
         """
         current = self._current
-        tracking = None if self.snapshot.row_tracking is None else current.row_tracking
+        tracking = current.row_tracking if self.snapshot.tracks_rows else None
         kept = () if tracking is None else (tracking.row_id_column, tracking.row_commit_version_column)
         plan, names = self._plan(current.schema), current.schema.names
 

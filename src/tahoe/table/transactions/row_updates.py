@@ -58,23 +58,21 @@ class RowUpdates(RowEdits):
                 table=self.url, predicate=str(read.predicate), detail="a part of it cannot be evaluated"
             )
         scope = Scope(schema=current.schema, zone=self.table.log.zone, table=self.url)
-        assigned = parse_assignments(set, current.schema, scope)
+        assignments = parse_assignments(set, current.schema, scope)
         plan = self._plan(current.schema)
-        check_assigned(plan.column_values, {path[0].lower() for path in assigned}, table=self.url)
+        check_assigned(plan.column_values, {path[0].lower() for path in assignments}, table=self.url)
         rules = NewRows(
             plan,
-            given := given_by_update(plan.column_values, plan.schema, {path[0] for path in assigned}),
+            supplied := given_by_update(plan.column_values, plan.schema, {path[0] for path in assignments}),
             updates=True,
         )
         with self._changing(plan) as changes:
             for add in read.snapshot.scan(read.predicate).adds():
-                found = self._rows.matching(read.snapshot, add, read.predicate) & self._left(add)
-                for positions, before in self._rows.at(
-                    current, add, found, with_row_ids=current.row_tracking is not None
-                ):
+                positions_found = self._rows.matching(read.snapshot, add, read.predicate) & self._left(add)
+                for positions, before in self._rows.at(current, add, positions_found, with_row_ids=current.tracks_rows):
                     own = before.select(current.schema.names)
                     changes.update(
-                        add, positions, before, with_assigned(own, assigned, own, scope).select(given), rules
+                        add, positions, before, with_assigned(own, assignments, own, scope).select(supplied), rules
                     )
             self._take(changes)
         self._reads.append(read)

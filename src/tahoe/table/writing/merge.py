@@ -318,7 +318,7 @@ class Merging:
         return reordered_table(ours, target).append_column(self.request.source_alias, theirs.column(0))
 
     def _read(self, add: Add, positions: Rows) -> Iterator[tuple[Rows, pa.Table]]:
-        return self._rows.at(self.snapshot, add, positions, with_row_ids=self.snapshot.row_tracking is not None)
+        return self._rows.at(self.snapshot, add, positions, with_row_ids=self.snapshot.tracks_rows)
 
     def _change_matched(
         self, add: Add, positions: Rows, before: pa.Table, target: Rows, source: Rows, changes: RowChanges
@@ -393,15 +393,17 @@ class Merging:
         source lacks keep their values.
         """
         own = before.select(self.snapshot.schema.names)
-        assigned = clause.columns
+        columns = clause.columns
         if clause.takes_all:
-            taken = taken_over(_flat(rows, self.request.source_alias), self.snapshot.schema)
-            assigned = set(taken.column_names)
-            names = taken.column_names
-            own = with_columns(own, {n: completed(one_array(taken.column(n)), one_array(own.column(n))) for n in names})
+            source_values = taken_over(_flat(rows, self.request.source_alias), self.snapshot.schema)
+            columns = set(source_values.column_names)
+            names = source_values.column_names
+            own = with_columns(
+                own, {n: completed(one_array(source_values.column(n)), one_array(own.column(n))) for n in names}
+            )
         after = with_assigned(own, clause.set, rows, scope)
-        given = given_by_update(self.plan.column_values, self.plan.schema, assigned)
-        changes.update(add, positions, before, after.select(given), NewRows(self.plan, given, updates=True))
+        supplied = given_by_update(self.plan.column_values, self.plan.schema, columns)
+        changes.update(add, positions, before, after.select(supplied), NewRows(self.plan, supplied, updates=True))
 
     def _insert(self, changes: RowChanges) -> None:
         for rows in parts(self._source.filter(pa.array(~self._is_matched))):
