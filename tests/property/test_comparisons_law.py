@@ -69,7 +69,7 @@ def test_files_of_one_row_are_skipped_by_their_statistics_only_where_the_conditi
     scan, schema = single_rows.snapshot().scan(), single_rows.snapshot().schema
     for condition in CONDITIONS:
         predicate = parse_predicate(condition.text, schema, zone=UTC)
-        kept = set(plan_scan(predicate, scan).file_ordinals.to_pylist())
+        kept = set(plan_scan(predicate, scan).file_numbers.to_pylist())
         assert kept >= set(ids(condition, True)), condition.text
 
 

@@ -47,8 +47,8 @@ def test_between_the_choice_of_files_and_their_names(share: float, monkeypatch: 
         log = numbered_log()
         snapshot, choose = load_snapshot(log), scan_module.file_mask
 
-        def and_replace(*asked: object) -> object:
-            chosen = choose(*asked)
+        def and_replace(*asked: object, **options: object) -> object:
+            chosen = choose(*asked, **options)
             replace_checkpoint(log, 17)
             return chosen
 

@@ -227,7 +227,7 @@ def ordinals_without(gateway: Gateway, request: FilesRequest, column: str, keys:
         return b""
     scan = scan_of(snapshot, selection.predicate, selection.within, selection.purpose)
     mask = may_match(scan, predicate)
-    without = scan.file_ordinals.filter(pc.invert(mask)) if mask is not None else pa.array([], pa.int64())
+    without = scan.file_numbers.filter(pc.invert(mask)) if mask is not None else pa.array([], pa.int64())
     return np.asarray(file_ordinals(snapshot, without)).astype("<i8").tobytes()
 
 

@@ -429,9 +429,9 @@ def _selected_files(
             snapshot, replace(selection, predicate=And((selection.predicate, predicate))), TRUE, has_numbers=has_numbers
         )
     scan = scan_of(snapshot, selection.predicate, selection.within, selection.purpose)
-    files = scan.files.append_column(NUMBER, scan.file_ordinals) if has_numbers or is_narrower else scan.files
+    files = scan.files.append_column(NUMBER, scan.file_numbers) if has_numbers or is_narrower else scan.files
     if has_numbers:
-        files = files.append_column(FILE_ORDINAL, file_ordinals(snapshot, scan.file_ordinals))
+        files = files.append_column(FILE_ORDINAL, file_ordinals(snapshot, scan.file_numbers))
     if selection.branch == "unmarked":
         return unmarked_files(files)
     if selection.branch == "all":
@@ -439,7 +439,7 @@ def _selected_files(
     files = marked_files(files)
     files = files.append_column(FILE_NUMBER, pa.array(np.arange(len(files))))
     return (
-        files.filter(pc.is_in(files[NUMBER], value_set=scan_of(snapshot, predicate).file_ordinals))
+        files.filter(pc.is_in(files[NUMBER], value_set=scan_of(snapshot, predicate).file_numbers))
         if is_narrower
         else files
     )

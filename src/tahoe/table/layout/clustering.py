@@ -198,11 +198,11 @@ def plan_cubes(scan: Scan, order: Order, settings: CompactionSettings, cubes: It
     """
     live_bytes, deleted_share = live_sizes(scan)
     worn = settings.is_worn(deleted_share)
-    snapshot_positions = np.asarray(scan.file_ordinals)
+    file_numbers = np.asarray(scan.file_numbers)
     rows, adds = _rows(scan), list(scan.adds())
     choose = _files_to_cluster if order.is_clustered else _files_to_order
     cube_bins: list[Bin] = []
-    for partition_indexes in by_partition(scan, np.arange(len(snapshot_positions))):
+    for partition_indexes in by_partition(scan, np.arange(len(file_numbers))):
         indexes = choose(adds, partition_indexes, worn, order, settings)
         if not len(indexes):
             continue
@@ -213,7 +213,7 @@ def plan_cubes(scan: Scan, order: Order, settings: CompactionSettings, cubes: It
             file_count = cube_leaves(size, int(live_bytes.sum()), target)
         cube_bins.append(
             CubeBin(
-                numbers=tuple(snapshot_positions[indexes].tolist()),
+                numbers=tuple(file_numbers[indexes].tolist()),
                 live_bytes=size,
                 order=order,
                 rows=int(rows[indexes].sum()),

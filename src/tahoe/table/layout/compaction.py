@@ -66,7 +66,7 @@ class Bin:
     """Files of one partition that become one file.
 
     Attributes:
-        numbers: the positions of the files in the snapshot, in the order in which their rows are written.
+        numbers: the numbers of the files in the snapshot, in the order in which their rows are written.
         live_bytes: the size of the files without deleted rows, estimated.
     """
 
@@ -86,22 +86,24 @@ def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.boo
     live_bytes, deleted_share = live_sizes(scan)
     is_worn = settings.is_worn(deleted_share) if also is None else settings.is_worn(deleted_share) | also
     candidates = np.flatnonzero((live_bytes < settings.min_file_bytes) | is_worn)
-    numbers = np.asarray(scan.file_ordinals)
+    file_numbers = np.asarray(scan.file_numbers)
     times = np.asarray(one_array(scan.column("modification_time_ms")))
     found: list[Bin] = []
     for files in by_partition(scan, candidates):
-        ordered = files[np.lexsort((numbers[files], times[files]))]
+        ordered = files[np.lexsort((file_numbers[files], times[files]))]
         for members in _pack(ordered, live_bytes, settings.max_file_bytes):
             if len(members) > 1 or is_worn[members[0]]:
-                found.append(Bin(numbers=tuple(numbers[members].tolist()), live_bytes=int(live_bytes[members].sum())))
+                found.append(
+                    Bin(numbers=tuple(file_numbers[members].tolist()), live_bytes=int(live_bytes[members].sum()))
+                )
     return found
 
 
 def bins_of(scan: Scan, chosen: npt.NDArray[np.bool_]) -> list[Bin]:
     """A bin for each chosen file, so that the rows of each stay apart from others."""
     live_bytes, _ = live_sizes(scan)
-    numbers, places = np.asarray(scan.file_ordinals), np.flatnonzero(chosen)
-    return [Bin(numbers=(int(numbers[place]),), live_bytes=int(live_bytes[place])) for place in places]
+    file_numbers, indexes = np.asarray(scan.file_numbers), np.flatnonzero(chosen)
+    return [Bin(numbers=(int(file_numbers[index]),), live_bytes=int(live_bytes[index])) for index in indexes]
 
 
 def reasons(scan: Scan, settings: CompactionSettings) -> tuple[int, int]:

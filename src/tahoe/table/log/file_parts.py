@@ -126,7 +126,9 @@ class Part(ABC):
 
     def positions_of(self, superseded: Superseded) -> npt.NDArray[np.int64]:
         """The positions of the files that newer actions name, ascending."""
-        return superseded.positions(self.column("path"), self.ambiguous, lambda: self.column("deletion_vector"))
+        return superseded.positions(
+            self.column("path"), self.ambiguous, read_vectors=lambda: self.column("deletion_vector")
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -321,9 +323,9 @@ class CheckpointPart(Part):
 
     def num_records(self) -> pa.ChunkedArray:
         if self._num_records is None:
-            self._known_rows()
+            self._known_rows()  # first: if they are unreadable, so is the part, not only its statistics
             self._num_records = self._unless_unreadable(
-                self._read_counts, lambda: pa.chunked_array([pa.nulls(self.num_rows, pa.int64())])
+                self._read_counts, read_instead=lambda: pa.chunked_array([pa.nulls(self.num_rows, pa.int64())])
             )
         return self._num_records
 
@@ -334,19 +336,19 @@ class CheckpointPart(Part):
         return joined_columns(self._map_texts(record_counts, COUNTED_ROWS), pa.int64())
 
     def _read_statistics(self, request: StatisticsRequest) -> pa.Table:
-        self._known_rows()
+        self._known_rows()  # first: if they are unreadable, so is the part, not only its statistics
         return self._unless_unreadable(
-            lambda: self._typed_statistics(request), lambda: no_statistics(self.num_rows, request)
+            lambda: self._typed_statistics(request), read_instead=lambda: no_statistics(self.num_rows, request)
         )
 
-    def _unless_unreadable(self, read: Callable[[], Answer], none: Callable[[], Answer]) -> Answer:
+    def _unless_unreadable(self, read: Callable[[], Answer], *, read_instead: Callable[[], Answer]) -> Answer:
         """Read statistics. If they cannot be read, no file has any: this costs time but never correctness."""
         try:
             return read()
         except GONE:
             raise
         except UNREADABLE:
-            return none()
+            return read_instead()
 
     def _typed_statistics(self, request: StatisticsRequest) -> pa.Table:
         parsed = read_parsed_statistics(self._columns, request)
@@ -361,7 +363,8 @@ class CheckpointPart(Part):
         if not texts.null_count or not self._columns.has(("add", STATS_PARSED)):
             return texts
         return self._unless_unreadable(
-            lambda: pc.coalesce(texts, joined_columns(self._typed_texts(schema), pa.string())), lambda: texts
+            lambda: pc.coalesce(texts, joined_columns(self._typed_texts(schema), pa.string())),
+            read_instead=lambda: texts,
         )
 
     def _typed_texts(self, schema: Struct) -> Iterator[pa.ChunkedArray]:

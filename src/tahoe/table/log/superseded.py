@@ -43,19 +43,19 @@ class Superseded:
         return pa.array(sorted({path for path, _ in self.keys if is_text(path)}), pa.string())
 
     def positions(
-        self, paths: pa.ChunkedArray, ambiguous: pa.ChunkedArray, vectors: Callable[[], pa.ChunkedArray]
+        self, paths: pa.ChunkedArray, ambiguous: pa.ChunkedArray, *, read_vectors: Callable[[], pa.ChunkedArray]
     ) -> Positions:
         """The positions of these files among others, ascending.
 
         Args:
             ambiguous: which paths can be spelled in several ways.
-            vectors: returns the deletion vectors; called only if needed.
+            read_vectors: the deletion vectors; called only if needed.
         """
         suspects = pc.or_(pc.is_in(paths, value_set=self._names), ambiguous)
         candidates = pc.indices_nonzero(suspects)
         if not len(candidates):
             return np.zeros(0, np.int64)
-        descriptors = taken(vectors(), candidates).to_pylist()
+        descriptors = taken(read_vectors(), candidates).to_pylist()
         found = zip(candidates.to_pylist(), taken(paths, candidates).to_pylist(), descriptors, strict=True)
         return np.array(
             [n for n, path, vector in found if (self.canonical(path), _unique_id(vector)) in self.keys], np.int64

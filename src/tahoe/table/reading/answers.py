@@ -168,8 +168,8 @@ def _bound_value(facts: Facts, measure: BoundOf) -> _Value:
 
 def _combine_files(question: Question, facts: Facts, values: list[_Value], decided: pa.Array) -> pa.Table:
     """The values of the decided files, combined by their keys."""
-    wanted = pc.and_(decided, pc.invert(facts.is_empty)) if question.keys else decided
-    columns = {str(number): value.values.filter(wanted) for number, value in enumerate(values)}
+    is_counted = pc.and_(decided, pc.invert(facts.is_empty)) if question.keys else decided
+    columns = {str(number): value.values.filter(is_counted) for number, value in enumerate(values)}
     if not question.keys:
         return pa.table(
             {
@@ -177,16 +177,21 @@ def _combine_files(question: Question, facts: Facts, values: list[_Value], decid
                 for name, aggregate in zip(columns, question.aggregates, strict=True)
             }
         )
-    keys = {name: facts.partition(name).filter(wanted) for name in question.keys}
+    keys = {name: facts.partition(name).filter(is_counted) for name in question.keys}
     # a partition column may have the name of a position
-    named = {f"key {number}": column for number, column in enumerate(keys.values())} | columns
+    keys_and_values = {f"key {number}": column for number, column in enumerate(keys.values())} | columns
     functions = [(str(number), _HASHED[a.function]) for number, a in enumerate(question.aggregates)]
-    grouped = pa.table(named).group_by([name for name in named if name not in columns]).aggregate(functions)
-    found = [grouped.column(f"key {number}") for number in range(len(keys))] + [
+    grouped = (
+        pa.table(keys_and_values)
+        .group_by([name for name in keys_and_values if name not in columns])
+        .aggregate(functions)
+    )
+    result = [grouped.column(f"key {number}") for number in range(len(keys))] + [
         grouped.column(f"{n}_{f}") for n, f in functions
     ]
     return pa.table(
-        [column.cast(kind) for column, kind in zip(found, _kinds(named), strict=True)], names=[*keys, *columns]
+        [column.cast(kind) for column, kind in zip(result, _kinds(keys_and_values), strict=True)],
+        names=[*keys, *columns],
     )
 
 

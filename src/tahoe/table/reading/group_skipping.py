@@ -188,10 +188,10 @@ class _Evaluator:
         """
         data_type = self._type_at(path)
         kind = bound_type(data_type)
-        found = unknown_bounds(len(self._files), kind or pa.null())
+        bounds = unknown_bounds(len(self._files), kind or pa.null())
         if kind is not None and data_type != TIMESTAMP:
-            found = self._live.bounds(("partitionValues_parsed", *path), kind)
-        complete = found.nulls == 0
+            bounds = self._live.bounds(("partitionValues_parsed", *path), kind)
+        complete = bounds.nulls == 0
         if kind == pa.string():
-            complete &= ~np.asarray(pc.fill_null(pc.equal(found.least, ""), True))
-        return _Known(found.least, found.greatest, complete)
+            complete &= ~np.asarray(pc.fill_null(pc.equal(bounds.least, ""), True))
+        return _Known(bounds.least, bounds.greatest, complete)

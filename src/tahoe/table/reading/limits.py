@@ -39,15 +39,15 @@ def needed(limit: RowLimit, scan: Scan) -> Scan:
         scan: the files that may have a row for which the limit's condition is true.
     """
     if limit.order is None:
-        of_few_groups = _of_first_groups(limit, scan)
+        of_few_groups = _scan_of_first_groups(limit, scan)
         if of_few_groups is not None:
             return of_few_groups
-        found = _enough(limit, scan)
+        numbers = _enough(limit, scan)
     else:
         predicate = _where_first_rows_are(limit, limit.order, scan)
         mask = None if predicate is None else may_match(scan, predicate)
-        found = None if mask is None else np.flatnonzero(mask)
-    return scan if found is None or len(found) == scan.kept_files else part_of(scan, pa.array(found))
+        numbers = None if mask is None else np.flatnonzero(mask)
+    return scan if numbers is None or len(numbers) == scan.kept_files else part_of(scan, pa.array(numbers))
 
 
 # --- any rows
@@ -88,7 +88,7 @@ def _first_paths(paths: pa.ChunkedArray, files: Numbers, number: int) -> Numbers
     return in_order[:number]
 
 
-def _of_first_groups(limit: RowLimit, scan: Scan) -> Scan | None:
+def _scan_of_first_groups(limit: RowLimit, scan: Scan) -> Scan | None:
     """Enough files of newer commits and of the first row groups of a large checkpoint, so that not all files are listed
     for few rows.
 

@@ -60,8 +60,8 @@ class RowsRead:
 
     Attributes:
         text: the predicate, for messages.
-        narrower: a further condition on the rows that is expensive to compute. Used only if predicate and statistics do
-            not exclude a file.
+        compute_narrower: a further condition on the rows that is expensive to compute. Used only if predicate and
+            statistics do not exclude a file.
         condition: the whole condition, where the predicate only covers it. Used only if the rest of the predicate does
             not exclude a file.
     """
@@ -69,7 +69,7 @@ class RowsRead:
     snapshot: Snapshot
     predicate: Predicate
     text: str
-    narrower: Callable[[], Predicate] = lambda: TRUE
+    compute_narrower: Callable[[], Predicate] = lambda: TRUE
     condition: Condition | None = None
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class RowsRead:
     def _exact(self) -> Predicate:
         """The predicate without the conjuncts that are unknown, and with the narrower condition."""
         known = [part for part in conjuncts(self.predicate) if not has_unknown(part)]
-        return And((*known, self.narrower()))
+        return And((*known, self.compute_narrower()))
 
     def may_be_in(self, file: FileAction) -> bool:
         if self._is_unplaced(file):

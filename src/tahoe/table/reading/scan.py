@@ -173,8 +173,8 @@ class Scan:
         return resolve_urls(paths, odd, self.snapshot.url)
 
     @cached_property
-    def file_ordinals(self) -> pa.Array:
-        """The positions of the selected files in the snapshot, int64."""
+    def file_numbers(self) -> pa.Array:
+        """The numbers of the selected files in the snapshot, int64."""
         return (
             pa.array(np.arange(self.kept_files))
             if self.file_positions is None
@@ -330,10 +330,13 @@ def plan_scan(predicate: Predicate, full_scan: Scan) -> Scan:
     among = _narrow_by_row_groups(snapshot, test)
     if among is None:
         return Scan(
-            snapshot, predicate, pc.indices_nonzero(file_mask(snapshot, test, lambda: full_scan.partition)), full_scan
+            snapshot,
+            predicate,
+            pc.indices_nonzero(file_mask(snapshot, test, read_partition=lambda: full_scan.partition)),
+            full_scan,
         )
     part = replace(snapshot, live=among.files)
-    found = pc.indices_nonzero(file_mask(part, test, lambda: Scan(part, None, None).partition))
+    found = pc.indices_nonzero(file_mask(part, test, read_partition=lambda: Scan(part, None, None).partition))
     return Scan(snapshot, predicate, PrunedFiles(among, np.asarray(found).astype(np.int64)), full_scan)
 
 
@@ -386,8 +389,8 @@ def may_match(scan: Scan, predicate: Predicate) -> pa.Array | None:
     if test is None:
         return None
     if scan.materialized is not None:
-        return file_mask(replace(scan.snapshot, live=scan.materialized), test, lambda: scan.partition)
-    mask = file_mask(scan.snapshot, test, lambda: scan.full_scan.partition)
+        return file_mask(replace(scan.snapshot, live=scan.materialized), test, read_partition=lambda: scan.partition)
+    mask = file_mask(scan.snapshot, test, read_partition=lambda: scan.full_scan.partition)
     return mask if scan.file_positions is None else mask.take(scan.file_positions)
 
 

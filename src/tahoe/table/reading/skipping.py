@@ -46,15 +46,15 @@ def test_of(snapshot: SnapshotState, predicate: Predicate) -> StatTest | None:
     return None if test == KEEP else test
 
 
-def file_mask(snapshot: SnapshotState, test: StatTest, partition: Callable[[], pa.ChunkedArray]) -> pa.Array:
+def file_mask(snapshot: SnapshotState, test: StatTest, *, read_partition: Callable[[], pa.ChunkedArray]) -> pa.Array:
     """The files that a test keeps, as a mask over the snapshot's files.
 
     Args:
-        partition: returns the typed partition values of all files; called only if needed.
+        read_partition: the typed partition values of all files; called only if needed.
     """
     request = StatisticsRequest(types_of(snapshot, paths_in(test)))
     statistics = snapshot.live.statistics(request) if request.columns else None
-    return one_array(_Evaluator(len(snapshot.live), statistics, partition).test(test))
+    return one_array(_Evaluator(len(snapshot.live), statistics, read_partition).test(test))
 
 
 def decided_by_partition(snapshot: SnapshotState, predicate: Predicate, partition: pa.ChunkedArray) -> pa.Array:
@@ -89,8 +89,8 @@ def _type_at(schema: Struct, path: Path) -> DataType:
 class _Evaluator:
     """Evaluates one test; every result is a mask without nulls."""
 
-    def __init__(self, rows: int, statistics: pa.Table | None, partition: Callable[[], pa.ChunkedArray]) -> None:
-        self._rows, self._statistics, self._partition = rows, statistics, partition
+    def __init__(self, rows: int, statistics: pa.Table | None, read_partition: Callable[[], pa.ChunkedArray]) -> None:
+        self._rows, self._statistics, self._read_partition = rows, statistics, read_partition
 
     def test(self, test: StatTest) -> pa.Array:
         match test:
@@ -101,7 +101,7 @@ class _Evaluator:
             case Either(parts):
                 return reduce(pc.or_, map(self.test, parts))
             case OnPartition(predicate):
-                return pc.fill_null(evaluate(predicate, _as_table(self._partition())), False)
+                return pc.fill_null(evaluate(predicate, _as_table(self._read_partition())), False)
             case _:
                 return pc.fill_null(self._leaf(test), True)
 
