@@ -32,16 +32,16 @@ def with_numbers_of(before: Metadata, after: Metadata, *, table: str) -> Metadat
     highest column id, and the kept marks, with those of identity columns that are gone or begin anew.
     """
     highest = max(highest_id(metadata.configuration, table=table) for metadata in (before, after))
-    known, given = (KEPT_MARKS.get(metadata.configuration, table=table) for metadata in (before, after))
-    identity = _kept_identity(before.schema, after.schema, [*_pairs(known), *_pairs(given)])
-    kept = KeptMarks(row_id=max(known.row_id, given.row_id), identity=identity)
+    marks_before, marks_after = (KEPT_MARKS.get(metadata.configuration, table=table) for metadata in (before, after))
+    identity_marks = _kept_identity(before.schema, after.schema, [*_pairs(marks_before), *_pairs(marks_after)])
+    marks = KeptMarks(row_id=max(marks_before.row_id, marks_after.row_id), identity=identity_marks)
     configuration = {
         name: value for name, value in after.configuration.items() if name not in (MAX_COLUMN_ID, KEPT_MARKS.name)
     }
     if highest or MAX_COLUMN_ID in after.configuration:
         configuration[MAX_COLUMN_ID] = str(highest)
-    if kept != KeptMarks():
-        configuration[KEPT_MARKS.name] = kept.encode()
+    if marks != KeptMarks():
+        configuration[KEPT_MARKS.name] = marks.encode()
     return after if configuration == after.configuration else after.replace(configuration=configuration)
 
 
@@ -73,16 +73,20 @@ def _kept_identity(before: Struct, after: Struct, kept: Iterable[tuple[str, int]
     """The marks to keep: those that are kept already, and those of the columns before, unless a column has reached them
     now.
     """
-    there = list(_identity(after))
+    identities = list(_identity(after))
     marks: dict[str, list[int]] = {}
     for name, mark in kept:
-        if not any(physical_name(column).lower() == name and identity.has_passed(mark) for column, identity in there):
+        if not any(
+            physical_name(column).lower() == name and identity.has_passed(mark) for column, identity in identities
+        ):
             marks.setdefault(name, []).append(mark)
     for column, identity in _identity(before):
         last = identity.high_water_mark
-        if last is not None and not any(is_same_column(column, other) and now.has_passed(last) for other, now in there):
+        if last is not None and not any(
+            is_same_column(column, other) and now.has_passed(last) for other, now in identities
+        ):
             marks.setdefault(physical_name(column).lower(), []).append(last)
-    return {name: tuple(sorted({min(found), max(found)})) for name, found in marks.items()}
+    return {name: tuple(sorted({min(values), max(values)})) for name, values in marks.items()}
 
 
 def _identity(schema: Struct) -> Iterator[tuple[Field, Identity]]:

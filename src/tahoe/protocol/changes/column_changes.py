@@ -138,6 +138,7 @@ def not_found(current: TableConfiguration, path: Path) -> ColumnNotFoundError:
 
 
 def _child(data_type: DataType, name: str) -> Field | None:
+    """The part of a type that a path names next: a field, or `element`, `key` or `value`; None if there is none."""
     match data_type:
         case Struct():
             return data_type.find(name)
@@ -224,6 +225,7 @@ def add_columns(
 
 
 def _with_column(current: TableConfiguration, column: NewColumn) -> Struct:
+    """The schema with a new column, or with a new field of the struct that its path names."""
     parent = column_at(current, column.parent)[0] if column.parent else ()
     into = _type_at(current, parent)
     if not isinstance(into, Struct):
@@ -331,16 +333,16 @@ def _without_column(current: TableConfiguration, spelled: Path, field: Field) ->
             "it is not a field of a struct",
             f"Drop {dotted(parent)} as a whole.",
         )
-    rest = [f for f in neighbours if f.name != field.name]
-    if not rest or (not parent and all(f.name in current.metadata.partition_columns for f in rest)):
+    remaining = [f for f in neighbours if f.name != field.name]
+    if not remaining or (not parent and all(f.name in current.metadata.partition_columns for f in remaining)):
         detail, remedy = (
             "no column would be left to store in data files",
             "Keep at least one column, or drop the table or struct.",
         )
         raise _refusal(DropLastFieldError, current, spelled, detail, remedy)
-    schema = _with_fields(current, parent, lambda _: rest)
-    left = _moved_names(current, spelled, None)
-    return replace(left, metadata=left.metadata.replace(schema_string=schema.to_json()))
+    schema = _with_fields(current, parent, lambda _: remaining)
+    with_moved_names = _moved_names(current, spelled, None)
+    return replace(with_moved_names, metadata=with_moved_names.metadata.replace(schema_string=schema.to_json()))
 
 
 def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> TableConfiguration:
@@ -382,7 +384,7 @@ def change_column(current: TableConfiguration, change: ColumnChange, new_name: C
     """Change a column's type, comment, default, nullability or position.
 
     Args:
-        new_name: as in `add_columns`.
+        new_name: returns a physical name that the table has never used.
 
     Raises:
         ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError: existing values cannot
@@ -471,6 +473,9 @@ def _check_rules(current: TableConfiguration, change: ColumnChange, spelled: Pat
 
 
 def _with_attributes(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field) -> Field:
+    """The column with another comment, default and nullability. A new default is not for rows that exist, which keep
+    what they have.
+    """
     metadata: dict[str, Any] = dict(field.metadata)
     if change.comment is not None:
         metadata[COMMENT] = change.comment
@@ -515,23 +520,26 @@ def replace_columns(current: TableConfiguration, columns: Struct, new_name: Call
         detail = f"REPLACE COLUMNS is not possible on a table with identity columns ({', '.join(identity)})"
         raise _refusal(IdentityReplaceColumnsError, current, (identity[0],), detail, "Change the columns one by one.")
     check_unique_names(columns, table=current.table, error=DuplicateReplacedColumnsError)
-    lost = [f.name for f in current.schema if columns.find(f.name) is None]
-    new = [f.name for f in columns if current.schema.find(f.name) is None]
-    if lost and new:
-        detail = f"{', '.join(lost)} would be dropped and {', '.join(new)} added, which could also mean a rename"
-        raise _refusal(ColumnTypeChangeError, current, (lost[0],), detail, "Add, drop and rename columns one by one.")
-    defaults = [f.name for f in columns if CURRENT_DEFAULT in f.metadata and f.name in new]
+    dropped_names = [f.name for f in current.schema if columns.find(f.name) is None]
+    new_names = [f.name for f in columns if current.schema.find(f.name) is None]
+    if dropped_names and new_names:
+        dropped, added = ", ".join(dropped_names), ", ".join(new_names)
+        detail = f"{dropped} would be dropped and {added} added, which could also mean a rename"
+        raise _refusal(
+            ColumnTypeChangeError, current, (dropped_names[0],), detail, "Add, drop and rename columns one by one."
+        )
+    defaults = [f.name for f in columns if CURRENT_DEFAULT in f.metadata and f.name in new_names]
     if defaults:
         raise _refusal(DefaultOfNewColumnError, current, (defaults[0],), _NEEDS_DEFAULT, "Add it without a default.")
     given_defaults = [f.name for f in columns if CURRENT_DEFAULT in f.metadata]
     if given_defaults and "allowColumnDefaults" not in supported_features(current.protocol):
         raise ColumnDefaultsNotEnabledError(table=current.table, columns=", ".join(given_defaults))
-    for known in current.schema:
-        given = columns.find(known.name)
-        text_type = None if given is None else given.metadata.get(TEXT_TYPE)
-        refused = None if text_type is None else text_type_refusal(known.metadata.get(TEXT_TYPE), text_type)
+    for column in current.schema:
+        replacement = columns.find(column.name)
+        text_type = None if replacement is None else replacement.metadata.get(TEXT_TYPE)
+        refused = None if text_type is None else text_type_refusal(column.metadata.get(TEXT_TYPE), text_type)
         if refused is not None:
-            raise _refusal(refused.error, current, (known.name,), refused.detail, refused.remedy)
+            raise _refusal(refused.error, current, (column.name,), refused.detail, refused.remedy)
     return current.with_schema(columns, new_name)
 
 

@@ -232,18 +232,18 @@ def conflict_of(found: Iterable[Change], write: Does) -> tuple[Change, Outcome] 
 
 def changes(before: tuple[Protocol, Metadata], after: tuple[Protocol, Metadata]) -> Iterator[Change]:
     """How a table's protocol and metadata were changed."""
-    yield from _of_protocol(before[0], after[0])
+    yield from _protocol_changes(before[0], after[0])
     if before[1].id != after[1].id:
         yield Change("table", "replaced the table by another one")
-    yield from _of_properties(before, after)
-    yield from _of_schema(before[1].schema_string, after[1].schema_string)
+    yield from _property_changes(before, after)
+    yield from _schema_changes(before[1].schema_string, after[1].schema_string)
     if before[1].partition_columns != after[1].partition_columns:
         yield Change("partitioning", "changed the partitioning")
     if before[1].format != after[1].format:
         yield Change("format", "changed the format of data files")
 
 
-def _of_protocol(before: Protocol, after: Protocol) -> Iterator[Change]:
+def _protocol_changes(before: Protocol, after: Protocol) -> Iterator[Change]:
     had, has = supported_features(before), supported_features(after)
     for name in sorted(has - had):
         known = feature_named(name)
@@ -256,7 +256,7 @@ def _of_protocol(before: Protocol, after: Protocol) -> Iterator[Change]:
         yield Change("+unknown", f"raised the protocol to {versions}", is_of_protocol=True)
 
 
-def _of_properties(before: tuple[Protocol, Metadata], after: tuple[Protocol, Metadata]) -> Iterator[Change]:
+def _property_changes(before: tuple[Protocol, Metadata], after: tuple[Protocol, Metadata]) -> Iterator[Change]:
     """The changes of table properties. Those of a feature are compared by their effective values, so a value that the
     protocol gives no effect is no change.
     """
@@ -288,13 +288,13 @@ def _effective(configuration: tuple[Protocol, Metadata]) -> tuple[Protocol, Mapp
 # --- the schema
 
 
-def _of_schema(before: str, after: str) -> Iterator[Change]:
+def _schema_changes(before: str, after: str) -> Iterator[Change]:
     if before == after or without_high_water_marks(before) == without_high_water_marks(after):
         return
-    yield from _of_type(parse_schema(before), parse_schema(after), ())
+    yield from _type_changes(parse_schema(before), parse_schema(after), ())
 
 
-def _of_type(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator[Change]:
+def _type_changes(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator[Change]:
     """The changes between two types of a column, at any depth. If fields were added, dropped, renamed or moved, that is
     the only change of their struct.
     """
@@ -305,27 +305,29 @@ def _of_type(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterat
                 yield Change("columns", f"changed the columns{f' of {at}' if path else ''}", is_of_columns=True)
                 return
             for old, new in zip(before, after, strict=True):
-                yield from _of_field(old, new, (*path, old.name))
+                yield from _field_changes(old, new, (*path, old.name))
         case Array(), Array():
-            yield from _of_type(before.element, after.element, (*path, "element"))
-            yield from _of_nullability(before.contains_null, after.contains_null, f"the elements of {at}")
+            yield from _type_changes(before.element, after.element, (*path, "element"))
+            yield from _nullability_changes(before.contains_null, after.contains_null, f"the elements of {at}")
         case Map(), Map():
-            yield from _of_type(before.key, after.key, (*path, "key"))
-            yield from _of_type(before.value, after.value, (*path, "value"))
-            yield from _of_nullability(before.value_contains_null, after.value_contains_null, f"the values of {at}")
+            yield from _type_changes(before.key, after.key, (*path, "key"))
+            yield from _type_changes(before.value, after.value, (*path, "value"))
+            yield from _nullability_changes(
+                before.value_contains_null, after.value_contains_null, f"the values of {at}"
+            )
         case _ if before != after and is_widening(before, after):
             yield Change("wider types", f"widened the column {at} from {before} to {after}", is_of_columns=True)
         case _ if before != after:
             yield Change("columns", f"changed the type of the column {at}", is_of_columns=True)
 
 
-def _of_field(before: Field, after: Field, path: tuple[str, ...]) -> Iterator[Change]:
+def _field_changes(before: Field, after: Field, path: tuple[str, ...]) -> Iterator[Change]:
     """The changes of a column or field. Column mapping, when it is enabled, gives a column an id, and its own name as
     the physical name: that is no change, because files name it so already.
     """
     at = ".".join(path)
-    yield from _of_type(before.type, after.type, path)
-    yield from _of_nullability(before.nullable, after.nullable, f"the column {at}")
+    yield from _type_changes(before.type, after.type, path)
+    yield from _nullability_changes(before.nullable, after.nullable, f"the column {at}")
     changed = [
         key
         for key in sorted({*before.metadata, *after.metadata})
@@ -341,7 +343,7 @@ def _of_field(before: Field, after: Field, path: tuple[str, ...]) -> Iterator[Ch
             yield Change("values", f"changed {key} of the column {at}")
 
 
-def _of_nullability(before: bool, after: bool, what: str) -> Iterator[Change]:
+def _nullability_changes(before: bool, after: bool, what: str) -> Iterator[Change]:
     if before and not after:
         yield Change("nullability", f"made {what} NOT NULL")
     elif after and not before:

@@ -46,6 +46,9 @@ def constraints_of(metadata: Metadata, *, table: str) -> tuple[Constraint, ...]:
 
 
 def _invariants(metadata: Metadata, table: str) -> Iterator[Constraint]:
+    """The invariants of the columns. Those inside arrays and maps are refused, because no condition over a row can
+    check them.
+    """
     for path, field in walk_fields(metadata.schema):
         stored = field.metadata.get(INVARIANTS)
         if stored is not None:

@@ -121,6 +121,7 @@ def retyped_columns(before: Struct, after: Struct) -> Iterator[Changed]:
 
 
 def _retyped_parts(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator[Changed]:
+    """The smallest parts of a column whose types differ: no struct, array or map is named for what it contains."""
     match before, after:
         case Struct(), Struct():
             yield from (((*path, *inner), known, now) for inner, known, now in retyped_columns(before, after))

@@ -315,6 +315,9 @@ def _append_only(change: Transition) -> Iterator[str]:
 
 
 def _in_commit_timestamp(change: Transition) -> Iterator[str]:
+    """What is wrong with the in-commit timestamp of a commit: it must be there, be later than the one before, and be
+    recorded where timestamps begin.
+    """
     if not change.after.has_in_commit_timestamps:
         return
     info = change.info
@@ -369,15 +372,16 @@ def _identity_marks(change: Transition) -> Iterator[str]:
         or change.before.metadata.id != change.after.metadata.id
     ):
         return
-    known = {field.name: field.metadata for field in change.before.metadata.schema}
-    kept = KEPT_MARKS.get(change.before.metadata.configuration).identity
+    metadata_before = {field.name: field.metadata for field in change.before.metadata.schema}
+    kept_marks = KEPT_MARKS.get(change.before.metadata.configuration).identity
     for field in change.after.metadata.schema:
-        old, new = known.get(field.name, {}).get(IDENTITY_HIGH_WATER_MARK), field.metadata.get(IDENTITY_HIGH_WATER_MARK)
+        old = metadata_before.get(field.name, {}).get(IDENTITY_HIGH_WATER_MARK)
+        new = field.metadata.get(IDENTITY_HIGH_WATER_MARK)
         step = field.metadata.get(IDENTITY_STEP)
         if isinstance(old, int) and isinstance(new, int) and isinstance(step, int) and (new - old) * step < 0:
             yield f"the high-water mark of the identity column {field.name} goes back from {old} to {new}"
-        if field.name not in known and isinstance(step, int):
-            for mark in kept.get(physical_name(field).lower(), ()):
+        if field.name not in metadata_before and isinstance(step, int):
+            for mark in kept_marks.get(physical_name(field).lower(), ()):
                 if (
                     isinstance(new, int)
                     and (new - mark) * step < 0 <= (mark - int(field.metadata.get(IDENTITY_START, mark))) * step

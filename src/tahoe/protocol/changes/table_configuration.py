@@ -102,16 +102,16 @@ class TableConfiguration:
                 raise self._invalid(
                     name, value, "existing rows must be checked: use ADD CONSTRAINT, or add_constraint()"
                 )
-        given, asked = split_features(normalise(properties, table=self.table))
-        description = given.pop(COMMENT) or None if COMMENT in given else self.metadata.description
-        configuration = {**self.properties, **given}
-        protocol = self.upgraded(self.schema, {**given, **asked})
+        values, features = split_features(normalise(properties, table=self.table))
+        description = values.pop(COMMENT) or None if COMMENT in values else self.metadata.description
+        configuration = {**self.properties, **values}
+        protocol = self.upgraded(self.schema, {**values, **features})
         configuration = with_materialised_columns(protocol, configuration, new_id, table=self.table)
         changed = self._remapped(protocol, configuration, description)
-        check_listed(given, self.schema, self.metadata.partition_columns, table=self.table)
+        check_listed(values, self.schema, self.metadata.partition_columns, table=self.table)
         return (
             changed.with_filters(BLOOM_FILTERS.get(configuration, table=self.table))
-            if BLOOM_FILTERS.name in given
+            if BLOOM_FILTERS.name in values
             else changed
         )
 
@@ -253,7 +253,7 @@ class TableConfiguration:
         """Raise the protocol to at least these versions and features. It is never lowered.
 
         Args:
-            new_id: as in `with_properties`.
+            new_id: returns a unique name.
 
         Raises:
             InvalidPropertyError: an unknown version or feature.

@@ -58,21 +58,23 @@ def bloom_filter(path: Path, options: Iterable[tuple[str, str]]) -> BloomFilter:
     Raises:
         ValueError: an unknown option, one that is given twice, or an invalid value; the text says which.
     """
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for key, value in options:
         name = next((name for name in OPTIONS if name.lower() == key.lower()), None)
         if name is None:
             raise ValueError(f"there is no option {key}; there are {' and '.join(OPTIONS)}")
-        if name in given:
+        if name in values:
             raise ValueError(f"{name} is given twice")
-        given[name] = value
+        values[name] = value
     try:
-        items = given.get("numItems")
-        return BloomFilter(path=path, fpp=float(given.get("fpp", FPP)), num_items=None if items is None else int(items))
+        items = values.get("numItems")
+        return BloomFilter(
+            path=path, fpp=float(values.get("fpp", FPP)), num_items=None if items is None else int(items)
+        )
     except ValueError:
-        shown = ", ".join(f"{name} = {value}" for name, value in given.items())
+        text = ", ".join(f"{name} = {value}" for name, value in values.items())
         raise ValueError(
-            f"fpp is a number between 0 and 1, and numItems an integer of at least 1, but found {shown}"
+            f"fpp is a number between 0 and 1, and numItems an integer of at least 1, but found {text}"
         ) from None
 
 

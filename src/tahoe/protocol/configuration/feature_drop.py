@@ -93,24 +93,24 @@ def protocol_without(protocol: Protocol, feature: Feature) -> Protocol:
     """The lowest protocol that supports the other features of this one, without feature lists if versions alone imply
     them.
     """
-    rest = supported_features(protocol) - {feature.name, *feature.preview_names}
-    by_versions = (
+    remaining = supported_features(protocol) - {feature.name, *feature.preview_names}
+    candidates = (
         Protocol(reader_version=r, writer_version=w) for w in range(1, WRITER_VERSION_FEATURES) for r in (1, 2)
     )
-    found = next((candidate for candidate in by_versions if supported_features(candidate) == rest), None)
-    if found is not None:
-        return found
-    known = [other for other in map(feature_named, rest) if other is not None]
-    listed = (protocol.reader_features or frozenset()) & rest
+    without_lists = next((candidate for candidate in candidates if supported_features(candidate) == remaining), None)
+    if without_lists is not None:
+        return without_lists
+    known_features = [other for other in map(feature_named, remaining) if other is not None]
+    listed = (protocol.reader_features or frozenset()) & remaining
     for_readers = {
-        name for name in rest if (other := feature_named(name)) is not None and other.is_reader_feature
+        name for name in remaining if (other := feature_named(name)) is not None and other.is_reader_feature
     } | listed
-    reader = max([READER_VERSIONS.start, *(reader_version_for(other) for other in known)])
+    reader = max([READER_VERSIONS.start, *(reader_version_for(other) for other in known_features)])
     if any(feature_named(name) is None for name in for_readers):
         reader = READER_VERSION_FEATURES
     return Protocol(
         reader_version=reader,
         writer_version=WRITER_VERSION_FEATURES,
-        writer_features=rest,
+        writer_features=remaining,
         reader_features=frozenset(for_readers) if reader >= READER_VERSION_FEATURES else None,
     )

@@ -99,13 +99,15 @@ def upgrade_for(
     Raises:
         InvalidPropertyError: an unknown version or feature.
     """
-    asked = _asked_for(configuration, protocol, table)
+    versions = _asked_for(configuration, protocol, table)
     raised = _to_versions(
-        protocol, max(asked.reader_version, protocol.reader_version), max(asked.writer_version, protocol.writer_version)
+        protocol,
+        max(versions.reader_version, protocol.reader_version),
+        max(versions.writer_version, protocol.writer_version),
     )
-    properties, named = split_features(configuration)
+    properties, features = split_features(configuration)
     implied = needed_features(schema, properties, table=table) - needed_features(*known, table=table)
-    return upgrade(raised, implied | needed_features(Struct(), named, table=table))
+    return upgrade(raised, implied | needed_features(Struct(), features, table=table))
 
 
 def needed_features(schema: Struct, configuration: Configuration, *, table: str = "the table") -> frozenset[str]:

@@ -112,17 +112,17 @@ def with_row_ids(
         num_records: the physical number of rows of a file.
         assigned: the highest row id that the table is known to have assigned, if its mark does not tell.
     """
-    done: list[Action] = []
-    given = list(actions)
-    marks = [high_water_mark(a) for a in given if isinstance(a, DomainMetadata) and a.domain == DOMAIN]
+    completed: list[Action] = []
+    all_actions = list(actions)
+    marks = [high_water_mark(a) for a in all_actions if isinstance(a, DomainMetadata) and a.domain == DOMAIN]
     highest = max([mark, assigned, *marks])
-    for action in given:
+    for action in all_actions:
         if isinstance(action, Add) and action.base_row_id is None:
-            done.append(action.replace(base_row_id=highest + 1, default_row_commit_version=version))
+            completed.append(action.replace(base_row_id=highest + 1, default_row_commit_version=version))
             highest += num_records(action)
         elif not (isinstance(action, DomainMetadata) and action.domain == DOMAIN):
-            done.append(action)
-    return done if highest == mark else [high_water_mark_domain(highest), *done]
+            completed.append(action)
+    return completed if highest == mark else [high_water_mark_domain(highest), *completed]
 
 
 def high_water_mark_domain(highest: int) -> DomainMetadata:

@@ -179,6 +179,7 @@ def decode_inline(descriptor: DeletionVectorDescriptor, *, table: str, file: str
 
 
 def _decode(data: bytes, descriptor: DeletionVectorDescriptor, table: str, file: str) -> BitMap64:
+    """The rows of a vector. A number of rows other than the log's shows that the bytes are not those of this vector."""
     try:
         bitmap = decode_bitmap(data)
     except ValueError as error:
@@ -222,6 +223,9 @@ def _deserialize(data: bytes) -> BitMap64:
 
 
 def _native_to_portable(data: bytes, order: _ByteOrder) -> bytes:
+    """A bitmap in the layout of old writers, in which the place of a bucket is its key, in the layout that tells the
+    keys.
+    """
     count, position = int.from_bytes(data[:4], order), 4
     if count * _SIZE_BYTES > len(data):
         raise ValueError(f"it should have {count} bitmaps, but is too short")

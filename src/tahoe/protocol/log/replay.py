@@ -92,13 +92,13 @@ def check_commit(actions: Iterable[Action], canonical: Callable[[str], str], *, 
             raise InvalidCommitError(table=table, file=file, detail=f"it has more than one {name} action")
     if kinds.count(Add) + kinds.count(Remove) < 2:  # as most commits of a long log: nothing to compare
         return
-    adds, removes = (_by_path(found, kind, canonical, table=table, file=file) for kind in (Add, Remove))
+    adds, removes = (_files_by_path(found, kind, canonical, table=table, file=file) for kind in (Add, Remove))
     for path in adds.keys() & removes.keys():
         if file_key(adds[path], canonical) == file_key(removes[path], canonical):
             raise InvalidCommitError(table=table, file=file, detail=f"it both adds and removes {adds[path].path}")
 
 
-def _by_path(
+def _files_by_path(
     actions: Iterable[Action], kind: type[FileAction], canonical: Callable[[str], str], *, table: str, file: str
 ) -> dict[str, FileAction]:
     """The adds or the removes of a commit by their canonical paths.

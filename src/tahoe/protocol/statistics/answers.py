@@ -176,6 +176,9 @@ def exception_to(condition: Predicate, schema: Struct) -> Predicate:
 
 
 def _without_untrusted(predicate: Predicate, schema: Struct) -> Predicate:
+    """The predicate with unknown in place of the comparisons of columns that are not trusted, so that no file satisfies
+    it because of them.
+    """
     match predicate:
         case p.And(parts):
             return p.And(tuple(_without_untrusted(part, schema) for part in parts))

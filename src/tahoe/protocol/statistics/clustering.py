@@ -82,38 +82,38 @@ def check_clustering(
         ClusteredAndPartitionedError, TooManyClusteringColumnsError, ClusteringStatisticsError, ColumnNotFoundError.
         InvalidClusteringError: a column is listed twice.
     """
-    wanted = list(columns)
-    listed = ", ".join(".".join(path) for path in wanted)
+    paths = list(columns)
+    listed = ", ".join(".".join(path) for path in paths)
     partitions = tuple(partition_columns)
-    if wanted and partitions:
+    if paths and partitions:
         detail = f"it is partitioned by {', '.join(partitions)}"
         raise ClusteredAndPartitionedError(
             table=table, columns=listed, detail=detail, remedy="Use either partitioning or clustering."
         )
-    if len(wanted) > _COLUMNS_MAX:
-        detail = f"these are {len(wanted)} columns, but at most {_COLUMNS_MAX} are allowed"
+    if len(paths) > _COLUMNS_MAX:
+        detail = f"these are {len(paths)} columns, but at most {_COLUMNS_MAX} are allowed"
         raise TooManyClusteringColumnsError(
             table=table, columns=listed, detail=detail, remedy="Choose the columns that queries filter by most often."
         )
-    found = []
-    for path in wanted:
+    spelled_paths = []
+    for path in paths:
         fields = schema.resolve(path)
         if fields is None:
             raise ColumnNotFoundError(table=table, column=".".join(path), columns=", ".join(schema.names))
-        found.append(tuple(f.name for f in fields))
+        spelled_paths.append(tuple(f.name for f in fields))
         if not has_bounds(fields[-1].type):
             detail = f"{'.'.join(path)} is {fields[-1].type}, a type without minimum and maximum statistics"
             raise ClusteringStatisticsError(
                 table=table, columns=listed, detail=detail, remedy="Choose columns of other types."
             )
-    if len(set(found)) < len(found):
+    if len(set(spelled_paths)) < len(spelled_paths):
         raise InvalidClusteringError(
             table=table, columns=listed, detail="a column is listed twice", remedy="List each column once."
         )
-    kept = {path for path, _ in statistics_columns(schema, (), configuration, table=table)}
-    missing = [".".join(path) for path in found if path not in kept]
+    paths_with_statistics = {path for path, _ in statistics_columns(schema, (), configuration, table=table)}
+    missing = [".".join(path) for path in spelled_paths if path not in paths_with_statistics]
     if missing:
         detail = f"no statistics are collected for {', '.join(missing)}"
         remedy = "Add the column to delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols."
         raise ClusteringStatisticsError(table=table, columns=listed, detail=detail, remedy=remedy)
-    return tuple(found)
+    return tuple(spelled_paths)

@@ -229,7 +229,7 @@ class _Column:
         return isinstance(self.type, Decimal) and self.type.precision > EXACT_DIGITS
 
     @property
-    def values(self) -> StatTest:
+    def has_values(self) -> StatTest:
         """The file may have a value that is not null, which every comparison requires."""
         return HasValues(self.path)
 
@@ -331,7 +331,7 @@ def _comparison(column: _Column, condition: p.Comparison) -> StatTest:
     if value is None:
         return HasNulls(column.path) if symbol == "<=>" else DROP
     if not column.accepts(value):
-        return column.values
+        return column.has_values
     if is_nan(value):
         return _beside_nan(column, symbol)
     match symbol:
@@ -341,14 +341,14 @@ def _comparison(column: _Column, condition: p.Comparison) -> StatTest:
             found = column.at_most(value, symbol)
         case ">" | ">=":
             found = KEEP if column.may_be_nan else column.at_least(value, symbol)
-    return _both((column.values, found))
+    return _both((column.has_values, found))
 
 
 def _beside_nan(column: _Column, symbol: p.Operator) -> StatTest:
     """A comparison with NaN, which is greater than every number and never appears in statistics."""
     if symbol == ">" or (not column.may_be_nan and symbol in ("=", "<=>", ">=")):
         return DROP
-    return column.values
+    return column.has_values
 
 
 def _null_test(column: _Column, _: p.IsNull) -> StatTest:
@@ -360,20 +360,20 @@ def _membership(column: _Column, condition: p.In) -> StatTest:
     if not values:
         return DROP
     if not all(column.accepts(value) for value in values) or any(is_nan(value) for value in values):
-        return column.values
+        return column.has_values
     if len(values) > IN_VALUES_MAX:
         return _both(
-            (column.values, column.at_most(max(values)), column.at_least(min(values)), column.at_one_of(values))
+            (column.has_values, column.at_most(max(values)), column.at_least(min(values)), column.at_one_of(values))
         )
-    return _both((column.values, _either(column.at(value) for value in dict.fromkeys(values))))
+    return _both((column.has_values, _either(column.at(value) for value in dict.fromkeys(values))))
 
 
 def _prefix_test(column: _Column, condition: p.StartsWith) -> StatTest:
     if not column.accepts(condition.prefix):
-        return column.values
+        return column.has_values
     after = text_after(condition.prefix)
     below = KEEP if after is None else column.at_most(after, "<")
-    return _both((column.values, below, column.at_least(condition.prefix)))
+    return _both((column.has_values, below, column.at_least(condition.prefix)))
 
 
 def text_after(prefix: str) -> str | None:
@@ -392,9 +392,9 @@ def _not_equal(column: _Column, condition: p.Comparison) -> StatTest:
     """`NOT =` and `NOT <=>`; `push_down` has inverted the other comparisons."""
     value = condition.literal.value
     if value is None:
-        return column.values if condition.operator == "<=>" else DROP
+        return column.has_values if condition.operator == "<=>" else DROP
     varied = IsVaried(column.path, value) if _shows_single_value(column, value) else KEEP
-    found = _both((column.values, varied))
+    found = _both((column.has_values, varied))
     return _either((found, HasNulls(column.path))) if condition.operator == "<=>" else found
 
 
@@ -410,7 +410,7 @@ def _shows_single_value(column: _Column, value: Any) -> bool:
 
 
 def _not_null(column: _Column, _: p.IsNull) -> StatTest:
-    return column.values
+    return column.has_values
 
 
 def _not_member(column: _Column, condition: p.In) -> StatTest:
@@ -419,13 +419,14 @@ def _not_member(column: _Column, condition: p.In) -> StatTest:
     if any(value is None for value in condition.values):
         return DROP
     if len(condition.values) > IN_VALUES_MAX:
-        return column.values
-    shown = [value for value in condition.values if _shows_single_value(column, value)]
-    return _both((column.values, *(IsVaried(column.path, value) for value in shown)))
+        return column.has_values
+    provable = [value for value in condition.values if _shows_single_value(column, value)]
+    # Drops a file whose every value is one and the same of the list.
+    return _both((column.has_values, *(IsVaried(column.path, value) for value in provable)))
 
 
 def _not_prefix(column: _Column, _: p.StartsWith) -> StatTest:
-    return column.values
+    return column.has_values
 
 
 _EQUAL: Mapping[type[Any], Callable[[_Column, Any], StatTest]] = {
@@ -453,6 +454,9 @@ def _either(parts: Iterable[StatTest]) -> StatTest:
 def _join_tests(
     parts: Iterable[StatTest], kind: type[Both] | type[Either], *, absorbing: Always, neutral: Always
 ) -> StatTest:
+    """One test of several: nested tests of the kind become one, repeated and neutral ones are left out, and an
+    absorbing one decides alone.
+    """
     flat: dict[StatTest, None] = {}
     for part in parts:
         if part == absorbing:

@@ -231,6 +231,7 @@ def _parse_float(value: Any, name: str) -> float | None:
 
 
 def _parse_text_bound(value: str, name: str) -> Any:
+    """A bound that JSON has as a text. A timestamp without a time zone tells no moment, so it is no bound."""
     match name:
         case "string":
             return value
@@ -363,12 +364,12 @@ def statistics_columns(
     partitions = {name.lower() for name in partition_columns}
     leaves = [(path, f) for path, f in schema.leaves() if path[0].lower() not in partitions and f.type != VOID]
     listed = STATS_COLUMNS.get(configuration, table=table)
-    chosen = {path for path, _ in leaves if _is_listed(path, listed or ())}
-    if listed is None or (listed and not chosen):  # another writer may have left a list of columns that are gone
+    chosen_paths = {path for path, _ in leaves if _is_listed(path, listed or ())}
+    if listed is None or (listed and not chosen_paths):  # another writer may have left a list of columns that are gone
         count = NUM_INDEXED_COLUMNS.get(configuration, table=table)
-        chosen = {path for path, _ in (leaves if count < 0 else leaves[:count])}
-    wanted = tuple(clustering)
-    return tuple((path, f) for path, f in leaves if path in chosen or _is_listed(path, wanted))
+        chosen_paths = {path for path, _ in (leaves if count < 0 else leaves[:count])}
+    clustering_paths = tuple(clustering)
+    return tuple((path, f) for path, f in leaves if path in chosen_paths or _is_listed(path, clustering_paths))
 
 
 def _is_listed(path: Path, listed: Iterable[Path]) -> bool:

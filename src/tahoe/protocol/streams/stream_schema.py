@@ -311,10 +311,11 @@ def is_change(read: Metadata, read_protocol: Protocol, metadata: Metadata | None
     """Whether a version's metadata or protocol, as far as it has any, is another than the stream's for readers."""
     if protocol is not None and protocol != read_protocol:
         return True
-    return metadata is not None and _for_readers(metadata) != _for_readers(read)
+    return metadata is not None and _reader_definition(metadata) != _reader_definition(read)
 
 
-def _for_readers(metadata: Metadata) -> tuple[Any, ...]:
+def _reader_definition(metadata: Metadata) -> tuple[Any, ...]:
+    """What readers of a version go by; if it is the same in another version, a stream goes on unchanged."""
     properties = {name: value for name, value in metadata.configuration.items() if name.startswith("delta.")}
     return Struct(tuple(map(_without_keys_of_writers, metadata.schema))), tuple(metadata.partition_columns), properties
 
@@ -419,9 +420,9 @@ def changes_between(before: Struct, after: Struct, rules: SchemaRules) -> Schema
     dropped = tuple(path for stored, path in was.items() if stored not in now)
     asks = rules.widens and not rules.ignores_types
     widened = tuple(widenings(physical_schema(before, "name"), physical_schema(after, "name"))) if asks else ()
-    named = tuple((now.get(path, path), old, new) for path, old, new in widened)
-    found = SchemaChanges(renamed=renamed, dropped=dropped, widened=named)
-    return found if renamed or dropped or widened else None
+    widened_now = tuple((now.get(path, path), old, new) for path, old, new in widened)
+    changes = SchemaChanges(renamed=renamed, dropped=dropped, widened=widened_now)
+    return changes if renamed or dropped or widened else None
 
 
 def is_acknowledged(

@@ -79,6 +79,9 @@ def _path(name: str, meanings: Iterable[Path], schema: Struct, table: str, missi
 def _not_found(
     name: str, meanings: Iterable[Path], schema: Struct, table: str, missing: type[ColumnNotFoundError]
 ) -> ColumnNotFoundError | UnsupportedOperationError:
+    """The error for an assignment to no column. If it names a part of an array or a map, the error says so, because the
+    column does exist.
+    """
     firsts = (schema.find(path[0]) for path in meanings if len(path) > 1)
     whole = next((field for field in firsts if field is not None and not isinstance(field.type, Struct)), None)
     if whole is None:

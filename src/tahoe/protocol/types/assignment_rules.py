@@ -263,6 +263,7 @@ def storable(given: DataType, wanted: DataType, policy: Policy) -> bool:
 
 
 def _kind(data_type: DataType) -> _Kind:
+    """The kind of a type, by which the tables of casts tell what may be stored as what."""
     match data_type:
         case Struct():
             return "struct"

@@ -194,6 +194,7 @@ def _parse_binary(text: str) -> bytes:
 
 
 def _binary_text(value: bytes, table: str) -> str:
+    """The bytes as the text of a partition value. They are refused if readers would not get the same bytes from it."""
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
@@ -247,6 +248,7 @@ def has_zone(text: str) -> bool:
 
 
 def _local_micros(text: str) -> tuple[int, str | None]:
+    """The microseconds since 1970 that a timestamp's text shows, in its own time zone, and that zone, if it has one."""
     found = _TIMESTAMP.fullmatch(text.strip(BLANKS))
     if found is None:
         raise ValueError(text)

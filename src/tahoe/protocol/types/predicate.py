@@ -325,14 +325,14 @@ _TESTS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 def order(left: Any, right: Any) -> int:
-    """-1, 0 or 1. NaN equals NaN and is greater than every number; strings are ordered by their UTF-8 bytes, as in
-    Spark.
+    """-1, 0 or 1: `left` is less than, equal to, or greater than `right`. NaN equals NaN and is greater than every
+    number; strings are ordered by their UTF-8 bytes, as in Spark.
     """
     if isinstance(left, float) or isinstance(right, float):
         left_nan, right_nan = is_nan(left), is_nan(right)
         if left_nan or right_nan:
             return int(left_nan) - int(right_nan)
-    if isinstance(left, date) != isinstance(right, date):
+    if isinstance(left, date) != isinstance(right, date):  # one is outside of Python's calendar, so an int
         left, right = _since_epoch(left), _since_epoch(right)
     if isinstance(left, str) and isinstance(right, str):
         left, right = left.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass")

@@ -236,6 +236,9 @@ def _decode_fields(values: Any, path: tuple[str, ...], table: str) -> tuple[Fiel
 
 
 def _decode_field(value: Any, path: tuple[str, ...], table: str) -> Field:
+    """A field of a struct. Without `nullable` it may be null, and without `metadata` it has none: some writers leave
+    them out.
+    """
     name, metadata = _member(value, "name", path), value.get("metadata") or {}
     if not is_text(name) or not isinstance(metadata, dict):
         raise ValueError(
@@ -250,6 +253,7 @@ def _decode_field(value: Any, path: tuple[str, ...], table: str) -> Field:
 
 
 def _decode_name(name: str, path: tuple[str, ...], table: str) -> DataType:
+    """The type that a name stands for, with the spellings of Spark and of old writers."""
     if name in PRIMITIVE_NAMES:
         return Primitive(name)
     if name == "decimal":

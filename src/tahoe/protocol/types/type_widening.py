@@ -155,6 +155,9 @@ def with_type_changes(field: Field, before: DataType) -> Field:
 
 
 def _type_changes(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    """The entries that record a change of type, each with its path inside the column. Structs are left out, because
+    their fields record their own.
+    """
     match before, after:
         case Struct(), Struct():
             return
