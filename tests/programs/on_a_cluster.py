@@ -50,7 +50,7 @@ def main(master: str, folder: str) -> None:
     mark(path, {first: range(100), second: [3]}, stored=True)
     found["marked"] = answer()
     deletion_vectors.BROADCAST_BYTES_MAX = 0
-    deletion_vectors._kept = deletion_vectors.Recent(1)
+    deletion_vectors._recent_bitmaps = deletion_vectors.Recent(1)
     found["marked, vectors loaded by executors"] = answer()
     stream = (
         spark.readStream.format("delta")

@@ -143,9 +143,9 @@ def test_vectors_of_every_size(spark, plain, monkeypatch, budget):
         monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", 0)
     if budget == "none":
         monkeypatch.setattr(deletion_vectors, "BROADCAST_BYTES_MAX", 0)
-    deletion_vectors._kept._entries.clear()
+    deletion_vectors._recent_bitmaps._entries.clear()
     same(load(spark, plain, startingVersion=2, endingVersion=5), plain, 2, end_version=5)
-    deletion_vectors._kept._entries.clear()
+    deletion_vectors._recent_bitmaps._entries.clear()
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def normal(frame: DataFrame) -> list[str]:
 def setting(spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if name in VECTORS:
         monkeypatch.setattr(deletion_vectors, VECTORS[name], 0)
-        deletion_vectors._kept = type(deletion_vectors._kept)(deletion_vectors.KEPT_MAX)
+        deletion_vectors._recent_bitmaps = type(deletion_vectors._recent_bitmaps)(deletion_vectors.KEPT_MAX)
     before = {key: spark.conf.get(key, None) for key in SETTINGS[name]}
     for key, value in SETTINGS[name].items():
         spark.conf.set(key, value)

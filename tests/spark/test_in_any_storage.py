@@ -223,7 +223,7 @@ def test_another_writers_deletion_vectors_are_read(
     monkeypatch.setattr(
         deletion_vectors, "BROADCAST_BYTES_MAX", deletion_vectors.CHUNK_BYTES
     )  # as if they were too large for Spark to send
-    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
+    monkeypatch.setattr(deletion_vectors, "_recent_bitmaps", deletion_vectors.Recent(1))
     frame = load(spark, url)
     assert "ArrowEval" in frame._jdf.queryExecution().executedPlan().toString()
     assert golden.sortable([row.asDict() for row in frame.collect()]) == expected

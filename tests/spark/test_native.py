@@ -379,7 +379,7 @@ def test_more_deleted_rows_than_a_join_has_keys_for(
     expected = as_spark(spark, query)
     for name in ("MARKS_MAX", "ARRAY_BYTES_MAX"):
         monkeypatch.setattr(deletion_vectors, name, 0)
-    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
+    monkeypatch.setattr(deletion_vectors, "_recent_bitmaps", deletion_vectors.Recent(1))
     assert "CometBroadcastHashJoin" in explained(spark.sql(query))
     assert rows(spark.sql(query)) == expected
 

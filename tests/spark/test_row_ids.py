@@ -198,7 +198,7 @@ def test_larger_vectors(spark, table, path, monkeypatch, limits):
     gone = {low + index for low, index in zip([*first_ids(path)[:1] * 2, first_ids(path)[1]], (0, 4, 9), strict=True)}
     for name, value in limits.items():
         monkeypatch.setattr(deletion_vectors, name, value)
-    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
+    monkeypatch.setattr(deletion_vectors, "_recent_bitmaps", deletion_vectors.Recent(1))
     frame = spark.read.format("delta").load(path)
     assert by_id(frame.selectExpr(*ASKED)) == {i: row for i, row in rows.items() if i not in gone}
 

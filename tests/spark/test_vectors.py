@@ -153,8 +153,8 @@ def test_files_are_skipped_before_their_vectors_are_loaded(spark, monkeypatch):
     loaded = []
     load = deletion_vectors.load_deletion_vector
     monkeypatch.setattr(deletion_vectors, "load_deletion_vector", lambda *args: loaded.append(args) or load(*args))
-    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
-    monkeypatch.setattr(deletion_vectors, "_marks", deletion_vectors.Recent(1))
+    monkeypatch.setattr(deletion_vectors, "_recent_bitmaps", deletion_vectors.Recent(1))
+    monkeypatch.setattr(deletion_vectors, "_recent_marks", deletion_vectors.Recent(1))
     assert spark.sql("select count(*) from t where part = 0").collect()[0][0] == 97
     assert len(loaded) == 1
 
@@ -180,7 +180,7 @@ def unadapted(spark):
 def test_what_is_sent_is_reused(spark, monkeypatch, kept_in, reused):
     if kept_in == "bitmaps":
         monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", 0)
-        monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
+        monkeypatch.setattr(deletion_vectors, "_recent_bitmaps", deletion_vectors.Recent(1))
     assert reused in executed(
         spark.sql("select s, sum(id) from t group by s union all select s, sum(d) from t group by s")
     )
@@ -247,7 +247,7 @@ def test_a_damaged_vector_is_an_error_and_brings_no_row_back(spark, path):
 
 def test_past_the_array_bitmaps_are_joined(spark, tables, monkeypatch):
     monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", 0)
-    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
+    monkeypatch.setattr(deletion_vectors, "_recent_bitmaps", deletion_vectors.Recent(1))
     frame = spark.read.format("delta").load(tables[0]).selectExpr("sum(a.y)", "count(*)", "max(_metadata.row_index)")
     assert "BroadcastHashJoin" in executed(frame)
     same(spark, "select sum(a.y), count(*) from {t} where part = 0")
@@ -257,7 +257,7 @@ def test_past_the_array_bitmaps_are_joined(spark, tables, monkeypatch):
 @pytest.mark.sparks_reader
 def test_past_the_broadcast_a_function_in_the_executors_answers(spark, tables, monkeypatch):
     monkeypatch.setattr(deletion_vectors, "BROADCAST_BYTES_MAX", deletion_vectors.CHUNK_BYTES)
-    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
+    monkeypatch.setattr(deletion_vectors, "_recent_bitmaps", deletion_vectors.Recent(1))
     frame = spark.read.format("delta").load(tables[0]).selectExpr("sum(a.y)", "count(*)", "max(_metadata.row_index)")
     assert "ArrowEval" in executed(frame)
     same(spark, "select sum(a.y), count(*) from {t} where part = 0")

@@ -105,6 +105,7 @@ def check_running_session() -> None:
 
 
 def _enable(session: Any, owner: object) -> None:
+    """Enable tahoe for a session, once for all sessions of an owner. After a failure the next session tries again."""
     with _enabling:
         if owner in _begun or _is_elsewhere(session):
             return

@@ -229,7 +229,7 @@ def settings_of_native(settings: Mapping[str, Any], native: bool | str = True) -
     warning tells.
 
     Args:
-        native: see `configure`.
+        native: whether plans run natively, or the path of Comet's JAR; see `configure`.
     """
     named = {name: str(value) for name, value in settings.items()}
     jars = os.path.join(_find_spark_home(), "jars")

@@ -255,8 +255,8 @@ class Source:
             commands.create(gateway, staged)
 
     @_answering
-    def statement(self, beneath: JavaObject, text: str, parameters: JavaObject | None) -> JavaObject | None:
-        return statements.plan_statement(Gateway.active(), beneath, text, parameters)
+    def statement(self, parser_beneath: JavaObject, text: str, parameters: JavaObject | None) -> JavaObject | None:
+        return statements.plan_statement(Gateway.active(), parser_beneath, text, parameters)
 
     @_answering
     def perform(self, session: JavaObject, text: str, values: JavaObject, condition: JavaObject | None) -> JavaObject:

@@ -39,8 +39,8 @@ from tahoe.spark.jvm.statements.statement_plans import (
     bound,
     explained,
     is_alias,
+    java_parse_exception,
     output_of,
-    parse_error,
     rows_of,
     substituted,
 )
@@ -76,17 +76,17 @@ NOTHING = StructType()
 
 
 def plan_statement(
-    gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObject | None
+    gateway: Gateway, parser_beneath: JavaObject, text: str, parameters: JavaObject | None
 ) -> JavaObject | None:
     """Parse a Delta statement into a plan.
 
     Args:
-        beneath: Spark's parser, for all other SQL.
+        parser_beneath: Spark's parser, for all other SQL.
         parameters: the query's parameters, a `ParameterContext`.
 
     Returns:
-        None for any other SQL. For text that starts like a Delta statement and only `beneath` can parse: the plan of
-        `beneath`.
+        None for any other SQL. For text that starts like a Delta statement, and that only `parser_beneath` can parse:
+        the plan that it makes.
 
     Raises:
         StatementSyntaxError: the text starts like a Delta statement, and neither parser can parse it.
@@ -96,13 +96,15 @@ def plan_statement(
         parsed = parse(written)
     except StatementSyntaxError as error:
         try:
-            return beneath.parsePlan(text) if parameters is None else beneath.parsePlanWithParameters(text, parameters)
+            if parameters is None:
+                return parser_beneath.parsePlan(text)
+            return parser_beneath.parsePlanWithParameters(text, parameters)
         except JVM_ERRORS:
             raise for_user(error) from None
     if parsed is None:
         _refuse_in_script(written)
         return None
-    node = _node(gateway, beneath, written, parsed, parameters)
+    node = _node(gateway, parser_beneath, written, parsed, parameters)
     return node if parsed.explain is None else explained(gateway, node, parsed.explain)
 
 
@@ -119,7 +121,7 @@ def _refuse_in_script(text: str) -> None:
 
 
 def _node(
-    gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, parameters: JavaObject | None
+    gateway: Gateway, parser_beneath: JavaObject, text: str, parsed: Parsed, parameters: JavaObject | None
 ) -> JavaObject:
     """The plan of a parsed statement: a `delta.Statement`. Parameters are bound in values and condition together,
     because those without a name are numbered over the whole statement.
@@ -127,7 +129,7 @@ def _node(
     arguments = list(statements.values_of(parsed.statement))
     condition = statements.condition_of_statement(parsed.statement)
     parsed_expressions = [
-        _expression(beneath, text, e) for e in (arguments if condition is None else [*arguments, condition])
+        _expression(parser_beneath, text, e) for e in (arguments if condition is None else [*arguments, condition])
     ]
     expressions = bound(gateway, parsed_expressions, parameters)
     how = _HOW[type(parsed.statement)]
@@ -141,15 +143,15 @@ def _node(
     )
 
 
-def _expression(beneath: JavaObject, text: str, expression: Expression) -> JavaObject:
+def _expression(parser_beneath: JavaObject, text: str, expression: Expression) -> JavaObject:
     """Parse an expression with Spark. The preceding text is replaced by blanks, so that Spark's errors have positions
     in the statement.
     """
     blanks = re.sub(r"[^\n]", " ", text[: expression.start])
     try:
-        parsed = beneath.parseExpression(blanks + expression.text)
+        parsed = parser_beneath.parseExpression(blanks + expression.text)
     except JVM_ERRORS as error:
-        java = parse_error(error)
+        java = java_parse_exception(error)
         if java is None:
             raise
         raise for_user(StatementSyntaxError.at(text, *_place(java, expression), "an expression")) from None
@@ -415,6 +417,9 @@ def _vacuumed_table(name: Name, context: StatementContext) -> DeltaTable:
 
 
 def _inventory(statement: statements.Vacuum, context: StatementContext) -> DataFrame | None:
+    """The rows of VACUUM's USING INVENTORY: of a query, or of a Delta table by path, or of any table by name; None
+    without the clause.
+    """
     spark = context.gateway.spark
     if statement.inventory_query is not None:
         return spark.sql(statement.inventory_query.text)
@@ -436,6 +441,7 @@ def _restore(statement: statements.Restore, context: StatementContext) -> DataFr
 
 
 def _clone(statement: statements.Clone, context: StatementContext) -> DataFrame:
+    """Run CREATE or REPLACE TABLE ... CLONE, and return the row that it answers with."""
     source, name = _cloned_table(statement.source, context)
     version, timestamp = context.as_of(statement.as_of, source.url)
     command = CloneCommand(

@@ -75,24 +75,24 @@ _PARAMETERS = {
 }
 
 
-def _in_order(function: str, given: Sequence[JavaObject]) -> dict[str, JavaObject]:
+def _in_order(function: str, expressions: Sequence[JavaObject]) -> dict[str, JavaObject]:
     """The arguments by the names of their parameters, in the order of the parameters."""
-    names, needed, expected = _PARAMETERS[function in INSPECTED]
-    if not needed <= len(given) <= len(names):
-        raise _invalid(f"number of arguments of {function}", str(len(given)), f"it must be {expected}")
-    found, is_named = dict[str, JavaObject](), False
-    for position, expression in zip(names, given, strict=False):
-        named = kind_of(expression) == "NamedArgumentExpression"
-        name = str(expression.key()).lower() if named else position
+    names, required_count, expected = _PARAMETERS[function in INSPECTED]
+    if not required_count <= len(expressions) <= len(names):
+        raise _invalid(f"number of arguments of {function}", str(len(expressions)), f"it must be {expected}")
+    arguments, is_named = dict[str, JavaObject](), False
+    for position, expression in zip(names, expressions, strict=False):
+        has_name = kind_of(expression) == "NamedArgumentExpression"
+        name = str(expression.key()).lower() if has_name else position
         if name not in names:
             raise _invalid(f"name of an argument of {function}", name, f"its parameters are {', '.join(names)}")
-        if name in found or (is_named and not named):
+        if name in arguments or (is_named and not has_name):
             raise _invalid(f"arguments of {function}", name, "each is given once, and those with names come last")
-        found[name], is_named = expression.value() if named else expression, named
-    missing = next((name for name in names[:needed] if name not in found), None)
+        arguments[name], is_named = expression.value() if has_name else expression, has_name
+    missing = next((name for name in names[:required_count] if name not in arguments), None)
     if missing is not None:
         raise _invalid(f"argument {missing} of {function}", "missing", f"the number of arguments must be {expected}")
-    return {name: found[name] for name in names if name in found}
+    return {name: arguments[name] for name in names if name in arguments}
 
 
 def _changes(gateway: Gateway, function: str, table: str, boundaries: Sequence[Value], *, is_path: bool) -> DataFrame:

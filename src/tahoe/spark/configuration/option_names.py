@@ -52,29 +52,29 @@ def _time_travel(name: str, meaning: str) -> Option:
     return Option(name=name, places=(OptionContext.READ,), meaning=meaning, refused=_STREAMS)
 
 
-def _of_streams(name: str, meaning: str, default: str = "") -> Option:
+def _stream_option(name: str, meaning: str, default: str = "") -> Option:
     return Option(name=name, places=_STREAMS, meaning=meaning, default=default)
 
 
-def _of_changes(name: str, meaning: str, same_as: str = "") -> Option:
+def _changes_option(name: str, meaning: str, same_as: str = "") -> Option:
     """What a stream of rows does at a commit that deletes or changes rows; a stream of a change data feed reads such
     commits.
     """
     return Option(name=name, places=(OptionContext.READ_STREAM,), meaning=meaning, default="false", same_as=same_as)
 
 
-def _of_parquet(name: str, meaning: str, setting: str) -> Option:
+def _parquet_option(name: str, meaning: str, setting: str) -> Option:
     """An option of Spark's reader of data files."""
     return Option(name=name, places=_READERS, meaning=meaning, default=f"`spark.sql.{setting}`")
 
 
 def _acknowledging(name: str, change: str) -> Option:
-    return _of_streams(
+    return _stream_option(
         name, f"accepts, in a stream that tracks its schema, {change}: `always`, or the version of one change"
     )
 
 
-def _of_one_write(name: str, meaning: str, default: str = "") -> Option:
+def _write_option(name: str, meaning: str, default: str = "") -> Option:
     return Option(
         name=name,
         places=(OptionContext.WRITE,),
@@ -121,37 +121,39 @@ OPTIONS: tuple[Option, ...] = (
         default="the newest",
     ),
     Option(name="endingTimestamp", places=(OptionContext.READ,), meaning="the same as a time"),
-    _of_streams("maxFilesPerTrigger", "how many files a batch reads at most", "1000 if neither limit is given"),
-    _of_streams("maxBytesPerTrigger", "a size such as `1g`: the file that reaches it is the last of its batch"),
-    _of_streams("excludeRegex", "files whose paths match are not read"),
-    _of_streams("failOnDataLoss", "`false`: go on if the log no longer has the next commit", "true"),
-    _of_streams(
+    _stream_option("maxFilesPerTrigger", "how many files a batch reads at most", "1000 if neither limit is given"),
+    _stream_option("maxBytesPerTrigger", "a size such as `1g`: the file that reaches it is the last of its batch"),
+    _stream_option("excludeRegex", "files whose paths match are not read"),
+    _stream_option("failOnDataLoss", "`false`: go on if the log no longer has the next commit", "true"),
+    _stream_option(
         "withEventTimeOrder",
         "read the rows that the table has when the query begins [in the order of event "
         "time](../reference/streams.md#order-of-event-time)",
         "the setting of this name",
     ),
-    _of_changes("ignoreDeletes", "pass over commits that only remove whole files"),
-    _of_changes("skipChangeCommits", "pass over all commits that delete or change rows"),
-    _of_changes("ignoreChanges", "read every file that such a commit adds. Rows that it did not change are read again"),
-    _of_changes("ignoreFileDeletion", "an older name of the same", same_as="ignoreChanges"),
-    _of_streams("schemaTrackingLocation", _LOCATION_MEANING),
+    _changes_option("ignoreDeletes", "pass over commits that only remove whole files"),
+    _changes_option("skipChangeCommits", "pass over all commits that delete or change rows"),
+    _changes_option(
+        "ignoreChanges", "read every file that such a commit adds. Rows that it did not change are read again"
+    ),
+    _changes_option("ignoreFileDeletion", "an older name of the same", same_as="ignoreChanges"),
+    _stream_option("schemaTrackingLocation", _LOCATION_MEANING),
     Option(name="schemaLocation", places=_STREAMS, meaning=_LOCATION_MEANING, same_as="schemaTrackingLocation"),
-    _of_streams(
+    _stream_option(
         "streamingSourceTrackingId",
         "a name that distinguishes streams of the same table in one query that tracks schemas",
     ),
     _acknowledging("allowSourceColumnRename", "renamed columns"),
     _acknowledging("allowSourceColumnDrop", "dropped columns"),
     _acknowledging("allowSourceColumnTypeChange", "wider types"),
-    _of_parquet("ignoreMissingFiles", "pass over data files that do not exist", "files.ignoreMissingFiles"),
-    _of_parquet("ignoreCorruptFiles", "pass over data files that cannot be read", "files.ignoreCorruptFiles"),
-    _of_parquet(
+    _parquet_option("ignoreMissingFiles", "pass over data files that do not exist", "files.ignoreMissingFiles"),
+    _parquet_option("ignoreCorruptFiles", "pass over data files that cannot be read", "files.ignoreCorruptFiles"),
+    _parquet_option(
         "datetimeRebaseMode",
         "how dates and times before 1900 are read, as in Spark",
         "parquet.datetimeRebaseModeInRead",
     ),
-    _of_parquet("int96RebaseMode", "the same for timestamps of 12 bytes (INT96)", "parquet.int96RebaseModeInRead"),
+    _parquet_option("int96RebaseMode", "the same for timestamps of 12 bytes (INT96)", "parquet.int96RebaseModeInRead"),
     Option(
         name="mergeSchema",
         places=_WRITERS,
@@ -167,26 +169,26 @@ OPTIONS: tuple[Option, ...] = (
         meaning="replace the schema and the partitioning, in an overwrite of the whole table",
         default="false",
     ),
-    _of_one_write("replaceWhere", "overwrite only the rows that match this condition; the new rows must match it"),
-    _of_one_write(
+    _write_option("replaceWhere", "overwrite only the rows that match this condition; the new rows must match it"),
+    _write_option(
         "replaceUsing",
         "columns, separated by commas: overwrite the rows that have the same values in them as a new row",
     ),
-    _of_one_write(
+    _write_option(
         "replaceOn",
         "a condition over new rows and rows of the table: overwrite those for which it holds with a new row",
     ),
-    _of_one_write("targetAlias", "the name of the table in `replaceOn`"),
-    _of_one_write(
+    _write_option("targetAlias", "the name of the table in `replaceOn`"),
+    _write_option(
         "partitionOverwriteMode",
         "`dynamic`: overwrite only the partitions that new rows have; `static`: all of them",
         "`spark.sql.sources.partitionOverwriteMode`",
     ),
-    _of_one_write("txnAppId", "the id of an application that numbers its writes; requires `txnVersion`"),
-    _of_one_write(
+    _write_option("txnAppId", "the id of an application that numbers its writes; requires `txnVersion`"),
+    _write_option(
         "txnVersion", "the number of the write. If the table has it or a later one for the id, nothing is written"
     ),
-    _of_one_write(
+    _write_option(
         "dataChange",
         "`false`: the write only arranges rows anew, so that streams and change data feeds pass over it",
         "true",

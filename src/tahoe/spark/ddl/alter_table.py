@@ -78,23 +78,23 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) 
             detail="it contains a subquery, but a constraint may use only the values of one row",
             remedy="Use only columns of the table.",
         )
-    (found,) = rows.select(condition.alias("condition")).schema
-    if found.dataType.typeName() != "boolean":
+    (result,) = rows.select(condition.alias("condition")).schema
+    if result.dataType.typeName() != "boolean":
         raise ConstraintNotBooleanError(
             table=snapshot.url,
             constraint=constraint.name,
             expression=constraint.expression,
-            type=found.dataType.simpleString(),
+            type=result.dataType.simpleString(),
         )
     names = columns_named(constraint.expression)
-    shown = [F.col(quoted(name)) for name in rows.columns if name.lower() in names] or [F.lit(None).alias("row")]
-    broken = rows.where(~F.coalesce(condition, F.lit(False))).select(*shown).limit(1).collect()
-    if broken:
+    columns = [F.col(quoted(name)) for name in rows.columns if name.lower() in names] or [F.lit(None).alias("row")]
+    violations = rows.where(~F.coalesce(condition, F.lit(False))).select(*columns).limit(1).collect()
+    if violations:
         raise NewConstraintViolatedError(
             table=snapshot.url,
             constraint=constraint.name,
             expression=constraint.expression,
-            values=row_text(broken[0].asDict(recursive=True)),
+            values=row_text(violations[0].asDict(recursive=True)),
         )
 
 
@@ -191,6 +191,7 @@ def column_changes(updates: Iterable[UpdateColumn], *, table: str) -> list[Colum
 
 
 def _with_update(change: ColumnChange, update: UpdateColumn, table: str) -> ColumnChange:
+    """The change of a column with one more of Spark's changes: a statement that sets several has one for each."""
     match update:
         case UpdateColumnType(_, declared):
             (field,) = delta_schema(declared, table=table)

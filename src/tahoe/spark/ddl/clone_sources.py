@@ -32,12 +32,12 @@ _METADATA_LOCATION = "metadata_location"
 def foreign_source(gateway: Gateway, parts: Sequence[str]) -> ForeignSource | None:
     """The source that a name stands for; None if it is none of these formats."""
     if len(parts) == 2 and "/" in parts[1]:
-        return _of_path(gateway, parts[0].lower(), parts[1])
+        return _source_at(gateway, parts[0].lower(), parts[1])
     entry = None if session_catalog(gateway).isTempView(gateway.seq(parts)) else catalog_table(gateway, list(parts))
-    return None if entry is None or is_view(entry) else _of_entry(gateway, entry)
+    return None if entry is None or is_view(entry) else _source_of_entry(gateway, entry)
 
 
-def _of_path(gateway: Gateway, provider: str, path: str) -> ForeignSource | None:
+def _source_at(gateway: Gateway, provider: str, path: str) -> ForeignSource | None:
     name = f"{provider}.`{path}`"
     if provider == _PARQUET:
         table = open_table(gateway.spark, path)
@@ -48,7 +48,7 @@ def _of_path(gateway: Gateway, provider: str, path: str) -> ForeignSource | None
     return IcebergSource.at(open_table(gateway.spark, path), name) if provider == _ICEBERG else None
 
 
-def _of_entry(gateway: Gateway, entry: JavaObject) -> ForeignSource | None:
+def _source_of_entry(gateway: Gateway, entry: JavaObject) -> ForeignSource | None:
     provider, name = provider_of(entry), str(entry.identifier().unquotedString())
     if provider == _PARQUET:
         table = open_table(gateway.spark, url_of_uri(gateway, entry.location()))

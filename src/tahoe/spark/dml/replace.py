@@ -136,13 +136,15 @@ def _delete_and_append(
     plan = change.plan
     positions = search.positions()
     touched = change.touch(positions)
-    others = [] if change.deletes_by_vector else [t for t in touched if not t.is_whole]
-    if others and change.has_feed:
+    partly_touched = [] if change.deletes_by_vector else [t for t in touched if not t.is_whole]
+    if partly_touched and change.has_feed:
         materialised = change.materialise(new.frame)  # computing the data twice might give different rows
         written = change.write(replace(new, frame=materialised))
         columns = stored_columns(plan.schema)
-        matched = change.with_found_flag(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
-        deleted = change.as_they_are(expressed(matched, stored_columns(change.schema)))
+        deleted_rows = change.with_found_flag(change.rows([t.number for t in touched]), positions).where(
+            F.col(IS_FOUND)
+        )
+        deleted = change.as_they_are(expressed(deleted_rows, stored_columns(change.schema)))
         before, after = (
             expressed(rows, [*columns, f"'{kind}' AS {CHANGE_TYPE}"])
             for rows, kind in ((deleted, "delete"), (materialised, "insert"))
@@ -150,7 +152,7 @@ def _delete_and_append(
         change.write_changes(before.unionAll(after))
     else:
         written = change.write(new)
-    copied = change.write_others(positions, others)
+    copied = change.write_others(positions, partly_touched)
     removed = change.removed_files
     metrics = {
         **written.metrics,

@@ -160,6 +160,9 @@ def _clause(action: MergeAction, table: str) -> Clause:
 
 
 def _assignments(assignments: Sequence[ResolvedAssignment], table: str) -> tuple[Assignment, ...]:
+    """The assignments of a resolved statement. An assignment without a path is to an element of an array or a map,
+    which cannot be assigned.
+    """
     for assignment in assignments:
         if not assignment.path:
             raise UnsupportedOperationError(

@@ -41,7 +41,7 @@ def check_rows(plan: WritePlan, rows: DataFrame, policy: Policy, *, are_new: boo
         value, column = row_schema.find(field.name), plan.schema.find(field.name)
         if value is not None and column is not None:
             check_fields(value.type, column.type, (column.name,), may_lack=may_lack, table=plan.url)
-    assign(rows, table_columns, Refusals(plan.url, policy))
+    assign(rows, table_columns, Refusals(plan.url, policy))  # refuses casts that the policy does not allow
 
 
 def _check_one_by_one(rows: DataFrame, table: str) -> None:

@@ -54,16 +54,16 @@ COUNTS_AS_TRUE: Mapping[str, str] = {
 class RowCondition:
     """A condition that Spark evaluates on the rows of single files."""
 
-    def __init__(self, snapshot: Snapshot, evaluator: Callable[[], JavaObject]) -> None:
+    def __init__(self, snapshot: Snapshot, make_evaluator: Callable[[], JavaObject]) -> None:
         """
         Args:
-            evaluator: makes the `delta.Condition`; called if there is a file to look at.
+            make_evaluator: makes the `delta.Condition`; called if there is a file to look at.
         """
-        self._snapshot, self._evaluator_of = snapshot, evaluator
+        self._snapshot, self._make_evaluator = snapshot, make_evaluator
 
     @cached_property
     def _evaluator(self) -> JavaObject:
-        return self._evaluator_of()
+        return self._make_evaluator()
 
     def matching(self, file: FileAction) -> RowIndexes | None:
         """The row indexes, of deleted rows too, for which it is true; None for a reason in `COUNTS_AS_TRUE`."""

@@ -126,7 +126,7 @@ def install() -> None:
         converted, ours = convert(exception), _ours(exception)
         # Programs that run streams catch Spark's class, whose text contains our error.
         if ours is None or isinstance(converted, StreamingQueryException):
-            converted = _with_note_of_refusal(_with_note_of_sql(_of_the_users(converted), exception))
+            converted = _with_note_of_refusal(_with_note_of_sql(_as_user_error(converted), exception))
             return _with_note_of_file(converted, ours)
         return _with_note_of_cause(ours)
 
@@ -156,7 +156,7 @@ _OfTheUsers.__name__ = _OfTheUsers.__qualname__ = captured.AnalysisException.__n
 _OfTheUsers.__module__ = captured.AnalysisException.__module__
 
 
-def _of_the_users(converted: Any) -> Any:
+def _as_user_error(converted: Any) -> Any:
     if type(converted) is captured.AnalysisException and "__tahoe_" in converted._desc:
         converted._desc = without_our_columns(converted._desc)
         converted.__class__ = _OfTheUsers

@@ -288,6 +288,9 @@ def _conjuncts(condition: JavaObject) -> Iterator[JavaObject]:
 
 
 def _operand(gateway: Gateway, expression: JavaObject, sides: Mapping[Side, JavaObject]) -> Operand:
+    """One side of an equality. It has a path only if evaluating it never fails: its values may then be looked up in
+    files.
+    """
     never_fails, data_type = _never_fails(gateway, expression), expression.dataType()
     references = expression.references()
     own = () if references.isEmpty() else (side for side, columns in sides.items() if references.subsetOf(columns))
@@ -305,6 +308,9 @@ _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 def _path(expression: JavaObject) -> tuple[str, ...] | None:
+    """The column or struct field whose values an expression has; None if a cast changes them. Precondition: it is one
+    of those that never fail.
+    """
     match kind_of(expression):
         case "Cast":
             is_whole = {

@@ -88,14 +88,14 @@ def _clear_type_widening(target: DmlTarget) -> bool:
     after = snapshot.metadata.replace(schema_string=schema.to_json(), configuration=configuration)
     if after == snapshot.metadata:
         return False
-    _write_again(target, snapshot, after, _of_other_types(snapshot, changed) if changed else [], REORG)
+    _write_again(target, snapshot, after, _files_of_other_types(snapshot, changed) if changed else [], REORG)
     return True
 
 
-def _of_other_types(snapshot: Snapshot, columns: set[str]) -> list[int]:
+def _files_of_other_types(snapshot: Snapshot, columns: set[str]) -> list[int]:
     """The numbers of the files in which one of these columns has another type than in the table."""
     pairs = zip(snapshot.schema, physical_schema(snapshot.schema, snapshot.column_mapping_mode), strict=True)
-    physical = {stored.name: stored.type for field, stored in pairs if field.name in columns}
+    physical = {column.name: column.type for field, column in pairs if field.name in columns}
 
     def is_other(add: Add) -> bool:
         store, key = snapshot.log.locate(resolve_path(add.path, snapshot.url))
@@ -103,9 +103,7 @@ def _of_other_types(snapshot: Snapshot, columns: set[str]) -> list[int]:
             found = delta_schema(open_parquet(store, key).schema_arrow, table=snapshot.url)
         except DeltaError:  # the file has a type that Delta does not have; rewriting stores the table's type
             return True
-        return any(
-            (field := found.find(name)) is not None and field.type != wanted for name, wanted in physical.items()
-        )
+        return any((field := found.find(name)) is not None and field.type != kind for name, kind in physical.items())
 
     return [number for number, other in enumerate(in_threads(is_other, snapshot.live.adds())) if other]
 

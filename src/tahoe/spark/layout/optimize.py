@@ -164,6 +164,7 @@ def _settings(target: DmlTarget) -> CompactionSettings:
 
 
 def _order(command: Optimize) -> OrderRequest:
+    """The order that OPTIMIZE asks for, with what the session's settings say about it."""
     target = command.target
     settings = Gateway(target.spark).settings()
     rows = int(settings.get("spark.sql.files.maxRecordsPerFile", "0"))
@@ -196,19 +197,21 @@ class _Rewriter:
         if the workers have no tahoe.
         """
         if isinstance(plan.table.env.store, HadoopStore) or (plan.filtered_columns and not WRITES_BLOOM_FILTERS):
-            yield from (self._by_spark(plan, one_bin) for one_bin in bins)
+            yield from (self._rewritten_by_spark(plan, one_bin) for one_bin in bins)
             return
         rewritten: Iterable[Rewritten | BaseException]
         is_near = is_local(self.target.spark) or sum(one_bin.live_bytes for one_bin in bins) <= DRIVER_BYTES_MAX
         if any(isinstance(one_bin, CubeBin) for one_bin in bins):
             rewritten = (
-                lay_out_in_threads(plan, bins) if is_near else (self._by_spark(plan, one_bin) for one_bin in bins)
+                lay_out_in_threads(plan, bins)
+                if is_near
+                else (self._rewritten_by_spark(plan, one_bin) for one_bin in bins)
             )
         else:
             rewritten = rewritten_in_threads(plan, bins) if is_near else self._in_workers(plan, bins)
         for one_bin, result in zip(bins, rewritten, strict=True):
             yield (
-                self._by_spark(plan, one_bin)
+                self._rewritten_by_spark(plan, one_bin)
                 if isinstance(result, UnsupportedOperationError | ModuleNotFoundError)
                 else result
             )
@@ -218,7 +221,7 @@ class _Rewriter:
         rewritten = in_workers(self.target.spark, result_or_error, work, table=plan.url)
         return [ModuleNotFoundError("tahoe")] * len(bins) if rewritten is None else rewritten
 
-    def _by_spark(self, plan: WritePlan, one_bin: Bin) -> Rewritten | BaseException:
+    def _rewritten_by_spark(self, plan: WritePlan, one_bin: Bin) -> Rewritten | BaseException:
         try:
             if isinstance(one_bin, CubeBin):
                 return lay_out(self.target, plan, one_bin)

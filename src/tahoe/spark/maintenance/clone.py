@@ -47,7 +47,7 @@ class CloneCommand:
         target: a name of the session's catalog, delta.`path`, or an absolute path.
         location: of the files of a named target; None lets the catalog choose it.
         source_name: the name of the source; None if it was given by its path.
-        mode: see `CloneRequest`.
+        mode: whether the target must not exist, must exist, or may exist.
         if_not_exists: do nothing if the catalog has the name, or if there is a table at the path of a target without a
             name.
     """

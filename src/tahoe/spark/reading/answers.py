@@ -186,6 +186,7 @@ def _combinable(
 
 
 def _aggregate(function: Mapping[str, Any], snapshot: Snapshot, *, counts_distinct: bool) -> Aggregate | None:
+    """An aggregate function as the log may answer it; None if it is of another kind, or of more than columns."""
     kind = _COMBINED.get(function["name"])
     if kind == "count" and function["distinct"]:
         kind = "count_distinct" if counts_distinct else None

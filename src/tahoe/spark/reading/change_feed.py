@@ -143,7 +143,8 @@ def plan_change_feed(
         table: its key, from `key_of`.
         versions: the selection that `relation` has encoded.
         name: the table's name in a catalog, or empty.
-        data, output, filters: see `planning.plan_scan`.
+        data, output, filters: in JSON, the schema after column pruning, the columns that the query uses, and conditions
+            that hold for every row it uses; see `planning.plan_scan`.
     """
     feed_range = Selection.decode(versions).changes
     assert isinstance(feed_range, FeedRange)

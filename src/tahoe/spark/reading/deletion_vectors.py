@@ -96,10 +96,10 @@ def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *,
     final_columns = output.final_columns
     marks = _marks_of(reader, vectors) if reader.is_native else None
     if marks is not None:
-        kept = reader.gateway.java_class("delta.Rows").byKeys(
+        java_rows = reader.gateway.java_class("delta.Rows").byKeys(
             dataset(rows), _PLACE, dataset(marks), keeps, "\0".join(final_columns)
         )
-        return DataFrame(kept, reader.gateway.spark)
+        return DataFrame(java_rows, reader.gateway.spark)
     bitmaps = _bitmaps_of(reader, vectors)
     if bitmaps is None:
         is_alive = _loading_function(reader.snapshot.log, _for_workers(reader.snapshot.log, vectors))
@@ -109,10 +109,10 @@ def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *,
     if bitmaps.stride is not None:
         place = f"cast({FILE_NUMBER} * {bitmaps.stride} + least(shiftright({ROW}, 6), {bitmaps.stride - 1}) as int)"
         condition = f"getbit(get({WORDS}, {place}), {_BIT}) = {bit}"
-        kept = reader.gateway.java_class("delta.Rows").where(
+        java_rows = reader.gateway.java_class("delta.Rows").where(
             dataset(rows), condition, WORDS, dataset(bitmaps.frame), "\0".join(final_columns)
         )
-        return DataFrame(kept, reader.gateway.spark)
+        return DataFrame(java_rows, reader.gateway.spark)
     key, word = key_and_word(_PLACE, apart=reader.is_native)
     joined = rows.withColumn(KEY, F.expr(key)).join(bitmaps.frame.hint("broadcast"), KEY, "left")
     beyond = "" if keeps else f"{WORDS} is null or "
@@ -173,8 +173,8 @@ class Bitmaps:
     stride: int | None
 
 
-_kept: Recent[tuple[Any, ...], Bitmaps] = Recent(KEPT_MAX)
-_marks: Recent[tuple[Any, ...], DataFrame] = Recent(KEPT_MAX)
+_recent_bitmaps: Recent[tuple[Any, ...], Bitmaps] = Recent(KEPT_MAX)
+_recent_marks: Recent[tuple[Any, ...], DataFrame] = Recent(KEPT_MAX)
 
 
 def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
@@ -184,7 +184,7 @@ def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
     """
     spark = reader.gateway.spark
     key = _identity(reader, vectors)
-    kept_bitmaps = _kept.get(key)
+    kept_bitmaps = _recent_bitmaps.get(key)
     if kept_bitmaps is not None:
         return kept_bitmaps
     chunks = chunks_of(reader.snapshot.log, vectors)
@@ -194,14 +194,14 @@ def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
     words_by_file = chunks.flat(len(vectors))
     if words_by_file is not None:
         table = pa.table({WORDS: pa.array([words_by_file.reshape(-1)])})
-        return _kept.put(
+        return _recent_bitmaps.put(
             key,
             Bitmaps(local_rows(spark, table, StructType([StructField(WORDS, words, False)])), words_by_file.shape[1]),
         )
     schema = StructType(
         [StructField(KEY, LongType(), False), StructField(WORDS, LongType() if reader.is_native else words, False)]
     )
-    return _kept.put(key, Bitmaps(local_rows(spark, chunks.table(apart=reader.is_native), schema), None))
+    return _recent_bitmaps.put(key, Bitmaps(local_rows(spark, chunks.table(apart=reader.is_native), schema), None))
 
 
 def _identity(reader: Reader, vectors: Sequence[Marked]) -> tuple[Any, ...]:
@@ -305,7 +305,7 @@ def _marks_of(reader: Reader, vectors: Sequence[Marked]) -> DataFrame | None:
         return None
     spark = reader.gateway.spark
     key = _identity(reader, vectors)
-    marks = _marks.get(key)
+    marks = _recent_marks.get(key)
     if marks is not None:
         return marks
     loaded = load_all(lambda marked: load_deletion_vector(reader.snapshot.log, marked.vector, marked.url), vectors)
@@ -313,7 +313,7 @@ def _marks_of(reader: Reader, vectors: Sequence[Marked]) -> DataFrame | None:
     ends = np.append(np.arange(0, len(keys), MARKS_OF_A_ROW, dtype=np.int32), np.int32(len(keys)))
     lists = pa.table({KEY: pa.ListArray.from_arrays(pa.array(ends), pa.array(keys))})
     few = local_rows(spark, lists, StructType([StructField(KEY, ArrayType(LongType(), False), False)]))
-    return _marks.put(key, few.select(F.explode(KEY).alias(KEY)))
+    return _recent_marks.put(key, few.select(F.explode(KEY).alias(KEY)))
 
 
 # --- vectors that are too large to broadcast

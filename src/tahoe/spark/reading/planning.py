@@ -144,7 +144,8 @@ def answer(
 
     Args:
         options: of the relation.
-        data, output, filters: see `plan_scan`. The filters are all that select the aggregated rows.
+        data, output, filters: in JSON, schemas and conditions as in `plan_scan`. The filters are all that select the
+            aggregated rows.
         aggregation: as `delta.Question` describes it, in JSON.
 
     Raises:

@@ -68,6 +68,7 @@ def named_inside(given: StructType, wanted: StructType, *, table: str) -> Struct
 
 
 def _fields_by_name(given: StructType, wanted: StructType, path: tuple[str, ...], table: str) -> StructType:
+    """The fields, each with its structs named as in the field of the same name."""
     own = {field.name.lower(): field.dataType for field in wanted}
     return StructType(
         [
@@ -150,8 +151,8 @@ def _fits(given: SparkType, wanted: SparkType, widens: Widens | None) -> bool:
     match given, wanted:
         case StructType(), StructType():
             types = {field.name: field.dataType for field in given}
-            known = all(own.name in types and _fits(types[own.name], own.dataType, widens) for own in wanted)
-            return known and len({name.lower() for name in given.names}) == len(given)
+            has_all = all(own.name in types and _fits(types[own.name], own.dataType, widens) for own in wanted)
+            return has_all and len({name.lower() for name in given.names}) == len(given)
         case ArrayType(), ArrayType():
             return _fits(given.elementType, wanted.elementType, widens)
         case MapType(), MapType():

@@ -31,14 +31,14 @@ def filter_settings(columns: Mapping[str, BloomFilter]) -> dict[str, str]:
     """
     if not columns:
         return {}
-    found = {_PREFIX + "max.bytes": str(max(_BYTES_MAX, *map(_size_bytes, columns.values())))}
+    settings = {_PREFIX + "max.bytes": str(max(_BYTES_MAX, *map(_size_bytes, columns.values())))}
     for name, definition in columns.items():
-        found |= {f"{_PREFIX}enabled#{name}": "true", f"{_PREFIX}fpp#{name}": repr(definition.fpp)}
+        settings |= {f"{_PREFIX}enabled#{name}": "true", f"{_PREFIX}fpp#{name}": repr(definition.fpp)}
         if definition.num_items is None:
-            found |= {_PREFIX + "adaptive.enabled": "true", f"{_PREFIX}candidates.number#{name}": str(_SIZES)}
+            settings |= {_PREFIX + "adaptive.enabled": "true", f"{_PREFIX}candidates.number#{name}": str(_SIZES)}
         else:
-            found[f"{_PREFIX}expected.ndv#{name}"] = str(definition.num_items)
-    return found
+            settings[f"{_PREFIX}expected.ndv#{name}"] = str(definition.num_items)
+    return settings
 
 
 def _size_bytes(definition: BloomFilter) -> int:

@@ -89,27 +89,27 @@ def complete(
         the rows, with the schema's columns in its order and types. If identity values are generated, all stages of the
         query but the last run now, to count its partitions.
     """
-    rows, supplied = _with_conditions(frame, given)
+    rows, flags = _with_conditions(frame, given)
     rows = with_stored_values(rows, partitioned_by)
-    conditions = [condition for condition in supplied.values() if condition is not None]
-    made = [column.name for column in schema if supplied.get(column.name.lower(), column) is not None]
+    flag_columns = [condition for condition in flags.values() if condition is not None]
+    computed_names = [column.name for column in schema if flags.get(column.name.lower(), column) is not None]
     rows, minted = _with_identity_values(
-        rows, values, [name for name in values.identity if name in made], supplied, refusals
+        rows, values, [name for name in values.identity if name in computed_names], flags, refusals
     )
-    others = [name for name in made if name not in values.identity and name not in values.generated]
-    rows = _with_computed_values(rows, {name: values.defaults.get(name, "null") for name in others}, supplied)
-    rows = with_stored_values(rows, partitioned_by & set(others))
+    default_names = [name for name in computed_names if name not in values.identity and name not in values.generated]
+    rows = _with_computed_values(rows, {name: values.defaults.get(name, "null") for name in default_names}, flags)
+    rows = with_stored_values(rows, partitioned_by & set(default_names))
     rows = _with_computed_values(
-        rows, {name: values.generated[name] for name in made if name in values.generated}, supplied
+        rows, {name: values.generated[name] for name in computed_names if name in values.generated}, flags
     )
-    if made:
-        rows = assign_some(rows, schema, set(made), refusals, keep=[*keep, *conditions])
-        rows = with_stored_values(rows, partitioned_by & set(made))
+    if computed_names:
+        rows = assign_some(rows, schema, set(computed_names), refusals, keep=[*keep, *flag_columns])
+        rows = with_stored_values(rows, partitioned_by & set(computed_names))
     for name, expression in values.generated.items():
-        if name.lower() in supplied:
-            wanted = F.expr(expression) if name not in partitioned_by else as_stored(F.expr(expression))
-            rows = _with_generated_check(rows, name, expression, wanted, supplied[name.lower()], refusals)
-    return Completed(frame=rows.drop(*conditions) if conditions else rows, minted=minted)
+        if name.lower() in flags:
+            expected = F.expr(expression) if name not in partitioned_by else as_stored(F.expr(expression))
+            rows = _with_generated_check(rows, name, expression, expected, flags[name.lower()], refusals)
+    return Completed(frame=rows.drop(*flag_columns) if flag_columns else rows, minted=minted)
 
 
 def _with_conditions(frame: DataFrame, given: Mapping[str, Column | None]) -> tuple[DataFrame, Given]:
@@ -132,28 +132,30 @@ def _where_missing(name: str, given: Given, value: Column) -> Column:
 
 
 def _with_generated_check(
-    rows: DataFrame, name: str, expression: str, wanted: Column, supplied: str | None, refusals: Refusals
+    rows: DataFrame, name: str, expression: str, expected: Column, flag: str | None, refusals: Refusals
 ) -> DataFrame:
     """The rows, with a check that refuses supplied values of a generated column that differ from its expression.
 
     As in `store_assignment.require`, the check is a projection.
 
     Args:
-        wanted: the value of the expression, as it is stored.
-        supplied: the column that tells which rows supply a value; None: all do.
+        expected: the value of the expression, as it is stored.
+        flag: the column that tells which rows supply a value; None: all do.
     """
-    named = {*columns_named(expression), name.lower()}
-    shown = [F.col(quoted(column)) for column in rows.columns if column.lower() in named]
-    found = F.to_json(F.struct(*shown), {"ignoreNullFields": "false"})
+    row_names = {*columns_named(expression), name.lower()}
+    row_columns = [F.col(quoted(column)) for column in rows.columns if column.lower() in row_names]
+    row_json = F.to_json(F.struct(*row_columns), {"ignoreNullFields": "false"})
     column = F.col(quoted(name))
-    refused = refusals.column(
+    refusal = refusals.column(
         f"A row for {refusals.table} has another value in the generated column {name} than {expression}.",
-        lambda row: GeneratedValueMismatchError(table=refusals.table, column=name, expression=expression, values=row),
-        found,
+        make_error=lambda row: GeneratedValueMismatchError(
+            table=refusals.table, column=name, expression=expression, values=row
+        ),
+        found=row_json,
     )
-    is_right = column.eqNullSafe(wanted)
+    is_right = column.eqNullSafe(expected)
     return rows.withColumn(
-        name, F.when(is_right if supplied is None else is_right | ~F.col(quoted(supplied)), column).otherwise(refused)
+        name, F.when(is_right if flag is None else is_right | ~F.col(quoted(flag)), column).otherwise(refusal)
     )
 
 
@@ -185,7 +187,7 @@ def _number(name: str, identity: Identity, turn: Column, refusals: Refusals) -> 
     number = F.try_add(F.lit(identity.next).cast("long"), F.try_multiply(F.lit(identity.step).cast("long"), turn))
     refused = refusals.column(
         f"The identity column {name} of {refusals.table} has no values left.",
-        lambda _: IdentityOverflowError(
+        make_error=lambda _: IdentityOverflowError(
             table=refusals.table, column=name, step=identity.step, high_water_mark=identity.high_water_mark
         ),
     )
@@ -264,6 +266,9 @@ _OF_THE_MOMENT = frozenset({"Now", "LocalTimestamp", "InputFileName", "InputFile
 
 
 def _check_kind(parts: Iterable[Expression], name: str, text: str, table: str) -> None:
+    """Refuse an expression whose value is not a function of its row alone: a generated column is checked by computing
+    it again.
+    """
     for expression in parts:
         for kind, error, detail in _KINDS:
             if kind in expression.classes:

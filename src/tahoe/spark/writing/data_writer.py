@@ -61,8 +61,9 @@ def rows_for_files(
     it is stored.
 
     Args:
-        given: which columns the rows supply, as in `complete`, if some rows were in the table before; its conditions
-            may use any column of the data. None for new rows, which supply the columns that the data has.
+        given: the columns that the rows supply, by lower-cased name, if some rows were in the table before: None if
+            every row supplies the column, else the condition for those that do, of any columns of the data. Without
+            it all rows are new, and supply the columns that the data has.
         keep: columns of the data that are not in the table and are kept, after the others.
 
     Raises:
@@ -73,20 +74,19 @@ def rows_for_files(
     """
     plan.check_writes_files()
     values, schema = plan.column_values, without_void(plan.schema)
-    present = {name.lower() for name in frame.columns}
+    data_names = {name.lower() for name in frame.columns}
     if given is None:
-        given = dict.fromkeys(present)
-        check_given(values, present, table=plan.url)
-    lacking = [f.name.lower() for f in schema if f.name.lower() not in present and not values.has(f.name)]
-    given = {**given, **dict.fromkeys(lacking)}  # missing columns without a rule are null
-    brought = Struct(tuple(f for f in schema if f.name.lower() in given))
-    conditional = any(condition is not None for condition in given.values())
-    named = (
-        [name for name in frame.columns if name not in keep and plan.schema.find(name) is None] if conditional else []
-    )
-    texts = changed_when_stored(schema, plan.partition_columns)
-    assigned = assign(frame, brought, refusals, keep=[*keep, *named])
-    completed = complete(assigned, schema, values, given, refusals, keep=keep, partitioned_by=texts)
+        given = dict.fromkeys(data_names)
+        check_given(values, data_names, table=plan.url)
+    null_names = [f.name.lower() for f in schema if f.name.lower() not in data_names and not values.has(f.name)]
+    supplied = {**given, **dict.fromkeys(null_names)}  # missing columns without a rule are null
+    supplied_columns = Struct(tuple(f for f in schema if f.name.lower() in supplied))
+    condition_columns: list[str] = []
+    if any(condition is not None for condition in supplied.values()):  # it may use columns that are not the table's
+        condition_columns = [name for name in frame.columns if name not in keep and plan.schema.find(name) is None]
+    rows = assign(frame, supplied_columns, refusals, keep=[*keep, *condition_columns])
+    stored_as_null = changed_when_stored(schema, plan.partition_columns)
+    completed = complete(rows, schema, values, supplied, refusals, keep=keep, partitioned_by=stored_as_null)
     return replace(
         completed, frame=_with_checks(plan, completed.frame, refusals, checks_replace_where=checks_replace_where)
     )
@@ -267,14 +267,14 @@ def write_rows(
         statistics = _statistics(plan, files, completed.minted)
         empty = {file.key for file in files if statistics[file.key].num_records == 0}
         delete_files(gateway, plan.url, empty, settings.hadoop)
-        kept = _written_files(plan, [file for file in files if file.key not in empty], statistics)
+        written_files = _written_files(plan, [file for file in files if file.key not in empty], statistics)
     except BaseException:
         delete_files(gateway, plan.url, [file.key for file in files], settings.hadoop)
         raise
     if cube is not None:
-        kept = [cube.tagged(file) for file in kept]
-    num_records = sum(found.num_records for found in statistics.values())
-    return Written(gateway=gateway, url=plan.url, files=kept, num_records=num_records, hadoop=settings.hadoop)
+        written_files = [cube.tagged(file) for file in written_files]
+    num_records = sum(file_statistics.num_records for file_statistics in statistics.values())
+    return Written(gateway=gateway, url=plan.url, files=written_files, num_records=num_records, hadoop=settings.hadoop)
 
 
 def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refusals: Refusals) -> Written:

@@ -24,7 +24,7 @@ class OptimizedWrite:
     Attributes:
         is_on: None if the table's properties decide.
         task_bytes: the size of the rows of a task, as Spark shuffles them.
-        blocks_max, groups_max: see `Redistribution`.
+        blocks_max, groups_max: how many blocks the shuffle may have, and how many groups of rows; see `Redistribution`.
     """
 
     is_on: bool | None = None

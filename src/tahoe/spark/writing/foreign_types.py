@@ -76,11 +76,11 @@ def without_foreign_types(given: StructType, wanted: StructType, can_cast: CanCa
     Args:
         can_cast: whether Spark casts the first type to the second.
     """
-    known = {field.name.lower(): field.dataType for field in wanted}
+    table_types = {field.name.lower(): field.dataType for field in wanted}
     return StructType(
         [
-            StructField(f.name, _inside(f.dataType, known[f.name.lower()], can_cast), f.nullable, f.metadata)
-            if f.name.lower() in known
+            StructField(f.name, _inside(f.dataType, table_types[f.name.lower()], can_cast), f.nullable, f.metadata)
+            if f.name.lower() in table_types
             else f
             for f in given
         ]
@@ -88,6 +88,7 @@ def without_foreign_types(given: StructType, wanted: StructType, can_cast: CanCa
 
 
 def _inside(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType:
+    """A type with its unsupported parts replaced, where the table's type has a part that Spark can cast them to."""
     match given, wanted:
         case StructType(), StructType():
             return without_foreign_types(given, wanted, can_cast)

@@ -84,11 +84,11 @@ def check_partition_columns(
 def _no_text(name: str, refusals: Refusals) -> Column:
     return refusals.column(
         f"A value of the binary partition column {name} of {refusals.table} is not valid UTF-8.",
-        lambda value: UnsupportedOperationError(
+        make_error=lambda value: UnsupportedOperationError(
             operation=f"Partitioning by the binary column {name}",
             table=refusals.table,
             detail=f"the value X'{value}' is not valid UTF-8, but partition values are strings",
             remedy="Encode the column first, with hex() or base64(), or partition by another column.",
         ),
-        F.hex(F.col(quoted(name))),
+        found=F.hex(F.col(quoted(name))),
     )

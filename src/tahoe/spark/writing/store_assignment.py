@@ -65,15 +65,15 @@ class Refusals:
         self.table, self.policy, self.are_assigned = table, policy, are_assigned
         self._errors: dict[str, Callable[[str], DeltaError]] = {}
 
-    def column(self, reason: str, error: Callable[[str], DeltaError], found: Column | None = None) -> Column:
+    def column(self, reason: str, *, make_error: Callable[[str], DeltaError], found: Column | None = None) -> Column:
         """An expression that fails the job when it is evaluated.
 
         Args:
             reason: a sentence that is unique among these refusals; executors log it.
-            error: creates the user's error from the text of the refused value.
+            make_error: creates the user's error from the text of the refused value.
             found: the refused value.
         """
-        self._errors[reason] = error
+        self._errors[reason] = make_error
         if found is None:
             return F.raise_error(F.lit(REFUSED + reason))
         shown = F.coalesce(F.substring(found.cast("string"), 1, _SHOWN_CHARACTERS), F.lit("null"))
@@ -81,16 +81,16 @@ class Refusals:
 
     def recognise(self, message: str) -> DeltaError | None:
         """The error for Spark's message if one of these refusals caused it, else None."""
-        for reason, error in self._errors.items():
+        for reason, make_error in self._errors.items():
             _, at, rest = message.partition(reason)
             if at:
-                return error(rest.removeprefix(" Found: ").split(" SQLSTATE:")[0].split("\n")[0].strip())
+                return make_error(rest.removeprefix(" Found: ").split(" SQLSTATE:")[0].split("\n")[0].strip())
         return None
 
     def null(self, path: tuple[str, ...]) -> Column:
         name = ".".join(path)
         reason = f"Column {name} of {self.table} is NOT NULL, but the data contains a null value for it."
-        return self.column(reason, lambda _: NotNullViolationError(column=name, table=self.table))
+        return self.column(reason, make_error=lambda _: NotNullViolationError(column=name, table=self.table))
 
     def value(
         self, path: tuple[str, ...], wanted: str, found: Column, kind: Callable[[str], type[UnfitValueError]]
@@ -103,7 +103,9 @@ class Refusals:
         name = ".".join(path)
         reason = f"A value for column {name} of {self.table} does not fit in {wanted}."
         return self.column(
-            reason, lambda value: kind(value)(value=value, column=name, table=self.table, type=wanted), found
+            reason,
+            make_error=lambda value: kind(value)(value=value, column=name, table=self.table, type=wanted),
+            found=found,
         )
 
 
@@ -427,8 +429,10 @@ def require(frame: DataFrame, predicate: p.Predicate, text: str, schema: Struct,
     reason = f"A row for {refusals.table} does not satisfy replaceWhere {text}."
     refused = refusals.column(
         reason,
-        lambda row: ReplaceWhereMismatchError(table=refusals.table, predicate=text, detail=f"for example {row}"),
-        found,
+        make_error=lambda row: ReplaceWhereMismatchError(
+            table=refusals.table, predicate=text, detail=f"for example {row}"
+        ),
+        found=found,
     )
     first = columns[0]
     return frame.withColumn(first, F.when(predicate_column(predicate, schema), F.col(quoted(first))).otherwise(refused))
@@ -443,7 +447,7 @@ def enforce(frame: DataFrame, constraints: Iterable[Constraint], refusals: Refus
         columns = [name for name in frame.columns if name.lower() in named] or frame.columns
         found = F.to_json(F.struct(*[F.col(quoted(name)) for name in columns]), {"ignoreNullFields": "false"})
         reason = f"A row for {refusals.table} does not satisfy {constraint.name} {constraint.expression}."
-        refused = refusals.column(reason, _violation(refusals.table, constraint), found)
+        refused = refusals.column(reason, make_error=_violation(refusals.table, constraint), found=found)
         first = F.col(quoted(columns[0]))
         frame = frame.withColumn(columns[0], F.when(F.expr(constraint.expression), first).otherwise(refused))
     return frame

@@ -120,6 +120,9 @@ class _Client:
         return getattr(target, call.method)(*session, *positional, **by_name)
 
     def _argument(self, value: Any, request: TableCalls) -> Any:
+        """An argument as the method takes it: expressions and relations of the client are plans, which become columns
+        and frames, at any depth.
+        """
         match value:
             case Expression(message):
                 return self._column(message, request)

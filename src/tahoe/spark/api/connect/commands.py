@@ -131,6 +131,7 @@ def _encoded_write(command: Message, settings: Mapping[str, str]) -> Message:
 
 
 def _name_error(operation: str, name: str) -> UnsupportedOperationError:
+    """The error for a table by name on a server that has not enabled tahoe."""
     return UnsupportedOperationError(
         operation=operation,
         table=name,

@@ -135,6 +135,8 @@ def _update(gateway: Gateway, plan: JavaObject, target: DeltaTarget) -> UpdateTa
 
 
 def _merge(gateway: Gateway, plan: JavaObject, target: DeltaTarget) -> MergeIntoTable:
+    """The MERGE of a plan that Spark has resolved, with its clauses in their order."""
+
     def actions(given: JavaObject) -> tuple[MergeAction, ...]:
         return tuple(_action(gateway, action, target) for action in gateway.items(given.iterator()))
 

@@ -23,7 +23,7 @@ def substituted(gateway: Gateway, text: str) -> str:
     return str(gateway.java_class("org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
 
 
-def parse_error(error: BaseException) -> JavaObject | None:
+def java_parse_exception(error: BaseException) -> JavaObject | None:
     """The Java `ParseException` behind an error; None if there is none."""
     java = java_error(error)
     return java if java is not None and kind_of(java) == "ParseException" else None
@@ -65,6 +65,7 @@ def bound(gateway: Gateway, expressions: Sequence[JavaObject], parameters: JavaO
 
 
 def _with_parameters(gateway: Gateway, plan: JavaObject, parameters: JavaObject) -> JavaObject:
+    """The plan around which Spark binds the parameters, as it does for a query."""
     match kind_of(parameters):
         case "NamedParameterContext":
             values = gateway.dict(parameters.params())

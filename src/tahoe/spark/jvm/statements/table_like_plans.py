@@ -62,10 +62,13 @@ class TableLike:
 
 def table_like(gateway: Gateway, plan: JavaObject) -> TableLike:
     """The statement of a plan in `PLANS`."""
-    return _of_v2(gateway, plan) if kind_of(plan) == "CreateTableLike" else _of_v1(gateway, plan)
+    return _v2_table_like(gateway, plan) if kind_of(plan) == "CreateTableLike" else _v1_table_like(gateway, plan)
 
 
-def _of_v2(gateway: Gateway, plan: JavaObject) -> TableLike:
+def _v2_table_like(gateway: Gateway, plan: JavaObject) -> TableLike:
+    """The statement as Spark's plan for catalogs has it. The source may be resolved there: then its table tells the
+    folder.
+    """
     new, source = plan.name().identifier(), plan.source()
     table = source.table() if kind_of(source) == "ResolvedTable" else None
     return TableLike(
@@ -84,7 +87,7 @@ def _parts(identifier: JavaObject) -> tuple[str, ...]:
     return (*map(str, identifier.namespace()), str(identifier.name()))
 
 
-def _of_v1(gateway: Gateway, plan: JavaObject) -> TableLike:
+def _v1_table_like(gateway: Gateway, plan: JavaObject) -> TableLike:
     new, uri = plan.targetTable(), plan.fileFormat().locationUri()
     return TableLike(
         target=_parts_of_v1(new),
