@@ -56,7 +56,7 @@ def test_answers_are_those_of_reading_anew_and_columns_are_read_once():
 
 def test_what_was_used_longest_ago_goes_first(monkeypatch):
     kept, read = StatisticsCache(), Reader()
-    monkeypatch.setattr(statistics, "KEPT_BYTES_MAX", 1)
+    monkeypatch.setattr(statistics, "CACHED_BYTES_MAX", 1)
     kept.answer(A, read)
     assert kept.answer(B, read).equals(parse_statistics(TEXTS, B))
     kept.answer(A, read)

@@ -160,6 +160,9 @@ def _methods(owner: type) -> Iterator[tuple[str, FunctionType]]:
 
 
 def _on_objects(owner: type, name: str, method: FunctionType, example: str) -> Callable[..., Any]:
+    """The method, with errors that name it and show its call: for a call on the class, for wrong arguments, and for
+    what Arrow raises.
+    """
     signature = Signature(method)
 
     @wraps(method)

@@ -178,6 +178,7 @@ class Table(TableRows, metaclass=OtherNames):
         return optimize(self, request, dry_run=dry_run, progress=progress)
 
     def _paths(self, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """The paths of columns that the user names as in SQL."""
         try:
             return tuple(path for column in columns for path in parse_column_list(column))
         except ValueError as error:

@@ -159,11 +159,11 @@ def check_partitions_in_files(
     Raises:
         UnsupportedOperationError
     """
-    needed, there = (
+    must_have, have = (
         keeps_partitions_in_files(protocol, metadata),
         keeps_partitions_in_files(adopted.protocol, adopted.metadata),
     )
-    if needed and not there and adopted.partition_columns and len(adopted.live):
+    if must_have and not have and adopted.partition_columns and len(adopted.live):
         raise UnsupportedOperationError(
             operation=f"{operation} of version {adopted.version}",
             table=table,
@@ -200,11 +200,11 @@ class FileDifference:
         """
         had, wanted = before.column("base_row_id"), after.column("base_row_id")
         lacks = self.kept[_mask(had.is_null())[self.kept]]
-        found = is_in(self._wanted, taken(self._mine, lacks))
+        is_other = is_in(self._wanted, taken(self._mine, lacks))
         if wanted.null_count < len(wanted):
             other = pc.invert(is_in(_joined(self._wanted, wanted), _joined(self._mine, had)))
-            found = pc.or_(found, pc.and_(pc.and_(wanted.is_valid(), other), is_in(self._wanted, self._mine)))
-        return np.flatnonzero(_mask(found))
+            is_other = pc.or_(is_other, pc.and_(pc.and_(wanted.is_valid(), other), is_in(self._wanted, self._mine)))
+        return np.flatnonzero(_mask(is_other))
 
 
 def _joined(keys: pa.ChunkedArray, ids: pa.ChunkedArray) -> pa.ChunkedArray:

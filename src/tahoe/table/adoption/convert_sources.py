@@ -63,25 +63,25 @@ def source_files(
     """
     tree = store.tree()
     _check_contents(tree, store.url)
-    there = {
+    files_by_key = {
         key: SourceFile(key, size, modified)
         for key, size, modified in zip(tree.keys, tree.sizes_bytes, tree.modified_ms, strict=True)
         if not key.endswith("/")  # how some object stores show folders
     }
-    if uses_sink_log and any(key.startswith(SINK_LOG + "/") for key in there):
-        found = _in_sink_log(store, there)
+    if uses_sink_log and any(key.startswith(SINK_LOG + "/") for key in files_by_key):
+        files = _in_sink_log(store, files_by_key)
     elif partitions is not None:
-        found = _in_partitions(there.values(), partitions, store.url)
+        files = _in_partitions(files_by_key.values(), partitions, store.url)
     else:
-        found = [file for key, file in there.items() if not is_hidden(key)]
-    unspeakable = next((file.key for file in found if not is_text(file.key)), None)
+        files = [file for key, file in files_by_key.items() if not is_hidden(key)]
+    unspeakable = next((file.key for file in files if not is_text(file.key)), None)
     if unspeakable is not None:
         raise _refusal(
             store.url,
             f"the name of the file {unspeakable!r} is not UTF-8, so no log can contain it",
             "Rename the file.",
         )
-    return sorted(found, key=lambda file: file.key)
+    return sorted(files, key=lambda file: file.key)
 
 
 def _check_contents(tree: Tree, url: str) -> None:
@@ -106,10 +106,13 @@ def _refusal(url: str, detail: str, remedy: str) -> UnsupportedOperationError:
     )
 
 
-def _in_partitions(there: Iterable[SourceFile], partitions: Sequence[CatalogPartition], url: str) -> list[SourceFile]:
-    known = {_folder_key(found, url): found.partition for found in partitions}
-    inside = (file for file in there if file.folder in known and not file.key.rpartition("/")[2].startswith(("_", ".")))
-    return [SourceFile(file.key, file.size_bytes, file.modified_ms, known[file.folder]) for file in inside]
+def _in_partitions(files: Iterable[SourceFile], partitions: Sequence[CatalogPartition], url: str) -> list[SourceFile]:
+    partition_of_folder = {_folder_key(p, url): p.partition for p in partitions}
+    return [
+        SourceFile(file.key, file.size_bytes, file.modified_ms, partition_of_folder[file.folder])
+        for file in files
+        if file.folder in partition_of_folder and not file.key.rpartition("/")[2].startswith(("_", "."))
+    ]
 
 
 def _folder_key(found: CatalogPartition, url: str) -> str:
@@ -126,19 +129,22 @@ def _folder_key(found: CatalogPartition, url: str) -> str:
 # --- the log of a streaming query
 
 
-def _in_sink_log(store: Store, there: Mapping[str, SourceFile]) -> list[SourceFile]:
+def _in_sink_log(store: Store, files_by_key: Mapping[str, SourceFile]) -> list[SourceFile]:
+    """The files that the log of a stream's sink says are live. One that is missing is an error, because its rows are
+    lost.
+    """
     live: dict[str, None] = {}
-    for entry in _sink_entries(store, there):
+    for entry in _sink_entries(store, files_by_key):
         key = canonical_key(entry["path"], store.url)
         if entry.get("action") == "delete":
             live.pop(key, None)
         else:
             live[key] = None
     for key in live:
-        if key not in there:
+        if key not in files_by_key:
             detail = f"the stream's log {SINK_LOG} names it, but it is not in the folder"
             raise InvalidDataFileError(table=store.url, file=key, detail=detail)
-    return [there[key] for key in live]
+    return [files_by_key[key] for key in live]
 
 
 def _sink_entries(store: Store, there: Mapping[str, SourceFile]) -> Iterable[Mapping[str, str]]:

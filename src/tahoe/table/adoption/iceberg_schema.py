@@ -57,6 +57,9 @@ def delta_struct(given: Mapping[str, Any], *, table: str, path: tuple[str, ...] 
 
 
 def _field(given: Mapping[str, Any], table: str, above: tuple[str, ...]) -> Field:
+    """A column of Iceberg as one of Delta: its id stays, by which files have it. A value for files that lack the column
+    is refused, because Delta reads null there.
+    """
     name = str(given["name"])
     path = (*above, name)
     if given.get("initial-default") is not None:
@@ -71,6 +74,7 @@ def _field(given: Mapping[str, Any], table: str, above: tuple[str, ...]) -> Fiel
 
 
 def _type(given: Any, table: str, path: tuple[str, ...]) -> DataType:
+    """A type of Iceberg's JSON as one of Delta, at any depth."""
     if isinstance(given, str):
         return _primitive(given, table, path)
     match given["type"]:
@@ -86,12 +90,12 @@ def _type(given: Any, table: str, path: tuple[str, ...]) -> DataType:
             raise UnsupportedDataTypeError(table=table, column=".".join(path), type=str(kind))
 
 
-def _primitive(given: str, table: str, path: tuple[str, ...]) -> DataType:
-    known = _TYPES.get(given)
-    if known is not None:
-        return known
-    if found := _DECIMAL.fullmatch(given):
-        return Decimal(precision=int(found[1]), scale=int(found[2]))
-    if _FIXED.fullmatch(given):
+def _primitive(name: str, table: str, path: tuple[str, ...]) -> DataType:
+    primitive = _TYPES.get(name)
+    if primitive is not None:
+        return primitive
+    if decimal := _DECIMAL.fullmatch(name):
+        return Decimal(precision=int(decimal[1]), scale=int(decimal[2]))
+    if _FIXED.fullmatch(name):
         return BINARY
-    raise UnsupportedDataTypeError(table=table, column=".".join(path), type=given)
+    raise UnsupportedDataTypeError(table=table, column=".".join(path), type=name)

@@ -330,8 +330,12 @@ def _unfit(kind: pa.DataType, wanted: DataType, path: tuple[str, ...] = ()) -> s
             by_id = {(field.metadata or {}).get(FIELD_ID): field.type for field in kind}
             if None in by_id:
                 return f"columns{f' of {name}' if name else ''} have no field ids"
-            there = ((field, by_id.get(str(column_id(field)).encode())) for field in wanted)
-            reasons = (_unfit(found, field.type, (*path, field.name)) for field, found in there if found is not None)
+            pairs = ((field, by_id.get(str(column_id(field)).encode())) for field in wanted)
+            reasons = (
+                _unfit(file_type, field.type, (*path, field.name))
+                for field, file_type in pairs
+                if file_type is not None
+            )
             return next((reason for reason in reasons if reason is not None), None)
         case Array() if pa.types.is_list(kind) or pa.types.is_large_list(kind):
             return _unfit(kind.value_type, wanted.element, (*path, "element"))

@@ -58,14 +58,14 @@ def missing_urls(log: Log, urls: Collection[str]) -> list[str]:
     Raises:
         DeltaStorageError: the storage does not tell whether a file exists.
     """
-    asked = list(urls)
-    if len(asked) > _LOOKS_MAX:
+    candidates = list(urls)
+    if len(candidates) > _LOOKS_MAX:
         home = log.url + "/"
         listed = set(log.env.store.tree().keys)
         # a listing may not show a file that exists behind a link to a folder, so what it lacks is looked at
-        asked = [url for url in asked if not url.startswith(home) or url.removeprefix(home) not in listed]
-    exists = in_threads(lambda url: _exists(log, url), asked)
-    return [url for url, is_there in zip(asked, exists, strict=True) if not is_there]
+        candidates = [url for url in candidates if not url.startswith(home) or url.removeprefix(home) not in listed]
+    exists = in_threads(lambda url: _exists(log, url), candidates)
+    return [url for url, is_there in zip(candidates, exists, strict=True) if not is_there]
 
 
 def _exists(log: Log, url: str) -> bool:

@@ -147,15 +147,19 @@ def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
     version, moment_ms = _wanted_version(newest, request)
     restored = _snapshot_at(table, newest, version)
     if restored.version == newest.version:
-        files = {"files": len(newest.live), "size_bytes": newest.live.size_bytes}
         return RestoreReport(
-            table=table.url, version=None, restored_version=newest.version, is_dry_run=request.dry_run, **files
+            table=table.url,
+            version=None,
+            restored_version=newest.version,
+            files=len(newest.live),
+            size_bytes=newest.live.size_bytes,
+            is_dry_run=request.dry_run,
         )
     if request.retention_check:
         _check_retention(restored, newest)
     work = _Restoration(table=table, request=request, first=newest, restored=restored, moment_ms=moment_ms)
     if request.dry_run:
-        work.plan(newest)
+        work.plan(newest)  # checks everything and makes the report
         return replace(work.report, is_dry_run=True)
     committed = adopt(table, work.plan)
     return replace(work.report, version=committed)
@@ -234,8 +238,8 @@ class _Restoration:
         self._vacuums = VacuumsAtWork(version=self.restored.version)
 
     def plan(self, newest: Snapshot | None) -> Adoption:
-        """The commit that makes the restored version out of the newest one. Nothing is committed if the error of
-        `restore` is raised.
+        """The commit that makes the restored version out of the newest one, and its `report`. Nothing is committed if
+        the error of `restore` is raised.
         """
         newest = newest or self.table.snapshot()
         restored = self.restored
@@ -307,6 +311,7 @@ class _Restoration:
         self._seen.update(new)
 
     def _info(self) -> OperationInfo:
+        """The entry of the history: it has the version or the time, whichever the user named."""
         moment = None if self.moment_ms is None else self._moment_text(self.moment_ms)
         return OperationInfo(
             operation=RESTORE,

@@ -114,10 +114,10 @@ def canonical_array(values: pa.Array) -> pa.Array:
         children = [canonical_array(values.field(number)) for number in range(kind.num_fields)]
         return pa.StructArray.from_arrays(children, fields=list(wanted), mask=values.is_null())
     if pa.types.is_map(kind):
-        offsets, (keys, items) = _of_lists(values)
+        offsets, (keys, items) = _offsets_and_values(values)
         return pa.MapArray.from_arrays(offsets, keys, items, type=wanted, mask=values.is_null())
     if _is_list(kind):
-        offsets, (elements,) = _of_lists(values)
+        offsets, (elements,) = _offsets_and_values(values)
         return pa.ListArray.from_arrays(offsets, elements, type=wanted, mask=values.is_null())
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return _rebased(values).cast(wanted)
@@ -141,7 +141,7 @@ def _runs(values: pa.Array) -> npt.NDArray[np.int64]:
     return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
 
 
-def _of_lists(lists: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
+def _offsets_and_values(lists: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
     """Where each list or map begins, and the end of the last; and their elements, or keys and values, in canonical
     form.
     """

@@ -42,7 +42,7 @@ from tahoe.protocol.types.schema import (
     Decimal,
 )
 from tahoe.table.arrow.chunks import one_array
-from tahoe.table.arrow.decimals import DOUBLE_DIGITS, of_scale, rounded_decimal, wide
+from tahoe.table.arrow.decimals import DOUBLE_DIGITS, decimal_of_scale, rounded_decimal, wide
 from tahoe.table.arrow.types import arrow_type
 
 # What a computation raises if a value is not possible: too large, divided by zero, not a number.
@@ -205,14 +205,14 @@ def _logic(expression: Call, rows: pa.Table) -> pa.Array:
 
 def _case(expression: Call, rows: pa.Table) -> pa.Array:
     *pairs, default = expression.arguments
-    found = pa.nulls(rows.num_rows, arrow_type(expression.type))
-    left = pa.repeat(pa.scalar(True), rows.num_rows)
+    result = pa.nulls(rows.num_rows, arrow_type(expression.type))
+    is_open = pa.repeat(pa.scalar(True), rows.num_rows)
     for condition, value in zip(pairs[::2], pairs[1::2], strict=True):
-        _, holds = _where(condition, rows, left)
-        chosen = pc.fill_null(_placed(pa.repeat(pa.scalar(False), rows.num_rows), left, holds), False)
-        found = _placed(found, chosen, _where(value, rows, chosen)[1])
-        left = pc.and_(left, pc.invert(chosen))
-    return _placed(found, left, _where(default, rows, left)[1])
+        _, holds = _where(condition, rows, is_open)
+        is_chosen = pc.fill_null(_placed(pa.repeat(pa.scalar(False), rows.num_rows), is_open, holds), False)
+        result = _placed(result, is_chosen, _where(value, rows, is_chosen)[1])
+        is_open = pc.and_(is_open, pc.invert(is_chosen))
+    return _placed(result, is_open, _where(default, rows, is_open)[1])
 
 
 def _coalesce(expression: Call, rows: pa.Table) -> pa.Array:
@@ -296,7 +296,7 @@ def _rounded(call: Call, values: pa.Array) -> pa.Array:
     digits = max(-DOUBLE_DIGITS, min(call.options[0], DOUBLE_DIGITS))
 
     def of(value: float) -> float:
-        return value if value - value != 0 else float(of_scale(value, digits))
+        return value if value - value != 0 else float(decimal_of_scale(value, digits))
 
     return pa.array([None if value is None else of(value) for value in values.to_pylist()], values.type)
 

@@ -49,7 +49,7 @@ def rounded_decimal(values: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
         )
     if pa.types.is_floating(values.type):
         try:
-            return pa.array([None if v is None else of_scale(v, kind.scale) for v in values.to_pylist()], kind)
+            return pa.array([None if v is None else decimal_of_scale(v, kind.scale) for v in values.to_pylist()], kind)
         except (InvalidOperation, pa.ArrowInvalid) as error:
             raise OverflowError(f"a number does not fit into decimal({kind.precision},{kind.scale})") from error
     if pa.types.is_decimal(values.type) and values.type.scale > kind.scale:
@@ -57,6 +57,6 @@ def rounded_decimal(values: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
     return exact_decimal(values, kind)
 
 
-def of_scale(value: float, scale: int) -> PyDecimal:
+def decimal_of_scale(value: float, scale: int) -> PyDecimal:
     """A double, as it is written, with so many digits behind the point."""
     return PyDecimal(repr(value)).quantize(PyDecimal(1).scaleb(-scale), context=_HALF_UP)

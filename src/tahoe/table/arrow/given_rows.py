@@ -79,11 +79,11 @@ def rows_of(value: Any) -> pa.Table:
     found = stream_of(value)
     if isinstance(value, Iterator | list | tuple):  # an error of an iterator is raised as it is
         return found.read_all()
-    table: pa.Table = _by_another_library(found.read_all)
+    table: pa.Table = _library_rows(found.read_all)
     return table
 
 
-def _by_another_library(read: Callable[[], Any]) -> Any:
+def _library_rows(read: Callable[[], Any]) -> Any:
     try:
         return read()
     except (Unfit, InvalidArgumentError):
@@ -107,10 +107,10 @@ def stream_of(value: Any) -> Rows:
     if isinstance(value, Rows):  # checked by the method that calls this one
         return value
     if isinstance(value, Iterator) and not hasattr(value, "__arrow_c_stream__"):
-        return _of_batches(value)
+        return _rows_of_batches(value)
     if isinstance(value, list | tuple):
-        return _of_batches(iter(value))
-    found: Rows = _by_another_library(lambda: _stream_of_library(value))
+        return _rows_of_batches(iter(value))
+    found: Rows = _library_rows(lambda: _stream_of_library(value))
     return found
 
 
@@ -121,8 +121,8 @@ def _stream_of_library(value: Any) -> Rows:
     if isinstance(value, pa.Table | pa.RecordBatch):
         return Rows(value.schema, [value])
     if _is_frame_of("pandas", value):
-        _check_names(list(value.columns))
-        return Rows.of(_by_columns(_from_pandas, value))
+        _check_unique_names(list(value.columns))
+        return Rows.of(_frame_rows(_from_pandas, value))
     if callable(getattr(value, "to_frame", None)) and not hasattr(value, "columns"):
         raise Unfit("it is one column", remedy="Pass a frame with this column: column.to_frame().")
     if hasattr(value, "scanner"):  # a data set
@@ -131,8 +131,8 @@ def _stream_of_library(value: Any) -> Rows:
     if isinstance(reader, pa.RecordBatchReader):
         return _read_once(reader)
     if hasattr(value, "__arrow_c_stream__"):
-        reader = _by_columns(_exported, value)
-        return Rows(reader.schema, _of_reader(reader))
+        reader = _frame_rows(_exported, value)
+        return Rows(reader.schema, _reader_batches(reader))
     if hasattr(value, "__arrow_c_array__"):
         batch = pa.record_batch(value)
         return Rows(batch.schema, [batch])
@@ -156,7 +156,7 @@ _CLOSE = {
 }
 
 
-def _check_names(names: Sequence[Any]) -> None:
+def _check_unique_names(names: Sequence[Any]) -> None:
     counts = Counter(map(str, names))
     if twice := [name for name in counts if counts[name] > 1]:
         remedy = f"Rename or drop all but one: {twice[0]}."
@@ -176,7 +176,7 @@ def _exported(frame: Any) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_stream(frame)
 
 
-def _by_columns(convert: Callable[[Any], Any], frame: Any) -> Any:
+def _frame_rows(convert: Callable[[Any], Any], frame: Any) -> Any:
     """The rows of a frame.
 
     Raises:
@@ -204,7 +204,7 @@ def _unfit_column(name: Any, kind: object, reason: str) -> Unfit:
     return Unfit(f"column {name} of type {kind}: {reason}", expected=expected, remedy=remedy)
 
 
-def _of_batches(batches: Iterator[Any]) -> Rows:
+def _rows_of_batches(batches: Iterator[Any]) -> Rows:
     """The rows of an iterator of batches, all with the schema of the first. An error of the iterator is raised as it
     is.
     """
@@ -263,10 +263,10 @@ def _read_once(reader: pa.RecordBatchReader) -> Rows:
             "its read_all()"
         )
     _read.add(reader)
-    return Rows(reader.schema, _of_reader(reader))
+    return Rows(reader.schema, _reader_batches(reader))
 
 
-def _of_reader(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _reader_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     try:
         yield from reader
     except pa.ArrowException as error:

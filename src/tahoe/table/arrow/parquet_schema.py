@@ -33,15 +33,15 @@ def schema_of_footer(footer: pq.FileMetaData, *, table: str) -> Struct:
         UnsupportedDataTypeError: a column has a type that Delta does not have, or that Spark does not read from Parquet
             files.
     """
-    found = _spark_schema(footer, table)
-    if found is None:
+    schema = _spark_schema(footer, table)
+    if schema is None:
         leaves = (footer.schema.column(number) for number in range(footer.num_columns))
         columns = [
             pa.field(field.name, _as_read(field.type, leaves, (field.name,), table))
             for field in footer.schema.to_arrow_schema()
         ]
-        found = delta_schema(pa.schema(columns), table=table)
-    nullable = as_nullable(found)
+        schema = delta_schema(pa.schema(columns), table=table)
+    nullable = as_nullable(schema)
     assert isinstance(nullable, Struct)
     return map_fields(nullable, _with_comment_only)
 

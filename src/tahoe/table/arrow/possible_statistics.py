@@ -38,7 +38,7 @@ def possible_bounds(
         bounds: `min` and `max`.
         from_json: whether the bounds were read from JSON, where an infinity is a number that is too large for the type.
     """
-    inside = {name: _of_type(column, data_type, from_json=from_json) for name, column in bounds.items()}
+    inside = {name: _possible_values(column, data_type, from_json=from_json) for name, column in bounds.items()}
     low, high = inside["min"], inside["max"]
     suspects = np.flatnonzero(np.asarray(one_array(pc.fill_null(pc.less(high, low), False))))
     # a maximum that was cut may be below its minimum, which is no contradiction
@@ -50,7 +50,8 @@ def possible_bounds(
     return {name: pc.if_else(pa.array(mask), pa.scalar(None, column.type), column) for name, column in inside.items()}
 
 
-def _of_type(column: pa.ChunkedArray, data_type: DataType, *, from_json: bool) -> pa.ChunkedArray:
+def _possible_values(column: pa.ChunkedArray, data_type: DataType, *, from_json: bool) -> pa.ChunkedArray:
+    """The bounds of a column; null where they are no values of its type."""
     name = data_type.name if isinstance(data_type, Primitive) else ""
     if name in INTEGER_BITS and name != "long":
         limit = 1 << (INTEGER_BITS[name] - 1)

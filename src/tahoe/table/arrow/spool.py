@@ -58,6 +58,7 @@ class Spool:
                 self._store()
 
     def _store(self) -> None:
+        """Write the waiting rows to the file, unit by unit, so that memory is free and each unit can be read alone."""
         for unit, pieces in enumerate(self._waiting):
             if pieces:
                 sink = pa.BufferOutputStream()

@@ -32,7 +32,7 @@ from tahoe.table.arrow.types import arrow_type
 Path: TypeAlias = tuple[str, ...]
 
 # The size of the cached statistics for each part of a snapshot.
-KEPT_BYTES_MAX = 256 << 20
+CACHED_BYTES_MAX = 256 << 20
 
 # The number of texts parsed at a time: large enough to be fast, small enough to use all cores and little memory.
 _SLICE_ROWS = 1 << 15
@@ -96,8 +96,8 @@ def no_statistics(rows: int, request: StatisticsRequest) -> pa.Table:
 class StatisticsCache:
     """A cache of typed statistics of some files, by column. Thread-safe."""
 
-    def __init__(self, kept: Mapping[Path, pa.Table] | None = None) -> None:
-        self._kept: dict[Path, pa.Table] = dict(kept or {})
+    def __init__(self, cached: Mapping[Path, pa.Table] | None = None) -> None:
+        self._cached: dict[Path, pa.Table] = dict(cached or {})
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[type[StatisticsCache], tuple[()]]:
@@ -107,7 +107,7 @@ class StatisticsCache:
     def answer(self, request: StatisticsRequest, read: Callable[[StatisticsRequest], pa.Table]) -> pa.Table:
         """The statistics; only columns that are not cached are read."""
         with self._lock:
-            known = {path: self._kept[path] for path in ((), *request.columns) if path in self._kept}
+            known = {path: self._cached[path] for path in ((), *request.columns) if path in self._cached}
         missing = {path: data_type for path, data_type in request.columns.items() if path not in known}
         if missing or () not in known:
             found = read(StatisticsRequest(missing))
@@ -121,15 +121,15 @@ class StatisticsCache:
         """Cache the columns that were used, and evict the least recently used."""
         with self._lock:
             for path, table in used.items():
-                self._kept.pop(path, None)
-                self._kept[path] = table
-            while len(self._kept) > 1 and sum(table.nbytes for table in self._kept.values()) > KEPT_BYTES_MAX:
-                self._kept.pop(next(iter(self._kept)))
+                self._cached.pop(path, None)
+                self._cached[path] = table
+            while len(self._cached) > 1 and sum(table.nbytes for table in self._cached.values()) > CACHED_BYTES_MAX:
+                self._cached.pop(next(iter(self._cached)))
 
     def take(self, rows: pa.Array) -> StatisticsCache:
         """The cache reduced to some of the files."""
         with self._lock:
-            return StatisticsCache({path: taken_table(table, rows) for path, table in self._kept.items()})
+            return StatisticsCache({path: taken_table(table, rows) for path, table in self._cached.items()})
 
 
 def _names(path: Path, request: StatisticsRequest) -> list[str]:
@@ -358,14 +358,14 @@ def texts_of_parsed(parsed: pa.ChunkedArray, schema: Struct) -> pa.ChunkedArray:
     Args:
         schema: with physical names.
     """
-    wanted: dict[Path, pa.DataType] = {("numRecords",): pa.int64(), ("tightBounds",): pa.bool_()}
+    types: dict[Path, pa.DataType] = {("numRecords",): pa.int64(), ("tightBounds",): pa.bool_()}
     for path, field in schema.leaves():
         bound = bound_type(field.type)
-        wanted |= {
+        types |= {
             ("nullCount", *path): pa.int64(),
             **({} if bound is None else {(name, *path): bound for name in _BOUNDS}),
         }
-    columns = {path: _values(parsed, path, kind) for path, kind in wanted.items()}
+    columns = {path: _values(parsed, path, kind) for path, kind in types.items()}
     rows = zip(parsed.is_null().to_pylist(), *columns.values(), strict=True)
     texts = [None if is_null else _text(dict(zip(columns, values, strict=True)), schema) for is_null, *values in rows]
     return pa.chunked_array([pa.array(texts, pa.string())])
@@ -402,6 +402,8 @@ def python_values(bounds: pa.ChunkedArray) -> list[Any]:
 
 
 def _text(row: Mapping[Path, Any], schema: Struct) -> str:
+    """The text of `add.stats` for one row of typed statistics. Bounds are not cut again."""
+
     def values(field: str) -> dict[Path, Any]:
         return {path[1:]: value for path, value in row.items() if path[0] == field and value is not None}
 

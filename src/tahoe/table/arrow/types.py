@@ -112,6 +112,7 @@ def _delta_field(field: pa.Field, path: tuple[str, ...], table: str) -> Field:
 
 
 def _delta_type(kind: pa.DataType, path: tuple[str, ...], table: str) -> DataType:
+    """The type of Delta for one of Arrow. Some of Arrow's types have none, and the error names the column."""
     if kind in _FROM_ARROW:
         return _FROM_ARROW[kind]
     if pa.types.is_timestamp(kind):

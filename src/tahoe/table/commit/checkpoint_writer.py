@@ -506,29 +506,29 @@ def unexpired_tombstones(
     checkpoint, commits = log.from_segment(
         snapshot.version, partial(_checkpoint_and_commits, log, until=until), listed=listed
     )
-    seen: set[FileKey] = set()
+    later_keys: set[FileKey] = set()
     newer: list[Remove] = []
     for actions in reversed(commits):
-        found = [(file_key(a, log.canonical), a) for a in actions if isinstance(a, Add | Remove)]
+        keyed_files = [(file_key(a, log.canonical), a) for a in actions if isinstance(a, Add | Remove)]
         newer.extend(
             a
-            for key, a in found
-            if isinstance(a, Remove) and (a.deletion_timestamp_ms or 0) > cutoff_ms and key not in seen
+            for key, a in keyed_files
+            if isinstance(a, Remove) and (a.deletion_timestamp_ms or 0) > cutoff_ms and key not in later_keys
         )
-        seen.update(key for key, _ in found)
+        later_keys.update(key for key, _ in keyed_files)
     if newer:
         yield tombstones(newer)
-    superseded = Superseded(seen, log.canonical)
+    superseded = Superseded(later_keys, log.canonical)
     for batch in () if checkpoint is None else read_tombstones(log.env.store, checkpoint):
         for removes in _later(batch, cutoff_ms):
-            named = {
+            columns = {
                 "path": removes.field("path"),
                 "deletion_vector": removes.field("deletionVector"),
                 "remove": removes,
             }
-            kept = MemoryPart(pa.table(named)).without(superseded)
-            if kept.num_rows:
-                yield one_array(kept.column("remove"))
+            part = MemoryPart(pa.table(columns)).without(superseded)
+            if part.num_rows:
+                yield one_array(part.column("remove"))
 
 
 def _checkpoint_and_commits(
@@ -538,7 +538,7 @@ def _checkpoint_and_commits(
     `unexpired_tombstones`.
     """
     if segment.checkpoint is not None:
-        read_checkpoint(log, segment.checkpoint)
+        read_checkpoint(log, segment.checkpoint)  # raises if it cannot be read
     deltas = [f for f in segment.deltas if until is None or f.version <= until or f.kind is Kind.COMPACTED]
     return segment.checkpoint, [log.read(file) for file in deltas]
 

@@ -91,8 +91,10 @@ class Draft:
         restated: the new entries of files that keep their rows and their deletion vectors, by canonical path.
         deleted: rows to delete, by the canonical path of their file.
         moved: what the added files consist of, if this is a compaction, by their paths as in the log.
-        carries: whether row deletions may be carried over compactions; see `carried_deletions`.
-        reads, is_exact, is_alone: see `Intent`.
+        carries: whether rows to delete may be followed into the files of a compaction that was first; see
+            `carried_deletions`.
+        reads, is_exact, is_alone: the rows that were read, whether all of them are deleted, and whether no other commit
+            may come first; see `Intent`.
         data_change: whether the commit changes the table's rows.
         compacts: whether auto compaction may follow.
         may_be_put: whether the commit may be in the log, so that readers may need its files.

@@ -86,12 +86,12 @@ class FileOrder:
     def keys(self, adds: pa.StructArray, ties: Numbers) -> pa.Table:
         """The keys of files: they are ordered by all columns of the table, one after the other."""
         values = pa.chunked_array([pc.struct_field(adds, "partitionValues")])
-        found = {f"p{number}": _partition_key(self.snapshot, f, values) for number, f in enumerate(self.partitions)}
+        columns = {f"p{number}": _partition_key(self.snapshot, f, values) for number, f in enumerate(self.partitions)}
         least = {path: one_array(column) for path, (column, _) in _bounds(adds, self.columns).items()}
         if self.steps:
-            found[_CURVE] = pa.array(_curve([_steps_before(least[path], self.steps[path]) for path in self.columns]))
-        found |= {f"c{number}": column for number, column in enumerate(least.values())}
-        return pa.table({**found, _TIE: pa.array(ties)})
+            columns[_CURVE] = pa.array(_curve([_steps_before(least[path], self.steps[path]) for path in self.columns]))
+        columns |= {f"c{number}": column for number, column in enumerate(least.values())}
+        return pa.table({**columns, _TIE: pa.array(ties)})
 
     def ordered(self, batches: Iterable[pa.StructArray]) -> Iterator[pa.StructArray]:
         """Files in row groups, which are in this order; inside of a row group files are in any order.

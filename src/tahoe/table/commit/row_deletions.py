@@ -53,20 +53,24 @@ def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int, ke
         DeletionVectorError, DataFileMissingError, InvalidDataFileError: a file or its present vector cannot be read.
     """
     now_ms = log.env.clock_ms()
-    wanted = list(deletions)
-    before = deleted_rows_of(log, [deletion.file for deletion in wanted])
-    rows = [deletion.rows | deleted for deletion, deleted in zip(wanted, before, strict=True)]
-    wanted = counted(log, wanted, [len(each) for each in rows], version)
+    uncounted = list(deletions)
+    before = deleted_rows_of(log, [deletion.file for deletion in uncounted])
+    rows = [deletion.rows | deleted for deletion, deleted in zip(uncounted, before, strict=True)]
+    counted_deletions = counted(log, uncounted, [len(each) for each in rows], version)
     totals = [
-        num_records_of(deletion.file.stats) or 0 if deletion.total is None else deletion.total for deletion in wanted
+        num_records_of(deletion.file.stats) or 0 if deletion.total is None else deletion.total
+        for deletion in counted_deletions
     ]
-    left = [number for number, (deleted, total) in enumerate(zip(rows, totals, strict=True)) if len(deleted) < total]
-    descriptors = write_vectors(log, [rows[number] for number in left], keys)
-    again = [
-        _with_vector(wanted[number], vector, totals[number]) for number, vector in zip(left, descriptors, strict=True)
+    with_rows = [
+        number for number, (deleted, total) in enumerate(zip(rows, totals, strict=True)) if len(deleted) < total
     ]
-    removes = (remove_of(deletion.file, now_ms) for deletion in wanted if not deletion.is_new)
-    return [*removes, *again]
+    descriptors = write_vectors(log, [rows[number] for number in with_rows], keys)
+    adds = [
+        _with_vector(counted_deletions[number], vector, totals[number])
+        for number, vector in zip(with_rows, descriptors, strict=True)
+    ]
+    removes = (remove_of(deletion.file, now_ms) for deletion in counted_deletions if not deletion.is_new)
+    return [*removes, *adds]
 
 
 def _with_vector(deletion: RowDeletion, vector: DeletionVectorDescriptor, total: int) -> Add:

@@ -34,12 +34,13 @@ _ROWS_MAX = 20_000_000
 
 
 def rows_by_ids(
-    base: SnapshotState, wanted: Mapping[str, tuple[Remove, BitMap64 | None]], winner: Winner
+    base: SnapshotState, rows_by_path: Mapping[str, tuple[Remove, BitMap64 | None]], winner: Winner
 ) -> dict[str, Rows | None]:
     """Where rows are after a winner that moved them.
 
     Args:
-        wanted: by canonical path the files that the winner removed, and row indexes in them; None for all live rows.
+        rows_by_path: by canonical path the files that the winner removed, and row indexes in them; None for all live
+            rows.
 
     Returns:
         for each file the places of its rows in the files that the winner added; None if not all of them are there.
@@ -53,8 +54,8 @@ def rows_by_ids(
     if not is_move or None in counts or sum(count or 0 for count in counts) > _ROWS_MAX:
         return {}
     try:
-        there = _Ids(base, adds)
-        return {path: there.places(_ids(base, gone, rows)) for path, (gone, rows) in wanted.items()}
+        ids_behind = _Ids(base, adds)
+        return {path: ids_behind.places(_ids(base, remove, rows)) for path, (remove, rows) in rows_by_path.items()}
     except (DataFileMissingError, InvalidDataFileError, DeletionVectorError) as error:
         _logger.info("%s: moved rows cannot be followed by their ids: %s", base.url, error)
         return {}

@@ -181,11 +181,12 @@ def manifests_after_commit(
         raise PostCommitHookFailedError(table=log.url, version=version, name=HOOK, message=message) from error
 
 
-def check_has_manifests(snapshot: Snapshot) -> None:
-    """Refuse a version whose rows are not simply those of its files.
+def _check_can_have_manifests(snapshot: Snapshot) -> None:
+    """Refuse a version that manifests cannot describe: rows are deleted by vectors, or columns have other names in
+    files.
 
     Raises:
-        ManifestsWithVectorsError, ManifestsWithColumnMappingError: they are not.
+        ManifestsWithVectorsError, ManifestsWithColumnMappingError: it is such a version.
     """
     if snapshot.column_mapping_mode != "none":
         raise ManifestsWithColumnMappingError(table=snapshot.url)
@@ -209,7 +210,7 @@ def _write_until_newest(snapshot: Snapshot, changed: Set[str] | None) -> Manifes
     """
     written = removed = 0
     for _ in range(_LOOKS_MAX):
-        check_has_manifests(snapshot)
+        _check_can_have_manifests(snapshot)
         done = _write_all(snapshot) if changed is None else _write_some(snapshot, changed)
         written, removed = written + done.written, removed + done.removed
         before, snapshot = snapshot, refresh(snapshot)
@@ -333,6 +334,7 @@ def _put(store: Store, contents: Mapping[str, bytes]) -> None:
 
 
 def _delete(snapshot: Snapshot, keys: Set[str], *, written: int) -> ManifestReport:
+    """Delete manifests, with Hadoop's checksums of local ones, and the folders that they leave empty."""
     store = snapshot.log.env.store
     checksums = (
         {f"{key.removesuffix(_NAME)}.{_NAME}.crc" for key in keys} if store.url.startswith(LOCAL_SCHEME) else set[str]()

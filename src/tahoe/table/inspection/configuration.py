@@ -28,10 +28,11 @@ _PROPERTIES = (
 
 
 def _properties(snapshot: Snapshot) -> dict[str, pa.Array]:
-    stored = {name: snapshot.properties[name] for name in sorted(snapshot.properties)}
-    known = {found.name for name in stored if (found := find_property(name)) is not None}
-    others = dict.fromkeys(sorted(p.name for p in KNOWN if p.name not in known and not p.is_internal))
-    rows = [{"name": name, "value": value, **_default_and_feature(name)} for name, value in (stored | others).items()]
+    values_set = {name: snapshot.properties[name] for name in sorted(snapshot.properties)}
+    names_set = {found.name for name in values_set if (found := find_property(name)) is not None}
+    names_not_set = dict.fromkeys(sorted(p.name for p in KNOWN if p.name not in names_set and not p.is_internal))
+    values = values_set | names_not_set
+    rows = [{"name": name, "value": value, **_default_and_feature(name)} for name, value in values.items()]
     return from_rows(rows, _PROPERTIES)
 
 

@@ -120,6 +120,7 @@ PARTITIONS = Inspection(
 
 
 def _vectors(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
+    """The rows of the inspection, one for each file with a deletion vector."""
     vectors = snapshot.live.column("deletion_vector")
     rows = pc.indices_nonzero(vectors.is_valid())
     marked = taken(vectors, rows)
@@ -179,6 +180,7 @@ VECTORS = Inspection(
 
 
 def _statistics(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
+    """The rows of the inspection, one for each file, under the logical names of columns."""
     columns = indexed_columns(snapshot.metadata, snapshot.column_mapping_mode, snapshot.clustering_columns)
     known = snapshot.live.statistics(StatisticsRequest({column.physical: column.type for column in columns}))
     return {

@@ -27,11 +27,13 @@ def _row_groups(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
     schema = pa.schema([(column.name, column.type) for column in _COLUMNS])
     files = snapshot.files(columns=["path", "url"])
     named = ((path.as_py(), url.as_py()) for path, url in zip(files.column("path"), files.column("url"), strict=True))
-    found = pa.concat_tables([schema.empty_table(), *in_threads(lambda file: _of_file(snapshot, *file, schema), named)])
+    found = pa.concat_tables(
+        [schema.empty_table(), *in_threads(lambda file: _file_row_groups(snapshot, *file, schema), named)]
+    )
     return dict(zip(found.column_names, found.columns, strict=True))
 
 
-def _of_file(snapshot: Snapshot, path: str, url: str, schema: pa.Schema) -> pa.Table:
+def _file_row_groups(snapshot: Snapshot, path: str, url: str, schema: pa.Schema) -> pa.Table:
     """The row groups of one file.
 
     Raises:

@@ -141,7 +141,7 @@ def compact_after(
     """Run auto compaction after a commit. It never raises, except for an interruption.
 
     Args:
-        rewriter: as in `optimize`.
+        rewriter: rewrites the bins; threads of this process by default.
 
     Returns:
         what was done; None if nothing was done.

@@ -34,7 +34,7 @@ def has_dropped_columns(scan: Scan) -> npt.NDArray[np.bool_]:
     if not _may_be_dropped(snapshot):
         return np.zeros(scan.kept_files, bool)
     known = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
-    return of_footers(scan, lambda parquet: _has_others(_columns(snapshot, parquet), known))
+    return footers_mask(scan, lambda parquet: _has_others(_columns(snapshot, parquet), known))
 
 
 def _may_be_dropped(snapshot: SnapshotState) -> bool:
@@ -51,7 +51,7 @@ def _columns(snapshot: SnapshotState, parquet: pq.ParquetFile) -> list[pa.Field]
     return [column for column in parquet.schema_arrow if column.name not in kept]
 
 
-def of_footers(scan: Scan, test: Callable[[pq.ParquetFile], bool]) -> npt.NDArray[np.bool_]:
+def footers_mask(scan: Scan, test: Callable[[pq.ParquetFile], bool]) -> npt.NDArray[np.bool_]:
     """For each file of a scan whether a test on its footer is true.
 
     Raises:

@@ -126,7 +126,7 @@ class FooterLayout:
     Attributes:
         absent: the columns that the files do not have.
         alike: the columns that they have under the same name and with the same values, with their types.
-        positions: see `leaf_positions`.
+        positions: the number of each column among the leaf columns of the footer, by path.
     """
 
     absent: frozenset[tuple[str, ...]]

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tahoe.protocol.configuration.bloom_filter_columns import filtered_columns
 from tahoe.protocol.configuration.properties import BLOOM_FILTERS
-from tahoe.table.layout.dropped_columns import of_footers
+from tahoe.table.layout.dropped_columns import footers_mask
 from tahoe.table.reading.scan import Scan
 
 # The encodings of pages whose values are not in a dictionary.
@@ -31,7 +31,7 @@ def lacks_filters(scan: Scan) -> npt.NDArray[np.bool_]:
     wanted = filtered_columns(definitions, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
     if not wanted:
         return np.zeros(scan.kept_files, bool)
-    return of_footers(scan, lambda parquet: _lacks(parquet.metadata, wanted))
+    return footers_mask(scan, lambda parquet: _lacks(parquet.metadata, wanted))
 
 
 def _lacks(footer: pq.FileMetaData, wanted: Collection[str]) -> bool:

@@ -100,7 +100,7 @@ class _Units:
     first_parts: npt.NDArray[np.int64]
     with_nan: dict[int, set[str]] = field(default_factory=dict)
 
-    def of_file(self, number: int) -> range:
+    def units_of_file(self, number: int) -> range:
         """The units of a file."""
         first, stop = np.searchsorted(self.first_parts, (number * self.parts, (number + 1) * self.parts)).tolist()
         return range(first, stop)
@@ -266,9 +266,9 @@ def _write_files(job: _Job, units: _Units, spool: Spool) -> list[WrittenFile]:
     before_ms = env.clock_ms()
 
     def write(number: int) -> None:
-        found = units.of_file(number)
-        with_nan = {column for unit in found for column in units.with_nan.get(unit, ())}
-        for content in _contents(job, _row_groups(job, spool, found), with_nan):
+        file_units = units.units_of_file(number)
+        with_nan = {column for unit in file_units for column in units.with_nan.get(unit, ())}
+        for content in _contents(job, _row_groups(job, spool, file_units), with_nan):
             size = content.tell()
             content.seek(0)
             file = WrittenFile(
@@ -281,10 +281,10 @@ def _write_files(job: _Job, units: _Units, spool: Spool) -> list[WrittenFile]:
         for _ in in_threads(write, range(job.cube.file_count), job.threads):
             pass
         keys = [file.key for file in files]
-        found = read_statistics(
+        statistics = read_statistics(
             env.store, keys, plan.metadata, plan.column_mapping_mode, clustering=plan.clustering_columns
         )
-        return [replace(file, statistics=found[file.key].json) for file in files]
+        return [replace(file, statistics=statistics[file.key].json) for file in files]
     except BaseException:
         env.discard(file.key for file in files)
         raise

@@ -195,14 +195,14 @@ def _files_to_measure(scan: Scan, columns: Sequence[IndexedColumn], request: Ana
     """The positions in the snapshot of the files to measure."""
     live = scan.snapshot.live
     if request.paths is not None:
-        wanted = pc.is_in(live.column("path"), value_set=pa.array(sorted(request.paths), pa.string()))
-        chosen = np.asarray(one_array(wanted))
+        is_requested = pc.is_in(live.column("path"), value_set=pa.array(sorted(request.paths), pa.string()))
+        is_chosen = np.asarray(one_array(is_requested))
     else:
-        chosen = _without_all(scan) if request.absent_only else _incomplete(scan, columns)
+        is_chosen = _without_all(scan) if request.absent_only else _incomplete(scan, columns)
     inside = np.ones(len(live), bool) if scan.file_positions is None else np.zeros(len(live), bool)
     if scan.file_positions is not None:
         inside[np.asarray(scan.file_positions)] = True
-    return np.flatnonzero(chosen & inside)
+    return np.flatnonzero(is_chosen & inside)
 
 
 def _without_all(scan: Scan) -> npt.NDArray[np.bool_]:
@@ -243,12 +243,14 @@ def _measure_files(
     assert isinstance(snapshot, Snapshot)
     bare = snapshot.without_files()
     sized = zip(data_files(scan), scan.column("size_bytes").to_pylist(), strict=True)
-    footers = list(in_threads(lambda given: _or_error(measure_footer, bare, *given, columns), sized))
+    measurements = list(in_threads(lambda given: _or_error(measure_footer, bare, *given, columns), sized))
     results: list[Statistics | BaseException] = [
-        found if isinstance(found, BaseException) else found.found for found in footers
+        measurement if isinstance(measurement, BaseException) else measurement.found for measurement in measurements
     ]
     work = {
-        number: found for number, found in enumerate(footers) if isinstance(found, Measurement) and found.needs_rows
+        number: measurement
+        for number, measurement in enumerate(measurements)
+        if isinstance(measurement, Measurement) and measurement.needs_rows
     }
     if work and not request.absent_only:
         for number, result in zip(work, measurer(list(work.values())), strict=True):

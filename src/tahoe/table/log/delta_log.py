@@ -273,8 +273,9 @@ class Log:
         key, store = log_files.commit_key(version), self.env.store
         try:
             data = store.get_range(key, 0, _HEAD_BYTES)
-            if len(data) == _HEAD_BYTES:
-                first = next(self._actions(version, data[: data.find(b"\n") + 1]), None)
+            if len(data) == _HEAD_BYTES:  # the commit may be longer; its first line is usually enough
+                first_line = data[: data.find(b"\n") + 1]  # empty if it does not end in the head
+                first = next(self._actions(version, first_line), None)
                 if isinstance(first, CommitInfo):
                     return first
                 data = store.get(key)

@@ -222,20 +222,20 @@ class LiveFiles:
                 self.__dict__.pop("num_records", None)  # the only answer that needs no paths
 
     def _order(
-        self, again: LiveFiles, total: int, known: Sequence[tuple[npt.NDArray[np.int64], pa.ChunkedArray]]
+        self, reloaded: LiveFiles, total: int, handed_out: Sequence[tuple[npt.NDArray[np.int64], pa.ChunkedArray]]
     ) -> pa.Array:
         """The places of these files in the version as it was loaded again: of files whose positions are known, and of
         all others.
         """
         assert self.origin is not None
-        order, paths = np.full(total, -1), again.column("path")
-        for positions, known_paths in known:
-            found = pc.index_in(known_paths, value_set=paths)
-            if found.null_count:
-                lost = known_paths.filter(found.is_null())[0]
+        order, paths = np.full(total, -1), reloaded.column("path")
+        for positions, known_paths in handed_out:
+            places = pc.index_in(known_paths, value_set=paths)
+            if places.null_count:
+                lost = known_paths.filter(places.is_null())[0]
                 detail = f"its checkpoint was deleted, and version {self.origin.version} no longer has the file {lost}"
                 raise MissingVersionError(table=self.origin.table, version=self.origin.version, detail=detail)
-            order[positions] = np.asarray(found)
+            order[positions] = np.asarray(places)
         free = np.flatnonzero(order < 0)
         order[free] = np.setdiff1d(np.arange(len(paths)), order)[: len(free)]
         return pa.array(order)
@@ -393,19 +393,19 @@ class RowGroupSubset:
 
     def positions(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The positions in the version of some of the files, given by their positions among these."""
-        chosen, version = self.files.subset(rows).column("path"), self._version
+        paths, version = self.files.subset(rows).column("path"), self._version
         while True:
             parts = version.parts
             try:
                 if parts is self._whole:
-                    found = self._counted(rows)
+                    places = self._counted(rows)
                 else:  # it was loaded again
-                    found = np.asarray(pc.index_in(chosen, value_set=LiveFiles(parts).column("path"))).astype(np.int64)
+                    places = np.asarray(pc.index_in(paths, value_set=LiveFiles(parts).column("path"))).astype(np.int64)
             except (*GONE, CorruptCheckpointError) as error:
                 version.renew(error, parts)
                 continue
-            if version.hand_out(found, chosen, parts):
-                return found
+            if version.hand_out(places, paths, parts):
+                return places
 
     def _counted(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         starts = np.cumsum([0, *(part.num_rows for part in self._whole)])

@@ -325,7 +325,7 @@ class TableLifecycle(TableReader):
             MissingVersionError: the log lacks some of these commits.
             UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: see `create_checkpoint`.
         """
-        self._known_snapshot()
+        self._known_snapshot()  # refuses a log that may contain what tahoe does not know
         compact_log(self.log, starting_version, ending_version)
 
     def cleanup_metadata(self) -> int:

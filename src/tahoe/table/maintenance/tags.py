@@ -244,7 +244,7 @@ class _Tagging:
         """
         try:
             newest = self.table.snapshot()
-            load_snapshot(newest.log, self.tag.version, by_checksum=False)
+            load_snapshot(newest.log, self.tag.version, by_checksum=False)  # raises if it can no longer be read
             self._check_retention(newest, committed - 1)
             self._check_vacuums(newest, committed)
             has_ended = vacuum_cutoff_ms(newest.log, self.first.version, committed) is not None

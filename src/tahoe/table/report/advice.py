@@ -85,20 +85,20 @@ class _Names:
 def _optimize(figures: Figures, table: _Names) -> Iterator[Advice]:
     """Small files, files with many deleted rows, or both: one statement."""
     assert figures.upkeep is not None
-    found = figures.upkeep.compaction
-    if not isinstance(found, Compaction):
+    compaction = figures.upkeep.compaction
+    if not isinstance(compaction, Compaction):
         return
-    is_small = found.files >= _REWRITTEN_MIN and found.new_files <= found.files * _LEFT_SHARE_MAX
-    if not is_small and not found.worn_files:
+    is_small = compaction.files >= _REWRITTEN_MIN and compaction.new_files <= compaction.files * _LEFT_SHARE_MAX
+    if not is_small and not compaction.worn_files:
         return
-    left = figures.files - found.files + found.new_files
-    order = f" Their rows are ordered by {', '.join(found.order)}." if found.order else ""
+    files_after = figures.files - compaction.files + compaction.new_files
+    order = f" Their rows are ordered by {', '.join(compaction.order)}." if compaction.order else ""
     reason = (
-        f"OPTIMIZE would rewrite {counted(found.files, 'file')} ({size_text(found.size_bytes)}) as about "
-        f"{counted(found.new_files, 'file')} of up to {size_text(found.target_bytes)}, which leaves "
-        f"{counted(left, 'file')} instead of {figures.files:,}.{order} Queries then open fewer "
-        f"files.{_purge_text(figures, found)} No row changes. The new files take storage in addition until a VACUUM "
-        "after the retention deletes the old ones."
+        f"OPTIMIZE would rewrite {counted(compaction.files, 'file')} ({size_text(compaction.size_bytes)}) as about "
+        f"{counted(compaction.new_files, 'file')} of up to {size_text(compaction.target_bytes)}, which leaves "
+        f"{counted(files_after, 'file')} instead of {figures.files:,}.{order} Queries then open fewer "
+        f"files.{_purge_text(figures, compaction)} No row changes. The new files take storage in addition until a "
+        "VACUUM after the retention deletes the old ones."
     )
     title = "Combine small files" if is_small else "Remove deleted rows from files"
     yield Advice(title=title, reason=reason, sql=f"OPTIMIZE {table.sql}", command=table.command("optimize"))
@@ -118,6 +118,7 @@ def _purge_text(figures: Figures, found: Compaction) -> str:
 
 
 def _vacuum(figures: Figures, table: _Names) -> Iterator[Advice]:
+    """Advice to delete unneeded files, if they take a notable share of the table's size."""
     assert figures.upkeep is not None
     found = figures.upkeep.unneeded
     if not isinstance(found, Unneeded) or found.size_bytes <= figures.size_bytes * _UNNEEDED_SHARE_MIN:
@@ -136,6 +137,7 @@ def _vacuum(figures: Figures, table: _Names) -> Iterator[Advice]:
 
 
 def _statistics(figures: Figures, table: _Names) -> Iterator[Advice]:
+    """Advice to compute statistics, if any file has none: every query reads such a file."""
     missing = figures.files_without_statistics
     if not missing:
         return
@@ -159,27 +161,32 @@ def _cluster(figures: Figures, table: _Names) -> Iterator[Advice]:
     files = figures.skipping.files
     poor = [c for c in figures.skipping.columns if not c.is_partition and 1 - c.range_skipped > _READ_SHARE_MAX]
     compaction = figures.upkeep.compaction
-    left = (
+    files_after = (
         figures.files
         if not isinstance(compaction, Compaction)
         else figures.files - compaction.files + compaction.new_files
     )
     partitions = 1 if figures.partitions is None else figures.partitions.count
-    if not poor or figures.clustering_columns or files < _FILES_TO_SKIP_MIN or left < _FILES_TO_SKIP_MIN * partitions:
+    if (
+        not poor
+        or figures.clustering_columns
+        or files < _FILES_TO_SKIP_MIN
+        or files_after < _FILES_TO_SKIP_MIN * partitions
+    ):
         return
     poor.sort(key=lambda column: column.range_skipped)
-    example, *others = poor
-    named = ", ".join(dotted(column.column) for column in others[:_NAMED_MAX]) + (
-        "" if len(others) <= _NAMED_MAX else ", ..."
-    )
-    best = max(math.ceil(left / 100) + 1, partitions)
+    example, *other_columns = poor
+    names = ", ".join(dotted(column.column) for column in other_columns[:_NAMED_MAX])
+    more = ", ..." if len(other_columns) > _NAMED_MAX else ""
+    others_text = f" Other columns by which queries skip little: {names}{more}." if other_columns else ""
+    best = max(math.ceil(files_after / 100) + 1, partitions)
     yield Advice(
         title="Order rows by the columns that queries filter by",
         reason=(
             f"A query for 1\u00a0% of the rows by {dotted(example.column)} reads "
             f"{percent(1 - example.range_skipped)} of the files. If rows were ordered by that column, and it has "
             f"many different values, the query would read about {best:,} of "
-            f"{left:,}.{f' Other columns by which queries skip little: {named}.' if others else ''} The log does "
+            f"{files_after:,}.{others_text} The log does "
             f"not tell which columns queries filter by: name those in place of {dotted(example.column)}, at most "
             f"{_CLUSTERING_COLUMNS_MAX}. The more columns, the less each of them skips.{_how(figures)}"
         ),
@@ -208,6 +215,9 @@ def _ordering(figures: Figures, table: _Names, column: ColumnSkipping) -> str:
 
 
 def _partitions(figures: Figures, table: _Names) -> Iterator[Advice]:
+    """Advice to cluster instead of partitioning, if there are many partitions and they are too small for files of a
+    good size.
+    """
     found = figures.partitions
     if found is None:
         return

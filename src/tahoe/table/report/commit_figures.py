@@ -74,11 +74,11 @@ def commit_figures(snapshot: Snapshot) -> tuple[Commits | None, list[VersionSize
     return commits, _growth(snapshot, line.commits[:known], found)
 
 
-def _read(line: Timeline, known: int) -> Iterator[_Read]:
-    """Some of the first `known` commits: one at a random place in each of as many stretches of the log as may be
+def _read(line: Timeline, count: int) -> Iterator[_Read]:
+    """Some of the first `count` commits: one at a random place in each of as many stretches of the log as may be
     read.
     """
-    ends = np.linspace(0, known, min(known, COMMITS_MAX) + 1).astype(int)
+    ends = np.linspace(0, count, min(count, COMMITS_MAX) + 1).astype(int)
     stretches = np.diff(ends)
     positions = ends[:-1] + np.random.default_rng(0).integers(0, np.maximum(stretches, 1))
 
@@ -92,8 +92,8 @@ def _read(line: Timeline, known: int) -> Iterator[_Read]:
         operation = None if info is None else info.fields.get("operation")
         return _Read(version, timestamp_ms, "unknown" if operation is None else str(operation), stands_for)
 
-    chosen = list(zip(positions.tolist(), stretches.tolist(), strict=True))
-    yield from (found for found in load_all(lambda given: read(*given), chosen) if found is not None)
+    samples = list(zip(positions.tolist(), stretches.tolist(), strict=True))
+    yield from (commit for commit in load_all(lambda sample: read(*sample), samples) if commit is not None)
 
 
 def _counts(commits: Sequence[_Read]) -> dict[str, int]:

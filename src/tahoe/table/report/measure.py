@@ -91,6 +91,7 @@ def _rows(snapshot: Snapshot, records: pa.ChunkedArray) -> Rows:
 
 
 def _partitions(snapshot: Snapshot) -> Partitions | None:
+    """The figures of the partitions; None if the table is not partitioned, or has no files."""
     if not snapshot.partition_columns or not len(snapshot.live):
         return None
     found = PARTITIONS.of(snapshot)

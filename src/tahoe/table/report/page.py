@@ -97,6 +97,7 @@ def _header(figures: Figures, sections: Mapping[str, Markup]) -> Markup:
 
 
 def _facts(figures: Figures) -> list[Markup]:
+    """The figures at the top of the page, with one explanation for each."""
     rows, share = figures.rows, figures.rows.deleted_share
     facts: list[tuple[str, str, str]] = [
         (
@@ -161,6 +162,7 @@ def _nothing(upkeep: Upkeep) -> str:
 
 
 def _piece_of_advice(found: Advice) -> Markup:
+    """One piece of advice: the reason first, then the statement that follows from it."""
     command = (
         None
         if found.command is None
@@ -194,6 +196,7 @@ def _files(figures: Figures) -> Markup:
 
 
 def _deleted_rows(figures: Figures) -> Markup | None:
+    """The section of deletion vectors; None if there are no files."""
     rows, share = figures.rows, figures.rows.deleted_share
     if not figures.files:
         return None
@@ -217,6 +220,7 @@ def _deleted_rows(figures: Figures) -> Markup | None:
 
 
 def _partitions(partitions: Partitions | None) -> Markup | None:
+    """The section of partitions; None if the table is not partitioned. Shares are told only where there are enough."""
     if partitions is None:
         return None
     sizes = partitions.sizes
@@ -234,6 +238,7 @@ def _partitions(partitions: Partitions | None) -> Markup | None:
 
 
 def _largest(partitions: Partitions) -> Markup:
+    """A table of the largest partitions, with bars relative to the first."""
     top = max(partitions.largest[0].size_bytes, 1)
     rows = [
         (
@@ -418,6 +423,7 @@ def _count_tick(value: int) -> str:
 
 
 def _skipping(skipping: Skipping, files: int) -> Markup:
+    """The section of data skipping, or one sentence if nothing can be skipped."""
     if not files:
         return element("p", "The table has no files to skip.")
     if not skipping.columns:
@@ -456,6 +462,7 @@ def _skipping(skipping: Skipping, files: int) -> Markup:
 
 
 def _column_row(found: ColumnSkipping) -> Sequence[Markup]:
+    """A column's row in the table of data skipping."""
     tags = [text for text, holds in (("partition", found.is_partition), ("clustering", found.is_clustering)) if holds]
     name = joined(
         element("code", dotted(found.column)), *(joined(" ", element("span", tag, class_="tag")) for tag in tags)
@@ -485,6 +492,7 @@ def _upkeep(upkeep: Upkeep) -> Markup:
 
 
 def _upkeep_texts(upkeep: Upkeep) -> Iterable[tuple[str, str]]:
+    """What OPTIMIZE and VACUUM would do, each with its name; or why that was not planned."""
     match upkeep.compaction:
         case Compaction(files=0):
             yield "OPTIMIZE", "would do nothing."

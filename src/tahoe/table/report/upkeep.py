@@ -70,13 +70,13 @@ def _compaction(snapshot: Snapshot) -> Compaction | str:
         )
     else:
         bins = plan_cubes(scan, order, settings, repeat("cube"))
-    numbers = np.sort(np.concatenate([np.empty(0, np.uint64), *(np.array(found.numbers, np.uint64) for found in bins)]))
-    chosen = Scan(snapshot, None, pa.array(numbers), scan)
-    small, worn = reasons(chosen, settings)
+    numbers = np.concatenate([np.empty(0, np.uint64), *(np.array(one_bin.numbers, np.uint64) for one_bin in bins)])
+    files_to_rewrite = Scan(snapshot, None, pa.array(np.sort(numbers)), scan)
+    small, worn = reasons(files_to_rewrite, settings)
     return Compaction(
-        files=chosen.kept_files,
-        size_bytes=chosen.size_bytes,
-        new_files=sum(found.file_count if isinstance(found, CubeBin) else 1 for found in bins),
+        files=files_to_rewrite.kept_files,
+        size_bytes=files_to_rewrite.size_bytes,
+        new_files=sum(one_bin.file_count if isinstance(one_bin, CubeBin) else 1 for one_bin in bins),
         small_files=small,
         worn_files=worn,
         target_bytes=settings.max_file_bytes,

@@ -65,14 +65,14 @@ def drop_bloom_filters(table: TableReader, columns: Iterable[Path] | None = None
     """
     with TransactionBuilder(table, **author) as changes:
         before = BLOOM_FILTERS.get(changes.snapshot.properties, table=table.url)
-        known = ", ".join(dotted(definition.path) for definition in before) or "none"
-        asked = [definition.path for definition in before] if columns is None else list(columns)
-        missing = [dotted(path) for path in asked if len(without(before, [path])) == len(before)]
+        paths = [definition.path for definition in before] if columns is None else list(columns)
+        missing = [dotted(path) for path in paths if len(without(before, [path])) == len(before)]
         if missing or not before:
+            known = ", ".join(dotted(definition.path) for definition in before) or "none"
             raise NoBloomFilterError(table=table.url, columns=", ".join(missing) or "any column", known=known)
-        left = without(before, asked)
-        if left:
-            changes.set_properties({BLOOM_FILTERS.name: encode_bloom_filters(left)})
+        after = without(before, paths)
+        if after:
+            changes.set_properties({BLOOM_FILTERS.name: encode_bloom_filters(after)})
         else:
             changes.unset_properties([BLOOM_FILTERS.name])
 

@@ -67,13 +67,13 @@ class ColumnEdits(TableEdits):
             ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError: an invalid column.
             InvalidArgumentError: an argument is not a column.
         """
-        wanted = [column if isinstance(column, NewColumn) else self._last_column(column) for column in columns]
-        changed = column_changes.add_columns(self._configuration, wanted, self.table.env.new_id)
+        new_columns = [column if isinstance(column, NewColumn) else self._last_column(column) for column in columns]
+        changed = column_changes.add_columns(self._configuration, new_columns, self.table.env.new_id)
         check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
         parameters = [
             {"column": column_changes.history_column(c.parent, c.field)}
             | ({} if c.position is None else {"position": str(c.position)})
-            for c in wanted
+            for c in new_columns
         ]
         self._define(changed, "ADD COLUMNS", {"columns": parameters})
 
@@ -130,17 +130,17 @@ class ColumnEdits(TableEdits):
             NotNullViolationError: an existing row has a null.
         """
         self._check_open()
-        wanted, changed = list(changes), self._configuration
-        for change in wanted:
+        requested, changed = list(changes), self._configuration
+        for change in requested:
             before = column_changes.column_at(changed, change.path)[1]
             changed = column_changes.change_column(changed, change, self.table.env.new_id)
             if column_changes.column_at(changed, change.path)[1].type != before.type:
                 self._check_not_referenced(change.path)
-        self._check_not_null(changed, wanted)
+        self._check_not_null(changed, requested)
         parameters = [
             column_changes.history_column(change.path[:-1], column_changes.column_at(changed, change.path)[1])
             | ({} if change.position is None else {"position": str(change.position)})
-            for change in wanted
+            for change in requested
         ]
         if len(parameters) == 1:
             position = parameters[0].pop("position", None)
@@ -194,11 +194,11 @@ class ColumnEdits(TableEdits):
         """
         self._check_open()
         definition = self._configuration
-        wanted: list[Any] = list(columns)
-        if not wanted and clustering.FEATURE not in supported_features(definition.protocol):
+        paths: list[Any] = list(columns)
+        if not paths and clustering.FEATURE not in supported_features(definition.protocol):
             return
-        spelled = clustering.check_clustering(
-            wanted,
+        spelled_paths = clustering.check_clustering(
+            paths,
             definition.schema,
             definition.metadata.partition_columns,
             definition.properties,
@@ -207,15 +207,15 @@ class ColumnEdits(TableEdits):
         changed = definition.with_protocol(None, None, [clustering.FEATURE], self.table.env.new_id)
         mode = changed.column_mapping_mode
         before = self._clustering_columns(definition)
-        domain = clustering.clustering_domain(spelled, changed.schema, mode)
+        domain = clustering.clustering_domain(spelled_paths, changed.schema, mode)
         assert domain is not None
-        if changed == definition and before == spelled:
+        if changed == definition and before == spelled_paths:
             return
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
         self._check_appended(domain)
         self._configuration = changed
         self._draft.domains[clustering.DOMAIN] = domain
-        old, new = (",".join(dotted(path) for path in paths) for paths in (before, spelled))
+        old, new = (",".join(dotted(path) for path in several) for several in (before, spelled_paths))
         self._did("CLUSTER BY", {"oldClusteringColumns": old, "newClusteringColumns": new})
 
     def _check_appended(self, domain: DomainMetadata) -> None:
@@ -234,15 +234,15 @@ class ColumnEdits(TableEdits):
 
     def _check_dependants(self, changed: TableConfiguration) -> None:
         """Refuse to drop or rename columns on which constraints, generated columns or the clustering depend."""
-        lost = {
+        lost_columns = {
             path: field
             for path, field in walk_fields(self._configuration.schema)
             if not _has_still(changed.schema, path, field)
         }
-        kept = {column_id(field) for _, field in walk_fields(changed.schema)}
-        for path, column in lost.items():
+        remaining_ids = {column_id(field) for _, field in walk_fields(changed.schema)}
+        for path, column in lost_columns.items():
             self._check_not_referenced(path)
-            if path in self._clustering_columns(self._configuration) and column_id(column) not in kept:
+            if path in self._clustering_columns(self._configuration) and column_id(column) not in remaining_ids:
                 raise self._depends_error(DropClusteringColumnError, path, "the clustering of the table")
 
     def _check_not_referenced(self, path: Path) -> None:

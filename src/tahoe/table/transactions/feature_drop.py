@@ -76,16 +76,20 @@ def _switch_off(table: TableReader, feature: Feature, author: Author) -> bool:
     changed.
     """
     snapshot = table.snapshot()
-    known = [
-        found for name in feature.properties if (found := find_property(name)) is not None and not found.is_internal
+    own_properties = [
+        known for name in feature.properties if (known := find_property(name)) is not None and not known.is_internal
     ]
-    switched = [found.name for found in known if found.name in snapshot.properties] if feature.is_reader_feature else []
+    set_names = (
+        [known.name for known in own_properties if known.name in snapshot.properties]
+        if feature.is_reader_feature
+        else []
+    )
     domains = other_domains(feature, snapshot)
-    if not (switched or domains):
+    if not (set_names or domains):
         return False
     with TransactionBuilder(table, **author) as changes:
-        if switched:
-            changes.unset_properties(switched)
+        if set_names:
+            changes.unset_properties(set_names)
         for name in domains:
             changes._remove_domain(name)
     return True

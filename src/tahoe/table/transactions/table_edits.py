@@ -90,7 +90,7 @@ class TableEdits(OpenTransaction):
                         check_rows(rows, [constraint], current.schema, table=self.table.url, zone=self.table.log.zone)
             except CheckConstraintViolatedError as error:
                 raise NewConstraintViolatedError(**error.parameters) from None
-        self.scan(None)
+        self.scan(None)  # all rows were read: a winner that adds some conflicts
 
     @takes(name=TEXT, if_exists=FLAG)
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> None:
@@ -134,7 +134,7 @@ class TableEdits(OpenTransaction):
         changed = start.with_identity_at(column, value) if value is not None else start
         self._define(changed, "SYNC IDENTITY", {"column": column})
         if value is not None:
-            self.scan(self._farther(column, value))
+            self.scan(self._farther(column, value))  # a winner that adds such values conflicts
 
     def _farther(self, column: str, value: int) -> Predicate:
         found = {

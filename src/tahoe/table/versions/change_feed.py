@@ -204,6 +204,7 @@ class ChangeFeed:
 
     @cached_property
     def _whole(self) -> Snapshot:
+        """The files of which all rows are changes, as a table: those added or removed without a change file."""
         files = [
             _file(
                 commit, change.file.path, change.file.partition_values, change.file.size_bytes, kind=change.kind
@@ -364,7 +365,10 @@ def _end_text(version: int, timestamp: str | date | None) -> str:
 
 
 def _plan_feed(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed:
-    _check_names(read)
+    """The feed of some versions: the changes and the time of each commit, and the schema in which all of them can be
+    read.
+    """
+    _check_no_feed_columns(read)
     columns = FeedColumns(read, versions.start, versions.end, start.protocol, start.metadata)
     times, commits = timeline(read), []
     files = _commit_files(times, versions)
@@ -429,11 +433,11 @@ def feed_schema(read: Snapshot, columns: Struct | None = None) -> Struct:
     Raises:
         UnsupportedOperationError: the table has a column with the name of one of the feed's.
     """
-    _check_names(read)
+    _check_no_feed_columns(read)
     return Struct((*(columns or read.schema).fields, *FIELDS))
 
 
-def _check_names(read: Snapshot) -> None:
+def _check_no_feed_columns(read: Snapshot) -> None:
     """Refuse a table with columns of the same names as the feed's. Writers that know the change data feed do not create
     such columns.
     """

@@ -120,7 +120,7 @@ def timeline(snapshot: Snapshot, listed: Sequence[LogFile] | None = None) -> Tim
         listed: the whole log, if the caller has listed it.
     """
     line, properties = (
-        _by_file_times(snapshot.log, snapshot.log.list_files() if listed is None else listed),
+        _timeline_by_file_times(snapshot.log, snapshot.log.list_files() if listed is None else listed),
         snapshot.properties,
     )
     if not in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata):
@@ -129,7 +129,7 @@ def timeline(snapshot: Snapshot, listed: Sequence[LogFile] | None = None) -> Tim
     return replace(line, in_commit_from=from_version, in_commit_since_ms=since_ms)
 
 
-def _by_file_times(log: Log, files: Sequence[LogFile]) -> Timeline:
+def _timeline_by_file_times(log: Log, files: Sequence[LogFile]) -> Timeline:
     """The commits that the log has without a gap up to the newest, as if none had an in-commit timestamp."""
     commits = sorted((f for f in files if f.kind is log_files.Kind.COMMIT), key=lambda f: f.version)
     start = len(commits) - 1
@@ -178,7 +178,7 @@ def snapshot_by_file_times(log: Log, timestamp_ms: int) -> Snapshot | None:
         TimestampOutOfRangeError: see `version_at`.
     """
     listed = log.list_files()
-    line = _by_file_times(log, listed)
+    line = _timeline_by_file_times(log, listed)
     if not line.commits:
         return None
     newest = line.commits[-1].version

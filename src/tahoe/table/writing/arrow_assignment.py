@@ -207,27 +207,26 @@ def _first(values: pa.Array, has: Callable[[pa.Array], bool]) -> pa.Scalar:
     return values[0]
 
 
-def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast(values: pa.Array, target_type: pa.DataType) -> pa.Array:
     """Cast values without a change.
 
     Raises:
         pa.ArrowInvalid: a value does not fit, or would be changed; or Arrow would take a time for a number.
     """
-    given = values.type
-    if any(
-        pa.types.is_temporal(one) and pa.types.is_integer(other) for one, other in ((given, wanted), (wanted, given))
-    ):
+    source_type = values.type
+    both_ways = ((source_type, target_type), (target_type, source_type))
+    if any(pa.types.is_temporal(one) and pa.types.is_integer(other) for one, other in both_ways):
         raise pa.ArrowInvalid("times are not numbers")
-    stored = values.cast(wanted)
-    if _may_change(given, wanted):
-        back = stored.cast(given)
+    result = values.cast(target_type)
+    if _may_change(source_type, target_type):
+        back = result.cast(source_type)
         is_changed = pc.not_equal(values, back)
-        if pa.types.is_floating(given):
+        if pa.types.is_floating(source_type):
             is_changed = pc.and_not(is_changed, pc.is_nan(values))
         changed = values.filter(is_changed)
         if len(changed):
-            raise pa.ArrowInvalid(f"{_shown(changed[0])} would become {_shown(changed[:1].cast(wanted)[0])}")
-    return stored
+            raise pa.ArrowInvalid(f"{_shown(changed[0])} would become {_shown(changed[:1].cast(target_type)[0])}")
+    return result
 
 
 def _shown(value: pa.Scalar) -> str:
@@ -254,6 +253,9 @@ def _needs_zone(given: pa.DataType, wanted: DataType) -> bool:
 
 
 def _assign_struct(values: pa.StructArray, fields: Sequence[Field], path: Sequence[str], into: _Into) -> pa.Array:
+    """A struct with the wanted fields, matched by name; those that are missing are null. A null in a NOT NULL field is
+    refused, unless the struct itself is null.
+    """
     children = {child.name.lower(): flat for child, flat in zip(values.type, values.flatten(), strict=True)}
     assigned = []
     for field in fields:

@@ -87,7 +87,7 @@ def parse_assignments(
     Args:
         given: by column, or `column.field`, which `alias` may qualify.
         own: the columns of the table.
-        may_lack: whether structs may lack fields; see `check_fields`.
+        may_lack: whether structs may lack fields, because the command evolves the schema.
         missing: the error for a column that the table does not have.
 
     Raises:
@@ -117,24 +117,29 @@ def parse_assignments(
 
 def _parse_assignment(text: str, path: Path, kind: DataType, scope: Scope) -> Assignment:
     """An SQL text as the value of a column, cast to its type; but a nested value is as it is."""
-    given = scope.parse(text)
-    found, wanted = (Struct((Field(name=".".join(path), type=each),)) for each in (given.type, kind))
-    wrong = next(
-        (each for each in mismatches(found, wanted, "ANSI") if each.error is not MissingNotNullColumnError), None
+    value = scope.parse(text)
+    value_columns, target_columns = (Struct((Field(name=".".join(path), type=each),)) for each in (value.type, kind))
+    mismatch = next(
+        (
+            each
+            for each in mismatches(value_columns, target_columns, "ANSI")
+            if each.error is not MissingNotNullColumnError
+        ),
+        None,
     )
-    if wrong is not None:
-        raise wrong.error(
+    if mismatch is not None:
+        raise mismatch.error(
             table=scope.table,
-            detail=wrong.detail.replace(" in the data", " in the assignment"),
+            detail=mismatch.detail.replace(" in the data", " in the assignment"),
             remedy="Cast the value.",
         )
     if isinstance(kind, Struct | Array | Map):
-        return Assignment(text, given, given)
+        return Assignment(text, value, value)
     try:
-        return Assignment(text, given, scope.parse(text, kind))
+        return Assignment(text, value, scope.parse(text, kind))
     except InvalidPredicateError as error:
-        if isinstance(given, Value) and is_cast_here(given.type, kind):
-            constant = pa.array([given.value], arrow_type(given.type))
+        if isinstance(value, Value) and is_cast_here(value.type, kind):
+            constant = pa.array([value.value], arrow_type(value.type))
             raise unfit_value(constant, kind, path, zone=scope.zone, table=scope.table) from error
         raise
 

@@ -130,8 +130,8 @@ def _check_unchanged(request: WriteRequest, snapshot: Snapshot, merged: Struct) 
 
 def _misspelt(new: Sequence[str], schema: Struct, given: Struct) -> str | None:
     """A hint, if columns that the table does not have are spelled like some that the data lacks."""
-    lacking = [".".join(path) for path, _ in new_columns(given, schema)]
-    near = [f"{meant} instead of {name}" for name in new if (meant := nearest(name, lacking)) is not None]
+    absent_names = [".".join(path) for path, _ in new_columns(given, schema)]
+    near = [f"{meant} instead of {name}" for name in new if (meant := nearest(name, absent_names)) is not None]
     return f"Did you mean {', '.join(near)}?" if near else None
 
 

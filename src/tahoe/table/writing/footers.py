@@ -67,23 +67,23 @@ def read_statistics(
             is negative.
         footers: those that are known, by key; the others are read.
     """
-    known = footers or {}
+    known_footers = footers or {}
     physical = physical_schema(metadata.schema, mapping_mode)
     columns = {column.physical: column.type for column in indexed_columns(metadata, mapping_mode, clustering)}
     prefix_length = STRING_PREFIX_LENGTH.get(metadata.configuration)
-    stored = {f.name: p.name for f, p in zip(metadata.schema, physical, strict=True)}
-    counted = {
-        name: (stored[name], identity.step > 0)
+    physical_names = {f.name: p.name for f, p in zip(metadata.schema, physical, strict=True)}
+    minted_columns = {
+        name: (physical_names[name], identity.step > 0)
         for name, identity in identity_columns(metadata.schema)
         if name in set(minted)
     }
 
     def read(key: str) -> FileStatistics:
-        footer = known.get(key) or _footer(store, key)
+        footer = known_footers.get(key) or _footer(store, key)
         statistics = footer_statistics(footer, columns)
         found = {
             name: _farthest(store, key, footer, column, rises)
-            for name, (column, rises) in counted.items()
+            for name, (column, rises) in minted_columns.items()
             if footer.num_rows
         }
         return FileStatistics(
@@ -92,7 +92,7 @@ def read_statistics(
             minted={name: value for name, value in found.items() if value is not None},
         )
 
-    found = map(read, keys) if known else in_threads(read, keys)
+    found = map(read, keys) if known_footers else in_threads(read, keys)
     return dict(zip(keys, found, strict=True))
 
 
@@ -103,14 +103,14 @@ def _farthest(store: Store, key: str, footer: pq.FileMetaData, column: str, rise
     statistics = footer_statistics(footer, {(column,): LONG})
     bounds = statistics.max_values if rises else statistics.min_values
     if (column,) in bounds:
-        found = bounds[(column,)]
+        value = bounds[(column,)]
     elif statistics.null_count.get((column,)) == footer.num_rows:
         return None
     else:
         with _opened(store, key) as file:
             values = pq.read_table(file, columns=[column]).column(0)
-        found = (pc.max if rises else pc.min)(values).as_py()
-    return None if found is None else int(found)
+        value = (pc.max if rises else pc.min)(values).as_py()
+    return None if value is None else int(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,14 +102,15 @@ class Matcher:
                 yield np.tile(np.arange(rows), len(part)), np.repeat(part, rows)
             return
         first = self._coded(0, keys[0])
-        left = np.flatnonzero(first >= 0)  # the rows that may match: few, as a rule
+        # `left`: the rows that may still match, few as a rule. `codes`: their places among the source's keys so far.
+        left = np.flatnonzero(first >= 0)
         codes = _places_of(self._levels[0], first[left].astype(np.int64))
-        left, codes = left[codes >= 0], codes[codes >= 0]
+        left, codes = left[codes >= 0], codes[codes >= 0]  # those whose first key is in the source
         for place, values in enumerate(keys[1:], 1):
             next_codes = self._coded(place, one_array(values).take(pa.array(left)))
             there = np.flatnonzero(next_codes >= 0)
             codes = _places_of(self._levels[place], self._combine_codes(codes[there], next_codes[there], place))
-            left, codes = left[there[codes >= 0]], codes[codes >= 0]
+            left, codes = left[there[codes >= 0]], codes[codes >= 0]  # those of which a source row has all keys so far
         low, high = np.searchsorted(self._codes, codes, "left"), np.searchsorted(self._codes, codes, "right")
         target = np.repeat(left, high - low)
         starts = np.repeat(low - np.cumsum(high - low) + (high - low), high - low)
@@ -168,15 +169,15 @@ def _predicate_of_key(key: Key, distinct: pa.Array) -> Predicate:
     ):
         return TRUE
     column = Column(key.target.path[1:])
-    known = distinct.drop_null()
-    found: Predicate
+    values = distinct.drop_null()
+    predicate: Predicate
     try:
-        if len(known) <= _LISTED_KEYS_MAX:
-            found = In(column, tuple(known.to_pylist()))
+        if len(values) <= _LISTED_KEYS_MAX:
+            predicate = In(column, tuple(values.to_pylist()))
         else:
-            low, high = pc.min_max(known).as_py().values()
-            found = And((Comparison(">=", column, Literal(low)), Comparison("<=", column, Literal(high))))
-            if pa.types.is_floating(known.type) and (is_nan(low) or is_nan(high) or pc.any(pc.is_nan(known)).as_py()):
+            low, high = pc.min_max(values).as_py().values()
+            predicate = And((Comparison(">=", column, Literal(low)), Comparison("<=", column, Literal(high))))
+            if pa.types.is_floating(values.type) and (is_nan(low) or is_nan(high) or pc.any(pc.is_nan(values)).as_py()):
                 return TRUE
     except (
         OverflowError,
@@ -185,7 +186,7 @@ def _predicate_of_key(key: Key, distinct: pa.Array) -> Predicate:
         pa.ArrowNotImplementedError,
     ):  # beyond Python's calendar, or without an order
         return TRUE
-    return Or((found, IsNull(column))) if key.is_null_safe and distinct.null_count else found
+    return Or((predicate, IsNull(column))) if key.is_null_safe and distinct.null_count else predicate
 
 
 def chosen_clauses(masks: Sequence[pa.Array], rows: int) -> Rows:

@@ -84,6 +84,7 @@ def plan_write(table: TableReader, request: WriteRequest) -> WritePlan | None:
 
 
 def _plan_new(table: TableReader, request: WriteRequest) -> WritePlan:
+    """The plan of a write that makes its table. The folder must be free, unless the write overwrites."""
     if request.mode != "overwrite":
         _check_folder_is_free(table, has_left_overs=request.txn is not None)
     protocol, metadata = new_table(table, request)
@@ -304,7 +305,7 @@ def plan_existing(table: TableReader, request: WriteRequest, snapshot: Snapshot)
     )
     check_unique_names(request.schema, table=table.url, error=DuplicateDataColumnsError)
     for name in snapshot.partition_columns:
-        partition_field(snapshot, name)
+        partition_field(snapshot, name)  # refuses a name that the schema does not have as it is spelled
     _check_options(table, request)
     if request.mode == "overwrite" and request.overwrite_schema:
         protocol, metadata = _replaced_schema(table, request, snapshot)

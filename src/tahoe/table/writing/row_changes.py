@@ -87,13 +87,13 @@ class RowChanges:
         if not len(positions):
             return
         own = before.select(self.plan.schema.names)
-        stored = rules.assigned(after)
+        stored_rows = rules.assigned(after)
         tracked = before.columns[len(self.plan.schema) :]
-        kept = [tracked[0], pa.chunked_array([pa.nulls(before.num_rows, pa.int64())])] if tracked else []
-        self._files.write(self._with_row_tracking(stored, kept))
+        tracking_columns = [tracked[0], pa.chunked_array([pa.nulls(before.num_rows, pa.int64())])] if tracked else []
+        self._files.write(self._with_row_tracking(stored_rows, tracking_columns))
         self._delete(file, positions)
         self._record(own, "update_preimage")
-        self._record(stored, "update_postimage")
+        self._record(stored_rows, "update_postimage")
         self.updated += len(positions)
 
     def delete(self, file: Add, positions: npt.NDArray[np.int64], before: pa.Table) -> None:

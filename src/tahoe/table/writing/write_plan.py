@@ -213,6 +213,9 @@ class WritePlan:
         return {**self._kind(), **{name: value for name, value in asked.items() if value is not None}}
 
     def _kind(self) -> dict[str, Any]:
+        """The history parameters of the kind of operation, under the reference's names: of a write, a TRUNCATE, or a
+        new table.
+        """
         if self.request.operation == WRITE:
             return {"mode": _MODE_NAMES[self.request.mode], "partitionBy": list(self.partition_columns)}
         if self.request.operation == TRUNCATE:
