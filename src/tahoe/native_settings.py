@@ -145,6 +145,7 @@ def _no_platform() -> str | None:
 
 
 def _no_jar(version: str, jar: str | None, members: Sequence[str]) -> str | None:
+    """Why the user's JAR cannot be used: it is missing, or is not Comet's; None if it is, or if the user named none."""
     if not jar or f"{_PLUGIN.replace('.', '/')}.class" in members:
         return None
     where = (

@@ -56,21 +56,22 @@ def overrides(defaults: Mapping[str, str], named: Mapping[str, Any]) -> list[str
     Args:
         named: settings that are set elsewhere, for which the file does not matter.
     """
-    kept = without_reference(defaults)
-    changed = {name for name, value in defaults.items() if kept.get(name) != value} - set(named)
-    return [part for name in sorted(changed) for part in ("--conf", f"{name}={kept.get(name, _NOTHING.get(name, ''))}")]
+    settings = without_reference(defaults)
+    names = {name for name, value in defaults.items() if settings.get(name) != value} - set(named)
+    values = {name: settings.get(name, _NOTHING.get(name, "")) for name in sorted(names)}
+    return [part for name, value in values.items() for part in ("--conf", f"{name}={value}")]
 
 
 def submit_arguments_without_reference(arguments: Sequence[str]) -> list[str]:
     """The arguments of spark-submit, those of the application included, without the reference's settings."""
     options, application = _options(arguments)
-    kept: list[str] = []
+    words: list[str] = []
     for option, setting, value in options:
         if setting is None:
-            kept += [option] if value is None else [option, value]
+            words += [option] if value is None else [option, value]
         elif setting in (rest := without_reference({setting: value})):
-            kept += [option, rest[setting] if option in _OPTIONS else f"{setting}={rest[setting]}"]
-    return kept + application
+            words += [option, rest[setting] if option in _OPTIONS else f"{setting}={rest[setting]}"]
+    return words + application
 
 
 def submitted_settings(arguments: Sequence[str]) -> dict[str, str]:

@@ -36,8 +36,8 @@ def check(
 
     def findings() -> Iterator[Finding]:
         table = open_table(path, option)
-        wanted = None if version is timestamp is None else table.snapshot(version, timestamp).version
-        for found in check_table(table.log, wanted, statistics=statistics):
+        number = None if version is timestamp is None else table.snapshot(version, timestamp).version
+        for found in check_table(table.log, number, statistics=statistics):
             counts[found.severity] += 1
             yield found
 
@@ -48,8 +48,8 @@ def check(
             for found in findings():
                 _print_finding(found)
     if not as_json:
-        said = ", ".join(f"{n} {severity.value}{'' if n == 1 else 's'}" for severity, n in counts.items())
-        open_console().print(f"[bold]{'No problems found' if not sum(counts.values()) else said}[/]")
+        summary = ", ".join(f"{n} {severity.value}{'' if n == 1 else 's'}" for severity, n in counts.items())
+        open_console().print(f"[bold]{'No problems found' if not sum(counts.values()) else summary}[/]")
     raise typer.Exit(1 if counts[Severity.ERROR] else 0)
 
 

@@ -93,6 +93,7 @@ def _print_plan(report: EraseReport, *, as_json: bool) -> None:
 
 
 def _print_report(report: EraseReport) -> None:
+    """Print what was erased, then every trace of the texts that is left: they decide the verdict in the last line."""
     search = report.search
     assert search is not None  # no dry run
     facts = {

@@ -77,6 +77,7 @@ def repair(
 
 
 def _print_plan(report: RepairReport) -> None:
+    """Print each problem with its repair, or with the reason why it is left, before anything is changed."""
     console = open_console()
     for repaired in report.repairs:
         console.print(

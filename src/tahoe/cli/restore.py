@@ -56,6 +56,7 @@ def restore(
 
 
 def _facts(report: RestoreReport) -> dict[str, str]:
+    """The report line by line. A dry run says what would be done, and has no version."""
     facts = {
         "restored version": str(report.restored_version),
         "files": f"{report.files:,} ({size_text(report.size_bytes)})",

@@ -67,6 +67,7 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _fact_text(name: str, value: Any) -> str:
+    """A fact as people read it: times in words, maps and lists over lines, sizes with their unit."""
     match value:
         case datetime():
             return moment(value)

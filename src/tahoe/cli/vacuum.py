@@ -75,6 +75,7 @@ def _print_report(report: VacuumReport) -> None:
 
 
 def _report_json(report: VacuumReport) -> dict[str, Any]:
+    """The report as JSON. Its names are those that programs rely on, whatever the attributes are called."""
     return {
         "table": report.table,
         "lite": report.is_lite,

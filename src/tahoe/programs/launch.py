@@ -106,7 +106,7 @@ def command_of(words: Sequence[str], *, native: bool = False) -> list[str]:
         raise ProgramNotFoundError(program=program, scripts=scripts)
     _check_interpreter(found)
     if _PYTHON.fullmatch(name):
-        _checked_options(arguments)
+        _checked_options(arguments)  # refuses options by which Python would not load tahoe
     return [found, *(_spark_submit_arguments(found, arguments, native=native) if name in SUBMITTERS else arguments)]
 
 

@@ -212,13 +212,13 @@ class ExpressionReader(NodeReader):
         Raises:
             InvalidPredicateError: there is none.
         """
-        found: DataType = VOID
+        result_type: DataType = VOID
         for kind in types:
-            common = common_type(found, kind)
+            common = common_type(result_type, kind)
             if common is None:
                 raise self.refuse(f"{sql_of(node)} combines {' and '.join(dict.fromkeys(map(str, types)))}")
-            found = common
-        return found
+            result_type = common
+        return result_type
 
     def alike(self, nodes: Sequence[Node], node: Node) -> tuple[tuple[Expression, ...], DataType]:
         """Expressions cast to their common type."""

@@ -139,7 +139,7 @@ class NodeReader:
             f"{side.name}.{name}" for side in self.schema if isinstance(side.type, Struct) for name in side.type.names
         ]
 
-    def of_python(self, value: object) -> Value:
+    def python_literal(self, value: object) -> Value:
         """The literal for a Python value. Numbers of NumPy are numbers; NaT of pandas, a datetime that differs from
         itself, is null.
         """

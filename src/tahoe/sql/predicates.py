@@ -83,14 +83,14 @@ def compared_with(
         case ("in" | "not in") as word:
             if isinstance(value, str | bytes) or not isinstance(value, Iterable):
                 raise reader.refuse(f"after {word}, expected a list of values")
-            found = reader.among(column, data_type, [reader.of_python(each) for each in value])
+            found = reader.among(column, data_type, [reader.python_literal(each) for each in value])
             return found if word == "in" else Not(found)
         case "!=" | "<>":
-            return Not(reader.against("=", column, data_type, reader.of_python(value)))
+            return Not(reader.against("=", column, data_type, reader.python_literal(value)))
         case "=" | "==":
-            return reader.against("=", column, data_type, reader.of_python(value))
+            return reader.against("=", column, data_type, reader.python_literal(value))
         case ("<" | "<=" | ">" | ">=") as symbol:
-            return reader.against(symbol, column, data_type, reader.of_python(value))
+            return reader.against(symbol, column, data_type, reader.python_literal(value))
     raise reader.refuse(f"expected =, !=, <, <=, >, >=, in or not in, found {operator!r}")
 
 
@@ -269,7 +269,7 @@ class _Reader(NodeReader):
     def comparison(self, symbol: Operator, left: Node, right: Node, node: Node) -> Predicate:
         left_value, right_value = self.literal(left), self.literal(right)
         if left_value is not None and right_value is not None:
-            return self.of_literals(symbol, left_value, right_value, f"{sql_of(left)} {symbol} {sql_of(right)}")
+            return self.literal_comparison(symbol, left_value, right_value, f"{sql_of(left)} {symbol} {sql_of(right)}")
         if (left_value is None or column_path(right) is None) and (right_value is None or column_path(left) is None):
             return self.computed(node)
         literal = right_value if left_value is None else left_value
@@ -283,7 +283,7 @@ class _Reader(NodeReader):
             return self.with_literal(_TURNED[symbol], right, left_value)
         return self.with_literal(symbol, left, literal)
 
-    def of_literals(self, symbol: Operator, left: Value, right: Value, text: str) -> Predicate:
+    def literal_comparison(self, symbol: Operator, left: Value, right: Value, text: str) -> Predicate:
         if left.kind != right.kind and "null" not in (left.kind, right.kind):
             raise self.refuse(f"{text} compares a {left.kind} with a {right.kind}")
         return Constant(compare(symbol, left.value, right.value))

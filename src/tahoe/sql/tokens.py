@@ -77,6 +77,9 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def _token(kind: str, text: str, start: int) -> Token:
+    """A token with the value that its text stands for: without quotes, and with escapes resolved, except in raw
+    strings.
+    """
     match kind:
         case "raw":
             return Token("text", text, start, text[2:-1])

@@ -83,7 +83,7 @@ class CoordinatedStore:
 
     def head(self, key: str) -> FileInfo | None:
         found = self.inner.head(key)
-        return self.inner.head(key) if found is None and self._was_entered(key) else found
+        return self.inner.head(key) if found is None and self._finish_if_entered(key) else found
 
     def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
         return self._read(key, lambda: self.inner.open(key, known))
@@ -117,7 +117,7 @@ class CoordinatedStore:
         if self.inner.head(key) is not None:
             return False
         if version:  # readers finish only the newest entry, so the one before must be finished now
-            self._was_entered(commit_key(version - 1))
+            self._finish_if_entered(commit_key(version - 1))
         file = _file(key)
         entry = CommitEntry(table=self._table, file=file, temporary=f".tmp/{file}.{self.new_id()}")
         self.inner.put(_temporary_key(entry), data)
@@ -145,7 +145,7 @@ class CoordinatedStore:
 
     def _show_winner(self, key: str) -> None:
         """Make sure that the commit that won our version can be read."""
-        self._was_entered(key)
+        self._finish_if_entered(key)
         if self.inner.head(key) is None:
             detail = "the entry is complete, but the file does not exist"
             raise CommitEntryError(table=self.url, file=_file(key), detail=detail)
@@ -168,11 +168,11 @@ class CoordinatedStore:
         try:
             return read()
         except FileNotFoundError:
-            if not self._was_entered(key):
+            if not self._finish_if_entered(key):
                 raise
             return read()
 
-    def _was_entered(self, key: str) -> bool:
+    def _finish_if_entered(self, key: str) -> bool:
         """Finish a commit if it has an entry; returns whether it has one."""
         entry = None if _version(key) is None else self.service.find(self._table, _file(key))
         if entry is None:

@@ -79,17 +79,18 @@ def commit_service(url: str, options: Mapping[str, str], environment: Mapping[st
     scheme = split_url(url)[0]
     if scheme not in S3_SCHEMES:
         return None
-    known = {name.lower(): value for name, value in environment.items() if name.lower() in _DELTA_RS}
-    known.update({name.lower(): str(value) for name, value in options.items() if name.lower() in _DELTA_RS})
-    provider = known.get(_PROVIDER)
+    service_settings = {name.lower(): value for name, value in environment.items() if name.lower() in _DELTA_RS}
+    service_settings.update({name.lower(): str(value) for name, value in options.items() if name.lower() in _DELTA_RS})
+    provider = service_settings.get(_PROVIDER)
     if provider:
         if provider.lower() != "dynamodb":
             detail = "the only provider is dynamodb"
             raise InvalidOptionError(option=_PROVIDER.upper(), value=provider, table=url, detail=detail)
-        return _as_delta_rs(url, known, options, environment)
+        return _as_delta_rs(url, service_settings, options, environment)
     reference = {_bare(name): str(value) for name, value in options.items()}
     stores = {
-        reference.get(f"delta.logStore.{known}.impl", reference.get("delta.logStore.class")) for known in S3_SCHEMES
+        reference.get(f"delta.logStore.{s3_scheme}.impl", reference.get("delta.logStore.class"))
+        for s3_scheme in S3_SCHEMES
     }
     if _REFERENCE_CLASS not in stores:  # a setting for any S3 scheme counts: under Spark all of them are s3a
         return None
