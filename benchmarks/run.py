@@ -52,6 +52,7 @@ QUESTIONS = (
     "limits",
     "connect",
     "caches",
+    "local_cache",
     "growth",
     "growth_spark",
 )

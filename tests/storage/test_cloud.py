@@ -73,7 +73,7 @@ def lose_the_answer(request: BaseHTTPRequestHandler, forward: Callable[[], None]
 
 
 def tried_out(server: Server, folder: str) -> CloudStore:
-    return CloudStore(f"{server.url}/{folder}", server.options, is_tried_out=True)
+    return CloudStore(f"{server.url}/{folder}", server.options, skips_probe=True)
 
 
 @pytest.mark.server

@@ -378,7 +378,7 @@ def test_the_storage_is_opened_without_the_settings_of_the_service() -> None:
     assert without_service({**own, "region": "r"}) == {"region": "r"}
     store = open_store("s3://b/t", {**own, "region": "r"})
     assert isinstance(store, CoordinatedStore)
-    assert store.inner == CloudStore("s3://b/t", {"region": "r"}, is_tried_out=True)
+    assert store.inner == CloudStore("s3://b/t", {"region": "r"}, skips_probe=True)
 
 
 def test_an_entry_that_lacks_something_is_named() -> None:

@@ -25,7 +25,7 @@ from tests.table.builders import memory_env
 
 @pytest.fixture(autouse=True)
 def _nothing_was_tried_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cloud, "_proven", set())
+    monkeypatch.setattr(cloud, "_probed", set())
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ class StoreEntryPointError(DeltaStorageError):
 
     condition = "DELTA_STORE_ENTRY_POINT"
     sqlstate = "58000"
-    what = "The store for {scheme}:// is {value}, by an entry point of an installed package, which fails: {detail}."
+    what = "{table}: an installed package opens its urls, by the entry point {value}, which fails: {detail}."
     todo = "Repair or uninstall the package."
 
 

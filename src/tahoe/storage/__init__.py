@@ -57,7 +57,7 @@ def open_store(
 
     options = dict(storage_options or {})
     service = commit_service(folder, options, os.environ)
-    cloud = CloudStore(folder, without_service(options), is_tried_out=service is not None)
+    cloud = CloudStore(folder, without_service(options), skips_probe=service is not None)
     cache = find_cache()
     files: Store = cloud if cache is None else CachedStore(inner=cloud, realm=realm_of(options), blocks=cache)
     return files if service is None else CoordinatedStore(inner=files, service=service)

@@ -101,8 +101,8 @@ _REFUSALS = (
 _started_in: int | None = None
 
 # The buckets and credentials that this process has probed. One probe per bucket is enough.
-_proven: set[tuple[str, str, tuple[tuple[str, str], ...]]] = set()
-_proving = threading.Lock()
+_probed: set[tuple[str, str, tuple[tuple[str, str], ...]]] = set()
+_probing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +112,13 @@ class CloudStore:
     Args:
         url: from `normalise`.
         options: see `tahoe.storage.cloud_options`; they may contain secrets and are not printed.
-        is_tried_out: whether to skip the probe, because a commit service decides who commits, or because this store
+        skips_probe: whether to skip the probe, because a commit service decides who commits, or because this store
             runs the probe.
     """
 
     url: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    is_tried_out: bool = False
+    skips_probe: bool = False
 
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
         """With `start_after`, the storage lists only from there on, which skips the old part of a log.
@@ -153,9 +153,7 @@ class CloudStore:
     def fetch(
         self, key: str, start: int = 0, length: int | None = None, unless: FileInfo | None = None
     ) -> Fetched | None:
-        condition = {"if_none_match": f'"{unless.etag}"'} if unless is not None and unless.etag else {}
-        if unless is not None and not condition and self._is_still(replace(unless, key=key)):
-            return None
+        condition = {} if unless is None else {"if_none_match": f'"{unless.etag}"'}
         try:
             fetched = self._fetch(key, condition) if length is None else self._fetch_part(key, start, length, condition)
         except NotModifiedError:
@@ -215,15 +213,11 @@ class CloudStore:
             raise self._missing(key)
         return Fetched(info, b"")
 
-    def _is_still(self, known: FileInfo) -> bool:
-        info = self.head(known.key)
-        return info is not None and info.identity == known.identity
-
     def _replaced_error(self, key: str) -> FileReplacedError:
         return FileReplacedError(errno.ESTALE, "the file was replaced", join(self.url, key))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        self._try_out(key.rpartition("/")[0])
+        self._probe_creates(key.rpartition("/")[0])
         with self._translated("create", key):
             try:
                 self._bucket().put(self._path(key), data, mode="create")
@@ -298,23 +292,23 @@ class CloudStore:
                 return failed | dict.fromkeys(keys[at + 1 :], failed[key])
         return failed
 
-    def _try_out(self, folder: str) -> None:
+    def _probe_creates(self, folder: str) -> None:
         """Probe that creates are exclusive, in a writable folder. A failed probe is repeated before each create."""
         scheme, authority, _ = split_url(self.url)
-        if self.is_tried_out or foreign_endpoint(self.options, os.environ, scheme, authority) is None:
+        if self.skips_probe or foreign_endpoint(self.options, os.environ, scheme, authority) is None:
             return
         _claim_process(self.url)  # before the lock, because a fork may have copied it while it was held
         identity = (scheme, authority, tuple(sorted(self.options.items())))
-        with _proving:
-            if identity not in _proven:
+        with _probing:
+            if identity not in _probed:
                 try:
-                    check_creates_once(replace(self, is_tried_out=True), folder)
+                    check_creates_once(replace(self, skips_probe=True), folder)
                 except StorageRefusedError:
                     raise
                 except StorageUnavailableError as error:  # the requested write was not sent
                     detail = f"the probe for atomic creates failed ({error})"
                     raise StorageRefusedError(table=self.url, operation=f"write to {folder}", detail=detail) from error
-                _proven.add(identity)
+                _probed.add(identity)
 
     def _bucket(self) -> Any:
         scheme, authority, _ = split_url(self.url)
@@ -380,6 +374,7 @@ def _claim_process(url: str) -> None:
 
 @lru_cache(_CLIENTS_MAX)
 def _open_bucket(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -> Any:
+    """obstore's client of a bucket or container, which keeps its connections; so there is one for all its tables."""
     config = cloud_config(dict(options), scheme, authority)
     client = {**client_environment(os.environ, scheme), **config.client}
     return obstore.store.from_url(

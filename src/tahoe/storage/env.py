@@ -233,7 +233,7 @@ class RemoteStore(Store, Protocol):
         """At most `length` bytes from `start`, of one content of the file; all bytes from there if None.
 
         Args:
-            unless: the file as it was; None is returned if it still has the same identity.
+            unless: the file as it was, with its ETag; None is returned if it still has the same identity.
 
         Raises:
             FileNotFoundError: no such key.

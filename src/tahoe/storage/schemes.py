@@ -67,5 +67,5 @@ def _of_package(scheme: str) -> StoreFactory | None:
         try:
             return cast(StoreFactory, point.load())
         except Exception as error:
-            raise StoreEntryPointError(scheme=scheme, value=point.value, detail=repr(error)) from error
+            raise StoreEntryPointError(table=f"{scheme}://", value=point.value, detail=repr(error)) from error
     return None

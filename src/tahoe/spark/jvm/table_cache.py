@@ -94,7 +94,7 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
     url = qualified_url(gateway, location)
     session_settings = gateway.settings()
     check_log_store(url, session_settings)
-    own_settings = _of_storage(options)
+    own_settings = _storage_options_in(options)
     settings, zone = {**_storage_settings(gateway, url), **own_settings}, session_zone(spark, url)
     cache = session_cache(session_settings, url)
     key = key_of(url, own_settings)
@@ -114,7 +114,7 @@ def table_finder(spark: SparkSession, options: Mapping[str, str] | None = None) 
     return lambda location: open_table(spark, location, options).exists()
 
 
-def _of_storage(options: Mapping[str, str] | None) -> dict[str, str]:
+def _storage_options_in(options: Mapping[str, str] | None) -> dict[str, str]:
     return {name: value for name, value in (options or {}).items() if name.startswith(("fs.", "dfs."))}
 
 
@@ -122,7 +122,7 @@ def key_of(url: str, options: Mapping[str, str] | None) -> str:
     """The key by which Spark's plans refer to a table: its url, and a hash of the storage settings in the options if
     there are any.
     """
-    storage_options = _of_storage(options)
+    storage_options = _storage_options_in(options)
     if not storage_options:
         return url
     name = hashlib.sha256(repr(sorted(storage_options.items())).encode("utf-8", "surrogatepass")).hexdigest()
