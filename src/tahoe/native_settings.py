@@ -177,8 +177,9 @@ def _other_jar(version: str, settings: Mapping[str, str], names: Sequence[str], 
 
 def memory_obstacle(settings: Mapping[str, str]) -> str | None:
     """Why the memory of a session with these settings does not suffice, as a sentence; None if it does."""
-    is_off = settings.get("spark.memory.offHeap.enabled", "true").lower() == "false"
-    size = _bytes(settings.get("spark.memory.offHeap.size", OFF_HEAP_BYTES))
+    effective = {**_DEFAULTS, **settings}  # `native_settings` adds the defaults
+    is_off = effective["spark.memory.offHeap.enabled"].lower() == "false"
+    size = _bytes(effective["spark.memory.offHeap.size"])
     if not is_off and (size is None or size >= OFF_HEAP_BYTES_MIN):
         return None
     found = (

@@ -714,7 +714,7 @@ def test_a_commit_in_a_gap_that_cannot_be_looked_into_is_in_doubt(monkeypatch):
     late = between(table, write_and_clean)
     commit = an_append(late)
     monkeypatch.setattr(
-        "tahoe.table.commit.continuity._taken_away", lambda *_: (_ for _ in ()).throw(OSError("no more descriptors"))
+        "tahoe.table.commit.continuity._take_back", lambda *_: (_ for _ in ()).throw(OSError("no more descriptors"))
     )
     with pytest.raises(CommitOutcomeUnknownError, match="no more descriptors"):
         commit()

@@ -186,7 +186,7 @@ class ExpressionReader(NodeReader):
         if literal is None or wanted == STRING:
             return None
         placed = self.placed(literal, wanted)
-        if placed is None or placed.beyond or not placed.exact:
+        if placed is None or not placed.is_value:
             return None
         return Value(single_precision(placed.at) if wanted == FLOAT else placed.at, wanted)
 

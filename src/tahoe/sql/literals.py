@@ -72,6 +72,11 @@ class Placed:
     exact: bool = True
     beyond: Literal[-1, 0, 1] = 0
 
+    @property
+    def is_value(self) -> bool:
+        """Whether the literal equals a value of the type."""
+        return self.exact and not self.beyond
+
 
 def value_of(value: Any, data_type: DataType) -> Value:
     """The literal for a value of a type."""
@@ -231,7 +236,7 @@ def _local(literal: Value, zone: tzinfo) -> int:
 
 def compared_at(symbol: Operator, column: Column, placed: Placed) -> Predicate:
     """A comparison with a literal by its position among the values of the column's type."""
-    if placed.exact and not placed.beyond:
+    if placed.is_value:
         return Comparison(symbol, column, PredicateLiteral(placed.at))
     if symbol == "<=>":
         return Constant(False)

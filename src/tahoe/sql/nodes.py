@@ -263,7 +263,7 @@ class NodeReader:
         if target == STRING:
             return self.cast_to_text(inner, node)
         placed = self.placed(inner, target, sql_of(node))
-        if placed is None or placed.beyond or not placed.exact:
+        if placed is None or not placed.is_value:
             raise self.refuse(f"{sql_of(node)} is not exactly representable; write the value itself")
         return value_of(single_precision(placed.at) if target == FLOAT else placed.at, target)
 
@@ -324,6 +324,7 @@ def _syntax_detail(error: SqlglotError) -> str:
         return (
             f"it cannot be parsed at line {first['line']}, column {first['col']}, near {first['highlight']!r}: {said}"
         )
+    # The tokenizer's error quotes only a snippet; its cause says what is wrong, and where.
     return "it cannot be parsed: " + " ".join(_TERMINAL_CODES.sub("", str(error.__cause__ or error)).split())
 
 

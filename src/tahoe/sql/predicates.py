@@ -217,14 +217,17 @@ class _Reader(NodeReader):
         return self.among(column, data_type, [self.required_literal(item) for item in node.expressions])
 
     def among(self, column: Column, data_type: DataType, literals: Sequence[Value]) -> Predicate:
-        if any(self.is_cast(data_type, each) for each in literals):
+        """`column IN (literals)`. A literal that no value of the column's type equals is left out. NULL stays: it makes
+        a row without a match NULL.
+        """
+        if any(self.is_cast_to_instants(data_type, each) for each in literals):
             return Or(tuple(self.against("=", column, data_type, each) for each in literals))
         values: list[Any] = []
         for literal in (each for given in literals for each in self.as_compared(column, given)):
             placed = self.placed(literal, data_type, ".".join(column.path))
             if placed is None:
                 values.append(None)
-            elif placed.exact and not placed.beyond:
+            elif placed.is_value:
                 values.append(placed.at)
         return In(column, tuple(values)) if values else false_unless_null(column)
 
@@ -304,14 +307,14 @@ class _Reader(NodeReader):
             else tuple(Value("text", text) for text in dict.fromkeys((padded, padded.rstrip(" "))))
         )
 
-    def is_cast(self, data_type: DataType, literal: Value) -> bool:
+    def is_cast_to_instants(self, data_type: DataType, literal: Value) -> bool:
         """Whether the column is cast to instants, as in Spark, where clocks that change leave no order between these
         and local times.
         """
         return data_type == TIMESTAMP_NTZ and literal.kind == "timestamp" and self.zone.utcoffset(None) is None
 
     def against(self, symbol: Operator, column: Column, data_type: DataType, literal: Value) -> Predicate:
-        if self.is_cast(data_type, literal):
+        if self.is_cast_to_instants(data_type, literal):
             instant = Call("cast", (Reference(column.path, data_type),), TIMESTAMP, (self.zone,))
             rule = Call(symbol, (instant, Operand(literal.value, TIMESTAMP)), BOOLEAN)
             return Computed(rule, (column,), f"{'.'.join(column.path)} {symbol} {literal.value!r}")

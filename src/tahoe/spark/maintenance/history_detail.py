@@ -80,13 +80,13 @@ DETAIL = StructType(
 
 def result_frame(spark: SparkSession, rows: list[dict[str, Any]], schema: StructType) -> DataFrame:
     """Convert rows to a local DataFrame, which needs no Spark job."""
-    texts = [field.name for field in schema if isinstance(field.dataType, MapType)]
-    for row in rows:
-        row.update(
-            {name: list(row[name].items()) for name in texts if row[name] is not None}
-        )  # Arrow's maps are lists of pairs
+    map_columns = [field.name for field in schema if isinstance(field.dataType, MapType)]
+    # Arrow's maps are lists of pairs.
+    arrow_rows = [
+        row | {name: list(row[name].items()) for name in map_columns if row[name] is not None} for row in rows
+    ]
     return local_rows(
-        spark, pa.Table.from_pylist(rows, schema=arrow_schema(delta_schema(schema, table="the result"))), schema
+        spark, pa.Table.from_pylist(arrow_rows, schema=arrow_schema(delta_schema(schema, table="the result"))), schema
     )
 
 

@@ -190,6 +190,9 @@ def _frame_rows(convert: Callable[[Any], Any], frame: Any) -> Any:
         for name in getattr(frame, "columns", ()):
             try:
                 part = frame[[name]]
+            except Exception:  # such as a relation of DuckDB, which has columns but no such parts
+                break
+            try:
                 convert(part)
             except Exception as reason:
                 raise _unfit_column(name, next(iter(part.dtypes), None), _reason(reason)) from error

@@ -157,23 +157,26 @@ def _fixed(array: pa.Array) -> npt.NDArray[Any]:
     if pa.types.is_decimal(kind):
         return _decimals(array)
     if pa.types.is_floating(kind):
-        return _words(array, kind.to_pandas_dtype())
+        return _stored_numbers(array, kind.to_pandas_dtype())
     if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
-        return _words(array, f"{'u' if pa.types.is_unsigned_integer(kind) else 'i'}{kind.bit_width // 8}")
+        return _stored_numbers(array, f"{'u' if pa.types.is_unsigned_integer(kind) else 'i'}{kind.bit_width // 8}")
     raise pa.ArrowNotImplementedError(f"no order of {kind}")
 
 
-def _words(array: pa.Array, kind: npt.DTypeLike, each: int = 1) -> npt.NDArray[Any]:
+def _stored_numbers(array: pa.Array, dtype: npt.DTypeLike, each: int = 1) -> npt.NDArray[Any]:
+    """The values as Arrow stores them, `each` numbers for one value, without a copy. Those under nulls are
+    arbitrary.
+    """
     buffer = array.buffers()[1]
     if buffer is None:
-        return np.zeros(len(array) * each, kind)
-    words: npt.NDArray[Any] = np.frombuffer(buffer, kind)[array.offset * each : (array.offset + len(array)) * each]
-    return words
+        return np.zeros(len(array) * each, dtype)
+    numbers: npt.NDArray[Any] = np.frombuffer(buffer, dtype)[array.offset * each : (array.offset + len(array)) * each]
+    return numbers
 
 
 def _decimals(array: pa.Array) -> npt.NDArray[Any]:
     """Unscaled values: as integers, or as sixteen bytes that are sorted like them."""
-    words = _words(array, "<u8", each=2).reshape(-1, 2)
+    words = _stored_numbers(array, "<u8", each=2).reshape(-1, 2)
     if array.type.precision <= _SHORT_DECIMAL:
         return words[:, 0].view("<i8")
     high = words[:, 1] ^ np.uint64(1 << 63)

@@ -89,7 +89,7 @@ def check_follows(
                 raise CommitMismatch(f"whether version {version - 1} still exists is unknown: {error}") from error
             log.env.sleep(_PAUSE_SECONDS * attempt)
     try:
-        conflict = _taken_away(log, version, data)
+        conflict = _take_back(log, version, data)
     except (DeltaError, OSError) as error:
         raise CommitMismatch(f"version {version - 1} is gone, and the reason is unknown: {error}") from error
     raise conflict
@@ -115,12 +115,15 @@ def _says(log: Log, file: LogFile, actions: Sequence[Action]) -> bool:
         return False
 
 
-def _taken_away(log: Log, version: int, data: bytes) -> DeltaConcurrentModificationException:
+def _take_back(log: Log, version: int, data: bytes) -> DeltaConcurrentModificationException:
     """Delete the version that was put, and return the conflict.
+
+    Precondition: the preceding version is gone, or is another commit than the one that was planned on.
 
     Raises:
         CommitMismatch: others may have read the version already, so it must stay.
     """
+    # There is a preceding version, so it is another commit: readers of that log may have read ours.
     if version and log.commit_file(version - 1) is not None:
         raise CommitMismatch(
             f"the table was dropped and recreated while version {version} was written: check the log of the new table"
@@ -128,9 +131,10 @@ def _taken_away(log: Log, version: int, data: bytes) -> DeltaConcurrentModificat
     commits = [file for file in log.list_files(version) if file.kind is Kind.COMMIT]
     mine = next((file for file in commits if file.version == version), None)
     newer = [file for file in commits if file.version > version]
-    # Cleanup keeps the commit of a newer checkpoint. If that commit is older than ours, it existed when ours was put,
-    # and so did the gap.
-    if newer and (mine is None or mine.modified_ms <= newer[0].modified_ms):
+    # If the log had a gap below newer versions when ours was put, nobody has read ours. Cleanup keeps the commit of the
+    # checkpoint above the gap; if that commit is older than ours, the gap was there.
+    gap_was_there = bool(newer) and mine is not None and newer[0].modified_ms < mine.modified_ms
+    if newer and not gap_was_there:
         raise CommitMismatch(
             f"the log up to version {newer[0].version} was cleaned up while version {version} was written"
         )

@@ -84,7 +84,12 @@ class FileOrder:
     group_files: float = ROW_GROUP_FILES
 
     def keys(self, adds: pa.StructArray, ties: Numbers) -> pa.Table:
-        """The keys of files: they are ordered by all columns of the table, one after the other."""
+        """The sort keys of files, one row for each: by its first column files are ordered, and by each next one where
+        all before it are equal.
+
+        Args:
+            ties: numbers that order files whose keys are equal otherwise: their places as they come.
+        """
         values = pa.chunked_array([pc.struct_field(adds, "partitionValues")])
         columns = {f"p{number}": _partition_key(self.snapshot, f, values) for number, f in enumerate(self.partitions)}
         least = {path: one_array(column) for path, (column, _) in _bounds(adds, self.columns).items()}

@@ -293,29 +293,31 @@ class Merging:
 
     def _pairs(self, rows: pa.Table, matcher: Matcher) -> tuple[Rows, Rows]:
         """The matching rows: their numbers among these rows, and their numbers in the source."""
-        ours = self._as_ours(rows)
-        keys = [self._target_scope.computed(key.target, ours, self.request.condition) for key in self._keys]
-        pairs = [self._without_rest(*pair, ours) for pair in matcher.pairs(keys, rows.num_rows)]
-        nothing = np.zeros(0, np.int64)
+        target_rows = self._as_target(rows)
+        keys = [self._target_scope.computed(key.target, target_rows, self.request.condition) for key in self._keys]
+        pairs = [self._where_rest_holds(*pair, target_rows) for pair in matcher.pairs(keys, rows.num_rows)]
+        nothing = np.zeros(0, np.int64)  # `concatenate` needs at least one array
         return np.concatenate([nothing, *(pair[0] for pair in pairs)]), np.concatenate(
             [nothing, *(pair[1] for pair in pairs)]
         )
 
-    def _without_rest(self, target: Rows, source: Rows, ours: pa.Table) -> tuple[Rows, Rows]:
+    def _where_rest_holds(self, target: Rows, source: Rows, target_rows: pa.Table) -> tuple[Rows, Rows]:
+        """The pairs for which the part of the condition that is not keys is true too."""
         if self._other_condition is None or not len(target):
             return target, source
         holds = self._pair_scope.computed(
-            self._other_condition, self._join_rows(ours, target, source), self.request.condition
+            self._other_condition, self._join_rows(target_rows, target, source), self.request.condition
         )
         mask = np.asarray(holds.fill_null(False))
         return target[mask], source[mask]
 
-    def _as_ours(self, rows: pa.Table) -> pa.Table:
+    def _as_target(self, rows: pa.Table) -> pa.Table:
+        """Rows of the target as expressions see them: one struct column, named by its alias."""
         return pa.table([_struct(rows)], names=[self.request.target_alias])
 
-    def _join_rows(self, ours: pa.Table, target: Rows, source: Rows) -> pa.Table:
-        theirs = reordered_table(self._source, source)
-        return reordered_table(ours, target).append_column(self.request.source_alias, theirs.column(0))
+    def _join_rows(self, target_rows: pa.Table, target: Rows, source: Rows) -> pa.Table:
+        source_rows = reordered_table(self._source, source)
+        return reordered_table(target_rows, target).append_column(self.request.source_alias, source_rows.column(0))
 
     def _read(self, add: Add, positions: Rows) -> Iterator[tuple[Rows, pa.Table]]:
         return self._rows.at(self.snapshot, add, positions, with_row_ids=self.snapshot.tracks_rows)
@@ -329,7 +331,7 @@ class Merging:
             target, source: the pairs, as row indexes of the file and numbers in the source.
         """
         place = np.searchsorted(positions, target)
-        joined = self._join_rows(self._as_ours(before.select(self.snapshot.schema.names)), place, source)
+        joined = self._join_rows(self._as_target(before.select(self.snapshot.schema.names)), place, source)
         chosen = self._choose(self._matched, self._pair_scope, joined)
         self._check_repeated(place[chosen >= 0], before)
         for number, clause in enumerate(self._matched):
@@ -343,8 +345,8 @@ class Merging:
 
     def _change_alone(self, add: Add, positions: Rows, before: pa.Table, changes: RowChanges) -> None:
         """Change rows of a file that match no row of the source."""
-        ours = self._as_ours(before.select(self.snapshot.schema.names))
-        chosen = self._choose(self._not_matched_by_source, self._target_scope, ours)
+        target_rows = self._as_target(before.select(self.snapshot.schema.names))
+        chosen = self._choose(self._not_matched_by_source, self._target_scope, target_rows)
         for number, clause in enumerate(self._not_matched_by_source):
             rows = pa.array(np.flatnonzero(chosen == number))
             if clause.kind == "delete":
@@ -355,7 +357,7 @@ class Merging:
                     positions[chosen == number],
                     before.take(rows),
                     clause,
-                    ours.take(rows),
+                    target_rows.take(rows),
                     self._target_scope,
                     changes,
                 )
