@@ -381,12 +381,6 @@ def test_a_location_may_be_a_path(tmp_path: Path) -> None:
         Table(tmp_path, {"allow_http": True})  # type: ignore[dict-item]
 
 
-def test_properties_are_texts(env: Env) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"""\('delta.appendOnly' is True\).*: \{"name": "true"\}"""):
-        Table(env.store.url, env=env).append(ROWS, properties={"delta.appendOnly": True})  # type: ignore[dict-item]
-    assert not Table(env.store.url, env=env).exists()
-
-
 # --- rows of other libraries
 
 
@@ -524,23 +518,29 @@ def test_dates_beyond_the_calendar_of_python_partition_a_table(env: Env) -> None
     assert (found["d"].combine_chunks(), found["t"].combine_chunks()) == (days, moments)
 
 
-@pytest.mark.parametrize("data", [[{"n": 1}], {"n": [1]}, "rows", pa.array([1]), None])
-def test_what_is_no_table_is_told_what_would_be(env: Env, data: Any) -> None:
-    with pytest.raises(
-        InvalidArgumentError, match=r"the argument data must be .*pandas, polars.*pyarrow\.Table\.from_pylist"
-    ):
-        Table(env.store.url, env=env).append(data)
+NO_ROWS = r"the argument data must be .*pandas, polars.*pyarrow\.Table\.from_pylist"
+
+
+@pytest.mark.parametrize(
+    ("data", "properties", "error", "told"),
+    [
+        *[(data, {}, InvalidArgumentError, NO_ROWS) for data in ([{"n": 1}], {"n": [1]}, "rows", pa.array([1]), None)],
+        (pd.DataFrame({"mixed": [1, "x"]}), {}, InvalidArgumentError, "column mixed"),
+        (pa.table({}), {}, NoColumnsError, None),
+        (
+            ROWS,
+            {"delta.appendOnly": True},
+            InvalidArgumentError,
+            r"""\('delta.appendOnly' is True\).*: \{"name": "true"\}""",
+        ),
+    ],
+)
+def test_what_makes_no_table_is_told_what_would(
+    env: Env, data: Any, properties: Any, error: type[DeltaError], told: str | None
+) -> None:
+    with pytest.raises(error, match=told):
+        Table(env.store.url, env=env).append(data, properties=properties)
     assert not Table(env.store.url, env=env).exists()
-
-
-def test_a_frame_with_a_column_of_several_types_is_told_which(env: Env) -> None:
-    with pytest.raises(InvalidArgumentError, match="column mixed"):
-        Table(env.store.url, env=env).append(pd.DataFrame({"mixed": [1, "x"]}))
-
-
-def test_rows_without_columns_make_no_table(env: Env) -> None:
-    with pytest.raises(NoColumnsError):
-        Table(env.store.url, env=env).append(pa.table({}))
 
 
 @pytest.mark.parametrize(
@@ -569,34 +569,42 @@ def test_an_argument_in_another_spelling_is_told(call: Callable[[Table], object]
         Table(table.url, xyz=1)  # type: ignore[call-arg]
 
 
-def test_a_list_says_which_of_its_items_is_wrong() -> None:
+NO_NAME = r"must be a list of names, not a value of type list \(an item is 3 \(int\)\)"
+NO_FIELD = r"list of pyarrow.Field, .*\(an item is a value of type tuple\)"
+NO_QUOTES = r"no column monday in .* A text in SQL is in single quotes: 'text'\."
+MISSPELT = r"Delta has no property of this name\. Use the name delta\.enableDeletionVectors\."
+UNKNOWN = r"tahoe has no property of this name\. Check the spelling"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "told"),
+    [
+        (lambda t: t.to_arrow(["n", 3]), InvalidArgumentError, NO_NAME),
+        (lambda t: t.transaction().add_columns([("m", pa.int64())]), InvalidArgumentError, NO_FIELD),
+        (lambda t: t.update({"day": "monday"}), ColumnNotFoundError, NO_QUOTES),
+        (lambda t: t.append(ROWS, properties={"delta.enableDeletionVector": "1"}), UnknownPropertyError, MISSPELT),
+        (lambda t: t.append(ROWS, properties={"tahoe.somethingElse": "true"}), UnknownPropertyError, UNKNOWN),
+        (
+            lambda t: t.append(pa.table({"n": [1], "m": [1]})),
+            SchemaMismatchError,
+            "add it to the table: merge_schema=True",
+        ),
+    ],
+    ids=[
+        "an item of a list of names",
+        "an item of a list of fields",
+        "a text without quotes is no misspelt column",
+        "a property of Delta in another spelling",
+        "a property that tahoe does not have",
+        "advice is in the spelling of Python",
+    ],
+)
+def test_a_mistake_is_told_with_its_remedy(call: Callable[[Table], object], error: type[DeltaError], told: str) -> None:
     table = Table("/t", env=memory_env())
-    table.append(pa.table({"n": [1]}))
-    with pytest.raises(
-        InvalidArgumentError, match=r"must be a list of names, not a value of type list \(an item is 3 \(int\)\)"
-    ):
-        table.to_arrow(["n", 3])  # type: ignore[list-item]
-    with pytest.raises(InvalidArgumentError, match=r"list of pyarrow.Field, .*\(an item is a value of type tuple\)"):
-        table.transaction().add_columns([("m", pa.int64())])  # type: ignore[list-item]
-
-
-def test_a_text_without_quotes_is_told_from_a_misspelled_column() -> None:
-    table = Table("/t", env=memory_env())
-    table.append(pa.table({"day": ["a"]}))
-    with pytest.raises(
-        ColumnNotFoundError, match=r"no column monday in .* A text in SQL is in single quotes: 'text'\."
-    ):
-        table.update({"day": "monday"})
-
-
-def test_a_property_in_another_spelling_is_told() -> None:
-    table = Table("/t", env=memory_env())
-    with pytest.raises(
-        UnknownPropertyError, match=r"Delta has no property of this name\. Use the name delta\.enableDeletionVectors\."
-    ):
-        table.append(pa.table({"n": [1]}), properties={"delta.enableDeletionVector": "true"})
-    with pytest.raises(UnknownPropertyError, match=r"tahoe has no property of this name\. Check the spelling"):
-        table.append(pa.table({"n": [1]}), properties={"tahoe.somethingElse": "true"})
+    if error is not UnknownPropertyError:  # which is about a table that does not exist yet
+        table.append(pa.table({"n": [1], "day": ["a"]}))
+    with pytest.raises(error, match=told):
+        call(table)
 
 
 def test_a_property_that_users_do_not_set_or_that_is_not_set_asks_for_no_valid_value() -> None:
@@ -612,10 +620,3 @@ def test_a_property_that_users_do_not_set_or_that_is_not_set_asks_for_no_valid_v
         table.transaction() as changes,
     ):
         changes.unset_properties(["owners"])
-
-
-def test_advice_is_in_the_spelling_of_python() -> None:
-    table = Table("/t", env=memory_env())
-    table.append(pa.table({"n": [1]}))
-    with pytest.raises(SchemaMismatchError, match="add it to the table: merge_schema=True"):
-        table.append(pa.table({"n": [1], "m": [1]}))

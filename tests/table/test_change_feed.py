@@ -69,13 +69,59 @@ def people(*ids):
 # --- rows
 
 
-def test_files_that_come_and_go():
+_IMAGES = {**people(1, 1), "_change_type": ["update_preimage", "update_postimage"]}
+_TIGHT = '{"numRecords":2,"tightBounds":true,"minValues":{"id":2},"maxValues":{"id":2},"nullCount":{"id":0}}'
+# A file's ids, those that its vector marks, the commit behind the one that adds it, and what the feed tells of it.
+COMMITS = {
+    "files come and go": (
+        [1, 2],
+        [],
+        lambda f, file: (gone(file), f.add("two", people(3))),
+        [(1, "delete", 2), (2, "delete", 2), (3, "insert", 2)],
+    ),
+    "a file with a vector has the rows that it leaves": (
+        [0, 1, 2],
+        [1],
+        lambda f, file: (gone(file),),
+        [(0, "delete", 2), (2, "delete", 2)],
+    ),
+    "a vector that marks nothing new": (
+        [0, 1],
+        [1],
+        lambda f, file: (gone(file), file.replace(deletion_vector=file.deletion_vector.replace(offset=0))),
+        [],
+    ),
+    "change data files tell all of their version": (
+        [1, 2],
+        [],
+        lambda f, file: (gone(file), f.add("new", people(1, 2)), f.cdc("_change_data/c", _IMAGES)),
+        [(1, "update_postimage", 2), (1, "update_preimage", 2)],
+    ),
+    "a commit that only rearranges": (
+        [0],
+        [],
+        lambda f, file: (gone(file, data_change=False), f.add("g", people(0)).replace(data_change=False)),
+        [],
+    ),
+    "statistics of the rows that are left say nothing of those that went": (
+        [1, 2],
+        [],
+        lambda f, file: (gone(file), file.replace(deletion_vector=inline_descriptor([0]), stats=_TIGHT)),
+        [(1, "delete", 2)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("ids", "marked", "then", "told"), COMMITS.values(), ids=COMMITS)
+def test_what_a_commit_has_changed(ids, marked, then, told):
     f = fed()
-    one = f.add("one", people(1, 2))
-    f.commit(one)
-    two = f.add("two", people(3))
-    f.commit(gone(one), two)
-    assert rows(f.table) == [(1, "delete", 2), (1, "insert", 1), (2, "delete", 2), (2, "insert", 1), (3, "insert", 2)]
+    file = f.add("f", people(*ids), vector=marked or None)
+    f.commit(file)
+    f.commit(*then(f, file))
+    assert rows(f.table, end_version=1) == [(i, "insert", 1) for i in ids if i not in marked]
+    assert rows(f.table, start_version=2) == told
+    for i in range(4):
+        assert rows(f.table, start_version=2, filter=f"id = {i}") == [row for row in told if row[0] == i]
 
 
 def test_the_columns_of_a_feed_come_behind_the_tables_in_the_order_of_versions():
@@ -86,15 +132,6 @@ def test_the_columns_of_a_feed_come_behind_the_tables_in_the_order_of_versions()
     assert found.schema.names == ["id", "name", "_change_type", "_commit_version", "_commit_timestamp"]
     assert [str(kind) for kind in found.schema.types[2:]] == ["string", "int64", "timestamp[us, tz=UTC]"]
     assert found["_commit_version"].to_pylist() == [1, 2, 3]
-
-
-def test_change_data_files_tell_all_of_their_version():
-    f = fed()
-    old = f.add("old", people(1, 2))
-    f.commit(old)
-    images = {**people(1, 1), "_change_type": ["update_preimage", "update_postimage"]}
-    f.commit(gone(old), f.add("new", people(1, 2)), f.cdc("_change_data/c", images))
-    assert rows(f.table, start_version=2) == [(1, "update_postimage", 2), (1, "update_preimage", 2)]
 
 
 def test_vectors_are_compared():
@@ -114,22 +151,6 @@ def test_vectors_are_compared():
     assert rows(f.table, start_version=3, end_version=4) == changed[2:]
 
 
-def test_files_that_come_and_go_with_a_vector_have_the_rows_that_it_leaves():
-    f = fed()
-    file = f.add("f", people(0, 1, 2), vector=[1])
-    f.commit(file)
-    f.commit(gone(file))
-    assert rows(f.table) == [(0, "delete", 2), (0, "insert", 1), (2, "delete", 2), (2, "insert", 1)]
-
-
-def test_a_vector_that_marks_nothing_new_changes_nothing():
-    f = fed()
-    file = f.add("f", people(0, 1), vector=[1])
-    f.commit(file)
-    f.commit(gone(file), file.replace(deletion_vector=inline_descriptor([1]).replace(storage_type="i", offset=0)))
-    assert rows(f.table, start_version=2) == []
-
-
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_partitions_and_column_mapping(mode):
     f = fed(Struct((ID, NAME, PART)), by=["part"], mode=mode)
@@ -145,14 +166,6 @@ def test_partitions_and_column_mapping(mode):
         (9, "n9", None, "insert", 4),
     ]
     assert rows(f.table, filter="part = 2") == [(7, "update_postimage", 3)]
-
-
-def test_a_commit_that_only_rearranges_changes_nothing():
-    f = fed()
-    file = f.add("f", people(0))
-    f.commit(file)
-    f.commit(gone(file, data_change=False), f.add("g", people(0)).replace(data_change=False))
-    assert rows(f.table, start_version=2) == []
 
 
 def test_a_bare_tombstone_is_completed_from_the_version_before():
@@ -217,15 +230,6 @@ def test_statistics_leave_files_out():
     store.delete("f")
     assert rows(f.table, filter="id = 7") == [(7, "insert", 1)]
     assert store.calls[Operation.OPEN] + store.calls[Operation.GET_RANGE] > before
-
-
-def test_statistics_of_the_rows_that_are_left_say_nothing_of_those_that_went():
-    f = fed()
-    file = f.add("f", people(1, 2))
-    f.commit(file)
-    tight = '{"numRecords":2,"tightBounds":true,"minValues":{"id":2},"maxValues":{"id":2},"nullCount":{"id":0}}'
-    f.commit(gone(file), file.replace(deletion_vector=inline_descriptor([0]), stats=tight))
-    assert rows(f.table, start_version=2, filter="id = 1") == [(1, "delete", 2)]
 
 
 def test_unknown_columns_are_named():

@@ -621,18 +621,83 @@ def test_two_deletes_of_different_rows_of_a_file_both_succeed():
     assert add.deletion_vector.cardinality == 3
 
 
-def test_two_deletes_that_together_empty_a_file_remove_it():
-    table = make(ids=range(2))
-    overtaken(table, lambda c: c.delete("id = 1"), lambda c: c.delete("id = 0"))
-    assert table.files().num_rows == 0
+def copy_one(changes):
+    assert changes.to_arrow(filter="id = 5").num_rows == 1
+    changes.append(rows(500))
 
 
-def test_two_deletes_of_the_same_row_conflict_and_say_which():
-    table = make()
-    with pytest.raises(ConcurrentDeleteDeleteException, match=r"1 of the 3 rows .* including row 2"):
-        overtaken(table, lambda c: c.delete("id in (1, 2, 3)"), lambda c: c.delete("id in (2, 5)"))
-    assert ids(table) == [0, 1, 3, 4, 6, 7, 8, 9]
-    assert not [info for info in table.env.store.walk() if info.key.endswith(".bin")]
+# What this writer does, what another one does before it commits, and the conflict, if there is one.
+TWO_WRITERS = {
+    "deletes that together empty a file": (lambda c: c.delete("id < 4"), lambda c: c.delete("id >= 4"), None),
+    "deletes of the same row": (
+        lambda c: c.delete("id in (1, 2, 3)"),
+        lambda c: c.delete("id in (2, 5)"),
+        (ConcurrentDeleteDeleteException, r"1 of the 3 rows .* including row 2"),
+    ),
+    "a delete in a file that is gone": (
+        lambda c: c.delete("id = 1"),
+        lambda c: c.remove(c.scan().listing()["path"].to_pylist()),
+        (ConcurrentDeleteDeleteException, "it removed"),
+    ),
+    "statistics exclude the file that is added": (
+        lambda c: c.delete("id = 1"),
+        lambda c: c.append(rows(50)),
+        None,
+    ),
+    "rows of the file that is added do not match": (
+        lambda c: c.delete("id = 2 or id = 55"),
+        lambda c: c.append(rows(54, 56)),
+        None,
+    ),
+    "rows of the file that is added match": (
+        lambda c: c.delete("id = 3 or id = 55"),
+        lambda c: c.append(rows(55)),
+        (ConcurrentAppendException, "this write read id = 3 or id = 55"),
+    ),
+    "a null does not match": (
+        lambda c: c.delete("id = 1 or id = 69"),
+        lambda c: c.append(pa.table({"id": pa.array([None, 70], pa.int64()), "p": ["a", "a"]})),
+        None,
+    ),
+    "rows that were read and kept": (
+        copy_one,
+        lambda c: c.delete("id = 5"),
+        (ConcurrentDeleteReadException, r"rows of .*, of which this write read some"),
+    ),
+    "rows that were not read": (copy_one, lambda c: c.delete("id = 6"), None),
+    "what was read counts though no row is written": (
+        lambda c: c.set_domain("count", str(c.to_arrow(filter="id < 100").num_rows)),
+        lambda c: c.append(rows(50)),
+        (ConcurrentAppendException, ""),
+    ),
+    "a domain beside an append": (lambda c: c.set_domain("a", "b"), lambda c: c.append(rows(51)), None),
+    "two domains": (lambda c: c.set_domain("a", "1"), lambda c: c.set_domain("b", "1"), None),
+    "a domain that both set": (
+        lambda c: c.set_domain("a", "2"),
+        lambda c: c.set_domain("a", "3"),
+        (ConcurrentTransactionException, "the metadata domain a"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("mine", "theirs", "conflict"), TWO_WRITERS.values(), ids=TWO_WRITERS)
+def test_two_writers_leave_what_one_after_the_other_would_or_the_second_leaves_nothing(mine, theirs, conflict):
+    def state(table):
+        domains = {name: domain.configuration for name, domain in table.snapshot().domains.items()}
+        return sorted(map(str, table.to_arrow()["id"].to_pylist())), len(table.files()), domains
+
+    table, expected = (make({"delta.feature.domainMetadata": "supported", **WITH_VECTORS}) for _ in range(2))
+    for change in [theirs] if conflict else [theirs, mine]:
+        with expected.transaction() as changes:
+            change(changes)
+    if conflict:
+        error, told = conflict
+        with pytest.raises(error, match=f".*{told}"):
+            overtaken(table, mine, theirs)
+        assert not [info for info in table.env.store.walk() if info.key.endswith(".bin")]
+    else:
+        assert overtaken(table, mine, theirs) == 2
+    assert state(table) == state(expected)
 
 
 def test_a_conflict_is_told_where_what_was_written_cannot_be_deleted(caplog):
@@ -667,49 +732,6 @@ def test_a_writer_that_was_second_is_not_second_again_for_having_waited():
     assert changes.version == 3
 
 
-def test_a_file_that_is_gone_cannot_be_marked():
-    table = make()
-    with pytest.raises(ConcurrentDeleteDeleteException, match="it removed"):
-        overtaken(table, lambda c: c.delete("id = 1"), lambda c: c.remove([only_path(table)]))
-
-
-def test_rows_that_are_added_matter_only_if_they_match():
-    table = make()
-    # statistics exclude the file
-    assert overtaken(table, lambda c: c.delete("id = 1"), lambda c: c.append(rows(50))) == 2
-    # its rows do
-    assert overtaken(table, lambda c: c.delete("id = 2 or id = 55"), lambda c: c.append(rows(54, 56))) == 4
-    with pytest.raises(ConcurrentAppendException, match=r"this write read id = 3 or id = 55"):
-        overtaken(table, lambda c: c.delete("id = 3 or id = 55"), lambda c: c.append(rows(55)))
-
-
-def test_a_null_does_not_match():
-    table = make()
-    nulls = pa.table({"id": pa.array([None, 70], pa.int64()), "p": ["a", "a"]})
-    assert overtaken(table, lambda c: c.delete("id = 1 or id = 69"), lambda c: c.append(nulls)) == 2
-
-
-def test_rows_that_were_read_and_kept_may_not_be_deleted():
-    table = make()
-
-    def copy_one(changes):
-        assert changes.to_arrow(filter="id = 5").num_rows == 1
-        changes.append(rows(500))
-
-    with pytest.raises(ConcurrentDeleteReadException, match=r"rows of .*, of which this write read some"):
-        overtaken(table, copy_one, lambda c: c.delete("id = 5"))
-
-
-def test_rows_that_were_not_read_may_be_deleted():
-    table = make()
-
-    def copy_one(changes):
-        changes.to_arrow(filter="id = 5")
-        changes.append(rows(500))
-
-    assert overtaken(table, copy_one, lambda c: c.delete("id = 6")) == 2
-
-
 def test_rows_that_come_back_are_rows_that_are_added():
     table = make()
     with table.transaction() as changes:
@@ -738,17 +760,6 @@ def test_a_change_of_a_property_does_not_stop_a_delete():
     with pytest.raises(MetadataChangedException, match=r"delta\.appendOnly"), table.transaction() as changes:
         changes.delete("id = 2")
         set_properties(again(table), {"delta.appendOnly": "true"})
-
-
-def test_what_was_read_counts_though_no_row_is_written():
-    table = make({"delta.feature.domainMetadata": "supported"})
-    with pytest.raises(ConcurrentAppendException):
-        overtaken(
-            table,
-            lambda c: c.set_domain("count", str(c.to_arrow(filter="id < 100").num_rows)),
-            lambda c: c.append(rows(50)),
-        )
-    assert overtaken(table, lambda c: c.set_domain("a", "b"), lambda c: c.append(rows(51))) == 3
 
 
 @pytest.mark.parametrize("with_vector", [False, True])
@@ -873,10 +884,3 @@ def test_what_the_log_says_is_what_a_new_reader_sees():
     fresh = load_snapshot(again(table).log, by_checksum=False)
     assert fresh.domains.keys() == {"mine", "delta.rowTracking"}
     assert isinstance(fresh.domains["mine"], DomainMetadata)
-
-
-def test_domains_of_two_writers():
-    table = make({"delta.feature.domainMetadata": "supported"})
-    assert overtaken(table, lambda c: c.set_domain("a", "1"), lambda c: c.set_domain("b", "1")) == 2
-    with pytest.raises(ConcurrentTransactionException, match="the metadata domain a"):
-        overtaken(table, lambda c: c.set_domain("a", "2"), lambda c: c.set_domain("a", "3"))

@@ -142,24 +142,20 @@ def test_a_write_older_than_the_log_is_a_conflict(writer, vectors):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_write_on_a_table_that_was_made_anew_is_a_conflict(writer):
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [(drop_and_make_anew, "was dropped or recreated"), (drop, "version 0 is gone")],
+    ids=["made anew", "dropped"],
+)
+def test_a_write_on_a_table_that_was_dropped_is_a_conflict(writer, event, told):
     table = make()
     commit = writer(table)
-    drop_and_make_anew(table)
+    event(table)
     after = content(table)
-    with pytest.raises(MetadataChangedException, match="was dropped or recreated"):
+    assert (after == {}) == (event is drop)
+    with pytest.raises(MetadataChangedException, match=told):
         commit()
     assert content(table) == after
-
-
-@pytest.mark.parametrize("writer", WRITERS)
-def test_a_write_on_a_table_that_was_dropped_is_a_conflict(writer):
-    table = make()
-    commit = writer(table)
-    drop(table)
-    with pytest.raises(MetadataChangedException, match="version 0 is gone"):
-        commit()
-    assert content(table) == {}
 
 
 class Between(MemoryStore):
@@ -566,33 +562,28 @@ def replace_snapshot(table: Table) -> Table:
     return table
 
 
-@pytest.mark.parametrize("failures", [1, 2])
-def test_a_look_that_fails_is_repeated(failures):
+@pytest.mark.parametrize(
+    ("nth", "failures", "error", "told", "left"),
+    [
+        pytest.param(2, 1, None, None, [0, 1], id="repeated once"),
+        pytest.param(2, 2, None, None, [0, 1], id="repeated twice"),
+        pytest.param(
+            2, 100, CommitOutcomeUnknownError, "whether version 0 still exists", [0, 1], id="in doubt behind the put"
+        ),
+        pytest.param(1, 100, StorageUnavailableError, None, [0], id="stopped before the put"),
+    ],
+)
+def test_a_look_that_fails_is_repeated_and_stops_the_write_or_leaves_it_in_doubt(nth, failures, error, told, left):
     env = memory_env()
     make(env)
-    fault = Fault(effect=Effect.RAISE_BEFORE, operation=Operation.HEAD, nth=2, times=failures)
+    fault = Fault(effect=Effect.RAISE_BEFORE, operation=Operation.HEAD, nth=nth, times=failures)
     late = Table(env.store.url, env=replace(env, store=MemoryStore(env.store.url, FaultPlan(fault), env.clock_ms)))
-    assert an_append(late)() == 1
-
-
-def test_a_commit_whose_neighbour_cannot_be_looked_at_is_in_doubt():
-    env = memory_env()
-    make(env)
-    fault = Fault(effect=Effect.RAISE_BEFORE, operation=Operation.HEAD, nth=2, times=100)
-    late = Table(env.store.url, env=replace(env, store=MemoryStore(env.store.url, FaultPlan(fault), env.clock_ms)))
-    with pytest.raises(CommitOutcomeUnknownError, match="whether version 0 still exists"):
-        an_append(late)()
-    assert ids(Table(env.store.url, env=env)) == [0, 1]
-
-
-def test_a_base_that_cannot_be_looked_at_stops_the_write():
-    env = memory_env()
-    make(env)
-    fault = Fault(effect=Effect.RAISE_BEFORE, operation=Operation.HEAD, nth=1, times=100)
-    late = Table(env.store.url, env=replace(env, store=MemoryStore(env.store.url, FaultPlan(fault), env.clock_ms)))
-    with pytest.raises(StorageUnavailableError):
-        an_append(late)()
-    assert ids(Table(env.store.url, env=env)) == [0]
+    if error is None:
+        assert an_append(late)() == 1
+    else:
+        with pytest.raises(error, match=told):
+            an_append(late)()
+    assert ids(Table(env.store.url, env=env)) == left
 
 
 # --- readers

@@ -57,22 +57,19 @@ def test_a_misspelt_column_of_new_rows_is_told_with_the_one_that_is_meant(write:
 
 
 @pytest.mark.parametrize(
-    "compute",
+    ("compute", "error", "told"),
     [
-        lambda table: table.update({"amount": "1 / (id - 1)"}),
-        lambda table: table.delete("1 / (id - 1) > 0"),
-        lambda table: table.to_arrow(filter="1 / (id - 1) > 0"),
+        (lambda table: table.update({"amount": "1 / (id - 1)"}), ExpressionFailedError, "of {}: "),
+        (lambda table: table.delete("1 / (id - 1) > 0"), ExpressionFailedError, "of {}: "),
+        (lambda table: table.to_arrow(filter="1 / (id - 1) > 0"), ExpressionFailedError, "of {}: "),
+        (lambda table: table.update({"amount": "customer"}), DeltaError, "column amount of {}"),
     ],
+    ids=["UPDATE", "DELETE", "read", "a value that does not fit"],
 )
-def test_an_expression_that_fails_names_the_table(compute: Callable[[tahoe.Table], object]) -> None:
+def test_an_expression_that_fails_names_the_table(
+    compute: Callable[[tahoe.Table], object], error: type[DeltaError], told: str
+) -> None:
     table = tahoe.Table("memory://first", env=memory_env())
     table.append(pa.table({"id": [1], "amount": [1.5], "customer": ["a"]}))
-    with pytest.raises(ExpressionFailedError, match=f"of {re.escape(table.url)}: "):
+    with pytest.raises(error, match=told.format(re.escape(table.url))):
         compute(table)
-
-
-def test_a_value_that_does_not_fit_names_the_column_and_the_table() -> None:
-    table = tahoe.Table("memory://first", env=memory_env())
-    table.append(pa.table({"id": [1], "amount": [1.5], "customer": ["a"]}))
-    with pytest.raises(DeltaError, match=f"column amount of {re.escape(table.url)}"):
-        table.update({"amount": "customer"})

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tahoe.protocol.log.actions import Metadata
 from tahoe.protocol.types.schema import Struct, parse_schema
@@ -47,24 +48,63 @@ def one(
     return read_statistics(open_store(folder), ["f.parquet"], metadata, mode)["f.parquet"]
 
 
-def test_counts_and_bounds_are_those_of_all_row_groups(tmp_path: Path) -> None:
+_TIMES = [1_000_001, 2_999_999]
+_LIST = pa.array([[{"a": 7, "b": 8}]], pa.list_(pa.struct([("a", pa.int64()), ("b", pa.int64())])))
+_MAP = pa.array([[("k", 9)]], pa.map_(pa.string(), pa.int64()))
+# Of each column the lowest value, the highest and the number of nulls.
+BOUNDS = {
     # the bounds of the first row group alone would skip files that hold matching rows
-    found = statistics(tmp_path, pa.table({"a": [5, None, 3, 9, None, 1]}), rows_per_group=2)
-    assert found == {"numRecords": 6, "minValues": {"a": 1}, "maxValues": {"a": 9}, "nullCount": {"a": 2}}
+    "those of all row groups": ({"a": [5, None, 3, 9, None, 1]}, {"a": (1, 9, 2)}),
+    "a row group of nulls does not hide the others'": ({"a": [None, None, 3, 9]}, {"a": (3, 9, 2)}),
+    "nulls have none": ({"a": pa.array([None, None], pa.string())}, {"a": (None, None, 2)}),
+    "dates": ({"d": pa.array([0, 1], pa.date32())}, {"d": ("1970-01-01", "1970-01-02", 0)}),
+    # micros since 1970; the protocol's text has milliseconds, cut down, which readers know
+    "times": (
+        {"t": pa.array(_TIMES, pa.timestamp("us", "UTC")), "n": pa.array(_TIMES, pa.timestamp("us"))},
+        {
+            "t": ("1970-01-01T00:00:01.000Z", "1970-01-01T00:00:02.999Z", 0),
+            "n": ("1970-01-01T00:00:01.000", "1970-01-01T00:00:02.999", 0),
+        },
+    ),
+    "text that is not UTF-8 has none": (
+        {"s": pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())},
+        {"s": (None, None, 0)},
+    ),
+    "booleans and binaries have none": (
+        {"b": [True, None], "x": [b"a", b"b"]},
+        {"b": (None, None, 1), "x": (None, None, 0)},
+    ),
+    "structs are nested, and a null struct counts for its fields": (
+        {"s": [{"a": 1, "t": {"b": "x"}}, None, {"a": None, "t": None}]},
+        {"s": {"a": (1, 1, 2), "t": {"b": ("x", "x", 2)}}},
+    ),
+    "nothing of what is inside arrays and maps": (
+        {"before": [1], "list": _LIST, "map": _MAP, "after": [2]},
+        {"before": (1, 1, 0), "after": (2, 2, 0)},
+    ),
+    "a name with a dot is not a path": (
+        {"a.b": [7], "a": [{"b": 1}]},
+        {"a.b": (7, 7, 0), "a": {"b": (1, 1, 0)}},
+    ),
+}
 
 
-def test_a_row_group_of_nulls_does_not_hide_the_others_bounds(tmp_path: Path) -> None:
-    found = statistics(tmp_path, pa.table({"a": pa.array([None, None, 3, 9], pa.int32())}), rows_per_group=2)
-    assert (found["minValues"], found["maxValues"], found["nullCount"]) == ({"a": 3}, {"a": 9}, {"a": 2})
+def nth(told: dict[str, Any], position: int) -> dict[str, Any]:
+    """One of the three of each column that has it."""
+    each = {name: nth(of, position) if isinstance(of, dict) else of[position] for name, of in told.items()}
+    return {name: value for name, value in each.items() if value is not None}
 
 
-def test_a_column_of_nulls_has_a_count_and_no_bounds(tmp_path: Path) -> None:
-    assert statistics(tmp_path, pa.table({"a": pa.array([None, None], pa.string())})) == {
-        "numRecords": 2,
-        "nullCount": {"a": 2},
-    }
+@pytest.mark.parametrize("rows_per_group", [2, 1000])
+@pytest.mark.parametrize(("columns", "told"), BOUNDS.values(), ids=BOUNDS)
+def test_counts_and_bounds(tmp_path: Path, columns: Any, told: dict[str, Any], rows_per_group: int) -> None:
+    data = pa.table(columns)
+    found = statistics(tmp_path, data, rows_per_group=rows_per_group, use_dictionary=False)
+    bounds = {name: nth(told, position) for position, name in enumerate(("minValues", "maxValues", "nullCount"))}
+    assert found == {"numRecords": data.num_rows} | {name: of for name, of in bounds.items() if of}
 
 
+# Of each column the lowest value, the highest and the number of nulls.
 def test_no_rows(tmp_path: Path) -> None:
     found = one(tmp_path, pa.table({"a": pa.array([], pa.int64())}))
     assert found.num_records == 0
@@ -103,18 +143,6 @@ def test_decimals_in_each_of_their_physical_forms(tmp_path: Path) -> None:
     }
 
 
-def test_dates_and_times(tmp_path: Path) -> None:
-    # micros since 1970; the protocol's text has milliseconds, cut down, which readers know
-    columns = {
-        "d": pa.array([0, 1], pa.date32()),
-        "t": pa.array([1_000_001, 2_999_999], pa.timestamp("us", "UTC")),
-        "n": pa.array([1_000_001, 2_999_999], pa.timestamp("us")),
-    }
-    found = statistics(tmp_path, pa.table(columns))
-    assert found["minValues"] == {"d": "1970-01-01", "t": "1970-01-01T00:00:01.000Z", "n": "1970-01-01T00:00:01.000"}
-    assert found["maxValues"] == {"d": "1970-01-02", "t": "1970-01-01T00:00:02.999Z", "n": "1970-01-01T00:00:02.999"}
-
-
 def test_dates_that_python_does_not_have(tmp_path: Path) -> None:
     # Spark writes years from -290307 to 294247; an exception here would fail the write after the work was done
     columns = {
@@ -135,46 +163,6 @@ def test_long_text_is_cut_so_that_the_bounds_still_hold_it(tmp_path: Path) -> No
     assert (len(low), len(high)) == (32, 33)
     wider = statistics(tmp_path, pa.table({"s": [text]}), properties={"delta.dataSkippingStringPrefixLength": "50"})
     assert len(wider["minValues"]["s"]) == 50
-
-
-def test_text_that_is_no_utf8_has_no_bounds(tmp_path: Path) -> None:
-    broken = pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())
-    assert statistics(tmp_path, pa.table({"s": broken}), use_dictionary=False) == {
-        "numRecords": 2,
-        "nullCount": {"s": 0},
-    }
-
-
-def test_booleans_and_binaries_have_counts_only(tmp_path: Path) -> None:
-    found = statistics(tmp_path, pa.table({"b": [True, None], "x": [b"a", b"b"]}))
-    assert found == {"numRecords": 2, "nullCount": {"b": 1, "x": 0}}
-
-
-def test_structs_are_nested_and_a_null_struct_counts_for_its_fields(tmp_path: Path) -> None:
-    found = statistics(tmp_path, pa.table({"s": [{"a": 1, "t": {"b": "x"}}, None, {"a": None, "t": None}]}))
-    assert found["minValues"] == {"s": {"a": 1, "t": {"b": "x"}}}
-    assert found["nullCount"] == {"s": {"a": 2, "t": {"b": 2}}}
-
-
-def test_nothing_is_said_of_what_is_inside_arrays_and_maps(tmp_path: Path) -> None:
-    columns = {
-        "before": [1],
-        "list": pa.array([[{"a": 7, "b": 8}]], pa.list_(pa.struct([("a", pa.int64()), ("b", pa.int64())]))),
-        "map": pa.array([[("k", 9)]], pa.map_(pa.string(), pa.int64())),
-        "after": [2],
-    }
-    found = statistics(tmp_path, pa.table(columns))
-    assert found == {
-        "numRecords": 1,
-        "minValues": {"before": 1, "after": 2},
-        "maxValues": {"before": 1, "after": 2},
-        "nullCount": {"before": 0, "after": 0},
-    }
-
-
-def test_a_name_with_a_dot_is_not_a_path(tmp_path: Path) -> None:
-    found = statistics(tmp_path, pa.table({"a.b": [7], "a": [{"b": 1}]}))
-    assert found["minValues"] == {"a.b": 7, "a": {"b": 1}}
 
 
 def test_the_first_32_leaves_have_statistics_unless_the_table_says_otherwise(tmp_path: Path) -> None:

@@ -67,29 +67,42 @@ def test_no_table_and_no_delta_table_are_told_apart():
         load_snapshot(log)
 
 
-def test_a_broken_line_is_named_with_its_file_and_number():
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (
+            b'{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true}}\n{"add":{"pa',
+            r"00000000000000000001\.json, line 2",
+        ),
+        (b'{"add":{"path":"b"}}', "add: Object missing required field `size`"),
+    ],
+    ids=["a broken line", "an action without a required field"],
+)
+def test_what_is_wrong_with_a_commit_is_named(content, told):
     log = make_log([[add("a")]])
-    log.env.store.put(
-        commit_key(1), b'{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true}}\n{"add":{"pa'
-    )
-    with pytest.raises(InvalidLogFileError, match=r"00000000000000000001\.json, line 2"):
+    log.env.store.put(commit_key(1), content)
+    with pytest.raises(InvalidLogFileError, match=told):
         load_snapshot(log)
 
 
-def test_an_action_without_a_required_field_is_named():
+@pytest.mark.parametrize(
+    ("content", "files"),
+    [
+        pytest.param(
+            '{"novelty":{"x":1}}\n{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true,"new":[1]}}\n\n',
+            ["a", "b"],
+            id="unknown actions and fields",
+        ),
+        *[
+            pytest.param(f'{{"commitInfo":{info}}}\n', ["a"], id=f"commitInfo: {info}")
+            for info in ('"text"', "[1]", "5", "true", "null")
+        ],
+    ],
+)
+def test_what_is_not_known_is_ignored(content, files):
     log = make_log([[add("a")]])
-    log.env.store.put(commit_key(1), b'{"add":{"path":"b"}}')
-    with pytest.raises(InvalidLogFileError, match="add: Object missing required field `size`"):
-        load_snapshot(log)
-
-
-def test_unknown_actions_and_fields_are_ignored():
-    log = make_log([[add("a")]])
-    novelty = b'{"novelty":{"x":1}}\n'
-    log.env.store.put(
-        commit_key(1), novelty + b'{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true,"new":[1]}}\n\n'
-    )
-    assert paths(log) == ["a", "b"]
+    log.env.store.put(commit_key(1), content.encode())
+    assert paths(log) == files
 
 
 def test_a_partition_column_is_spelled_as_in_the_schema():
@@ -97,13 +110,6 @@ def test_a_partition_column_is_spelled_as_in_the_schema():
     log = make_log([[], [METADATA.replace(partition_columns=("ID",)), add("a", partition_values={"ID": "1"})]])
     with pytest.raises(InvalidActionError, match="partitioned by ID, but its schema has no such column"):
         load_snapshot(log).to_arrow()
-
-
-@pytest.mark.parametrize("info", ['"text"', "[1]", "5", "true", "null"])
-def test_who_committed_may_be_any_json(info):
-    log = make_log([[add("a")]])
-    log.env.store.put(commit_key(1), f'{{"commitInfo":{info}}}\n'.encode())
-    assert paths(log) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -121,19 +121,26 @@ def test_optimize_computes_no_statistics_of_a_table_that_took_the_place_of_its_o
     assert again(table).version == 0
 
 
-def test_repair_removes_nothing_from_a_table_that_took_the_place_of_the_checked_one() -> None:
-    table = made([1], [2])
+def lose_a_file(table: tahoe.Table) -> None:
     table.env.store.delete(next(iter(table.snapshot().live.adds())).path)
-    with pytest.raises(MetadataChangedException, match="planned on another table"):
-        again(table).repair(announce=lambda _: recreate_over_the_same_files(table))
-    assert again(table).version == 1
 
 
-def test_repair_computes_no_statistics_of_a_table_that_took_the_place_of_the_checked_one() -> None:
-    table = made([1], [2])
+def tell_wrong_statistics(table: tahoe.Table) -> None:
     with_statistics(table.env, 0, '{"numRecords":1,"minValues":{"id":7},"maxValues":{"id":8},"nullCount":{"id":0}}')
+
+
+@pytest.mark.parametrize(
+    ("damage", "verify_all_files"),
+    [(lose_a_file, False), (tell_wrong_statistics, True)],
+    ids=["removes nothing", "computes no statistics"],
+)
+def test_repair_leaves_a_table_alone_that_took_the_place_of_the_checked_one(
+    damage: Callable[[tahoe.Table], None], verify_all_files: bool
+) -> None:
+    table = made([1], [2])
+    damage(table)
     with pytest.raises(MetadataChangedException, match="planned on another table"):
-        again(table).repair(verify_all_files=True, announce=lambda _: recreate_over_the_same_files(table))
+        again(table).repair(verify_all_files=verify_all_files, announce=lambda _: recreate_over_the_same_files(table))
     assert again(table).version == 1
 
 

@@ -171,42 +171,30 @@ def test_switching_the_property_on_writes_all_manifests_anew() -> None:
     assert manifests(table) == expected(table)
 
 
-def test_an_older_version_does_not_overwrite_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one writer puts its manifest, another one commits and puts its own."""
-    table = new(partition_by=["day"], properties=ON)
-    other, late = tahoe.Table(table.url, env=table.env), iter(range(1))
-    put = symlink_manifests._put
-
-    def slow(store: Any, contents: Any) -> None:
-        for _ in late:
-            other.append(rows(1, 3))
-            with other.transaction() as changes:
-                changes.delete("day = 2")
-        put(store, contents)
-
-    monkeypatch.setattr(symlink_manifests, "_put", slow)
-    table.append(rows(1, 2))
-    assert table.version == 3
-    assert manifests(table) == expected(table)
-
-
-@pytest.mark.parametrize("partition_by", [None, ["day"]])
-def test_a_later_commit_without_files_changes_no_manifest(
-    monkeypatch: pytest.MonkeyPatch, partition_by: list[str] | None
+@pytest.mark.parametrize(
+    ("partition_by", "files"),
+    [(["day"], True), (["day"], False), (None, False)],
+    ids=["files", "no files", "no files and no partitions"],
+)
+def test_a_writer_that_another_has_overtaken_does_not_overwrite_newer_manifests(
+    monkeypatch: pytest.MonkeyPatch, partition_by: list[str] | None, files: bool
 ) -> None:
+    """While one writer puts its manifest, another one commits and puts its own, if its commits have files."""
     table = new(partition_by=partition_by, properties=ON)
     other, late = tahoe.Table(table.url, env=table.env), iter(range(1))
     put = symlink_manifests._put
 
     def slow(store: Any, contents: Any) -> None:
         for _ in late:
+            if files:
+                other.append(rows(1, 3))
             with other.transaction() as changes:
-                changes.set_properties({"mine": "1"})
+                changes.delete("day = 2") if files else changes.set_properties({"mine": "1"})
         put(store, contents)
 
     monkeypatch.setattr(symlink_manifests, "_put", slow)
     table.append(rows(1, 2))
-    assert (table.version, manifests(table)) == (2, expected(table))
+    assert (table.version, manifests(table)) == (3 if files else 2, expected(table))
 
 
 def test_a_writer_behind_which_others_have_committed_writes_the_newest_files() -> None:

@@ -33,14 +33,33 @@ def append(log, path, read_version=0, **fields):
     return Transaction(log=log, base=load_snapshot(log, read_version), actions=[add(path)], operation="WRITE", **fields)
 
 
+def planned(log, actions, operation, intent):
+    """A write on the newest version, to be committed later."""
+    base = load_snapshot(log)
+    return Transaction(log=log, base=base, actions=actions, operation=operation, intent=intent).commit
+
+
 def paths(log):
     return sorted(load_snapshot(log).live.column("path").to_pylist())
 
 
-def test_an_append_goes_behind_the_appends_that_won():
-    log = make_log([[add("a")], [add("b")], [add("c")]])
-    assert append(log, "mine").commit() == 3
-    assert paths(log) == ["a", "b", "c", "mine"]
+@pytest.mark.parametrize(
+    ("winners", "faults"),
+    [
+        pytest.param([[add("b")], [add("c")]], [], id="two appends"),
+        pytest.param([[CommitInfo({}), add("b")]], [], id="a commitInfo with nothing known"),
+        pytest.param(
+            [],
+            [Fault(effect=Effect.RAISE_AFTER, operation=Operation.PUT_IF_ABSENT, nth=2)],
+            id="itself, whose answer was lost",
+        ),
+    ],
+)
+def test_an_append_goes_behind_the_appends_that_won_and_is_made_once(winners, faults):
+    log = make_log([[add("a")], *winners], memory_env(faults=FaultPlan(*faults)))
+    assert append(log, "mine").commit() == len(winners) + 1
+    assert load_snapshot(log).version == len(winners) + 1
+    assert paths(log) == [*"abc"[: len(winners) + 1], "mine"]
 
 
 def test_what_is_recorded_of_a_commit():
@@ -84,25 +103,123 @@ def test_a_write_that_read_or_removed_is_not_blind():
     assert info.fields["isBlindAppend"] is False
 
 
+OVERWRITE = Intent(reads=EVERYTHING, removed_paths={"a"})
+# What this write does: its actions, its operation and its intent.
+READS = [add("mine")], "WRITE", Intent(reads=EVERYTHING)
+REPLACES = [Remove(path="a"), add("mine")], "WRITE", OVERWRITE
+SETS_DOMAIN = [DomainMetadata(domain="mine", configuration="1")], "WRITE", Intent()
+
+
 @pytest.mark.parametrize(
-    ("winner", "intent", "error"),
+    ("mine", "winner", "error", "told"),
     [
-        ([add("b")], Intent(reads=EVERYTHING), ConcurrentAppendException),
-        ([Remove(path="a")], Intent(reads=EVERYTHING), ConcurrentDeleteReadException),
-        ([METADATA.replace(partition_columns=("id",))], Intent(), MetadataChangedException),
-        ([Txn(app_id="app", version=4)], Intent(app_ids={"app"}), ConcurrentTransactionException),
+        pytest.param(READS, [add("new")], ConcurrentAppendException, "", id="adds what was read"),
+        pytest.param(READS, [Remove(path="a")], ConcurrentDeleteReadException, "", id="removes what was read"),
+        pytest.param(
+            ([add("mine")], "WRITE", Intent()),
+            [METADATA.replace(partition_columns=("id",))],
+            MetadataChangedException,
+            "",
+            id="other partition columns",
+        ),
+        pytest.param(
+            ([add("mine")], "WRITE", Intent(app_ids={"app"})),
+            [Txn(app_id="app", version=4)],
+            ConcurrentTransactionException,
+            "",
+            id="the same application",
+        ),
+        pytest.param(
+            ([METADATA.replace(name="mine")], "SET TBLPROPERTIES", Intent()),
+            [METADATA.replace(description="theirs")],
+            MetadataChangedException,
+            "which this write changes too",
+            id="two changes of metadata",
+        ),
+        pytest.param(
+            REPLACES,
+            [Remove(path="a", data_change=False), add("ab", data_change=False)],
+            ConcurrentDeleteDeleteException,
+            "",
+            id="compaction of a file that this write removes",
+        ),
+        pytest.param(
+            SETS_DOMAIN,
+            [DomainMetadata(domain="mine", configuration="2")],
+            ConcurrentTransactionException,
+            "the metadata domain mine",
+            id="the same domain",
+        ),
+        pytest.param(
+            ([Remove(path="a")], "DELETE", OVERWRITE),
+            [CommitInfo({"operation": "MERGE", "timestamp": 0, "userName": "ada"}), Remove(path="a")],
+            ConcurrentDeleteDeleteException,
+            r": MERGE at 1970-01-01T00:00:00\+00:00 by ada",
+            id="the error says who was first",
+        ),
     ],
 )
-def test_a_winner_that_matters_stops_the_commit_and_nothing_is_written(winner, intent, error):
-    log = make_log([[add("a")], winner])
-    with pytest.raises(error, match=r"another writer committed first \(version 1"):
-        append(log, "mine", intent=intent).commit()
+def test_a_winner_that_matters_stops_the_commit_and_nothing_is_written(mine, winner, error, told):
+    log = make_log([[add("a"), add("b")]])
+    commit = planned(log, *mine)
+    put_commit(log.env, 1, winner)
+    with pytest.raises(error, match=rf"another writer committed first \(version 1.*{told}"):
+        commit()
     assert load_snapshot(log).version == 1
     assert "mine" not in paths(log)
 
 
-def test_every_winner_is_checked_not_only_the_last():
-    log = make_log([[add("a")], [METADATA.replace(partition_columns=("id",))], [add("b")]])
+@pytest.mark.parametrize(
+    ("mine", "winner", "is_kept"),
+    [
+        # the reference refuses this: every change of metadata is one to it
+        pytest.param(
+            REPLACES,
+            [
+                METADATA.replace(
+                    description="why", configuration={"delta.logRetentionDuration": "interval 9 days", "mine": "1"}
+                )
+            ],
+            lambda snapshot: snapshot.metadata.description == "why",
+            id="a comment, properties of no effect on rows",
+        ),
+        # the reference refuses this: the files that compaction adds are files like any other to it
+        pytest.param(
+            READS,
+            [Remove(path="a", data_change=False), Remove(path="b", data_change=False), add("ab", data_change=False)],
+            lambda snapshot: {*snapshot.live.column("path").to_pylist()} == {"ab", "mine"},
+            id="compaction of the rows that this write has read",
+        ),
+        pytest.param(
+            SETS_DOMAIN,
+            [DomainMetadata(domain="other", configuration="2")],
+            lambda snapshot: set(snapshot.domains) == {"mine", "other"},
+            id="another domain",
+        ),
+    ],
+)
+def test_a_winner_that_does_not_matter_does_not_stop_the_commit(mine, winner, is_kept):
+    log = make_log([[add("a"), add("b")]])
+    commit = planned(log, *mine)
+    put_commit(log.env, 1, winner)
+    assert commit() == 2
+    assert is_kept(load_snapshot(log))
+
+
+@pytest.mark.parametrize(
+    ("later", "faults"),
+    [
+        pytest.param([[add("b")]], [], id="not only the last"),
+        pytest.param(
+            [],
+            [Fault(effect=Effect.HIDE, operation=Operation.LIST, key="*001.json")],
+            id="one that the listing does not show yet",
+        ),
+    ],
+)
+def test_every_winner_is_checked(later, faults):
+    repartitioned = [METADATA.replace(partition_columns=("id",))]
+    log = make_log([[add("a")], repartitioned, *later], memory_env(faults=FaultPlan(*faults)))
     with pytest.raises(MetadataChangedException):
         append(log, "mine").commit()
 
@@ -115,107 +232,36 @@ def test_two_that_make_the_table_at_once_do_not_both_succeed():
     assert paths(log) == ["a"]
 
 
-def test_a_commit_whose_answer_was_lost_is_made_once():
-    env = memory_env(faults=FaultPlan(Fault(effect=Effect.RAISE_AFTER, operation=Operation.PUT_IF_ABSENT, nth=2)))
-    log = make_log([[add("a")]], env)
-    assert append(log, "mine").commit() == 1
-    assert load_snapshot(log).version == 1
-
-
-def test_a_winner_that_the_listing_does_not_show_yet_is_checked_all_the_same():
-    env = memory_env(faults=FaultPlan(Fault(effect=Effect.HIDE, operation=Operation.LIST, key="*001.json")))
-    log = make_log([[add("a")], [METADATA.replace(partition_columns=("id",))]], env)
-    with pytest.raises(MetadataChangedException):
-        append(log, "mine").commit()
-
-
-def test_commit_info_with_nothing_known_is_no_obstacle():
-    log = make_log([[add("a")], [CommitInfo({}), add("b")]])
-    assert append(log, "mine").commit() == 2
-
-
-def test_a_comment_of_another_writer_does_not_stop_a_write():
-    # the reference refuses this: every change of metadata is one to it
-    log = make_log([[add("a")]])
-    mine = Transaction(
-        log=log, base=load_snapshot(log), actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE
-    )
-    put_commit(
-        log.env,
-        1,
-        [
-            METADATA.replace(
-                description="why", configuration={"delta.logRetentionDuration": "interval 9 days", "mine": "1"}
-            )
-        ],
-    )
-    assert mine.commit() == 2
-    assert load_snapshot(log).metadata.description == "why"
-
-
-def test_two_changes_of_metadata_conflict():
-    log = make_log([[add("a")]])
-    mine = Transaction(
-        log=log, base=load_snapshot(log), actions=[METADATA.replace(name="mine")], operation="SET TBLPROPERTIES"
-    )
-    put_commit(log.env, 1, [METADATA.replace(description="theirs")])
-    with pytest.raises(MetadataChangedException, match="which this write changes too"):
-        mine.commit()
-
-
-def test_compaction_by_another_writer_does_not_stop_one_that_read_the_rows():
-    # the reference refuses this: the files that compaction adds are files like any other to it
-    log = make_log([[add("a"), add("b")]])
-    intent = Intent(reads=EVERYTHING)
-    mine = Transaction(log=log, base=load_snapshot(log), actions=[add("c")], operation="WRITE", intent=intent)
-    put_commit(
-        log.env,
-        1,
-        [Remove(path="a", data_change=False), Remove(path="b", data_change=False), add("ab", data_change=False)],
-    )
-    assert mine.commit() == 2
-
-
-def test_compaction_of_a_file_that_this_write_removes_stops_it():
-    log = make_log([[add("a"), add("b")]])
-    mine = Transaction(
-        log=log, base=load_snapshot(log), actions=[Remove(path="a"), add("c")], operation="WRITE", intent=OVERWRITE
-    )
-    put_commit(log.env, 1, [Remove(path="a", data_change=False), add("ab", data_change=False)])
-    with pytest.raises(ConcurrentDeleteDeleteException):
-        mine.commit()
-
-
-OVERWRITE = Intent(reads=EVERYTHING, removed_paths={"a"})
-
-
-@pytest.mark.parametrize(("level", "conflicts"), [("Serializable", True), ("WriteSerializable", False)])
-def test_the_isolation_level_says_whether_blind_appends_matter(level, conflicts):
+@pytest.mark.parametrize(
+    ("level", "theirs", "new_schema", "conflicts"),
+    [
+        pytest.param("Serializable", Intent(), None, True, id="Serializable"),
+        pytest.param("WriteSerializable", Intent(), None, False, id="WriteSerializable"),
+        pytest.param("WriteSerializable", Intent(reads=EVERYTHING), None, True, id="an append that read the table"),
+        pytest.param(
+            "WriteSerializable",
+            Intent(),
+            '{"type":"struct","fields":[]}',
+            True,
+            id="a change of the schema behind an append with the old one",
+        ),
+    ],
+)
+def test_the_isolation_level_says_whether_blind_appends_matter(level, theirs, new_schema, conflicts):
     log = make_log([[]])
-    put_commit(log.env, 1, [METADATA.replace(configuration={"delta.isolationLevel": level}), add("a")])
-    base = load_snapshot(log)
-    mine = Transaction(log=log, base=base, actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE)
-    assert Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE").commit() == 2
+    metadata = METADATA.replace(configuration={"delta.isolationLevel": level})
+    put_commit(log.env, 1, [metadata, add("a")])
+    change = [] if new_schema is None else [metadata.replace(schema_string=new_schema)]
+    operation = "CREATE OR REPLACE TABLE" if change else "WRITE"
+    mine = planned(log, [*change, Remove(path="a"), add("b")], operation, OVERWRITE)
+    assert planned(log, [add("theirs")], "WRITE", theirs)() == 2
     if conflicts:
         with pytest.raises(ConcurrentAppendException):
-            mine.commit()
+            mine()
     else:
-        assert mine.commit() == 3
+        assert mine() == 3
         assert log.commit_info(3).fields["isolationLevel"] == "WriteSerializable"
         assert paths(log) == ["b", "theirs"]
-
-
-def test_under_write_serializable_an_append_that_read_the_table_still_matters():
-    log = make_log([[]])
-    put_commit(log.env, 1, [METADATA.replace(configuration={"delta.isolationLevel": "WriteSerializable"}), add("a")])
-    base = load_snapshot(log)
-    theirs = Transaction(
-        log=log, base=base, actions=[add("theirs")], operation="WRITE", intent=Intent(reads=EVERYTHING)
-    )
-    theirs.commit()
-    mine = Transaction(log=log, base=base, actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE)
-    with pytest.raises(ConcurrentAppendException):
-        mine.commit()
 
 
 def test_a_commit_that_only_moves_rows_conflicts_through_its_own_files_alone():
@@ -229,30 +275,6 @@ def test_a_commit_that_only_moves_rows_conflicts_through_its_own_files_alone():
     again = Transaction(log=log, base=base, actions=moved, operation="OPTIMIZE", intent=OVERWRITE)
     with pytest.raises(ConcurrentDeleteDeleteException):
         again.commit()
-
-
-@pytest.mark.parametrize(("domain", "conflicts"), [("mine", True), ("other", False)])
-def test_domains_conflict_one_by_one(domain, conflicts):
-    log = make_log([[]])
-    actions = [DomainMetadata(domain="mine", configuration="1")]
-    mine = Transaction(log=log, base=load_snapshot(log), actions=actions, operation="WRITE")
-    put_commit(log.env, 1, [DomainMetadata(domain=domain, configuration="2")])
-    if conflicts:
-        with pytest.raises(ConcurrentTransactionException, match="the metadata domain mine"):
-            mine.commit()
-    else:
-        assert mine.commit() == 2
-        assert set(load_snapshot(log).domains) == {"mine", "other"}
-
-
-def test_a_conflict_says_who_was_first():
-    log = make_log([[add("a")]])
-    mine = Transaction(
-        log=log, base=load_snapshot(log), actions=[Remove(path="a")], operation="DELETE", intent=OVERWRITE
-    )
-    put_commit(log.env, 1, [CommitInfo({"operation": "MERGE", "timestamp": 0, "userName": "ada"}), Remove(path="a")])
-    with pytest.raises(ConcurrentDeleteDeleteException, match=r"version 1: MERGE at 1970-01-01T00:00:00\+00:00 by ada"):
-        mine.commit()
 
 
 @pytest.mark.parametrize(
@@ -290,18 +312,6 @@ def test_an_append_that_was_sent_twice_at_once_is_there_once(monkeypatch):
     assert table.append(rows, txn=("app", 1)) is None
     assert table.to_arrow().num_rows == 2
     assert len([info for info in env.store.walk() if info.key.endswith(".parquet")]) == 2
-
-
-def test_under_write_serializable_a_change_of_schema_does_not_go_behind_an_append_of_the_old_one():
-    log = make_log([[]])
-    level = METADATA.replace(configuration={"delta.isolationLevel": "WriteSerializable"})
-    put_commit(log.env, 1, [level, add("a")])
-    base = load_snapshot(log)
-    actions = [level.replace(schema_string='{"type":"struct","fields":[]}'), Remove(path="a")]
-    mine = Transaction(log=log, base=base, actions=actions, operation="CREATE OR REPLACE TABLE", intent=OVERWRITE)
-    Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE").commit()
-    with pytest.raises(ConcurrentAppendException):
-        mine.commit()
 
 
 class Watched(Watch):

@@ -31,7 +31,7 @@ from tahoe.errors import (
 from tahoe.protocol.log import log_files
 from tahoe.protocol.log.actions import Add, CommitInfo, DeletionVectorDescriptor, Protocol, Remove, encode_commit
 from tahoe.protocol.log.deletion_vector import ABSOLUTE
-from tahoe.protocol.log.log_files import LAST_VACUUM_INFO
+from tahoe.protocol.log.log_files import LAST_VACUUM_INFO, commit_key
 from tahoe.storage.env import Tree
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
 from tahoe.table.cleanup import vacuum as command
@@ -91,10 +91,6 @@ def test_a_file_that_an_action_names_is_kept_however_it_is_spelled(path: str, ke
     assert dead(tree(key, "dead"), kind(path=path, **fields)) == ["dead"]
 
 
-def test_storages_other_than_disks_tell_names_by_their_case() -> None:
-    assert dead(tree("p=A/x"), add("p=a/x"), url="s3a://bucket/t") == ["p=A/x"]
-
-
 @pytest.mark.parametrize("path", ["file:///data/t/v/a%20b.bin", "/data/t/v/a b.bin", "file:/elsewhere/v/a%20b.bin"])
 def test_a_vector_with_an_absolute_path_is_kept(path: str) -> None:
     vector = DeletionVectorDescriptor(storage_type=ABSOLUTE, path_or_inline=path, offset=1, size_bytes=1, cardinality=1)
@@ -127,19 +123,44 @@ def test_hidden_names_are_left_alone(key: str, is_dead: bool) -> None:
     assert dead(tree(key), partition_columns=frozenset({"_p", "p"})) == [key] * is_dead
 
 
-def test_the_metadata_of_iceberg_is_left_alone() -> None:
-    assert dead(tree("metadata/v1.json", "p/metadata/x"), hidden_names=frozenset({"metadata"})) == []
-
-
-def test_a_table_inside_the_table_is_left_alone() -> None:
-    keys = ["sub/_delta_log/00000000000000000000.json", "sub/x", "sub/p=1/x", "subx", "other/x"]
-    assert dead(tree(*keys, folders=("empty/_delta_log",))) == ["subx", "other/x"]
-    assert dead(tree("empty/x", folders=("empty", "empty/_delta_log"))) == []
-
-
-def test_young_files_are_kept() -> None:
-    assert dead(tree("x", old=100)) == []
-    assert dead(tree("x", old=99)) == ["x"]
+@pytest.mark.parametrize(
+    ("files", "named", "options", "keys"),
+    [
+        pytest.param(
+            tree("p=A/x"),
+            [add("p=a/x")],
+            {"url": "s3a://bucket/t"},
+            ["p=A/x"],
+            id="storages other than disks tell names by their case",
+        ),
+        pytest.param(
+            tree("metadata/v1.json", "p/metadata/x"),
+            [],
+            {"hidden_names": frozenset({"metadata"})},
+            [],
+            id="the metadata of Iceberg stays",
+        ),
+        pytest.param(
+            tree(f"sub/{commit_key(0)}", "sub/x", "sub/p=1/x", "subx", "other/x", folders=("empty/_delta_log",)),
+            [],
+            {},
+            ["subx", "other/x"],
+            id="a table inside the table stays",
+        ),
+        pytest.param(
+            tree("empty/x", folders=("empty", "empty/_delta_log")),
+            [],
+            {},
+            [],
+            id="a table inside with an empty log stays",
+        ),
+        pytest.param(tree("x", old=100), [], {}, [], id="young files stay"),
+        pytest.param(tree("x", old=99), [], {}, ["x"], id="old files go"),
+        pytest.param(tree(os.fsdecode(b"\xff"), "x"), [], {}, ["x"], id="names that are not text stay"),
+    ],
+)
+def test_what_is_dead(files: Tree, named: list[Add], options: dict[str, Any], keys: list[str]) -> None:
+    assert dead(files, *named, **options) == keys
 
 
 def test_checksums_of_hadoop_go_with_their_files() -> None:
@@ -162,10 +183,6 @@ def test_folders_go_that_are_left_empty_or_were_empty_for_long() -> None:
     assert sorted(decided.folders) == ["a/b", "d", "d/e", "old", "old/inside"]
     depth = [folder.count("/") for folder in decided.folders]
     assert depth == sorted(depth, reverse=True)
-
-
-def test_names_that_are_not_text_are_left_alone() -> None:
-    assert dead(tree(os.fsdecode(b"\xff"), "x")) == ["x"]
 
 
 # --- the command
@@ -359,16 +376,19 @@ def test_lite_goes_on_after_full_though_the_first_commits_are_gone(world: Clock)
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"latestCommitVersionOutsideOfRetentionWindow":"x"}', b'{"a":1}', b"\xff"]
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"latestCommitVersionOutsideOfRetentionWindow":"x"}',
+        b'{"a":1}',
+        b"\xff",
+        pytest.param(b'{"latestCommitVersionOutsideOfRetentionWindow":77}', id="of an earlier table"),
+    ],
 )
 def test_a_broken_record_counts_as_missing(world: Clock, content: bytes) -> None:
     world.store.put(LAST_VACUUM_INFO, content)
-    world.wait(1000)
-    assert len(world.table.vacuum(lite=True).files) == 1
-
-
-def test_a_record_of_an_earlier_table_counts_as_missing(world: Clock) -> None:
-    world.store.put(LAST_VACUUM_INFO, b'{"latestCommitVersionOutsideOfRetentionWindow":77}')
     world.wait(1000)
     assert len(world.table.vacuum(lite=True).files) == 1
 
