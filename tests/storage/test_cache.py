@@ -265,7 +265,7 @@ def test_it_occupies_no_more_than_it_may(tmp_path: Path, name: str) -> None:
 
 @pytest.fixture
 def reads_count_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if half a minute had passed between any two of them."""
+    """As if five seconds had passed between any two of them."""
     monkeypatch.setattr("tahoe.storage.cache.cache_folder.CORRELATED_SECONDS", -1)
 
 

@@ -52,7 +52,7 @@ _FREE_SHARE, _FREE_BYTES_MAX = 0.05, 10 << 30
 _USAGE_UNIT = 4096
 
 # A block that is read again within so many seconds is read by the same scan, which tells nothing.
-CORRELATED_SECONDS = 30
+CORRELATED_SECONDS = 5
 
 
 class CacheFolder:
@@ -167,7 +167,8 @@ class CacheFolder:
             self.path.chmod(0o700)
         elif self.path.stat().st_mode & 0o022:
             raise OSError(errno.EPERM, "other users may write to it")
-        (self.path / UNFINISHED).mkdir(mode=0o700, exist_ok=True)
+        for name in (UNFINISHED, *QUEUES):
+            (self.path / name).mkdir(mode=0o700, exist_ok=True)
         if not self.is_ours() or self.bound() < self.bytes_max:
             temporary = unfinished_path(self.path)
             temporary.write_text(f"{self.bytes_max}\n")
@@ -191,7 +192,8 @@ class CacheFolder:
             try:
                 os.rename(temporary, path)
             except FileNotFoundError:
-                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+                with suppress(FileExistsError):
+                    os.mkdir(os.path.dirname(path), 0o700)
                 os.rename(temporary, path)
         except BaseException:
             with suppress(OSError):
@@ -203,7 +205,7 @@ class CacheFolder:
         try:
             return os.open(path, flags, UNREAD)
         except FileNotFoundError:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
+            self.prepare()
             return os.open(path, flags, UNREAD)
 
     def _queue_of(self, name: str) -> str:

@@ -37,7 +37,7 @@ _BLOCK_NAME = re.compile(r"[0-9a-f]{40}")
 _UNFINISHED_NAME = re.compile(r"[0-9a-f]{32}")
 
 # A file that is not yet a block is one of a process that stopped, when it is so old.
-UNFINISHED_SECONDS_MAX = 3600
+UNFINISHED_SECONDS_MAX = 60
 
 _DISK_BYTES = 4096
 
@@ -169,7 +169,8 @@ def _enter_main(folder: Path, queue: str, entry: BlockEntry) -> None:
     os.utime(path, ns=(now, now))
     if queue != MAIN:
         to = block_path(folder, MAIN, entry.name)
-        os.makedirs(os.path.dirname(to), exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(os.path.dirname(to), 0o700)
         os.rename(path, to)
     entry.entered_ns, entry.was_read = now, False
 
