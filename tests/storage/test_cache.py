@@ -172,34 +172,25 @@ def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path, name: str) -> Non
                 assert file.read() == data
 
 
-def test_what_the_storage_refuses_is_not_read_from_the_cache(tmp_path: Path, name: str) -> None:
-    store, inner = store_over(tmp_path / "cache", name)
-    inner.put("a", content_of(1))
-    store.get("a")
+def refuse(inner: MemoryStore) -> None:
     for operation in (Operation.FETCH, Operation.HEAD):
         inner.faults.add(Fault(effect=Effect.RAISE_BEFORE, operation=operation, times=10))
-    reads: list[Callable[[], object]] = [
-        lambda: store.get("a"),
-        lambda: store.get_range("a", 0, 1),
-        lambda: store.open("a"),
-    ]
-    for read in reads:
-        with pytest.raises(StorageUnavailableError):
-            read()
 
 
-def test_a_file_that_was_deleted_is_gone(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [(refuse, StorageUnavailableError), (lambda inner: inner.delete("a"), FileNotFoundError)],
+    ids=["refused", "deleted"],
+)
+def test_what_the_storage_does_not_give_is_not_read_from_the_cache(
+    tmp_path: Path, name: str, event: Callable[[MemoryStore], None], error: type[Exception]
+) -> None:
     store, inner = store_over(tmp_path / "cache", name)
     inner.put("a", content_of(1))
     store.get("a")
-    inner.delete("a")
-    reads: list[Callable[[], object]] = [
-        lambda: store.get("a"),
-        lambda: store.get_range("a", 0, 1),
-        lambda: store.open("a"),
-    ]
-    for read in reads:
-        with pytest.raises(FileNotFoundError):
+    event(inner)
+    for read in (lambda: store.get("a"), lambda: store.get_range("a", 0, 1), lambda: store.open("a")):
+        with pytest.raises(error):
             read()
 
 

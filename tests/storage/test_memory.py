@@ -40,20 +40,17 @@ def _unpickle(data: bytes) -> str:
         return type(error).__name__
 
 
-def test_a_put_that_fails_before_leaves_nothing(url: str) -> None:
-    store = MemoryStore(url, FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.PUT_IF_ABSENT)))
+@pytest.mark.parametrize(
+    ("effect", "stored"), [(Effect.RAISE_BEFORE, None), (Effect.RAISE_AFTER, b"1")], ids=["before", "after"]
+)
+def test_a_put_that_fails_before_leaves_nothing_and_one_that_fails_after_has_landed(
+    url: str, effect: Effect, stored: bytes | None
+) -> None:
+    store = MemoryStore(url, FaultPlan(Fault(effect=effect, operation=Operation.PUT_IF_ABSENT)))
     with pytest.raises(StorageUnavailableError):
         store.put_if_absent("k", b"1")
-    assert store.head("k") is None
-    assert store.put_if_absent("k", b"2") is True
-
-
-def test_a_put_that_fails_after_has_landed(url: str) -> None:
-    store = MemoryStore(url, FaultPlan(Fault(effect=Effect.RAISE_AFTER, operation=Operation.PUT_IF_ABSENT)))
-    with pytest.raises(StorageUnavailableError):
-        store.put_if_absent("k", b"1")
-    assert store.get("k") == b"1"
-    assert store.put_if_absent("k", b"2") is False
+    assert (store.get("k") if store.head("k") else None) == stored
+    assert store.put_if_absent("k", b"2") is (stored is None)
 
 
 def test_a_conflict_without_a_winner_says_false_and_stores_nothing(url: str) -> None:
