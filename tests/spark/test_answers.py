@@ -320,10 +320,15 @@ def test_what_a_dataframe_has_read_from_the_log_is_read(spark, path, behind_a_ri
         rows.write.format("delta").mode("append").save(path)
 
 
+READS_OF_SUBQUERIES = {
+    "the log": "SELECT max(id) FROM {t}",
+    "the log within a subquery": "SELECT max(id) FROM range(50) WHERE id <= (SELECT count(*) FROM {t})",
+    "one file because of a limit": "SELECT id FROM {t} ORDER BY p DESC LIMIT 1",
+}
+
+
 @pytest.mark.every_case
-@pytest.mark.parametrize(
-    "read", ["SELECT max(id) FROM {t}", "SELECT max(id) FROM range(50) WHERE id <= (SELECT count(*) FROM {t})"]
-)
+@pytest.mark.parametrize("read", READS_OF_SUBQUERIES.values(), ids=READS_OF_SUBQUERIES)
 def test_what_a_dynamic_overwrite_has_read_from_the_log_is_read(spark, path, table_name, behind_a_rival, read):
     """Spark has optimised the subqueries of this statement when tahoe meets it. The rival writes to another
     partition.

@@ -88,11 +88,18 @@ def test_files_of_others_stay_out_of_a_tables_folder(kind: str, folder: str) -> 
     check(GuardedCommand(kind=kind))
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
-    "kind", ["CreateDataSourceTableCommand", "CreateDataSourceTableAsSelectCommand", "CreateTableCommand"]
+    ("kind", "table"),
+    [
+        ("CreateDataSourceTableCommand", None),
+        ("CreateDataSourceTableAsSelectCommand", None),
+        ("CreateTableCommand", None),
+        ("DropTableCommand", "db.t"),
+    ],
 )
-def test_a_delta_table_may_be_created_in_its_folder(kind: str) -> None:
-    check(GuardedCommand(kind=kind, is_delta=True, folder=FOLDER))
+def test_a_delta_table_may_be_created_in_its_folder_and_dropped(kind: str, table: str | None) -> None:
+    check(GuardedCommand(kind=kind, table=table, is_delta=True, folder=FOLDER))
 
 
 def test_a_delta_table_moves_only_to_a_delta_table() -> None:
@@ -100,7 +107,3 @@ def test_a_delta_table_moves_only_to_a_delta_table() -> None:
     check(command)
     error = refused(replace(command, folder=f"{FOLDER}/p=0"))
     assert (error.parameters["operation"], error.parameters["table"]) == ("SET LOCATION", "db.t")
-
-
-def test_other_commands_are_not_refused() -> None:
-    check(GuardedCommand(kind="DropTableCommand", table="db.t", is_delta=True, folder=FOLDER))

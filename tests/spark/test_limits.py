@@ -217,26 +217,14 @@ READS = {
 
 @pytest.mark.parametrize("statement", READS)
 def test_what_a_write_has_read_with_a_limit_is_all_of_the_table(spark, path, table_name, behind_a_rival, statement):
-    """Every file but one is left out, and the rival adds a file that would have been read instead."""
+    """Every file but one is left out, and the rival adds a file that would have been read instead. Dynamic overwrites
+    are in tests/spark/test_answers.py.
+    """
     spark.range(20, numPartitions=4).write.format("delta").save(path)
     spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
     behind_a_rival(lambda: tahoe.Table(path).append(spark.range(100, 101).toArrow()))
     with pytest.raises(ConcurrentAppendException):
         spark.sql(READS[statement].format(t=table_name))
-
-
-@pytest.mark.every_case
-def test_what_a_dynamic_overwrite_has_read_with_a_limit_is_all_of_the_table(spark, path, table_name, behind_a_rival):
-    """Spark has optimised the subqueries of this statement when tahoe meets it. The rival writes to another
-    partition.
-    """
-    spark.range(5).selectExpr("id", "id as p").write.format("delta").partitionBy("p").save(path)
-    spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
-    rows = spark.sql(f"SELECT (SELECT id FROM {table_name} ORDER BY p DESC LIMIT 1) + 1 AS id, 1L AS p")
-    rival = spark.range(100, 101).selectExpr("id", "id as p").toArrow()
-    behind_a_rival(lambda: tahoe.Table(path).append(rival))
-    with pytest.raises(ConcurrentAppendException):
-        rows.writeTo(table_name).overwritePartitions()
 
 
 def test_limits_of_other_tables_go_on_behind_a_rival(spark, path, table_name, tmp_path, behind_a_rival):

@@ -63,10 +63,6 @@ def versions(tmp_path_factory) -> str:
 # --- versions
 
 
-def test_the_newest_version_is_read(spark, versions):
-    assert ids(load(spark, versions)) == [0, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("options", "suffix", "expected"),
     [
@@ -79,9 +75,10 @@ def test_the_newest_version_is_read(spark, versions):
         ({}, "@V0", [0]),
         ({}, "@20240102120000000", [0, 1]),
         ({}, "@20240102115959999", [0]),
+        ({}, "", [0, 1, 2]),
     ],
 )
-def test_an_older_version_is_read_by_option_and_by_suffix(spark, versions, options, suffix, expected):
+def test_a_version_is_read_by_option_and_by_suffix(spark, versions, options, suffix, expected):
     assert ids(load(spark, versions + suffix, **options)) == expected
 
 

@@ -43,32 +43,20 @@ def test_an_option_without_effect_is_named(place: OptionContext, name: str, mess
     assert message in found
 
 
-@pytest.mark.parametrize("place", OptionContext, ids=lambda place: place.value)
-def test_options_for_others_are_not_named(place: OptionContext) -> None:
-    """Those of the storage, of Parquet and of Spark, and properties of the table."""
-    given = [
-        "PATH",
-        "fs.s3a.access.key",
-        "parquet.block.size",
-        "delta.appendOnly",
-        "__partition_columns",
-        "serialization.format",
-    ]
-    assert unknown_options(given, place, table="/t") == []
+# Those of the storage, of Parquet and of Spark, and properties of the table.
+OF_OTHERS = ["PATH", "fs.s3a.access.key", "parquet.block.size", "delta.appendOnly"]
+OF_OTHERS += ["__partition_columns", "serialization.format"]
+OF_FILES = ["ignoreMissingFiles", "IGNORECORRUPTFILES", "datetimeRebaseMode", "int96RebaseMode"]
+READS = [OptionContext.READ, OptionContext.READ_STREAM, OptionContext.READ_STREAM_OF_FEED]
+WITH_EFFECT = {
+    **{f"of others in {place.value}": (OF_OTHERS, place) for place in OptionContext},
+    **{f"of the reader of files in {place.value}": (OF_FILES, place) for place in READS},
+}
 
 
-@pytest.mark.parametrize(
-    "place",
-    [OptionContext.READ, OptionContext.READ_STREAM, OptionContext.READ_STREAM_OF_FEED],
-    ids=lambda place: place.value,
-)
-def test_options_of_the_reader_of_files_have_an_effect(place: OptionContext) -> None:
-    assert (
-        unknown_options(
-            ["ignoreMissingFiles", "IGNORECORRUPTFILES", "datetimeRebaseMode", "int96RebaseMode"], place, table="/t"
-        )
-        == []
-    )
+@pytest.mark.parametrize(("names", "place"), WITH_EFFECT.values(), ids=WITH_EFFECT)
+def test_options_that_have_an_effect_elsewhere_are_not_named(names: list[str], place: OptionContext) -> None:
+    assert unknown_options(names, place, table="/t") == []
 
 
 def test_a_stream_warns_once_about_each_text() -> None:

@@ -82,11 +82,6 @@ def test_an_added_column_has_its_comment_and_position() -> None:
     assert schema.fields[0].metadata[COMMENT] == "why"
 
 
-def test_a_default_arrives_with_its_column_which_a_table_with_rows_refuses() -> None:
-    with pytest.raises(DefaultOfNewColumnError):
-        changed(added("more", default="'x'"))
-
-
 @pytest.mark.parametrize(
     ("changes", "names"),
     [
@@ -109,15 +104,21 @@ def test_constraints_come_and_go() -> None:
     assert "delta.constraints.positive" not in table.snapshot().properties
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("change", "error", "text"),
     [
-        (AddConstraint("pk", None, "PRIMARY KEY (id)"), r"PRIMARY KEY \(id\).*Use a CHECK"),
-        (OtherChange("SetSerde"), "SetSerde.*no such change"),
+        (AddConstraint("pk", None, "PRIMARY KEY (id)"), UnsupportedOperationError, r"PRIMARY KEY \(id\).*Use a CHECK"),
+        (OtherChange("SetSerde"), UnsupportedOperationError, "SetSerde.*no such change"),
+        # a default arrives with its column
+        (added("more", default="'x'"), DefaultOfNewColumnError, None),
     ],
+    ids=["a key", "another change", "the default of a new column of a table with rows"],
 )
-def test_what_a_delta_table_does_not_have_is_refused(change: TableChange, text: str) -> None:
-    with pytest.raises(UnsupportedOperationError, match=text):
+def test_what_a_delta_table_does_not_have_is_refused(
+    change: TableChange, error: type[DeltaError], text: str | None
+) -> None:
+    with pytest.raises(error, match=text):
         changed(SetProperty("a", "1"), change)
 
 

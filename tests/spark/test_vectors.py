@@ -245,21 +245,20 @@ def test_a_damaged_vector_is_an_error_and_brings_no_row_back(spark, path):
         spark.read.format("delta").load(path).count()
 
 
-def test_past_the_array_bitmaps_are_joined(spark, tables, monkeypatch):
-    monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", 0)
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("limit", "size_bytes", "operator"),
+    [
+        ("ARRAY_BYTES_MAX", 0, "BroadcastHashJoin"),
+        pytest.param("BROADCAST_BYTES_MAX", deletion_vectors.CHUNK_BYTES, "ArrowEval", marks=pytest.mark.sparks_reader),
+    ],
+    ids=["past the array they are joined", "past the broadcast a function in the executors answers"],
+)
+def test_larger_bitmaps_reach_the_rows_otherwise(spark, tables, monkeypatch, limit, size_bytes, operator):
+    monkeypatch.setattr(deletion_vectors, limit, size_bytes)
     monkeypatch.setattr(deletion_vectors, "_recent_bitmaps", deletion_vectors.Recent(1))
     frame = spark.read.format("delta").load(tables[0]).selectExpr("sum(a.y)", "count(*)", "max(_metadata.row_index)")
-    assert "BroadcastHashJoin" in executed(frame)
-    same(spark, "select sum(a.y), count(*) from {t} where part = 0")
-    same(spark, "select * from {t} x join {t} y using (id)")
-
-
-@pytest.mark.sparks_reader
-def test_past_the_broadcast_a_function_in_the_executors_answers(spark, tables, monkeypatch):
-    monkeypatch.setattr(deletion_vectors, "BROADCAST_BYTES_MAX", deletion_vectors.CHUNK_BYTES)
-    monkeypatch.setattr(deletion_vectors, "_recent_bitmaps", deletion_vectors.Recent(1))
-    frame = spark.read.format("delta").load(tables[0]).selectExpr("sum(a.y)", "count(*)", "max(_metadata.row_index)")
-    assert "ArrowEval" in executed(frame)
+    assert operator in executed(frame)
     same(spark, "select sum(a.y), count(*) from {t} where part = 0")
     same(spark, "select * from {t} x join {t} y using (id)")
 

@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import threading
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -205,14 +206,45 @@ def test_a_variant_is_stored_in_one_piece(spark: SparkSession, path: str) -> Non
     assert sum(json.loads(add.stats or "")["nullCount"]["v"] for add in adds(path, 0)) == 1
 
 
-def test_timestamp_ntz_asks_for_its_feature(spark: SparkSession, path: str) -> None:
-    append(spark.sql("select timestamp_ntz'2024-01-01 00:00:00' n"), path)
-    assert tahoe.Table(path).protocol.reader_features == frozenset({"timestampNtz"})
+def stats(path: str) -> list[dict[str, Any]]:
+    return [json.loads(add.stats or "") for add in adds(path, 0)]
 
 
-def test_timestamps_have_statistics_whatever_the_session_writes(spark: SparkSession, path: str) -> None:
-    append(spark.sql("select timestamp'2024-07-01 12:34:56.123456 UTC' t"), path)
-    assert json.loads(adds(path, 0)[0].stats or "")["maxValues"] == {"t": "2024-07-01T12:34:56.123Z"}
+WRITES = {
+    "TIMESTAMP_NTZ asks for its feature": (
+        "select timestamp_ntz'2024-01-01 00:00:00' n",
+        {},
+        lambda path: tahoe.Table(path).protocol.reader_features,
+        {"timestampNtz"},
+    ),
+    "timestamps have statistics whatever the session writes": (
+        "select timestamp'2024-07-01 12:34:56.123456 UTC' t",
+        {},
+        lambda path: stats(path)[0]["maxValues"],
+        {"t": "2024-07-01T12:34:56.123Z"},
+    ),
+    "columns of data frames are nullable": (
+        "select id from range(1)",
+        {},
+        lambda path: [field.nullable for field in tahoe.Table(path).schema],
+        [True],
+    ),
+    "maxRecordsPerFile": (
+        "select id from range(0, 10, 1, 1)",
+        {"maxRecordsPerFile": 4},
+        lambda path: sorted(each["numRecords"] for each in stats(path)),
+        [2, 4, 4],
+    ),
+}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("query", "options", "fact", "value"), WRITES.values(), ids=WRITES)
+def test_what_the_log_has_of_a_write(
+    spark: SparkSession, path: str, query: str, options: dict[str, Any], fact: Callable[[str], object], value: object
+) -> None:
+    append(spark.sql(query), path, **options)
+    assert fact(path) == value
 
 
 def test_text_longer_than_a_footer_keeps_has_statistics(spark: SparkSession, path: str) -> None:
@@ -312,16 +344,33 @@ def test_names_that_need_quoting(spark: SparkSession, path: str) -> None:
     assert rows(spark, path) == [(1, 2, (3,), 5), (None, None, (4,), 5)]
 
 
-@pytest.mark.parametrize("name", ["a b", "a,b", "a;b", "a{b", "a(b", "a\nb", "a=b"])
-def test_names_that_files_cannot_hold_are_refused(spark: SparkSession, path: str, name: str) -> None:
-    with pytest.raises(InvalidColumnNameError):
-        append(spark.range(1).withColumnRenamed("id", name), path)
+ODD_NAMES = ["a b", "a,b", "a;b", "a{b", "a(b", "a\nb", "a=b"]
+NO_TABLES = {
+    **{f"the name {name!r}": (f"select 1 `{name}`", "", InvalidColumnNameError, None) for name in ODD_NAMES},
+    "two names in another case": ("select 1 a, 2 A", "", DuplicateColumnsError, None),
+    "two names in a struct": ("select named_struct('x', 1, 'X', 2) s", "", DuplicateColumnsError, None),
+    "an array as a partition": ("select 1 a, array(1) p", "p", UnsupportedDataTypeError, None),
+    "no column but partitions": ("select 1 a", "a", InvalidOptionError, "partition"),
+    "the same partition twice": ("select 1 a, 2 b", "a A", DuplicateColumnsError, None),
+    "a partition that is no column": ("select 1 a, 2 b", "c", ColumnNotFoundError, None),
+    # Spark would write it as U+FFFD, and two values would become one
+    "a partition of bytes that are no text": (
+        "select 1 a, unhex('FFFE') p",
+        "p",
+        UnsupportedOperationError,
+        "X'FFFE'",
+    ),
+}
 
 
-def test_duplicate_columns_are_refused(spark: SparkSession, path: str) -> None:
-    for frame in (spark.sql("select 1 a, 2 A"), spark.sql("select named_struct('x', 1, 'X', 2) s")):
-        with pytest.raises(DuplicateColumnsError):
-            append(frame, path)
+@pytest.mark.every_case
+@pytest.mark.parametrize(("query", "partitions", "error", "told"), NO_TABLES.values(), ids=NO_TABLES)
+def test_what_files_and_partitions_cannot_hold_is_refused(
+    spark: SparkSession, path: str, query: str, partitions: str, error: type[Exception], told: str | None
+) -> None:
+    with pytest.raises(error, match=told):
+        spark.sql(query).write.format("delta").partitionBy(*partitions.split()).save(path)
+    assert not tahoe.Table(path).exists()
 
 
 def test_a_new_column_needs_merge_schema(spark: SparkSession, path: str) -> None:
@@ -484,11 +533,6 @@ def create(spark: SparkSession, path: str, *columns: tuple[str, str, bool]) -> N
     builder.execute()
 
 
-def test_data_frames_make_nullable_columns(spark: SparkSession, path: str) -> None:
-    append(spark.range(1), path)
-    assert tahoe.Table(path).schema.fields[0].nullable
-
-
 def test_a_null_in_a_not_null_column_is_refused_while_writing(spark: SparkSession, path: str) -> None:
     create(spark, path, ("a", "int", False), ("b", "string", True))
     append(spark.sql("select 1 a, null b"), path)
@@ -579,12 +623,6 @@ def test_typed_partition_columns(spark: SparkSession, path: str) -> None:
     )
 
 
-def test_a_binary_partition_value_that_is_no_text_is_refused(spark: SparkSession, path: str) -> None:
-    # Spark would write it as U+FFFD, and two values would become one
-    with pytest.raises(UnsupportedOperationError, match="X'FFFE'"):
-        spark.sql("select 1 a, unhex('FFFE') p").write.format("delta").partitionBy("p").save(path)
-
-
 def test_partitioning_must_be_the_tables(spark: SparkSession, path: str) -> None:
     frame = spark.sql("select 1 a, 2 p, 3 q")
     frame.write.format("delta").partitionBy("P").save(path)
@@ -595,17 +633,6 @@ def test_partitioning_must_be_the_tables(spark: SparkSession, path: str) -> None
         frame.write.format("delta").mode("append").partitionBy("q").save(path)
     frame.write.format("delta").mode("overwrite").option("overwriteSchema", True).partitionBy("q").save(path)
     assert tahoe.Table(path).snapshot().partition_columns == ("q",)
-
-
-def test_partitioning_that_makes_no_sense(spark: SparkSession, path: str) -> None:
-    with pytest.raises(UnsupportedDataTypeError):
-        spark.sql("select 1 a, array(1) p").write.format("delta").partitionBy("p").save(path)
-    with pytest.raises(InvalidOptionError, match="partition"):
-        spark.sql("select 1 a").write.format("delta").partitionBy("a").save(path)
-    with pytest.raises(DuplicateColumnsError):
-        spark.sql("select 1 a, 2 b").write.format("delta").partitionBy("a", "A").save(path)
-    with pytest.raises(ColumnNotFoundError):
-        spark.sql("select 1 a, 2 b").write.format("delta").partitionBy("c").save(path)
 
 
 # --- replaceWhere and dynamic partitions
@@ -892,11 +919,6 @@ def test_the_codec_of_the_option_then_of_the_table(spark: SparkSession, path: st
     append(spark.range(1).coalesce(1), path, compression="zstd")
     append(spark.range(1).coalesce(1), path)
     assert [adds(path, v)[0].path.split(".")[-2] for v in range(3)] == ["gz", "zstd", "gz"]
-
-
-def test_max_records_per_file(spark: SparkSession, path: str) -> None:
-    append(spark.range(10).coalesce(1), path, maxRecordsPerFile=4)
-    assert sorted(json.loads(add.stats or "")["numRecords"] for add in adds(path, 0)) == [2, 4, 4]
 
 
 def test_a_path_with_odd_characters(spark: SparkSession, tmp_path: Path) -> None:

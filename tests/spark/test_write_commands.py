@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StructType
 
-from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
+from tahoe.errors import DeltaError, OperationNotAllowedError, UnsupportedOperationError
 from tahoe.protocol.types.schema import LONG
 from tahoe.spark.api.commands import insert_of, new_table
 from tahoe.spark.dml.replace import Matching
@@ -131,12 +131,16 @@ def test_a_tables_properties_are_told_from_sparks_own_and_from_options() -> None
     assert new.options == {"compression": "zstd", "delta.appendOnly": "true"}
 
 
-@pytest.mark.parametrize("name", ["bucket", "sorted_bucket"])
-def test_buckets_are_refused(name: str) -> None:
-    with pytest.raises(OperationNotAllowedError, match=r"db\.t.*clusterBy"):
-        new_table(replace(STAGED, partitioning=(transform(name, ("id",)),)))
-
-
-def test_partitions_are_the_values_of_columns() -> None:
-    with pytest.raises(UnsupportedOperationError, match=r"days\(id\)"):
-        new_table(replace(STAGED, partitioning=(transform("identity", ("id",)), transform("days", ("id",)))))
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("names", "error", "told"),
+    [
+        (["bucket"], OperationNotAllowedError, r"db\.t.*clusterBy"),
+        (["sorted_bucket"], OperationNotAllowedError, r"db\.t.*clusterBy"),
+        (["identity", "days"], UnsupportedOperationError, r"days\(id\)"),
+    ],
+    ids=str,
+)
+def test_partitions_are_the_values_of_columns(names: list[str], error: type[DeltaError], told: str) -> None:
+    with pytest.raises(error, match=told):
+        new_table(replace(STAGED, partitioning=tuple(transform(name, ("id",)) for name in names)))

@@ -143,12 +143,15 @@ def test_insert_into_goes_by_position(spark: SparkSession, table: str) -> None:
         spark.sql("select 8 a").write.insertInto(table)
 
 
-def test_insert_values_by_position_by_columns_and_by_name(spark: SparkSession, table: str) -> None:
+def test_insert_by_position_by_columns_by_name_and_into_a_partition(spark: SparkSession, table: str) -> None:
     spark.sql(f"insert into {table} values (10, 'x')")
     spark.sql(f"insert into {table} (p, id) values ('y', 11)")
     spark.sql(f"insert into {table} by name select 'z' as p, 12 as id")
     spark.sql(f"insert into {table} (id) values (13)")
-    assert {(10, "x"), (11, "y"), (12, "z"), (13, None)} < set(rows(spark, table))
+    spark.sql(f"insert into {table} partition (p = 'new') select 20")
+    spark.sql(f"insert into {table} partition (p) select 21, 'dyn'")
+    new = {(10, "x"), (11, "y"), (12, "z"), (13, None), (20, "new"), (21, "dyn")}
+    assert new < set(rows(spark, table))
 
 
 def test_insert_into_a_path(spark: SparkSession, path: str) -> None:
@@ -158,15 +161,21 @@ def test_insert_into_a_path(spark: SparkSession, path: str) -> None:
     assert len(tahoe.Table(path).to_arrow()) == 6
 
 
-def test_insert_into_a_partition(spark: SparkSession, table: str) -> None:
-    spark.sql(f"insert into {table} partition (p = 'new') select 20")
-    spark.sql(f"insert into {table} partition (p) select 21, 'dyn'")
-    assert {(20, "new"), (21, "dyn")} < set(rows(spark, table))
-
-
-def test_insert_overwrite_replaces_all(spark: SparkSession, table: str) -> None:
-    spark.sql(f"insert overwrite {table} select id + 10, p from {table} where id < 2")
-    assert rows(spark, table) == [(10, "p0"), (11, "p1")]
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("statement", "left"),
+    [
+        ("insert overwrite {t} select id + 10, p from {t} where id < 2", [(10, "p0"), (11, "p1")]),
+        ("insert overwrite {t} partition (p = 'p1') select 30", [(0, "p0"), (2, "p0"), (30, "p1")]),
+        ("insert into {t} replace where p = 'p0' values (50, 'p0')", [(1, "p1"), (3, "p1"), (50, "p0")]),
+    ],
+    ids=["all", "a partition", "where"],
+)
+def test_insert_replaces_what_it_says(
+    spark: SparkSession, table: str, statement: str, left: list[tuple[int, str]]
+) -> None:
+    spark.sql(statement.format(t=table))
+    assert rows(spark, table) == left
     assert len(history(spark, table)) == 2
 
 
@@ -178,11 +187,6 @@ def test_insert_overwrite_of_a_partition_of_any_name(spark: SparkSession, table_
     assert sorted(rows(spark, table_name)) == [(2, False), (3, None), (9, True)]
     spark.sql(f"INSERT INTO {table_name} REPLACE WHERE `{column}` = false VALUES (8, false)")
     assert sorted(rows(spark, table_name)) == [(3, None), (8, False), (9, True)]
-
-
-def test_insert_overwrite_of_a_partition_replaces_it_alone(spark: SparkSession, table: str) -> None:
-    spark.sql(f"insert overwrite {table} partition (p = 'p1') select 30")
-    assert rows(spark, table) == [(0, "p0"), (2, "p0"), (30, "p1")]
 
 
 @pytest.mark.parametrize(
@@ -303,11 +307,6 @@ def test_a_list_of_timestamps_is_replaced_without_ansi(spark: SparkSession, tabl
         assert [row[0] for row in rows(spark, table_name)] == [2, 3]
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
-
-
-def test_insert_replace_where(spark: SparkSession, table: str) -> None:
-    spark.sql(f"insert into {table} replace where p = 'p0' values (50, 'p0')")
-    assert rows(spark, table) == [(1, "p1"), (3, "p1"), (50, "p0")]
 
 
 def test_insert_casts_as_spark_does_and_refuses_the_rest(spark: SparkSession, table: str) -> None:

@@ -31,17 +31,6 @@ def test_names_are_compared_without_regard_to_case() -> None:
     )
 
 
-def test_what_partition_by_said() -> None:
-    assert parse({"__partition_columns": '["a","b c"]'}).partition_by == ("a", "b c")
-    assert parse({"__partition_columns": "[]"}).partition_by == ()
-
-
-def test_a_flag_is_true_or_false() -> None:
-    # "yes" taken as false would silently refuse what the user allowed
-    with pytest.raises(InvalidOptionError, match="mergeSchema cannot be yes"):
-        parse({"mergeSchema": "yes"})
-
-
 def test_the_option_goes_before_the_session() -> None:
     merge = "spark.databricks.delta.schema.autoMerge.enabled"
     note = "spark.databricks.delta.commitInfo.userMetadata"
@@ -87,46 +76,36 @@ def test_the_writers_own_options_pass_through() -> None:
     assert found.hadoop == {"parquet.block.size": "1024", "fs.s3a.access.key": "k"}
 
 
+IDENTITY = {"spark.databricks.delta.write.txnAppId": "s", "spark.databricks.delta.write.txnVersion": "3"}
+DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "DYNAMIC"}
+UNCHECKED = {"spark.databricks.delta.replaceWhere.constraintCheck.enabled": "False"}
+
+
+@pytest.mark.every_case
 @pytest.mark.parametrize(
-    "options",
+    ("options", "settings", "attribute", "value"),
     [
-        {"txnAppId": "a"},
-        {"txnVersion": "1"},
-        {"txnAppId": "a", "txnVersion": "one"},
-        {"txnAppId": "a", "txnVersion": "-1"},
+        ({"__partition_columns": '["a","b c"]'}, {}, "partition_by", ("a", "b c")),
+        ({"__partition_columns": "[]"}, {}, "partition_by", ()),
+        ({"__clustering_columns": '["a", "s.x", "`b.c`"]'}, {}, "cluster_by", (("a",), ("s", "x"), ("b.c",))),
+        ({}, {}, "cluster_by", None),
+        ({"txnAppId": "a", "txnVersion": "7"}, {}, "txn", ("a", 7)),
+        ({}, IDENTITY, "txn", ("s", 3)),
+        ({"txnAppId": "a", "txnVersion": "7"}, IDENTITY, "txn", ("a", 7)),
+        ({"partitionOverwriteMode": "dynamic"}, {}, "dynamic_partitions", True),
+        ({}, DYNAMIC, "dynamic_partitions", True),
+        ({"partitionOverwriteMode": "static"}, DYNAMIC, "dynamic_partitions", False),
+        # the session's way gives way to what an option replaces
+        ({"replaceWhere": "p = 1"}, DYNAMIC, "dynamic_partitions", False),
+        ({"overwriteSchema": "true"}, DYNAMIC, "dynamic_partitions", False),
+        ({}, {}, "replace_where_is_checked", True),
+        ({}, UNCHECKED, "replace_where_is_checked", False),
     ],
 )
-def test_an_identity_has_both_its_parts(options: dict[str, str]) -> None:
-    # half an identity would write twice what was meant to be written once
-    with pytest.raises(InvalidOptionError):
-        parse(options)
-
-
-def test_an_identity_from_options_or_from_the_session() -> None:
-    assert parse({"txnAppId": "a", "txnVersion": "7"}).txn == ("a", 7)
-    settings = {"spark.databricks.delta.write.txnAppId": "s", "spark.databricks.delta.write.txnVersion": "3"}
-    assert parse({}, settings).txn == ("s", 3)
-    assert parse({"txnAppId": "a", "txnVersion": "7"}, settings).txn == ("a", 7)
-
-
-def test_dynamic_partitions_by_option_or_session() -> None:
-    setting = {"spark.sql.sources.partitionOverwriteMode": "DYNAMIC"}
-    assert parse({"partitionOverwriteMode": "dynamic"}).dynamic_partitions
-    assert parse({}, setting).dynamic_partitions
-    assert not parse({"partitionOverwriteMode": "static"}, setting).dynamic_partitions
-    with pytest.raises(InvalidOptionError):
-        parse({"partitionOverwriteMode": "both"})
-
-
-def test_the_sessions_dynamic_partitions_give_way_to_what_an_option_replaces() -> None:
-    setting = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
-    assert not parse({"replaceWhere": "p = 1"}, setting).dynamic_partitions
-    assert not parse({"overwriteSchema": "true"}, setting).dynamic_partitions
-
-
-def test_clustering_columns_are_paths() -> None:
-    assert parse({"__clustering_columns": '["a", "s.x", "`b.c`"]'}).cluster_by == (("a",), ("s", "x"), ("b.c",))
-    assert parse({}).cluster_by is None
+def test_what_options_and_the_session_ask_for(
+    options: dict[str, str], settings: dict[str, str], attribute: str, value: object
+) -> None:
+    assert getattr(parse(options, settings), attribute) == value
 
 
 def test_what_rows_of_the_data_replace() -> None:
@@ -137,17 +116,24 @@ def test_what_rows_of_the_data_replace() -> None:
     assert (asked.replace_on, asked.target_alias, asked.dynamic_partitions) == ("t.id = s.id", "t", False)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
-    "options",
-    [{"replaceUsing": "id, "}, {"replaceUsing": "id", "replaceOn": "true"}, {"replaceOn": "1", "replaceWhere": "1"}],
+    ("options", "told"),
+    [
+        # taken as false, it would silently refuse what the user allowed
+        ({"mergeSchema": "yes"}, "mergeSchema cannot be yes"),
+        # half an identity would write twice what was meant to be written once
+        ({"txnAppId": "a"}, None),
+        ({"txnVersion": "1"}, None),
+        ({"txnAppId": "a", "txnVersion": "one"}, None),
+        ({"txnAppId": "a", "txnVersion": "-1"}, None),
+        ({"partitionOverwriteMode": "both"}, None),
+        ({"replaceUsing": "id, "}, "replace"),
+        ({"replaceUsing": "id", "replaceOn": "true"}, "replace"),
+        ({"replaceOn": "1", "replaceWhere": "1"}, "replace"),
+    ],
+    ids=str,
 )
-def test_options_that_say_two_things_or_nothing_are_refused(options: dict[str, str]) -> None:
-    with pytest.raises(InvalidOptionError, match="replace"):
+def test_options_that_say_two_things_or_nothing_are_refused(options: dict[str, str], told: str | None) -> None:
+    with pytest.raises(InvalidOptionError, match=told):
         parse(options)
-
-
-def test_the_check_of_replace_where_can_be_switched_off() -> None:
-    assert parse({}).replace_where_is_checked
-    assert not parse(
-        {}, {"spark.databricks.delta.replaceWhere.constraintCheck.enabled": "False"}
-    ).replace_where_is_checked
