@@ -683,6 +683,7 @@ TWO_WRITERS = {
 @pytest.mark.parametrize(("mine", "theirs", "conflict"), TWO_WRITERS.values(), ids=TWO_WRITERS)
 def test_two_writers_leave_what_one_after_the_other_would_or_the_second_leaves_nothing(mine, theirs, conflict):
     def state(table):
+        assert list(check_version(table.snapshot())) == []
         domains = {name: domain.configuration for name, domain in table.snapshot().domains.items()}
         return sorted(map(str, table.to_arrow()["id"].to_pylist())), len(table.files()), domains
 
