@@ -12,6 +12,7 @@ from tahoe.errors import StorageRefusedError
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.storage.env import Store
 from tahoe.testing.names import ODD_NAMES
+from tahoe.testing.plugin import open_folder, store  # noqa: F401  fixtures
 from tahoe.testing.test_store import *  # noqa: F403  what every store must do
 from tests.hadoop.conftest import jars, session
 from tests.spark.any_storage import append, ids, load
@@ -38,8 +39,13 @@ def folder(request: pytest.FixtureRequest, hdfs: str, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def open_folder(spark: SparkSession, folder: str) -> Callable[[], Store]:  # noqa: ARG001  the session must be there
-    return lambda: HadoopStore(f"{folder}/ü%41")
+def folder_url(folder: str) -> str:
+    return f"{folder}/ü%41"
+
+
+@pytest.fixture
+def open_url(spark: SparkSession) -> Callable[[str], Store]:  # noqa: ARG001  the session must be there
+    return HadoopStore
 
 
 @pytest.fixture
@@ -59,9 +65,9 @@ def test_a_path_without_a_scheme_is_in_hdfs(spark: SparkSession, hdfs: str, tmp_
 
 def test_a_full_quota_is_certain(spark: SparkSession, hdfs: str, tmp_path: Path) -> None:
     """Taken for unknown, the data files of a commit that never can be would stay."""
-    store = HadoopStore(f"{hdfs}{tmp_path}/full")
-    store.put("k", b"1")
-    path = spark._jvm.org.apache.hadoop.fs.Path(store.url)
+    full = HadoopStore(f"{hdfs}{tmp_path}/full")
+    full.put("k", b"1")
+    path = spark._jvm.org.apache.hadoop.fs.Path(full.url)
     path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).setQuota(path, 2, 2**63 - 1)
     with pytest.raises(StorageRefusedError, match="Quota"):
-        store.put_if_absent("k2", b"1")
+        full.put_if_absent("k2", b"1")

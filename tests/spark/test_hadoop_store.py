@@ -18,7 +18,7 @@ from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, Stor
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified_url
 from tahoe.storage.env import Store
-from tahoe.testing.plugin import odd_names, store  # noqa: F401  fixtures
+from tahoe.testing.plugin import odd_names, open_folder, store  # noqa: F401  fixtures
 from tahoe.testing.test_store import *  # noqa: F403  the suite over all stores
 from tests.spark.hadoop_file_systems import install, set_fault
 
@@ -31,9 +31,13 @@ def systems(spark: SparkSession) -> None:
 
 
 @pytest.fixture(params=["strict://", "viewfs://tests/mounted"])
-def open_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
-    url = f"{request.param}{tmp_path}/t {next(_numbers)}/ü%41"
-    return lambda: HadoopStore(url)
+def folder_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"{request.param}{tmp_path}/t {next(_numbers)}/ü%41"
+
+
+@pytest.fixture
+def open_url() -> Callable[[str], Store]:
+    return HadoopStore
 
 
 @pytest.fixture

@@ -457,6 +457,44 @@ def test_a_block_under_another_name_is_damaged(tmp_path: Path, name: str) -> Non
     assert store.blocks.metrics().damaged_blocks == 1
 
 
+def test_a_folder_that_others_may_write_to_is_not_used(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They could put blocks there."""
+    store, inner = store_over(tmp_path / "cache", name)
+    inner.put("a", content_of(1))
+    store.get("a")
+    (tmp_path / "cache").chmod(0o777)
+    before = store.blocks.metrics().hits
+    with caplog.at_level(logging.WARNING):
+        assert store.get("a") == content_of(1)
+    assert store.blocks.metrics().hits == before
+    assert ["others" in record.getMessage() or "other users" in record.getMessage() for record in caplog.records] == [
+        True
+    ]
+
+
+def test_nothing_is_deleted_in_a_folder_of_others(tmp_path: Path) -> None:
+    for file in ("README", "usage", "ghosts", "unfinished"):
+        (tmp_path / file).write_bytes(b"mine")
+    kept = BlockCache(str(tmp_path), MIB)
+    for action in (kept.clear, kept.verify):
+        with pytest.raises(OSError, match="not the folder of a cache"):
+            action()
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_count_that_was_lost_evicts_nothing_that_fits(tmp_path: Path, name: str) -> None:
+    store, inner = store_over(tmp_path / "cache", name, size=16 * MIB)
+    for number in range(40):
+        inner.put(f"{number}", content_of(1, number))
+        store.get(f"{number}")
+    (tmp_path / "cache" / "usage").unlink()
+    inner.put("new", content_of(1, 50))
+    store.get("new")
+    assert store.blocks.usage().blocks == 41
+
+
 def test_odd_files_in_the_place_of_blocks(tmp_path: Path, name: str) -> None:
     store, inner = store_over(tmp_path / "cache", name, size=3 * MIB)
     data = content_of(4)

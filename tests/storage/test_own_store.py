@@ -9,12 +9,13 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.errors import InvalidOptionError, StoreEntryPointError, UnknownLogStoreError, UnsupportedStorageError
+from tahoe.errors import InvalidOptionError, StoreNotOpenedError, UnknownLogStoreError, UnsupportedStorageError
 from tahoe.storage import open_store, register, schemes
 from tahoe.storage.memory import MemoryStore
 from tahoe.storage.service_options import check_log_store
@@ -53,21 +54,37 @@ def test_what_is_no_scheme_or_is_ours_is_refused(scheme: str) -> None:
 
 
 def test_an_installed_package_registers_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = [EntryPoint("mem", "tahoe.storage.memory:MemoryStore", schemes.ENTRY_POINTS)]
+    points = [EntryPoint("Mem", "tahoe.storage.memory:MemoryStore", schemes.ENTRY_POINTS)]
     asked: list[str] = []
 
-    def found(*, group: str, name: str) -> list[EntryPoint]:
-        asked.append(name)
-        return [point for point in points if (point.group, point.name) == (group, name)]
+    def found(*, group: str) -> list[EntryPoint]:
+        asked.append(group)
+        return [point for point in points if point.group == group]
 
     monkeypatch.setattr(schemes, "entry_points", found)
     points.append(EntryPoint("broken", "tahoe.no_such_module:Store", schemes.ENTRY_POINTS))
     assert schemes.is_known_scheme("mem")
     assert not schemes.is_known_scheme("hdfs")
     assert not schemes.is_known_scheme("hdfs")
-    assert asked == ["mem", "hdfs"]
-    with pytest.raises(StoreEntryPointError, match="no_such_module"):
+    assert len(asked) == 2  # for mem and for hdfs
+    with pytest.raises(StoreNotOpenedError, match="no_such_module"):
         open_store("broken://x/y")
+
+
+@pytest.mark.parametrize(
+    ("factory", "told"),
+    [
+        (lambda _, options: options["database"], "needs the storage option 'database'"),
+        (lambda *_: None, "returned None"),
+        (lambda: None, "TypeError"),
+    ],
+)
+def test_a_function_that_opens_nothing_is_told(factory: Any, told: str) -> None:
+    register("own", factory)
+    with pytest.raises(StoreNotOpenedError, match=told):
+        open_store("own://x/y")
+    with pytest.raises(InvalidOptionError, match="factory"):
+        register("own", None)  # type: ignore[arg-type]
 
 
 def test_the_example_of_the_page_keeps_the_contract(tmp_path: Path) -> None:
@@ -76,7 +93,7 @@ def test_the_example_of_the_page_keeps_the_contract(tmp_path: Path) -> None:
     (tmp_path / "sqlite_store.py").write_text(example[1], encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tahoe.testing.plugin"]
     command += ["--pyargs", "tahoe.testing", "--store-url", "sqlite://lake", "--store-module", "sqlite_store"]
-    command += ["--store-option", f"database={tmp_path}/lake.db", "-k", "not killed"]
+    command += ["--store-option", f"database={tmp_path}/lake.db", "-k", "not killed and not money"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -101,7 +101,7 @@
     │   ├── StorageUnavailableError; below it StorageRefusedError with CredentialsMissingError,
     │   │   AtomicCreateUnsupportedError, ConditionalCreateIgnoredError, ForkedProcessError, CommitEntryError,
     │   │   CommitTableMissingError, PackageMissingError
-    │   ├── UnsupportedStorageError, StoreEntryPointError, UnknownLogStoreError, CommitOutcomeUnknownError,
+    │   ├── UnsupportedStorageError, StoreNotOpenedError, UnknownLogStoreError, CommitOutcomeUnknownError,
     │   │   CommitAttemptsExceededError
     ├── DeltaProgramError             a program cannot be run by `tahoe run`, or the name `delta` is taken
     │   └── DeltaAlreadyImportedError, OwnDeltaModuleError, ProgramNotFoundError, ProgramNotExecutableError,

@@ -107,13 +107,13 @@ class UnsupportedStorageError(DeltaStorageError):
     )
 
 
-class StoreEntryPointError(DeltaStorageError):
-    """A package that has a store of its own is installed, but not usable."""
+class StoreNotOpenedError(DeltaStorageError):
+    """A store of one's own, which was registered, cannot be used."""
 
-    condition = "DELTA_STORE_ENTRY_POINT"
+    condition = "DELTA_STORE_NOT_OPENED"
     sqlstate = "58000"
-    what = "{table}: an installed package opens its urls, by the entry point {value}, which fails: {detail}."
-    todo = "Repair or uninstall the package."
+    what = "{table}: the store that is registered for its scheme, {value}, cannot be opened: {detail}."
+    todo = "Give the storage options that it needs, or correct what registers it."
 
 
 class UnknownLogStoreError(DeltaStorageError):

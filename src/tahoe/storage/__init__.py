@@ -22,7 +22,7 @@ from tahoe.storage.env import Env, FileInfo, Store, Watch
 from tahoe.storage.local import LocalStore
 from tahoe.storage.locations import normalise, split_url
 from tahoe.storage.memory import MemoryStore
-from tahoe.storage.schemes import LOCAL_SCHEME, MEMORY_SCHEME, register, store_factory
+from tahoe.storage.schemes import LOCAL_SCHEME, MEMORY_SCHEME, open_registered, register, store_factory
 from tahoe.storage.service_options import commit_service, without_service
 
 __all__ = ["Env", "FileInfo", "Store", "env_of", "open_store", "register", "system_env"]
@@ -52,7 +52,7 @@ def open_store(
         return MemoryStore(folder)
     factory = store_factory(scheme)
     if factory is not None:
-        return factory(folder, dict(storage_options or {}))
+        return open_registered(factory, folder, dict(storage_options or {}))
     from tahoe.storage.cloud import CloudStore  # noqa: PLC0415 - obstore starts threads, which do not survive a fork
 
     options = dict(storage_options or {})

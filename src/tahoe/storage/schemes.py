@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import TypeAlias, cast
 
-from tahoe.errors import InvalidOptionError, StoreEntryPointError
+from tahoe.errors import DeltaError, InvalidOptionError, StoreNotOpenedError
 from tahoe.storage.env import Store
 
 StoreFactory: TypeAlias = Callable[[str, Mapping[str, str]], Store]
@@ -44,6 +44,9 @@ def register(scheme: str, factory: StoreFactory) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9+.-]*", lowered) or lowered in OWN_SCHEMES:
         detail = "tahoe opens it itself" if lowered in OWN_SCHEMES else "expected letters, digits, '+', '.' and '-'"
         raise InvalidOptionError(option="scheme", value=scheme, table="tahoe.storage.register", detail=detail)
+    if not callable(factory):
+        detail = "expected a function of a url and the storage options"
+        raise InvalidOptionError(option="factory", value=factory, table="tahoe.storage.register", detail=detail)
     _factories[lowered] = factory
 
 
@@ -51,7 +54,7 @@ def store_factory(scheme: str) -> StoreFactory | None:
     """What opens the urls of a scheme; None if nothing was registered for it.
 
     Raises:
-        StoreEntryPointError: the package that has it cannot be imported.
+        StoreNotOpenedError: the package that has it cannot be imported.
     """
     return _factories.get(scheme) or (None if scheme in OWN_SCHEMES else _of_package(scheme))
 
@@ -61,11 +64,34 @@ def is_known_scheme(scheme: str) -> bool:
     return scheme in OWN_SCHEMES or store_factory(scheme) is not None
 
 
+def open_registered(factory: StoreFactory, url: str, options: Mapping[str, str]) -> Store:
+    """The store of a folder, by the function that is registered.
+
+    Raises:
+        StoreNotOpenedError: the function fails, or returns nothing.
+    """
+    name = getattr(factory, "__qualname__", repr(factory))
+    try:
+        store = factory(url, options)
+    except DeltaError:
+        raise
+    except KeyError as error:
+        detail = f"it needs the storage option {error}"
+        raise StoreNotOpenedError(table=url, value=name, detail=detail) from error
+    except Exception as error:
+        raise StoreNotOpenedError(table=url, value=name, detail=repr(error)) from error
+    if not hasattr(store, "put_if_absent"):
+        raise StoreNotOpenedError(table=url, value=name, detail=f"it returned {store!r} instead of a store")
+    return store
+
+
 @lru_cache
 def _of_package(scheme: str) -> StoreFactory | None:
-    for point in entry_points(group=ENTRY_POINTS, name=scheme):
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name.lower() != scheme:
+            continue
         try:
             return cast(StoreFactory, point.load())
         except Exception as error:
-            raise StoreEntryPointError(table=f"{scheme}://", value=point.value, detail=repr(error)) from error
+            raise StoreNotOpenedError(table=f"{scheme}://", value=point.value, detail=repr(error)) from error
     return None

@@ -45,9 +45,15 @@ def folder_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def open_folder(folder_url: str, storage_options: Mapping[str, str]) -> Callable[[], Store]:
+def open_url(storage_options: Mapping[str, str]) -> Callable[[str], Store]:
+    """Opens a folder by its url."""
+    return lambda url: open_store(url, storage_options)
+
+
+@pytest.fixture
+def open_folder(folder_url: str, open_url: Callable[[str], Store]) -> Callable[[], Store]:
     """Opens the new folder, each time by a store object of its own."""
-    return lambda: open_store(folder_url, storage_options)
+    return lambda: open_url(folder_url)
 
 
 @pytest.fixture

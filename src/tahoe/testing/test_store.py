@@ -205,6 +205,11 @@ def test_deleting_what_is_not_there_is_no_error(store: Store) -> None:
     store.delete("no/such/folder")
     assert store.head("a/k") is None
     assert list(store.walk()) == []
+    for key in ("x", "x b", "x_", "xb", "b/x"):
+        store.put(key, b"1")
+    for key in ("x", "x_"):
+        store.delete(key)
+    assert keys(store.walk()) == ["b/x", "x b", "xb"]
 
 
 def test_many_files_are_deleted_at_once(store: Store, odd_names: list[str]) -> None:
@@ -311,6 +316,26 @@ def test_folders_may_have_odd_names(store: Store, odd_names: list[str]) -> None:
     assert keys(store.walk()) == sorted((f"{name}/f" for name in odd_names), key=byte_order)
     for name in odd_names:
         assert keys(store.list_from(name)) == [f"{name}/f"]
+
+
+def test_a_folder_in_a_folder_has_its_files(store: Store, open_url: Callable[[str], Store]) -> None:
+    """Shallow clones open the folder of each file, and a clone asks whether there is a table above it."""
+    store.put("a/b/k", b"1")
+    inside = open_url(f"{store.url}/a/b")
+    assert inside.get("k") == b"1"
+    inside.put("new", b"2")
+    assert keys(store.walk()) == ["a/b/k", "a/b/new"]
+    assert keys(open_url(f"{store.url}/a").walk()) == ["b/k", "b/new"]
+
+
+def test_a_listing_of_many_pages_is_whole(store: Store) -> None:
+    names = [f"_delta_log/{number:020d}.json" for number in range(1050)]
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda name: store.put(name, b""), names))
+    assert keys(store.list_from("_delta_log")) == keys(store.walk()) == names
+    assert keys(store.list_from("_delta_log", f"{names[0]}")) == names[1:]
+    assert store.delete_many(names[1:]) == {}
+    assert keys(store.walk()) == names[:1]
 
 
 def test_unfinished_writes_are_no_log_files(store: Store) -> None:

@@ -35,7 +35,7 @@ from tahoe.storage import env_of, open_store
 from tahoe.storage.cache.block_cache import BlockCache
 from tahoe.storage.env import Store
 from tahoe.storage.locations import spelled, split_url
-from tahoe.storage.schemes import S3_SCHEMES
+from tahoe.storage.schemes import S3_SCHEMES, store_factory
 from tahoe.storage.service_options import REFERENCE_PREFIXES, check_log_store
 from tahoe.table.reading.answers import left_of
 from tahoe.table.reading.limits import needed
@@ -144,7 +144,12 @@ def storage_options_of(key: str) -> Mapping[str, str]:
 
 
 def _store_at(settings: Mapping[str, str], cache: BlockCache | None, url: str) -> Store:
-    return HadoopStore(url, settings) if is_hadoops(url) else open_store(url, settings, lambda: cache)
+    if is_hadoops(url):
+        return HadoopStore(url, settings)
+    scheme = split_url(url)[0]
+    if store_factory(scheme) is not None:  # its options have the names that its author has given them
+        return open_store(url, {name.removeprefix(f"fs.{scheme}."): value for name, value in settings.items()})
+    return open_store(url, settings, lambda: cache)
 
 
 def table_of_key(spark: SparkSession, key: str) -> Table:
@@ -195,9 +200,10 @@ def _storage_settings(gateway: Gateway, url: str) -> dict[str, str]:
     if is_hadoops(url):
         return {name: value for name, value in gateway.settings().items() if name.startswith(("fs.", "dfs."))}
     scheme = split_url(url)[0]
-    if scheme not in _HADOOP_PREFIXES:
+    prefix = _HADOOP_PREFIXES.get(scheme) if store_factory(scheme) is None else f"fs.{scheme}."
+    if prefix is None:
         return {}
-    prefixes = [_HADOOP_PREFIXES[scheme]]
+    prefixes = [prefix]
     if scheme in S3_SCHEMES:
         prefixes += [f"{before}{prefix}" for before in ("", "spark.") for prefix in REFERENCE_PREFIXES]
     configuration = gateway.session.sessionState().newHadoopConf()

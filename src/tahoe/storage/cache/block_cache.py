@@ -140,7 +140,7 @@ class BlockCache:
             how many blocks were deleted.
 
         Raises:
-            OSError: a file cannot be deleted.
+            OSError: a file cannot be deleted, or the folder is not that of a cache.
         """
         return self._files.clear()
 
@@ -148,8 +148,10 @@ class BlockCache:
         """Read every block, and delete those that are damaged.
 
         Raises:
-            OSError: a block cannot be read.
+            OSError: a block cannot be read, or the folder is not that of a cache.
         """
+        if foreign := self.foreign_names():
+            raise OSError(errno.ENOTEMPTY, f"{self.folder} is not the folder of a cache: it has {foreign[0]}")
         whole = damaged = 0
         for queue in QUEUES:
             for entry in entries(self.folder, queue):
@@ -217,22 +219,20 @@ class BlockCache:
             names: the names of the blocks, by their numbers.
             fetch: yields the blocks of some numbers, all of them, or raises an error.
         """
-        with self._claiming:
-            pending = {number: self._fetches.get((name, identity)) for number, name in names.items()}
-            ours = {number: Future[memoryview]() for number, other in pending.items() if other is None}
-            self._fetches.update({(names[number], identity): future for number, future in ours.items()})
+        ours: dict[int, Future[memoryview]] = {}
         try:
+            with self._claiming:
+                pending = {number: self._fetches.get((name, identity)) for number, name in names.items()}
+                ours.update({number: Future() for number, other in pending.items() if other is None})
+                self._fetches.update({(names[number], identity): future for number, future in ours.items()})
             for number, content in fetch(list(ours)) if ours else ():
                 ours[number].set_result(content)
-        except BaseException as error:
-            for future in ours.values():
-                if not future.done():
-                    future.set_exception(error)
-            raise
         finally:
             with self._claiming:
-                for number in ours:
-                    del self._fetches[names[number], identity]
+                for number, future in ours.items():
+                    self._fetches.pop((names[number], identity), None)
+                    if not future.done():  # by an error or an interrupt; who waits fetches it
+                        future.set_exception(OSError("it was not fetched"))
         found = {number: future.result() for number, future in ours.items()}
         others = {number: other for number, other in pending.items() if other is not None}
         wait(others.values())

@@ -22,6 +22,9 @@ from tahoe.storage.env import FileInfo
 
 BLOCK_BYTES = 256 << 10
 
+# A part of the names of blocks, so that two versions of tahoe do not take each other's for damaged.
+FORMAT = f"2, {BLOCK_BYTES}"
+
 _PLAIN, _COMPRESSED = b"tahoe-b2", b"tahoe-z2"
 _CHECKSUM = struct.Struct("<8sI")
 _FILE = struct.Struct("<QqH")

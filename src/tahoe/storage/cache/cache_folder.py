@@ -93,8 +93,12 @@ class CacheFolder:
 
         Args:
             marks: whether it counts as read again.
+
+        Raises:
+            OSError: also if others may write to the folder.
         """
         try:
+            self._check_private()
             flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
             descriptor = os.open(block_path(self.path, queue, name), flags)
         except (FileNotFoundError, NotADirectoryError):
@@ -130,7 +134,7 @@ class CacheFolder:
 
     def shrink(self) -> Evicted | None:
         """Evict a tenth of all, for a disk that is fuller than it says. None if another process is evicting."""
-        return self.evict(int((self._used_bytes() or 0) * 0.9))
+        return self.evict(int(self._occupied_bytes() * 0.9))
 
     def evict(self, limit_bytes: int) -> Evicted | None:
         """Evict until the blocks occupy no more than a limit. None if another process is evicting."""
@@ -143,12 +147,16 @@ class CacheFolder:
 
     def clear(self) -> int:
         """Delete all blocks; returns how many. Other processes may go on; they fill it anew."""
+        if foreign := self.foreign_names():
+            raise OSError(errno.ENOTEMPTY, f"{self.path} is not the folder of a cache: it has {foreign[0]}")
+        if not self.is_ours():
+            return 0
         deleted = 0
         for queue in QUEUES:
             for entry in entries(self.path, queue):
                 Path(block_path(self.path, queue, entry.name)).unlink(missing_ok=True)
                 deleted += 1
-        delete_unfinished(self.path, 0)
+        delete_unfinished(self.path, UNFINISHED_SECONDS_MAX)
         for name in (GHOSTS, USAGE, MARKER):
             (self.path / name).unlink(missing_ok=True)
         self._is_prepared = False
@@ -165,8 +173,7 @@ class CacheFolder:
             raise OSError(errno.ENOTEMPTY, f"it has files that are not of a cache, such as {foreign[0]}")
         if not self.is_ours():
             self.path.chmod(0o700)
-        elif self.path.stat().st_mode & 0o022:
-            raise OSError(errno.EPERM, "other users may write to it")
+        self._check_private()
         for name in (UNFINISHED, *QUEUES):
             (self.path / name).mkdir(mode=0o700, exist_ok=True)
         if not self.is_ours() or self.bound() < self.bytes_max:
@@ -177,6 +184,15 @@ class CacheFolder:
         self._is_prepared = True
 
     # --- the steps
+
+    def _check_private(self) -> None:
+        """
+        Raises:
+            OSError: others may write to the folder, or it is not there.
+        """
+        status = os.stat(self.path)
+        if status.st_mode & 0o022 or status.st_uid != os.geteuid():
+            raise OSError(errno.EPERM, "other users may write to it")
 
     def _write(self, name: str, pieces: tuple[bytes, bytes | memoryview], length: int) -> None:
         temporary = unfinished_path(self.path)
@@ -192,8 +208,9 @@ class CacheFolder:
             try:
                 os.rename(temporary, path)
             except FileNotFoundError:
-                with suppress(FileExistsError):
-                    os.mkdir(os.path.dirname(path), 0o700)
+                for folder in (os.path.dirname(os.path.dirname(path)), os.path.dirname(path)):
+                    with suppress(FileExistsError):
+                        os.mkdir(folder, 0o700)
                 os.rename(temporary, path)
         except BaseException:
             with suppress(OSError):
@@ -228,9 +245,12 @@ class CacheFolder:
             OSError: there is no space that eviction could free.
         """
         used = self._used_bytes()
-        if used is not None and used + size_bytes <= self._limit_bytes(used):
+        if used is None:
+            used = self._occupied_bytes()
+            self._set_usage(used)
+        if used + size_bytes <= self._limit_bytes(used):
             return Evicted()
-        evicted = self.evict(self._limit_bytes(used or 0) - size_bytes)
+        evicted = self.evict(self._limit_bytes(used) - size_bytes)
         if evicted is None:
             return None
         if evicted.used_bytes + size_bytes > self._limit_bytes(evicted.used_bytes):
@@ -243,6 +263,10 @@ class CacheFolder:
         free = disk.f_bavail * disk.f_frsize
         reserve = min(int(disk.f_blocks * disk.f_frsize * _FREE_SHARE), _FREE_BYTES_MAX)
         return min(self.bound(), max(used + free - reserve, 0))
+
+    def _occupied_bytes(self) -> int:
+        """How much the blocks occupy, counted."""
+        return sum(entry.size_bytes for queue in QUEUES for entry in entries(self.path, queue))
 
     def _used_bytes(self) -> int | None:
         """How much the blocks occupy; None if nobody has counted them yet."""

@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 
 from tahoe.errors import DeltaStorageError
 from tahoe.storage.cache.block_cache import BlockCache
-from tahoe.storage.cache.block_file import BLOCK_BYTES, block_length
+from tahoe.storage.cache.block_file import BLOCK_BYTES, FORMAT, block_length
 from tahoe.storage.env import Fetched, FileInfo, FileReplacedError, RemoteStore, Store, Tree
 from tahoe.storage.locations import join
 from tahoe.storage.ranges import RangeFile
@@ -166,7 +166,7 @@ class CachedStore:
 
     def _name(self, key: str, number: int) -> str:
         """The name of a block."""
-        text = f"{self.realm}\0{join(self.url, key)}\0{BLOCK_BYTES}\0{number}"
+        text = f"{self.realm}\0{join(self.url, key)}\0{FORMAT}\0{number}"
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 

@@ -92,7 +92,10 @@ def evicting(folder: Path) -> Iterator[bool]:
         except BlockingIOError:
             yield False
         else:
-            yield True
+            try:
+                yield True
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)  # a forked process has the open file too
 
 
 def evict(folder: Path, limit_bytes: int) -> Evicted:
