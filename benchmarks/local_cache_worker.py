@@ -6,6 +6,7 @@ python -m benchmarks.local_cache_worker QUESTION URL STORAGE_OPTIONS
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 import time
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 import tahoe
 
-LOOKUPS = 300
+LOOKUPS = int(os.environ.get("LOOKUPS", "1000"))
 LOOKUP_ROWS = 2_000_000
 
 
