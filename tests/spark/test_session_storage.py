@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +13,10 @@ from tahoe.errors import InvalidOptionError
 from tahoe.spark.configuration.local_cache import session_cache
 from tahoe.spark.jvm import table_cache
 from tahoe.spark.jvm.hadoop_store import HadoopStore
+from tahoe.storage import schemes
 from tahoe.storage.cache.block_cache import BlockCache, block_cache
 from tahoe.storage.cache.cached_store import CachedStore
+from tahoe.storage.memory import MemoryStore
 from tahoe.table.table import Table
 from tests.spark.any_storage import append, ids, load
 from tests.spark.hadoop_file_systems import install
@@ -94,3 +96,21 @@ def test_a_class_that_commits_otherwise_is_refused(spark: SparkSession, tmp_path
     finally:
         spark.conf.unset("spark.delta.logStore.class")
     assert ids(load(spark, str(tmp_path / "t"))) == [0, 1, 2]
+
+
+def test_the_options_of_a_store_of_ones_own(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemes, "_factories", {})
+    asked: list[tuple[str, dict[str, str]]] = []
+
+    def opened(url: str, options: Mapping[str, str]) -> MemoryStore:
+        asked.append((url, dict(options)))
+        return MemoryStore("memory://own/" + url.partition("://")[2])
+
+    schemes.register("own", opened)
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.own.timeout", "5")
+    try:
+        table_cache.open_table(spark, "own://lake/t", {"fs.own.database": "x.db", "mergeSchema": "true"})
+    finally:
+        hadoop.unset("fs.own.timeout")
+    assert asked == [("own://lake/t", {"timeout": "5", "database": "x.db"})]
