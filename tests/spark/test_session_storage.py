@@ -87,14 +87,15 @@ def test_the_names_of_databricks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         session_cache({**settings, "spark.databricks.io.cache.maxDiskUsage": "much"}, "t")
 
 
-def test_a_class_that_commits_otherwise_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_class_that_commits_otherwise_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     append(spark.range(3), str(tmp_path / "t"))
-    spark.conf.set("spark.delta.logStore.class", "com.example.Mine")
-    try:
+    with monkeypatch.context() as other:
+        of_context = {spark.sparkContext: {"spark.delta.logStore.class": "com.example.Mine"}}
+        other.setattr(table_cache, "_settings_of_contexts", of_context)
         with pytest.raises(Exception, match="DELTA_UNKNOWN_LOG_STORE"):
             append(spark.range(3), str(tmp_path / "t"))
-    finally:
-        spark.conf.unset("spark.delta.logStore.class")
     assert ids(load(spark, str(tmp_path / "t"))) == [0, 1, 2]
 
 

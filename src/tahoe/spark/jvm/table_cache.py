@@ -17,8 +17,10 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import partial
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import pyarrow.compute as pc
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tahoe._cached import Recent
@@ -73,6 +75,7 @@ _storage_options: Recent[str, Mapping[str, str]] = Recent(OPTIONS_MAX)
 # Stored twice: by the store that it was read with, and under None as the latest one.
 _snapshots: Recent[tuple[str, int, int | None], Snapshot] = Recent(2 * SNAPSHOTS_MAX)
 _feeds: Recent[tuple[str, str, FeedRange, int | None], ChangeFeed] = Recent(2 * FEEDS_MAX)
+_settings_of_contexts: WeakKeyDictionary[SparkContext, Mapping[str, str]] = WeakKeyDictionary()
 _scans: Recent[tuple[str, str, str, int, Predicate, str | None, Purpose | None, int], Scan] = Recent(SCANS_MAX)
 
 
@@ -92,11 +95,10 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
     """
     gateway = Gateway(spark)
     url = qualified_url(gateway, location)
-    session_settings = gateway.settings()
-    check_log_store(url, session_settings)
+    check_log_store(url, _context_settings(spark))
     own_settings = _storage_options_in(options)
     settings, zone = {**_storage_settings(gateway, url), **own_settings}, session_zone(spark, url)
-    cache = session_cache(session_settings, url)
+    cache = session_cache(gateway.settings(), url) if split_url(url)[0] in _HADOOP_PREFIXES else None
     key = key_of(url, own_settings)
     cached = _tables.get(key)
     if cached is not None and (cached.settings, cached.cache, cached.table.log.zone) == (settings, cache, zone):
@@ -171,6 +173,15 @@ def recache(gateway: Gateway, url: str) -> None:
             url,
             error,
         )
+
+
+def _context_settings(spark: SparkSession) -> Mapping[str, str]:
+    """The settings of a Spark context, which are those that the reference takes classes of log stores from."""
+    context = spark.sparkContext
+    settings = _settings_of_contexts.get(context)
+    if settings is None:
+        settings = _settings_of_contexts[context] = dict(context.getConf().getAll())
+    return settings
 
 
 def session_zone(spark: SparkSession, table: str) -> tzinfo:
