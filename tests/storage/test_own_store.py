@@ -75,6 +75,7 @@ def test_an_installed_package_registers_its_store(monkeypatch: pytest.MonkeyPatc
     ("factory", "told"),
     [
         (lambda _, options: options["database"], "needs the storage option 'database'"),
+        (lambda *_: {}["tenant"], "KeyError..tenant"),
         (lambda *_: None, "returned None"),
         (lambda: None, "TypeError"),
     ],

@@ -72,10 +72,10 @@ def open_registered(factory: StoreFactory, url: str, options: Mapping[str, str])
     """
     name = getattr(factory, "__qualname__", repr(factory))
     try:
-        store = factory(url, options)
+        store = factory(url, _Options(options))
     except DeltaError:
         raise
-    except KeyError as error:
+    except _OptionMissingError as error:
         detail = f"it needs the storage option {error}"
         raise StoreNotOpenedError(table=url, value=name, detail=detail) from error
     except Exception as error:
@@ -83,6 +83,15 @@ def open_registered(factory: StoreFactory, url: str, options: Mapping[str, str])
     if not hasattr(store, "put_if_absent"):
         raise StoreNotOpenedError(table=url, value=name, detail=f"it returned {store!r} instead of a store")
     return store
+
+
+class _OptionMissingError(KeyError):
+    """A function asks for a storage option that was not given."""
+
+
+class _Options(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        raise _OptionMissingError(name)
 
 
 @lru_cache
