@@ -148,6 +148,20 @@ def test_a_stream_merges_by_for_each_batch(spark, folder):
 
 
 @pytest.mark.every_spark
+def test_the_clause_of_changes(spark, folder):
+    if spark.version.startswith("4.1"):
+        pytest.skip("CHANGES is new in Spark 4.2")
+    path = f"{folder}/t"
+    spark.range(3).write.format("delta").option("delta.enableChangeDataFeed", "true").save(path)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    expected = [("insert", 0, 0), ("insert", 1, 0), ("insert", 2, 0), ("delete", 1, 1)]
+    columns = ["_change_type", "id", "_commit_version"]
+    asked = spark.sql(f"SELECT * FROM delta.`{path}` CHANGES FROM VERSION 0"), spark.read.changes(f"delta.`{path}`")
+    for rows in asked:
+        assert list(map(tuple, rows.select(*columns).orderBy("_commit_version", "id").collect())) == expected
+
+
+@pytest.mark.every_spark
 def test_delta_table_changes_rows(client, spark):
     """Conditions and values as text, as columns, and as columns of the table's own DataFrame."""
     spark.range(10).selectExpr("id", "cast(id AS STRING) AS v").write.format("delta").saveAsTable(

@@ -12,8 +12,8 @@
     │   ├── InvalidTagNameError, TagExistsError, TagExpiryError, TagRetentionError, TagBesideVacuumError,
     │   │   TagFilesMissingError, ErasureHeldByTagsError, ErasureIncompleteError
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
-    │   │   InvalidChangeRangeError, ChangesNotRecordedError, IncompatibleChangesError; below it
-    │   │   IncompatibleChangeDataError
+    │   │   InvalidChangeRangeError, ChangesNotRecordedError, ChangesNotComputedError, IncompatibleChangesError; below
+    │   │   it IncompatibleChangeDataError
     │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError with
     │   │   UnresolvedMergeColumnError below it, NotNullViolationError, CheckConstraintViolatedError with
     │   │   NewConstraintViolatedError below it, InvalidColumnNameError; below the first FieldsNotMergedError,

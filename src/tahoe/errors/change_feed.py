@@ -59,7 +59,21 @@ class ChangesNotRecordedError(DeltaAnalysisError):
     todo = (
         "Request versions at which it is enabled; see the table's history. To record changes from now on: "
         "ALTER TABLE delta.`{table}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true) in SQL, or "
-        "set_properties in a transaction without Spark. Earlier changes were not recorded."
+        "set_properties in a transaction without Spark. Earlier changes were not recorded; in a batch the option "
+        "computeChanges=true computes them from the data files, as far as these tell them."
+    )
+
+
+class ChangesNotComputedError(DeltaAnalysisError):
+    condition = "DELTA_CHANGE_DATA_NOT_COMPUTED"
+    sqlstate = "KD002"
+    what = (
+        "The changes of {table} from version {start} to {end} cannot be computed from its data files: "
+        "{detail}, at version {version}."
+    )
+    todo = (
+        "Request versions behind it. Rows keep ids, by which changes are told from copies, with ALTER TABLE "
+        "delta.`{table}` SET TBLPROPERTIES (delta.enableRowTracking = true)."
     )
 
 

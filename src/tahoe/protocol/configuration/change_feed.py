@@ -89,26 +89,31 @@ class DeletionVectorChange:
 Change: TypeAlias = Recorded | Whole | DeletionVectorChange
 
 
-def changed_files(actions: Sequence[Action]) -> tuple[FileAction | Cdc, ...]:
+def changed_files(actions: Sequence[Action], *, recorded: bool = True) -> tuple[FileAction | Cdc, ...]:
     """The files with a commit's changes, in its order: change data files if it has any, else the data files that it
     adds and removes.
+
+    Args:
+        recorded: whether change data files count.
     """
-    recorded = tuple(action for action in actions if isinstance(action, Cdc))
-    return recorded or tuple(action for action in actions if isinstance(action, Add | Remove) and action.data_change)
+    files = tuple(action for action in actions if isinstance(action, Cdc)) if recorded else ()
+    return files or tuple(action for action in actions if isinstance(action, Add | Remove) and action.data_change)
 
 
-def changes_of(actions: Iterable[Action], canonical: Callable[[str], str]) -> list[Change]:
+def changes_of(actions: Iterable[Action], canonical: Callable[[str], str], *, recorded: bool = True) -> list[Change]:
     """The changes of one commit, in the order of its actions.
 
     Args:
         actions: valid according to `protocol.replay.check_commit`.
         canonical: maps all spellings of a file's path to one.
+        recorded: whether change data files tell the changes, if there are any. The data files that a commit adds and
+            removes may also have rows that it only copied.
     """
     listed = list(actions)
-    files = changed_files(listed)
-    recorded: list[Change] = [Recorded(file) for file in files if isinstance(file, Cdc)]
-    if recorded or changed_nothing(listed):
-        return recorded
+    files = changed_files(listed, recorded=recorded)
+    by_file: list[Change] = [Recorded(file) for file in files if isinstance(file, Cdc)]
+    if by_file or changed_nothing(listed):
+        return by_file
     adds = {canonical(file.path): file for file in files if isinstance(file, Add)}
     removes = {canonical(file.path): file for file in files if isinstance(file, Remove)}
     found: list[Change] = []

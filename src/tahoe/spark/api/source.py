@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from tahoe.spark.api import commands, statements, table_functions
+from tahoe.spark.api import changes_clause, commands, statements, table_functions
 from tahoe.spark.ddl import alter_table, catalog, guard, show_describe
 from tahoe.spark.jvm.cancellation import interruptible
 from tahoe.spark.jvm.connect_mode import as_server
@@ -271,6 +271,12 @@ class Source:
     def rowsOf(self, session: JavaObject, function: str, home: str, arguments: JavaObject) -> JavaObject:  # noqa: N802  Java's name
         within = tuple(home.split("\0")) if home else ()
         return dataset(table_functions.rows_of(Gateway.of(session), function, within, arguments))
+
+    @_answering
+    def changesClause(self, session: JavaObject, home: str, changes: JavaObject) -> JavaObject | None:  # noqa: N802  Java's name
+        within = tuple(home.split("\0")) if home else ()
+        rows = changes_clause.rows_of(Gateway.of(session), changes, within)
+        return None if rows is None else dataset(rows)
 
     @_answering
     def clientRelation(self, session: JavaObject, planner: JavaObject, message: bytes) -> JavaObject | None:  # noqa: N802  Java's name

@@ -101,6 +101,16 @@ OPTIONS: tuple[Option, ...] = (
     Option(name="readChangeFeed", places=_READERS, meaning=_FEED_MEANING, default="false"),
     Option(name="readChangeData", places=_READERS, meaning=_FEED_MEANING, default="false", same_as="readChangeFeed"),
     Option(
+        name="computeChanges",
+        places=(OptionContext.READ,),
+        meaning=(
+            "with `readChangeFeed`: [compute the changes](../reference/reading.md#changes-that-were-not-recorded) from "
+            "the data files, where the change data feed is not enabled"
+        ),
+        default="false",
+        refused=_STREAMS,
+    ),
+    Option(
         name="startingVersion",
         places=_READERS,
         meaning=(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -40,6 +41,7 @@ from tahoe.spark.jvm.table_cache import (
     table_of_key,
 )
 from tahoe.spark.jvm.types import visible_schema
+from tahoe.spark.reading.computed_changes import computed_changes
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import Output, output_of
@@ -48,6 +50,7 @@ from tahoe.table.versions.change_feed import (
     PART_NAMES,
     AskedRange,
     ChangeFeed,
+    FeedKind,
     FeedPart,
     FeedRange,
     PartName,
@@ -55,6 +58,7 @@ from tahoe.table.versions.change_feed import (
 )
 
 ENABLED_OPTIONS = ("readChangeFeed", "readChangeData")
+COMPUTED_OPTION = "computeChanges"
 START_VERSION, START_TIMESTAMP = "startingVersion", "startingTimestamp"
 END_VERSION, END_TIMESTAMP = "endingVersion", "endingTimestamp"
 
@@ -86,7 +90,22 @@ def asked_range(options: Mapping[str, str], moment_of: MomentOf, table: str) -> 
     start, end = (None if text is None else int(text) for text in versions.values())
     times = (options.get(name.lower()) for name in (START_TIMESTAMP, END_TIMESTAMP))
     from_time, to_time = (None if text is None else moment_of(text, table) for text in times)
-    return AskedRange(start_version=start, end_version=end, start_timestamp=from_time, end_timestamp=to_time)
+    kind = feed_kind(options.get(COMPUTED_OPTION.lower(), "false"), table)
+    return AskedRange(start_version=start, end_version=end, start_timestamp=from_time, end_timestamp=to_time, kind=kind)
+
+
+def feed_kind(text: str, table: str) -> FeedKind:
+    """The kind of feed that the option `computeChanges` asks for.
+
+    Raises:
+        InvalidOptionError: it is something else.
+    """
+    kinds: dict[str, FeedKind] = {"false": "recorded", "true": "computed", "unpaired": "unpaired", "net": "net"}
+    kind = kinds.get(text.strip().lower())
+    if kind is None:
+        detail = "it must be true or false"
+        raise InvalidOptionError(option=COMPUTED_OPTION, value=text, table=table, detail=detail)
+    return kind
 
 
 def check_not_pinned(target: TimeTravelTarget) -> None:
@@ -150,46 +169,49 @@ def plan_change_feed(
     assert isinstance(feed_range, FeedRange)
     feed = feed_of(table_of_key(gateway.spark, table), feed_range)
     remember(feed.snapshot)  # so that the error for a missing file can name the table
-    rows = _rows(gateway, table, feed, name or feed.url, data, output_of(output, None), predicate_of(filters))
+    reader = _FeedReader(gateway, table, feed, name or feed.url, data)
+    if feed_range.kind == "recorded":
+        rows = reader.rows(output_of(output, None), predicate_of(filters))
+    else:
+        rows = computed_changes(reader.rows, feed, output, filters)
     return gateway.java_class("delta.Planned")(feed_range.end, "", "", 0, "", None, dataset(rows), False)
 
 
-def _rows(
-    gateway: Gateway, key: str, feed: ChangeFeed, name: str, data: str, output: Output, predicate: Predicate
-) -> DataFrame:
-    """The union of the parts' scans. Parts without files after skipping are left out, but at least one part is kept."""
-    kept = [part for part in PART_NAMES if scan_of(feed.part(part), predicate).kept_files] or [PART_NAMES[0]]
-    frames = [_part_rows(gateway, key, feed, part, name, data, output, predicate) for part in kept]
-    first, *others = frames
-    return reduce(lambda union, rows: union.unionAll(rows), others, first)
+@dataclass(frozen=True, slots=True)
+class _FeedReader:
+    """Reads the rows of a feed for one query."""
 
+    gateway: Gateway
+    key: str
+    feed: ChangeFeed
+    name: str
+    data: str
 
-def _part_rows(
-    gateway: Gateway,
-    key: str,
-    feed: ChangeFeed,
-    part: PartName,
-    name: str,
-    data: str,
-    output: Output,
-    predicate: Predicate,
-) -> DataFrame:
-    """The rows of one part of a feed. In the part `remarked`, the deletion vectors mark the rows that changed, so that
-    only marked rows are read.
-    """
-    snapshot = feed.part(part)
-    scan = scan_of(snapshot, predicate)
-    reader = Reader(
-        gateway=gateway,
-        key=key,
-        snapshot=snapshot,
-        name=f"{name} changes from v{feed.range.start} to",
-        identity=metadata_identity(snapshot),
-        partitions=partition_schema(snapshot, visible_schema(snapshot.schema)).to_json(),
-        data=data,
-        predicate=predicate,
-        changes=FeedPart(feed.range, part),
-    )
-    if not has_vectors(scan):
-        return reader.rows(scan, "all", scan.size_bytes, output)
-    return marked_rows(reader, scan, output) if part == "remarked" else unmarked_rows(reader, scan, output)
+    def rows(self, output: Output, predicate: Predicate) -> DataFrame:
+        """The union of the parts' scans. Parts without files after skipping are left out, but at least one part is
+        kept.
+        """
+        names = [name for name in PART_NAMES if scan_of(self.feed.part(name), predicate).kept_files] or ["whole"]
+        first, *others = (self._part_rows(name, output, predicate) for name in names)
+        return reduce(lambda union, rows: union.unionAll(rows), others, first)
+
+    def _part_rows(self, part: PartName, output: Output, predicate: Predicate) -> DataFrame:
+        """The rows of one part of a feed. In the part `remarked`, the deletion vectors mark the rows that changed, so
+        that only marked rows are read.
+        """
+        snapshot = self.feed.part(part)
+        scan = scan_of(snapshot, predicate)
+        reader = Reader(
+            gateway=self.gateway,
+            key=self.key,
+            snapshot=snapshot,
+            name=f"{self.name} changes from v{self.feed.range.start} to",
+            identity=metadata_identity(snapshot),
+            partitions=partition_schema(snapshot, visible_schema(snapshot.schema)).to_json(),
+            data=self.data,
+            predicate=predicate,
+            changes=FeedPart(self.feed.range, part),
+        )
+        if not has_vectors(scan):
+            return reader.rows(scan, "all", scan.size_bytes, output)
+        return marked_rows(reader, scan, output) if part == "remarked" else unmarked_rows(reader, scan, output)

@@ -7,12 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError
+from tahoe.errors import (
+    InvalidOptionError,
+    StreamOptionsConflictError,
+    StreamTimeTravelError,
+    UnsupportedOperationError,
+)
 from tahoe.protocol.configuration.properties import parse_size
 from tahoe.protocol.streams.stream_schema import ACKNOWLEDGING, ALWAYS
 from tahoe.spark.configuration.flags import parse_flag
 from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
-from tahoe.spark.reading.change_feed import START_TIMESTAMP, START_VERSION, is_asked_for
+from tahoe.spark.reading.change_feed import (
+    COMPUTED_OPTION,
+    START_TIMESTAMP,
+    START_VERSION,
+    feed_kind,
+    is_asked_for,
+)
 from tahoe.table.streams.stream_commits import ChangeTolerance
 
 Value = TypeVar("Value")
@@ -73,12 +84,19 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
         InvalidOptionError: an option has an invalid value.
         StreamOptionsConflictError: two starts are given.
         StreamTimeTravelError: the options ask for a version.
+        UnsupportedOperationError: they ask for changes that are computed.
     """
     by_name = _Options({name.lower(): value for name, value in options.items()}, table)
     feed = is_asked_for(by_name.values, table)
     warn_of_unknown(options, OptionContext.READ_STREAM_OF_FEED if feed else OptionContext.READ_STREAM, table=table)
     if any(by_name.text(name) is not None for name in _TIME_TRAVEL):
         raise StreamTimeTravelError(table=table)
+    if feed_kind(by_name.text(COMPUTED_OPTION) or "false", table) != "recorded":
+        detail = "a batch may end within a commit, and then lacks one side of its updates"
+        remedy = "Enable the change data feed, or read ranges of versions as batches."
+        raise UnsupportedOperationError(
+            operation=f"readStream with {COMPUTED_OPTION}", table=table, detail=detail, remedy=remedy
+        )
     version, timestamp = by_name.text(START_VERSION), by_name.text(START_TIMESTAMP)
     if version is not None and timestamp is not None:
         raise StreamOptionsConflictError(table=table, version=version, timestamp=timestamp)

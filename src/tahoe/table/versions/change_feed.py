@@ -21,6 +21,7 @@ import pyarrow as pa
 from tahoe._cached import cached_property
 from tahoe.errors import (
     ChangeBoundaryTwiceError,
+    ChangesNotComputedError,
     ChangeStartMissingError,
     ChangeStartTooLateError,
     ColumnNotFoundError,
@@ -40,7 +41,8 @@ from tahoe.protocol.configuration.change_feed import (
     Whole,
     changes_of,
 )
-from tahoe.protocol.log.actions import Action, Add, CommitInfo
+from tahoe.protocol.configuration.row_tracking import preserves_row_ids
+from tahoe.protocol.log.actions import Action, Add, CommitInfo, FileAction, Remove
 from tahoe.protocol.log.deletion_vector import inline_descriptor
 from tahoe.protocol.log.log_files import LogFile, commit_name
 from tahoe.protocol.types.moments import moment_of
@@ -78,6 +80,17 @@ PartName: TypeAlias = Literal["recorded", "whole", "remarked"]
 PART_NAMES: tuple[PartName, ...] = ("recorded", "whole", "remarked")
 
 
+FeedKind: TypeAlias = Literal["recorded", "computed", "unpaired", "net"]
+"""How a feed finds the changes.
+
+- `recorded`: as writers recorded them, with the change data feed enabled.
+- `computed`: from the data files that commits add and remove. The ids of rows, which they have with row tracking, tell
+  which of them a commit only copied, and which it updated.
+- `unpaired`: the same, with a delete and an insert for each update. That needs no ids where no rows were copied.
+- `net`: what remains of all changes of a row in the range.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedRange:
     """The range that a user asks for. Boundaries are inclusive. A missing end is the newest version when the feed is
@@ -88,6 +101,7 @@ class AskedRange:
     end_version: int | str | None = None
     start_timestamp: str | date | None = None
     end_timestamp: str | date | None = None
+    kind: FeedKind = "recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,7 @@ class FeedRange:
     start: int
     end: int
     schema_version: int
+    kind: FeedKind = "recorded"
 
     @property
     def is_empty(self) -> bool:
@@ -130,12 +145,14 @@ class ChangeFeed:
         snapshot: the version whose columns the feed has.
         columns: these, with the widest types that they have had for the rows of the feed; None for those of the
             version.
+        has_row_ids: whether all rows have ids, if the changes are computed.
     """
 
     snapshot: Snapshot
     range: FeedRange
     commits: tuple[CommitChanges, ...]
     columns: Struct | None = None
+    has_row_ids: bool = False
 
     @property
     def url(self) -> str:
@@ -190,6 +207,15 @@ class ChangeFeed:
             raise ColumnNotFoundError(table=self.url, column=column, columns=", ".join(self.schema.names))
         return field.name
 
+    @cached_property
+    def mixed_versions(self) -> list[int]:
+        """The versions that both remove rows and add some, of which a part may be copies."""
+        kinds = {
+            commit.version: {change.kind for change in commit.changes if not isinstance(change, Recorded)}
+            for commit in self.commits
+        }
+        return [version for version, found in kinds.items() if len(found) > 1]
+
     # --- the parts
 
     @cached_property
@@ -211,6 +237,7 @@ class ChangeFeed:
             ).replace(
                 deletion_vector=change.file.deletion_vector,
                 stats=change.file.stats,
+                **_row_ids(change.file),
             )
             for commit in self.commits
             for change in commit.changes
@@ -233,7 +260,7 @@ class ChangeFeed:
         metadata, here = self.snapshot.metadata, self.range
         constants = [f.name for f in FIELDS if name != "recorded" or f.name != CHANGE_TYPE]
         named = metadata.replace(
-            id=f"{metadata.id}/changes/{here.start}/{here.end}/{name}",
+            id=f"{metadata.id}/changes/{here.kind}/{here.start}/{here.end}/{name}",
             schema_string=self.schema.to_json(),
             partition_columns=(*metadata.partition_columns, *constants),
         )
@@ -266,7 +293,11 @@ def _remarked_file(log: Log, commit: CommitChanges, change: DeletionVectorChange
             return None
         vector = inline_descriptor(rows)
     file = _file(commit, change.file.path, change.file.partition_values, change.file.size_bytes, kind=change.kind)
-    return file.replace(deletion_vector=vector, stats=change.file.stats)
+    return file.replace(deletion_vector=vector, stats=change.file.stats, **_row_ids(change.file))
+
+
+def _row_ids(file: FileAction) -> dict[str, int | None]:
+    return {"base_row_id": file.base_row_id, "default_row_commit_version": file.default_row_commit_version}
 
 
 # --- planning
@@ -289,15 +320,16 @@ def plan_feed(
             InvalidTimeTravelError: the arguments are not a range of the table's versions.
         VersionNotFoundError, MissingVersionError: the log no longer has the versions.
         ChangesNotRecordedError: the change data feed was not enabled at one of them.
+        ChangesNotComputedError: the changes are to be computed, and rows had no ids at one of them.
         IncompatibleChangesError: rows of one of them cannot be read with the feed's schema.
     """
     found = _version_range(newest, asked, clip=clip)
     if found is None:
-        return ChangeFeed(newest, FeedRange(newest.version + 1, newest.version, newest.version), ())
+        return ChangeFeed(newest, FeedRange(newest.version + 1, newest.version, newest.version, asked.kind), ())
     start, end = _snapshot(newest, found[0]), _snapshot(newest, found[1])
     is_mapped = any(version.column_mapping_mode != "none" for version in (newest, start, end))
     read = end if is_mapped and mode == "endVersion" else newest
-    return _plan_feed(FeedRange(start.version, end.version, read.version), start, read)
+    return _plan_feed(FeedRange(start.version, end.version, read.version, asked.kind), start, read)
 
 
 def load_feed(newest: Snapshot, versions: FeedRange) -> ChangeFeed:
@@ -369,7 +401,8 @@ def _plan_feed(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFe
     read.
     """
     _check_no_feed_columns(read)
-    columns = FeedColumns(read, versions.start, versions.end, start.protocol, start.metadata)
+    computed = versions.kind != "recorded"
+    columns = FeedColumns(read, versions.start, versions.end, start.protocol, start.metadata, computed=computed)
     times, commits = timeline(read), []
     files = _commit_files(times, versions)
     for file, actions in zip(files, load_all(read.log.read, files), strict=True):
@@ -377,8 +410,31 @@ def _plan_feed(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFe
         info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
         own_ms = info.in_commit_timestamp_ms
         timestamp_ms = times.file_time_ms(file.version) if own_ms is None else own_ms
-        commits.append(CommitChanges(file.version, timestamp_ms, changes_in(read, file.version, actions)))
-    return ChangeFeed(read, versions, tuple(commits), columns.widest())
+        changes = changes_in(read, file.version, actions, recorded=not computed, with_ids=columns.have_row_ids)
+        commits.append(CommitChanges(file.version, timestamp_ms, changes))
+        if computed:
+            obstacle = _obstacle(versions.kind, changes, info, has_row_ids=columns.have_row_ids)
+            if obstacle is not None:
+                raise ChangesNotComputedError(
+                    table=read.url, start=versions.start, end=versions.end, version=file.version, detail=obstacle
+                )
+    return ChangeFeed(read, versions, tuple(commits), columns.widest(), columns.have_row_ids)
+
+
+def _obstacle(kind: FeedKind, changes: Sequence[Change], info: CommitInfo, *, has_row_ids: bool) -> str | None:
+    """Why the changes of a commit do not follow from its files; None if they do."""
+    whole = {change.kind for change in changes if isinstance(change, Whole)}
+    every = {change.kind for change in changes if not isinstance(change, Recorded)}
+    if has_row_ids:
+        has_copies = len(whole) > 1 and not preserves_row_ids(info)
+        return "its writer did not keep the ids of the rows that it copied" if has_copies else None
+    if kind == "net" and changes:
+        return "rows have no ids by which the changes of one row are put together"
+    if len(whole) > 1:
+        return "rows have no ids by which changes are told from copies"
+    if kind == "computed" and len(every) > 1:
+        return "rows have no ids by which updates are told from deletes and inserts"
+    return None
 
 
 def _commit_files(times: Timeline, versions: FeedRange) -> list[LogFile]:
@@ -390,14 +446,17 @@ def _commit_files(times: Timeline, versions: FeedRange) -> list[LogFile]:
     return files
 
 
-def changes_in(read: Snapshot, version: int, actions: Sequence[Action]) -> tuple[Change, ...]:
-    """The changes of a commit, from all of its actions or some.
+def changes_in(
+    read: Snapshot, version: int, actions: Sequence[Action], *, recorded: bool = True, with_ids: bool = False
+) -> tuple[Change, ...]:
+    """The changes of a commit, from all of its actions or some; see `changes_of`.
 
-    Sizes and partition values that early writers left out of tombstones come from the previous version.
+    Sizes, partition values and, if asked for, row ids that writers left out of tombstones come from the previous
+    version.
     """
     log = read.log
-    changes = changes_of(actions, log.canonical)
-    bare = {log.canonical(change.file.path) for change in changes if _is_bare(change)}
+    changes = changes_of(actions, log.canonical, recorded=recorded)
+    bare = {log.canonical(change.file.path) for change in changes if _is_bare(change, with_ids=with_ids)}
     if not bare:
         return tuple(changes)
     known = {
@@ -405,19 +464,26 @@ def changes_in(read: Snapshot, version: int, actions: Sequence[Action]) -> tuple
     }
     completed: list[Change] = []
     for change in changes:
-        if isinstance(change, Whole) and _is_bare(change):
+        if not isinstance(change, Recorded) and _is_bare(change, with_ids=with_ids):
             add = known.get(log.canonical(change.file.path))
             if add is None:
                 detail = f"it removes {change.file.path}, which is not in the previous version"
                 raise InvalidCommitError(table=log.url, file=commit_name(version), detail=detail)
             change = replace(
-                change, file=change.file.replace(partition_values=add.partition_values, size_bytes=add.size_bytes)
+                change,
+                file=change.file.replace(
+                    partition_values=add.partition_values, size_bytes=add.size_bytes, **_row_ids(add)
+                ),
             )
         completed.append(change)
     return tuple(completed)
 
 
-def _is_bare(change: Change) -> bool:
+def _is_bare(change: Change, *, with_ids: bool) -> bool:
+    if isinstance(change, Recorded):
+        return False
+    if with_ids and isinstance(change.file, Remove) and change.file.base_row_id is None:
+        return True
     return isinstance(change, Whole) and (change.file.size_bytes is None or change.file.partition_values is None)
 
 

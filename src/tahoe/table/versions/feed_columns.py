@@ -21,6 +21,7 @@ from tahoe.protocol.configuration.change_feed import Fit, first_incompatibility
 from tahoe.protocol.configuration.column_mapping import mapping_mode
 from tahoe.protocol.configuration.features import setting
 from tahoe.protocol.configuration.properties import ENABLE_CHANGE_DATA_FEED
+from tahoe.protocol.configuration.row_tracking import enabled_row_tracking
 from tahoe.protocol.log.actions import Action, Metadata, Protocol, Remove
 from tahoe.protocol.types.schema import DataType, Struct
 from tahoe.protocol.types.type_widening import widest
@@ -44,24 +45,36 @@ class FeedColumns:
         read: the version whose columns the feed has.
         start, end: the range.
         protocol, metadata: of the first version of the range.
+        computed: whether the changes are computed from data files, where the feed may not be enabled.
+
+    Attributes:
+        have_row_ids: whether rows had ids in all versions so far, if the changes are computed.
 
     Raises:
         ChangesNotRecordedError: the change data feed is not enabled at the first version.
     """
 
-    def __init__(self, read: Snapshot, start: int, end: int, protocol: Protocol, metadata: Metadata) -> None:
-        self._read, self._start, self._end = read, start, end
+    def __init__(
+        self, read: Snapshot, start: int, end: int, protocol: Protocol, metadata: Metadata, *, computed: bool = False
+    ) -> None:
+        self._read, self._start, self._end, self._computed = read, start, end, computed
+        self.have_row_ids = computed
         self._states = [_Here(protocol, metadata, start, is_change=False)]
         self._removed: _Here | None = None
         self._check_recorded(self._states[0])
 
     def commit(self, version: int, actions: Sequence[Action]) -> None:
-        """Take note of the next commit."""
+        """Take note of the next commit.
+
+        Raises:
+            ChangesNotRecordedError: the change data feed is not enabled behind it.
+        """
         last = self._states[-1]
         protocol = next((a for a in actions if isinstance(a, Protocol)), last.protocol)
         metadata = next((a for a in actions if isinstance(a, Metadata)), last.metadata)
         if (protocol, metadata) != (last.protocol, last.metadata):
             self._states.append(_Here(protocol, metadata, version, is_change=True))
+            self._check_recorded(self._states[-1])
         if version == self._start:
             self._removed = self._before_start(actions)
 
@@ -69,7 +82,6 @@ class FeedColumns:
         """The columns.
 
         Raises:
-            ChangesNotRecordedError: the change data feed is not enabled at a version.
             IncompatibleChangesError: rows of a version cannot be read with the columns.
         """
         columns: DataType = self._read.schema
@@ -77,13 +89,16 @@ class FeedColumns:
             columns = widest(columns, here.metadata.schema)
         assert isinstance(columns, Struct)
         for here in self._states:
-            self._check_recorded(here)
             self._check_readable(here, columns, Fit(widens=True))
         if self._removed is not None:
             self._check_readable(self._removed, columns, Fit(widens=True, lacks=True, nulls=True))
         return columns
 
     def _check_recorded(self, here: _Here) -> None:
+        if self._computed:
+            has_ids = enabled_row_tracking(here.protocol, here.metadata.configuration) is not None
+            self.have_row_ids = self.have_row_ids and has_ids
+            return
         check_recorded(
             here.protocol, here.metadata.configuration, here.version, (self._start, self._end), table=self._read.url
         )

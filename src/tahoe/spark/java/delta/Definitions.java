@@ -51,6 +51,7 @@ public class Definitions {
     public TreeNode apply(TreeNode plan) {
       if (plan instanceof WriteToStreamStatement) Ask.answer(Ask.python.command(session, "WriteToStreamStatement", (LogicalPlan) plan));
       Reads.check(session, (LogicalPlan) plan);
+      if (ChangesClause.isIn((LogicalPlan) plan)) return ((LogicalPlan) plan).transform(new ChangesClause(session));
       if (!(plan instanceof AddCheckConstraint)) return plan;
       AddCheckConstraint statement = (AddCheckConstraint) plan;
       LogicalPlan broken = statement.child();  // the query for the rows that violate the condition

@@ -101,6 +101,12 @@ public interface Python {
   /** {@code writing.write_options.has_auto_merge}: whether a session setting lets MERGE evolve the schema. */
   Object autoMerges(SparkSession session);
 
+  /**
+   * {@code api.changes_clause.rows_of}: the rows of a CHANGES clause, a Dataset; null if it is not about a Delta table. {@code home}: the
+   * catalog and database of the view that has the clause, separated by NUL, or empty.
+   */
+  Object changesClause(SparkSession session, String home, LogicalPlan changes);
+
   /** {@code api.commands.instead_of}: the plan to run instead of a command; null to run the command itself. */
   Object command(SparkSession session, String name, LogicalPlan plan);
 

@@ -1,0 +1,191 @@
+"""CHANGES: `SELECT * FROM t CHANGES FROM VERSION 1 TO VERSION 3`, and `spark.read.changes("t")`, since Spark 4.2.
+
+Spark parses both into a `RelationChanges`: a name, a range and what the rows should say. It is replaced with a read of
+the change data feed before Spark looks for the catalog's changelog, so columns and conditions reach the feed's files,
+and a stream is the feed's stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
+
+from tahoe.errors import InvalidChangeRangeError, InvalidOptionError, UnsupportedOperationError
+from tahoe.protocol.configuration.change_feed import CHANGE_TYPE
+from tahoe.protocol.types.names import quoted
+from tahoe.spark.ddl.catalog import location_of, name_parts, name_within, names_delta_table, path_of, qualified_name
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import kind_of
+from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.reading.change_feed import (
+    COMPUTED_OPTION,
+    ENABLED_OPTIONS,
+    END_TIMESTAMP,
+    END_VERSION,
+    START_TIMESTAMP,
+    START_VERSION,
+    feed_kind,
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NET = "netChanges"
+
+# Options that Spark has put into the context, and those that it has no use for.
+_OF_THE_CLAUSE = frozenset(
+    name.lower()
+    for name in (
+        *(START_VERSION, END_VERSION, START_TIMESTAMP, END_TIMESTAMP),
+        *("startingBoundInclusive", "endingBoundInclusive", "deduplicationMode", "computeUpdates"),
+    )
+)
+
+# What an update is where updates are not asked for.
+_WITHOUT_UPDATES = {"update_preimage": "delete", "update_postimage": "insert"}
+
+
+class _Bound(NamedTuple):
+    """A start or an end: a version, or a moment in microseconds since 1970."""
+
+    version: str | None
+    micros: int | None
+    is_inclusive: bool
+
+
+def rows_of(gateway: Gateway, changes: JavaObject, within: Sequence[str]) -> DataFrame | None:
+    """The rows of a CHANGES clause; None if it is not about a Delta table.
+
+    Args:
+        changes: Spark's `RelationChanges`.
+        within: the catalog and database of the view that has the clause; empty outside of a view.
+
+    Raises:
+        UnsupportedOperationError: net changes of a stream are asked for.
+        DeltaAnalysisError: the table does not have the versions, or no change data for them.
+    """
+    relation, context = changes.relation(), changes.changelogContext()
+    if kind_of(relation) != "UnresolvedRelation":
+        return None
+    written = (quoted(str(part)) for part in gateway.items(relation.multipartIdentifier().iterator()))
+    table = name_within(gateway, ".".join(written), within)
+    if not names_delta_table(gateway, name_parts(gateway, table)):
+        return None
+    given = {name.lower(): value for name, value in gateway.texts(relation.options().asCaseSensitiveMap()).items()}
+    options = {COMPUTED_OPTION if name == COMPUTED_OPTION.lower() else name: value for name, value in given.items()}
+    options = {name: value for name, value in options.items() if name not in _OF_THE_CLAUSE}
+    if str(context.deduplicationMode().value()) == _NET:
+        if relation.isStreaming():
+            detail = "what remains of the changes of a row is known at the end of a range, which a stream does not have"
+            remedy = "Leave out deduplicationMode, or read a range of versions as a batch."
+            raise UnsupportedOperationError(
+                operation="CHANGES with netChanges in a stream", table=table, detail=detail, remedy=remedy
+            )
+        options[COMPUTED_OPTION] = "net"
+    elif not context.computeUpdates() and feed_kind(options.get(COMPUTED_OPTION, "false"), table) == "computed":
+        options[COMPUTED_OPTION] = "unpaired"
+    start, end = _bounds(context.range())
+    read = _stream if relation.isStreaming() else _batch
+    rows = read(gateway, table, start, end, options)
+    rows = rows if context.computeUpdates() else rows.withColumn(CHANGE_TYPE, _without_updates())
+    name = qualified_name(gateway.spark, table)
+    return gateway.aliased(rows, name[-1], name[:-1]) if name else rows
+
+
+def _without_updates() -> Column:
+    kind = F.col(CHANGE_TYPE)
+    for update, name in _WITHOUT_UPDATES.items():
+        kind = F.when(F.col(CHANGE_TYPE) == update, name).otherwise(kind)
+    return kind
+
+
+def _batch(
+    gateway: Gateway, table: str, start: _Bound | None, end: _Bound | None, options: Mapping[str, str]
+) -> DataFrame:
+    first, last = start or _Bound("0", None, is_inclusive=True), end
+    range_options = {**_start_options(first, table), **({} if last is None else _end_options(last, table))}
+    empty_at = _empty_at(gateway, table, first, last, options)
+    if empty_at is not None:
+        range_options = {START_VERSION: empty_at, END_VERSION: empty_at}
+    reader = gateway.spark.read.format("delta").options(**options, **range_options, **{ENABLED_OPTIONS[0]: "true"})
+    path = path_of(name_parts(gateway, table))
+    rows = reader.table(table) if path is None else reader.load(path)
+    return rows if empty_at is None else rows.where(F.lit(False))
+
+
+def _stream(
+    gateway: Gateway, table: str, start: _Bound | None, end: _Bound | None, options: Mapping[str, str]
+) -> DataFrame:
+    """The feed as a stream; without a start, first all rows that the table has now."""
+    if end is not None:
+        detail = "a stream goes on with each new version"
+        raise InvalidOptionError(option=END_VERSION, value=end.version or end.micros, table=table, detail=detail)
+    started = {} if start is None else _start_options(start, table)
+    reader = gateway.spark.readStream.format("delta").options(**options, **started, **{ENABLED_OPTIONS[0]: "true"})
+    path = path_of(name_parts(gateway, table))
+    return reader.table(table) if path is None else reader.load(path)
+
+
+# --- the range
+
+
+def _bounds(asked: JavaObject) -> tuple[_Bound | None, _Bound | None]:
+    """The start and the end of a `ChangelogRange`; None if it has none."""
+    match kind_of(asked):
+        case "VersionRange":
+            end = asked.endingVersion().orElse(None)
+            return (
+                _Bound(str(asked.startingVersion()), None, asked.startingBoundInclusive()),
+                None if end is None else _Bound(str(end), None, asked.endingBoundInclusive()),
+            )
+        case "TimestampRange":
+            end = asked.endingTimestamp().orElse(None)
+            return (
+                _Bound(None, int(asked.startingTimestamp()), asked.startingBoundInclusive()),
+                None if end is None else _Bound(None, int(end), asked.endingBoundInclusive()),
+            )
+        case _:
+            return None, None
+
+
+def _start_options(start: _Bound, table: str) -> dict[str, str]:
+    """The options of the feed for a start. Commits have times in milliseconds."""
+    if start.micros is None:
+        return {START_VERSION: str(_version(start, START_VERSION, table) + (not start.is_inclusive))}
+    return {START_TIMESTAMP: _time(-(-start.micros // 1000) if start.is_inclusive else start.micros // 1000 + 1)}
+
+
+def _end_options(end: _Bound, table: str) -> dict[str, str]:
+    if end.micros is None:
+        return {END_VERSION: str(_version(end, END_VERSION, table) - (not end.is_inclusive))}
+    return {END_TIMESTAMP: _time(end.micros // 1000 if end.is_inclusive else -(-end.micros // 1000) - 1)}
+
+
+def _empty_at(
+    gateway: Gateway, table: str, start: _Bound, end: _Bound | None, options: Mapping[str, str]
+) -> str | None:
+    """A version next to a range that has none, as its bounds are not inclusive; None if there may be some."""
+    if start.version is None or (start.is_inclusive and (end is None or end.is_inclusive)):
+        return None
+    first = _version(start, START_VERSION, table)
+    if end is None:
+        location = location_of(gateway.spark, table)
+        return str(first) if first == open_table(gateway.spark, location, options).version else None
+    last = _version(end, END_VERSION, table)
+    if last < first:
+        raise InvalidChangeRangeError(table=table, start=f"version {first}", end=f"version {last}")
+    return str(first) if first + (not start.is_inclusive) > last - (not end.is_inclusive) else None
+
+
+def _version(bound: _Bound, option: str, table: str) -> int:
+    text = str(bound.version).strip()
+    if not (text.isascii() and text.isdigit()):
+        detail = "it must be a version, a non-negative integer"
+        raise InvalidOptionError(option=option, value=text, table=table, detail=detail)
+    return int(text)
+
+
+def _time(milliseconds: int) -> str:
+    return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")

@@ -1,0 +1,261 @@
+"""CHANGES in SQL and `changes` of readers give the change data feed; and changes that nobody recorded follow from the
+ids of rows.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+import tahoe
+from tahoe.errors import (
+    ChangesNotComputedError,
+    ChangesNotRecordedError,
+    ChangeStartTooLateError,
+    InvalidChangeRangeError,
+    InvalidOptionError,
+    UnsupportedOperationError,
+)
+
+pytestmark = pytest.mark.every_spark
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+IDS = {"delta.enableRowTracking": "true"}
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+LIVES, COMMITS, KEYS = 3, 9, 30
+
+
+def rows(frame: DataFrame) -> Counter[Row]:
+    """Its rows, in the order of their names: as many of each as there are."""
+    return Counter(tuple(row[name] for name in sorted(frame.columns)) for row in frame.collect())
+
+
+def feed(spark: SparkSession, path: str, start: int, end: int | None = None, **options: str) -> DataFrame:
+    ends = {} if end is None else {"endingVersion": str(end)}
+    reader = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", str(start))
+    return reader.options(**ends, **options).load(path)
+
+
+def renamed(frame: DataFrame) -> DataFrame:
+    """The rows of a feed, without updates."""
+    names = {"update_preimage": "delete", "update_postimage": "insert"}
+    return frame.replace(names, subset=["_change_type"])
+
+
+# --- the clause
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Three rows (1), one of which is updated (2), and another deleted (3)."""
+    if spark.version.startswith("4.1"):
+        pytest.skip("CHANGES is new in Spark 4.2")
+    path = str(tmp_path_factory.mktemp("changes") / "t")
+    made = tahoe.Table(path)
+    made.create(pa.schema([("id", pa.int64()), ("v", pa.string())]), properties=FEED)
+    made.append(pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]}))
+    made.update({"v": "'B'"}, "id = 2")
+    made.delete("id = 3")
+    spark.sql(f"create table changed using delta location '{path}'")
+    yield path
+    spark.sql("drop table changed")
+
+
+@pytest.mark.parametrize(
+    ("clause", "start", "end"),
+    [
+        ("FROM VERSION 1", 1, None),
+        ("FROM VERSION 1 TO VERSION 2", 1, 2),
+        ("FROM VERSION 1 INCLUSIVE TO VERSION 3 EXCLUSIVE", 1, 2),
+        ("FROM VERSION 1 EXCLUSIVE TO VERSION 3", 2, 3),
+        ("FROM TIMESTAMP '2000-01-01'", 0, None),
+    ],
+)
+def test_the_clause_is_the_feed(spark: SparkSession, table: str, clause: str, start: int, end: int | None) -> None:
+    expected = feed(spark, table, start, end)
+    asked = f"CHANGES {clause} WITH (computeUpdates = 'true')"
+    for name in ("changed", "default.changed", "spark_catalog.default.changed", f"delta.`{table}`"):
+        assert rows(spark.sql(f"SELECT * FROM {name} {asked}")) == rows(expected)
+    assert rows(spark.sql(f"SELECT * FROM changed CHANGES {clause}")) == rows(renamed(expected))
+
+
+@pytest.mark.parametrize("clause", ["FROM VERSION 3 EXCLUSIVE", "FROM VERSION 2 EXCLUSIVE TO VERSION 2"])
+def test_behind_the_last_version_there_is_nothing(spark: SparkSession, table: str, clause: str) -> None:
+    empty = spark.sql(f"SELECT * FROM changed CHANGES {clause}")
+    assert (empty.count(), empty.columns) == (0, feed(spark, table, 1).columns)
+
+
+def test_times_count_in_microseconds(spark: SparkSession, table: str) -> None:
+    """A commit's time is in milliseconds: it is before the microsecond behind it."""
+    second = tahoe.Table(table).history()[1]["timestamp"]
+
+    def versions(clause: str) -> set[int]:
+        return {row[0] for row in spark.sql(f"SELECT _commit_version FROM changed CHANGES {clause}").collect()}
+
+    at, behind = f"TIMESTAMP '{second}'", f"TIMESTAMP '{second + timedelta(microseconds=1)}'"
+    assert versions(f"FROM {at}") == {2, 3}
+    assert versions(f"FROM {at} EXCLUSIVE") == versions(f"FROM {behind}") == {3}
+    assert versions(f"FROM TIMESTAMP '2000-01-01' TO {at}") == {1, 2}
+    assert versions(f"FROM TIMESTAMP '2000-01-01' TO {at} EXCLUSIVE") == {1}
+
+
+def test_readers(spark: SparkSession, table: str) -> None:
+    reader = spark.read.option("startingVersion", "2").option("computeUpdates", "true")
+    for name in ("changed", f"delta.`{table}`"):
+        assert rows(reader.changes(name)) == rows(feed(spark, table, 2))
+    assert rows(spark.read.changes("changed")) == rows(renamed(feed(spark, table, 0)))
+    bounds = {"endingVersion": "3", "startingBoundInclusive": "false", "endingBoundInclusive": "false"}
+    assert rows(spark.read.option("startingVersion", "1").options(**bounds).changes("changed")) == rows(
+        renamed(feed(spark, table, 2, 2))
+    )
+
+
+def test_the_clause_anywhere_in_a_query(spark: SparkSession, table: str) -> None:
+    """Under a name, in a subquery, and in a view that is read from another database."""
+    qualified = "SELECT changed.id, changed._change_type FROM changed CHANGES FROM VERSION 3"
+    assert rows(spark.sql(qualified)) == Counter([("delete", 3)])
+    counted = "SELECT c.id, count(*) AS n FROM changed CHANGES FROM VERSION 2 AS c GROUP BY c.id"
+    assert rows(spark.sql(counted)) == Counter([(2, 2), (3, 1)])
+    assert spark.sql("SELECT 1 WHERE EXISTS (SELECT * FROM changed CHANGES FROM VERSION 3)").count() == 1
+    assert spark.sql("WITH x AS (SELECT * FROM changed CHANGES FROM VERSION 3) SELECT * FROM x").count() == 1
+    spark.sql("CREATE VIEW of_changes AS SELECT * FROM changed CHANGES FROM VERSION 2")
+    spark.sql("CREATE DATABASE elsewhere")
+    try:
+        spark.sql("USE elsewhere")
+        assert rows(spark.table("default.of_changes")) == rows(renamed(feed(spark, table, 2)))
+    finally:
+        spark.sql("USE default")
+        spark.sql("DROP VIEW of_changes")
+        spark.sql("DROP DATABASE elsewhere")
+
+
+@pytest.mark.usefixtures("table")
+def test_a_condition_leaves_files_out(spark: SparkSession) -> None:
+    asked = spark.sql("SELECT id FROM changed CHANGES FROM VERSION 1 WHERE _commit_version = 2 AND id > 0")
+    plan = asked._jdf.queryExecution().optimizedPlan().toString()
+    assert plan.count("changes from v1 to v3 [1 of ") == plan.count("changes from v1 to v3") == 1
+
+
+@pytest.mark.parametrize("updates", ["true", "false"])
+def test_streams(spark: SparkSession, table: str, tmp_path: Path, updates: str) -> None:
+    def streamed(frame: DataFrame, name: str) -> DataFrame:
+        target = str(tmp_path / name)
+        writer = frame.writeStream.format("delta").option("checkpointLocation", str(tmp_path / f"of {name}"))
+        writer.trigger(availableNow=True).start(target).awaitTermination()
+        return spark.read.format("delta").load(target)
+
+    reader = spark.readStream.option("computeUpdates", updates)
+    expected = feed(spark, table, 2)
+    expected = expected if updates == "true" else renamed(expected)
+    assert rows(streamed(reader.option("startingVersion", "2").changes("changed"), "a")) == rows(expected)
+    asked = f"SELECT * FROM STREAM changed CHANGES FROM VERSION 1 EXCLUSIVE WITH (computeUpdates = '{updates}')"
+    assert rows(streamed(spark.sql(asked), "b")) == rows(expected)
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    ("clause", "error"),
+    [
+        ("FROM VERSION 9", ChangeStartTooLateError),
+        ("FROM VERSION 3 TO VERSION 1", InvalidChangeRangeError),
+        ("FROM VERSION 3 EXCLUSIVE TO VERSION 1", InvalidChangeRangeError),
+        ("FROM VERSION 'x'", InvalidOptionError),
+        ("FROM VERSION 1 WITH (computeChanges = 'maybe')", InvalidOptionError),
+    ],
+)
+def test_what_cannot_be_is_told(spark: SparkSession, clause: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        spark.sql(f"SELECT * FROM changed CHANGES {clause}")
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("option", [{"deduplicationMode": "netChanges"}, {"computeChanges": "true"}])
+def test_a_stream_has_no_changes_that_need_a_whole_commit(spark: SparkSession, option: dict[str, str]) -> None:
+    with pytest.raises(UnsupportedOperationError):
+        spark.readStream.options(**option).changes("changed")
+
+
+# --- changes that were not recorded
+
+
+def life(path: str, seed: int, properties: dict[str, str]) -> tahoe.Table:
+    """A table whose rows have been inserted, updated and deleted, and whose files were rewritten, at random."""
+    draw, table = random.Random(seed), tahoe.Table(path)
+    table.create(
+        pa.schema([("id", pa.int64()), ("v", pa.int64()), ("part", pa.int64())]),
+        partition_by=["part"],
+        properties=properties,
+    )
+    for number in range(COMMITS):
+        low = draw.randrange(KEYS)
+        condition = f"id >= {low} AND id < {low + draw.randrange(1, KEYS // 2)}"
+        match draw.choice(["append", "append", "update", "update", "delete", "optimize", "move"]):
+            case "append":
+                keys = [number * KEYS + key for key in range(draw.randrange(1, KEYS // 2))] if number else range(KEYS)
+                table.append(pa.table({"id": [*keys], "v": [number for _ in keys], "part": [key % 2 for key in keys]}))
+            case "update":
+                table.update({"v": "v + 100"}, condition)
+            case "move":  # to another partition
+                table.update({"part": "1 - part"}, condition)
+            case "delete":
+                table.delete(condition)
+            case _:
+                table.optimize()
+    return table
+
+
+@pytest.mark.parametrize("vectors", [VECTORS, {"delta.enableDeletionVectors": "false"}], ids=["vectors", "copies"])
+@pytest.mark.parametrize("seed", range(LIVES))
+def test_what_is_computed_is_what_was_recorded(
+    spark: SparkSession, tmp_path: Path, seed: int, vectors: dict[str, str]
+) -> None:
+    """And net changes are the difference of two versions."""
+    path = str(tmp_path / "t")
+    table = life(path, seed, {**FEED, **IDS, **vectors})
+    newest = table.version
+    start = 1 + seed % max(newest - 1, 1)
+    assert rows(feed(spark, path, start, computeChanges="true")) == rows(feed(spark, path, start))
+    some = "v % 2 = 0 AND part = 1"  # one side of an update may match alone
+    assert rows(feed(spark, path, start, computeChanges="true").where(some)) == rows(
+        feed(spark, path, start).where(some)
+    )
+    net = feed(spark, path, start, computeChanges="net").drop("_commit_timestamp", "_commit_version")
+    before, after = ({row["id"]: row for row in table.snapshot(v).to_arrow().to_pylist()} for v in (start - 1, newest))
+    changed = {row["id"] for row in feed(spark, path, start).select("id").collect()}
+    expected = Counter[tuple[object, ...]]()
+    for key in changed:
+        is_update = key in before and key in after
+        for version, name in ((before, "delete"), (after, "insert")):
+            if key in version:
+                image = {"delete": "update_preimage", "insert": "update_postimage"}[name] if is_update else name
+                expected[(image, key, version[key]["part"], version[key]["v"])] += 1
+    assert rows(net) == expected
+
+
+def test_vectors_alone_tell_inserts_and_deletes(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    table = tahoe.Table(path)
+    table.create(pa.schema([("id", pa.int64()), ("v", pa.int64())]), properties=VECTORS)
+    table.append(pa.table({"id": range(20), "v": range(20)}))
+    table.delete("id = 3")
+    with pytest.raises(ChangesNotRecordedError, match="computeChanges"):
+        feed(spark, path, 1)
+    computed = feed(spark, path, 1, computeChanges="true").select("id", "_change_type", "_commit_version")
+    assert rows(computed) == Counter([*(("insert", 1, key) for key in range(20)), ("delete", 2, 3)])
+    table.update({"v": "0"}, "id = 4")
+    with pytest.raises(ChangesNotComputedError, match="version 3"):
+        feed(spark, path, 1, computeChanges="true")
+    with pytest.raises(ChangesNotComputedError, match="version 1"):
+        feed(spark, path, 1, 2, computeChanges="net")
+    if not spark.version.startswith("4.1"):
+        asked = "CHANGES FROM VERSION 3 WITH (computeChanges = 'true')"
+        kinds = spark.sql(f"SELECT _change_type, id, v FROM delta.`{path}` {asked}")
+        assert rows(kinds) == Counter([("delete", 4, 4), ("insert", 4, 0)])
