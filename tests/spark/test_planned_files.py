@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.reading.positions import are_few
 from tahoe.table.reading.snapshot import load_snapshot
 from tests.property.numbered_logs import numbered_log, small
@@ -47,3 +48,22 @@ def test_a_command_does_not_count_the_files_of_a_large_checkpoint() -> None:
         assert not are_few(snapshot)
         assert "gone" not in snapshot.live.parts[1].__dict__
     assert are_few(load_snapshot(numbered_log()))
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("file:/a/b.parquet", "file:///a/p=2026-01-31/b_1.parquet", "s3a://lake/t/p=1/b.parquet", "file:/a"),
+        *("file:////a/b", "file:///a//b", "s3a://lake//b", "file:///a/b/", "file:///a/./b", "file:///a/../b"),
+        *("file:///a/..b", "file:///a/.b", "file:///a/b..c", "file:///a/b c", "file:///a/b%20c", "file:///a/b:c"),
+        *("file:///a/b?c", "file:///a/b#c", "file:///a/ä", "file:///a/b+c&d", "file:///a/b\\c", "s3a://a_b/c"),
+        *("hdfs://host:8020/a", "abfss://c@account.dfs.core.windows.net/a", "/a/b", "a/b", "s3a:///a"),
+    ],
+)
+def test_the_path_of_a_url_is_the_one_that_hadoop_makes_of_it(spark: SparkSession, url: str) -> None:
+    """A shorter way to it must not read what Hadoop quotes, cuts or joins in another way."""
+    gateway = Gateway(spark)
+    ours, theirs = gateway.java_class("delta.Files").path(url), gateway.java_class("org.apache.hadoop.fs.Path")(url)
+    assert ours.equals(theirs)
+    assert (ours.toString(), ours.toUri().toString()) == (theirs.toString(), theirs.toUri().toString())
