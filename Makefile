@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo docs links test lint bench everything spark dml native interop interop-s3 interop-hdfs tools corpus explore large sim processes killed-streams long-stream lock clean java
+.PHONY: help demo docs links test lint bench everything spark dml native interop interop-s3 interop-s3-servers interop-hdfs tools corpus explore large sim processes killed-streams long-stream lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -58,6 +58,9 @@ native: java .venv-4.1/installed .cache/comet-jars/installed ## run the Spark su
 
 interop-s3: java .venv/installed .cache/s3-jars/installed ## test Spark on S3: hadoop-aws (690 MB) against a server on loopback (two minutes)
 	TAHOE_HADOOP=required .venv/bin/python -m pytest tests/hadoop/test_s3.py $(TESTS)
+
+interop-s3-servers: java .venv/installed .cache/s3-jars/installed .cache/versitygw/installed .cache/seaweedfs/installed ## test the stores, processes and Spark on versitygw and SeaweedFS, and kill both under their writers (half an hour)
+	scripts/s3-servers versitygw seaweedfs
 
 interop-hdfs: java .venv/installed .cache/hdfs-jars/installed ## test Spark on HDFS: a namenode and a datanode on loopback (110 MB, four minutes)
 	TAHOE_HADOOP=required .venv/bin/python -m pytest tests/hadoop/test_hdfs.py $(TESTS)
@@ -133,6 +136,12 @@ java:
 
 .cache/s3-jars/installed: requirements/s3.pom.xml scripts/fetch-jars
 	scripts/fetch-jars .cache/s3-jars requirements/s3.pom.xml -DincludeGroupIds=org.apache.hadoop,software.amazon.awssdk,software.amazon.s3.analytics
+
+.cache/versitygw/installed: requirements/versitygw.txt scripts/build-server
+	scripts/build-server .cache/versitygw requirements/versitygw.txt
+
+.cache/seaweedfs/installed: requirements/seaweedfs.txt scripts/build-server
+	scripts/build-server .cache/seaweedfs requirements/seaweedfs.txt
 
 .cache/tpcds-jars/installed: requirements/tpcds.pom.xml scripts/fetch-jars
 	scripts/fetch-jars .cache/tpcds-jars requirements/tpcds.pom.xml

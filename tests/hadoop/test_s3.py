@@ -4,7 +4,6 @@ interop-s3`.
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Iterator
 
 import deltalake
@@ -19,7 +18,7 @@ from tahoe.storage import cloud
 from tests.hadoop.conftest import jars, session
 from tests.spark.any_storage import append, ids, load
 from tests.spark.test_in_any_storage import *  # noqa: F403  what every storage must do
-from tests.storage.servers import BUCKET, Server, s3_server
+from tests.storage.servers import BUCKET, Server, hadoop_options, make_bucket, s3_server
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -32,24 +31,13 @@ def s3() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def spark(s3: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    hadoop = {
-        "fs.s3a.endpoint": s3.endpoint,
-        "fs.s3a.endpoint.region": "us-east-1",
-        "fs.s3a.access.key": "somebody",
-        "fs.s3a.secret.key": "secret",
-        "fs.s3a.path.style.access": "true",
-    }
-    with session(tmp_path_factory.mktemp("spark"), jars("s3"), hadoop) as spark:
+    with session(tmp_path_factory.mktemp("spark"), jars("s3"), hadoop_options(s3)) as spark:
         yield spark
 
 
 @pytest.fixture
 def folder(request: pytest.FixtureRequest) -> str:
     return f"s3a://{BUCKET}/{request.node.name}"
-
-
-def make_bucket(server: Server, name: str) -> None:
-    urllib.request.urlopen(urllib.request.Request(f"{server.endpoint}/{name}", method="PUT")).close()
 
 
 def test_other_readers_see_the_table(spark: SparkSession, s3: Server, folder: str) -> None:
@@ -59,12 +47,7 @@ def test_other_readers_see_the_table(spark: SparkSession, s3: Server, folder: st
     url = f"{folder}/t ü+=&"
     append(spark.range(4), url)
     tahoe.Table(url, s3.options).append(tahoe.Table(url, s3.options).to_arrow())
-    hadoop = {
-        "fs.s3a.endpoint": s3.endpoint,
-        "fs.s3a.access.key": "a",
-        "fs.s3a.secret.key": "b",
-        "fs.s3a.path.style.access": "true",
-    }
+    hadoop = hadoop_options(s3)
     expected = sorted([*range(4), *range(4)])
     assert ids(load(spark, url)) == expected
     for options in (s3.options, hadoop, {f"spark.hadoop.{name}": value for name, value in hadoop.items()}):

@@ -20,7 +20,7 @@ from tahoe.storage.memory import MemoryStore
 from tahoe.table.table import Table
 from tests.spark.any_storage import append, ids, load
 from tests.spark.hadoop_file_systems import install
-from tests.storage.servers import s3_server
+from tests.storage.servers import hadoop_options, s3_server
 
 ENABLED, FOLDER = "spark.databricks.io.cache.enabled", "spark.tahoe.cache.folder"
 
@@ -40,15 +40,9 @@ def test_a_session_reads_a_log_through_its_cache(spark: SparkSession, cache: Blo
     with s3_server() as server:
         url = server.url.replace("s3:", "s3a:") + "/t"
         Table(url, server.options).append(pa.table({"id": range(5)}))
-        options = {
-            "fs.s3a.endpoint": server.endpoint,
-            "fs.s3a.access.key": "somebody",
-            "fs.s3a.secret.key": "secret",
-            "fs.s3a.endpoint.region": "us-east-1",
-        }
         for turn in range(2):
             table_cache._tables.drop(lambda _: True)
-            assert table_cache.open_table(spark, url, options).count() == 5
+            assert table_cache.open_table(spark, url, hadoop_options(server)).count() == 5
             assert bool(cache.metrics().hits) == bool(turn)
 
 

@@ -8,21 +8,31 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.storage.servers import NotInstalledError, Server, azure_server, s3_server
+from tests.storage.servers import S3_SERVER, NotInstalledError, Server, azure_server, s3_server
 
 
 @pytest.fixture(scope="session")
-def s3() -> Iterator[Server]:
+def aws() -> Iterator[Server]:
+    """moto: S3, and DynamoDB at the same endpoint."""
+    with s3_server("moto") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """The S3 server of this run."""
+    if S3_SERVER == "moto":
+        yield request.getfixturevalue("aws")
+        return
     with s3_server() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def coordinated_s3(s3: Server) -> Server:
+def coordinated_s3(aws: Server) -> Server:
     """S3 without conditional puts, and DynamoDB beside it."""
-    return Server(
-        s3.url, {**s3.options, "aws_conditional_put": "disabled", "AWS_S3_LOCKING_PROVIDER": "dynamodb"}, s3.endpoint
-    )
+    options = {**aws.options, "aws_conditional_put": "disabled", "AWS_S3_LOCKING_PROVIDER": "dynamodb"}
+    return Server(aws.url, options, aws.endpoint)
 
 
 @pytest.fixture(scope="session")

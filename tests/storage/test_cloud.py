@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import pickle
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -13,7 +14,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
@@ -26,7 +26,7 @@ from tahoe.storage.background import finish_background
 from tahoe.storage.cloud import CloudStore
 from tahoe.storage.cloud_options import cloud_config, credentials_missing
 from tests.storage.proxies import proxied
-from tests.storage.servers import Server
+from tests.storage.servers import BUCKET, S3_KEY, S3_SECRET, Server, hadoop_options, s3_client, s3_options
 
 # --- what goes wrong on the way, made by a proxy between obstore and the server
 
@@ -88,8 +88,11 @@ def test_a_conflict_that_nobody_won_is_not_a_loss(s3: Server) -> None:
 
 
 @pytest.mark.server
-def test_a_put_whose_answer_was_lost_is_never_taken_for_a_success_or_a_stranger(s3: Server) -> None:
+def test_a_put_whose_answer_was_lost_is_never_taken_for_a_success_or_a_stranger(
+    s3: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The caller must compare: either nobody knows, or the key is there with our own bytes."""
+    monkeypatch.setattr(cloud, "RETRY_SECONDS_MAX", 1)
     with proxied(s3, lose_the_answer) as server:
         try:
             told = tried_out(server, "lost").put_if_absent("k", b"mine")
@@ -106,11 +109,8 @@ def test_a_put_whose_answer_was_lost_is_never_taken_for_a_success_or_a_stranger(
 def test_objects_that_mark_folders_are_no_files(s3: Server) -> None:
     """Hadoop and consoles leave empty objects `folder/`; seen as files, they would stand in the way of a new table."""
     store = open_store(f"{s3.url}/marked", s3.options)
-    host = urlsplit(s3.endpoint)
     for key in ("marked/", "marked/_delta_log/", "marked/_delta_log/_sidecars/"):
-        connection = http.client.HTTPConnection(host.hostname or "", host.port)
-        connection.request("PUT", f"{urlsplit(s3.url).netloc.join('//')}{key}", b"")
-        assert connection.getresponse().status == 200
+        s3_client(s3).put_object(Bucket=BUCKET, Key=key, Body=b"")
     store.put("_delta_log/0.json", b"")
     store.put("_delta_log/_sidecars/x", b"1")
     assert [f.key for f in store.walk()] == ["_delta_log/0.json", "_delta_log/_sidecars/x"]
@@ -177,8 +177,8 @@ def test_the_environment_gives_what_the_options_do_not(s3: Server, with_option: 
         f"from tahoe.storage import open_store; s = open_store('{s3.url}/env'); s.put('k', b'1'); print(s.get('k'))"
     )
     given = {
-        "AWS_ACCESS_KEY_ID": "x",
-        "AWS_SECRET_ACCESS_KEY": "y",
+        "AWS_ACCESS_KEY_ID": S3_KEY,
+        "AWS_SECRET_ACCESS_KEY": S3_SECRET,
         "AWS_ENDPOINT_URL": s3.endpoint,
         "AWS_ALLOW_HTTP": "true",
     }
@@ -192,13 +192,12 @@ def test_the_environment_gives_what_the_options_do_not(s3: Server, with_option: 
 @pytest.mark.server
 def test_settings_in_the_words_of_hadoop_open_a_bucket(s3: Server) -> None:
     options = {
-        "spark.hadoop.fs.s3a.access.key": "x",
-        "fs.s3a.secret.key": "y",
+        **hadoop_options(s3),
         "fs.s3a.endpoint": s3.endpoint.removeprefix("http://"),
         "fs.s3a.connection.ssl.enabled": "false",
-        "fs.s3a.path.style.access": "true",
         "fs.s3a.threads.max": "20",
     }
+    options["spark.hadoop.fs.s3a.access.key"] = options.pop("fs.s3a.access.key")
     store = open_store(f"s3a{s3.url.removeprefix('s3')}/hadoop", options)
     store.put("k", b"1")
     assert store.get("k") == b"1"
@@ -461,3 +460,36 @@ def test_a_condition_that_nobody_asked_for_is_an_error_of_the_storage() -> None:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_a_create_whose_connection_breaks_is_repeated() -> None:
+    """As when the server is restarted: obstore repeats other requests, and a stream's or a hook's file is created
+    once.
+    """
+    asked: list[str] = []
+
+    class Restarted(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            asked.append(self.headers["If-None-Match"])
+            if len(asked) < 3:
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.close()  # a reset, not an end
+                return
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.send_header("ETag", '"x"')
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Restarted)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        options = s3_options(f"http://127.0.0.1:{server.server_port}")
+        assert CloudStore("s3://lake/restarted", options, skips_probe=True).put_if_absent("k", b"1") is True
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert asked == ["*"] * 3

@@ -48,8 +48,8 @@ def url(coordinated_s3: Server) -> str:
 
 
 @pytest.fixture
-def service(s3: Server) -> DynamoDBCommitService:
-    return DynamoDBCommitService(endpoint=s3.endpoint, **KEYS)
+def service(aws: Server) -> DynamoDBCommitService:
+    return DynamoDBCommitService(endpoint=aws.endpoint, **KEYS)
 
 
 @pytest.fixture
@@ -60,11 +60,11 @@ def store(coordinated_s3: Server, url: str) -> CoordinatedStore:
 
 
 @pytest.fixture
-def client(s3: Server) -> Any:
+def client(aws: Server) -> Any:
     """DynamoDB itself, with the table that the reference's documentation has users make."""
     found = boto3.client(
         "dynamodb",
-        endpoint_url=s3.endpoint,
+        endpoint_url=aws.endpoint,
         region_name="us-east-1",
         aws_access_key_id="somebody",
         aws_secret_access_key="secret",
@@ -186,10 +186,10 @@ def test_the_newest_entry_is_that_of_this_table(service: DynamoDBCommitService, 
 
 
 @pytest.mark.server
-def test_a_missing_table_is_made_with_the_first_commit(s3: Server, client: Any, url: str) -> None:
+def test_a_missing_table_is_made_with_the_first_commit(aws: Server, client: Any, url: str) -> None:
     """As the reference does. Who only reads needs no right to do so."""
     name = f"made-{next(_folders)}"
-    service = DynamoDBCommitService(table_name=name, endpoint=s3.endpoint, **KEYS)
+    service = DynamoDBCommitService(table_name=name, endpoint=aws.endpoint, **KEYS)
     assert service.newest(url) is None
     assert service.find(url, commit_name(0)) is None
     assert name not in client.list_tables()["TableNames"]
@@ -263,12 +263,12 @@ def test_eight_writers_that_race_all_commit(coordinated_s3: Server, client: Any,
 
 
 @pytest.mark.server
-def test_delta_rs_and_tahoe_take_turns(s3: Server, url: str) -> None:
+def test_delta_rs_and_tahoe_take_turns(aws: Server, url: str) -> None:
     """delta-rs from 1.6 knows the service no more and puts its commits conditionally: where the storage obeys that, no
     row is lost.
     """
-    options = {**s3.options, "AWS_S3_LOCKING_PROVIDER": "dynamodb"}
-    theirs = {**s3.options, "AWS_S3_LOCKING_PROVIDER": "dynamodb", "aws_allow_http": "true"}
+    options = {**aws.options, "AWS_S3_LOCKING_PROVIDER": "dynamodb"}
+    theirs = {**aws.options, "AWS_S3_LOCKING_PROVIDER": "dynamodb", "aws_allow_http": "true"}
     theirs["aws_endpoint"] = theirs.pop("endpoint")
     theirs["aws_region"] = theirs.pop("region")
     for n in range(3):

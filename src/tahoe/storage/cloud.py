@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -68,6 +69,9 @@ RETRY_SECONDS_MAX = 60
 # pauses are longer.
 RETRIES_MAX = 1000
 _FIRST_PAUSE, _PAUSE_MAX = timedelta(milliseconds=100), timedelta(seconds=5)
+
+# obstore does not repeat a conditional put whose connection broke, as when the server is restarted.
+_CREATE_ATTEMPTS_MAX = 5
 
 # The maximum number of files per listing request in all three storages.
 _LIST_PAGE = 1000
@@ -217,22 +221,21 @@ class CloudStore:
         return FileReplacedError(errno.ESTALE, "the file was replaced", join(self.url, key))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
+        """Repeats the request if its connection breaks. False may then be the answer to an attempt of ours that
+        succeeded.
+        """
         self._probe_creates(key.rpartition("/")[0])
-        with self._translated("create", key):
+        deadline = time.monotonic() + RETRY_SECONDS_MAX
+        for attempt in range(_CREATE_ATTEMPTS_MAX):
             try:
-                self._bucket().put(self._path(key), data, mode="create")
-            except (NotImplementedError, NotSupportedError) as error:
-                raise AtomicCreateUnsupportedError(
-                    table=self.url, operation=f"create {key}", detail=_detail(error)
-                ) from error
-            except (AlreadyExistsError, PreconditionError) as error:
-                # S3 also returns this error (409) while two writers compete and neither has won yet: only the key
-                # itself is proof.
-                if self.head(key) is not None:
-                    return False
-                detail = "it first returned that the file exists already, and then that it does not"
-                raise StorageUnavailableError(table=self.url, operation=f"create {key}", detail=detail) from error
-        return True
+                return self._create(key, data)
+            except StorageRefusedError:
+                raise
+            except StorageUnavailableError:
+                if attempt == _CREATE_ATTEMPTS_MAX - 1 or time.monotonic() >= deadline:
+                    raise
+            time.sleep(_FIRST_PAUSE.total_seconds() * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
 
     def put(self, key: str, data: bytes | BinaryIO) -> None:
         with self._translated("write", key):
@@ -266,6 +269,23 @@ class CloudStore:
         return []
 
     # --- the steps
+
+    def _create(self, key: str, data: bytes) -> bool:
+        with self._translated("create", key):
+            try:
+                self._bucket().put(self._path(key), data, mode="create")
+            except (NotImplementedError, NotSupportedError) as error:
+                raise AtomicCreateUnsupportedError(
+                    table=self.url, operation=f"create {key}", detail=_detail(error)
+                ) from error
+            except (AlreadyExistsError, PreconditionError) as error:
+                # S3 also returns this error (409) while two writers compete and neither has won yet: only the key
+                # itself is proof.
+                if self.head(key) is not None:
+                    return False
+                detail = "it first returned that the file exists already, and then that it does not"
+                raise StorageUnavailableError(table=self.url, operation=f"create {key}", detail=detail) from error
+        return True
 
     def _delete_batch(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
         try:
