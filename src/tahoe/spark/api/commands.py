@@ -41,6 +41,9 @@ from tahoe.storage.background import finish_background
 
 _SHOW_TABLES = "ShowTablesCommand"
 
+# Replaced when it is analysed, but for `spark.catalog.listPartitions`, to which Spark tells each as one text.
+_SHOW_PARTITIONS = "ShowPartitions"
+
 # Properties in a statement that describe the catalog's table and are not properties of the Delta table.
 _RESERVED = frozenset(
     {
@@ -77,7 +80,7 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         return _command(gateway, name, plan) if writes_delta(plan) else None
     if name in resolved_plans.STATEMENTS:
         return resolved_plans.instead_of(gateway, name, plan)
-    if altered_table(gateway, name, plan) is not None:
+    if name != _SHOW_PARTITIONS and altered_table(gateway, name, plan) is not None:
         return _command(gateway, name, plan)
     if name in TABLE_LIKE and table_like.is_ours(gateway, plan):
         return _command(gateway, "CREATE TABLE LIKE", plan)

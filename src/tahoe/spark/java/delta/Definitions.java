@@ -83,7 +83,7 @@ public class Definitions {
       LogicalPlan plan = (LogicalPlan) tree;
       if (plan instanceof AlterColumns && tightens((AlterColumns) plan) && defined(((AlterColumns) plan).table()) != null)
         return Command.of("Delta ALTER COLUMN", plan, Collections.emptyList());
-      if (plan instanceof ShowPartitions && plan.resolved()) {
+      if (plan instanceof ShowPartitions && plan.resolved() && !SessionCatalog.isForCatalog()) {
         ShowPartitions shown = (ShowPartitions) plan;
         DefinedTable table = defined(shown.table());
         if (table != null) {

@@ -68,6 +68,9 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   /** Whether a query of {@code toTable} is about to make its table, as it has found none. It writes into a table that it finds. */
   static boolean isForSink() { return isCalledBy(".CreateTableExec") && isCalledBy(".DataStreamWriter"); }
 
+  /** Whether {@code spark.catalog.listPartitions} asks for partitions, which expects each as one text. */
+  static boolean isForCatalog() { return isCalledBy("spark.sql.classic.Catalog"); }
+
   /** Spark passes the same arguments for queries, streams and other statements; only the call stack shows the difference. */
   private static boolean isCalledBy(String name) {
     StackTraceElement[] callers = Thread.currentThread().getStackTrace();
