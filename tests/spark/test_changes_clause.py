@@ -4,7 +4,6 @@ ids of rows.
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
@@ -23,6 +22,7 @@ from tahoe.errors import (
     InvalidOptionError,
     UnsupportedOperationError,
 )
+from tests.table.feeds import net_of, random_life
 
 pytestmark = pytest.mark.every_spark
 
@@ -30,7 +30,7 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 IDS = {"delta.enableRowTracking": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
-LIVES, COMMITS, KEYS = 3, 9, 30
+LIVES = 3
 
 
 def rows(frame: DataFrame) -> Counter[Row]:
@@ -186,32 +186,6 @@ def test_a_stream_has_no_changes_that_need_a_whole_commit(spark: SparkSession, o
 # --- changes that were not recorded
 
 
-def life(path: str, seed: int, properties: dict[str, str]) -> tahoe.Table:
-    """A table whose rows have been inserted, updated and deleted, and whose files were rewritten, at random."""
-    draw, table = random.Random(seed), tahoe.Table(path)
-    table.create(
-        pa.schema([("id", pa.int64()), ("v", pa.int64()), ("part", pa.int64())]),
-        partition_by=["part"],
-        properties=properties,
-    )
-    for number in range(COMMITS):
-        low = draw.randrange(KEYS)
-        condition = f"id >= {low} AND id < {low + draw.randrange(1, KEYS // 2)}"
-        match draw.choice(["append", "append", "update", "update", "delete", "optimize", "move"]):
-            case "append":
-                keys = [number * KEYS + key for key in range(draw.randrange(1, KEYS // 2))] if number else range(KEYS)
-                table.append(pa.table({"id": [*keys], "v": [number for _ in keys], "part": [key % 2 for key in keys]}))
-            case "update":
-                table.update({"v": "v + 100"}, condition)
-            case "move":  # to another partition
-                table.update({"part": "1 - part"}, condition)
-            case "delete":
-                table.delete(condition)
-            case _:
-                table.optimize()
-    return table
-
-
 @pytest.mark.parametrize("vectors", [VECTORS, {"delta.enableDeletionVectors": "false"}], ids=["vectors", "copies"])
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_what_is_computed_is_what_was_recorded(
@@ -219,24 +193,15 @@ def test_what_is_computed_is_what_was_recorded(
 ) -> None:
     """And net changes are the difference of two versions."""
     path = str(tmp_path / "t")
-    table = life(path, seed, {**FEED, **IDS, **vectors})
-    newest = table.version
-    start = 1 + seed % max(newest - 1, 1)
+    table = random_life(tahoe.Table(path), seed, {**FEED, **IDS, **vectors})
+    start = 1 + seed % max(table.version - 1, 1)
     assert rows(feed(spark, path, start, computeChanges="true")) == rows(feed(spark, path, start))
     some = "v % 2 = 0 AND part = 1"  # one side of an update may match alone
     assert rows(feed(spark, path, start, computeChanges="true").where(some)) == rows(
         feed(spark, path, start).where(some)
     )
     net = feed(spark, path, start, computeChanges="net").drop("_commit_timestamp", "_commit_version")
-    before, after = ({row["id"]: row for row in table.snapshot(v).to_arrow().to_pylist()} for v in (start - 1, newest))
-    changed = {row["id"] for row in feed(spark, path, start).select("id").collect()}
-    expected = Counter[tuple[object, ...]]()
-    for key in changed:
-        is_update = key in before and key in after
-        for version, name in ((before, "delete"), (after, "insert")):
-            if key in version:
-                image = {"delete": "update_preimage", "insert": "update_postimage"}[name] if is_update else name
-                expected[(image, key, version[key]["part"], version[key]["v"])] += 1
+    expected = Counter(tuple(row[name] for name in sorted(row)) for row in net_of(table, start))
     assert rows(net) == expected
 
 

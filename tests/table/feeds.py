@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
@@ -128,3 +129,52 @@ def gone(add: Add, **fields: object) -> Remove:
         "deletion_vector": add.deletion_vector,
     }
     return Remove(path=add.path, deletion_timestamp_ms=1, **{**given, **fields})  # type: ignore[arg-type]
+
+
+_COMMITS, _KEYS = 9, 30
+
+
+def random_life(table: tahoe.Table, seed: int, properties: Mapping[str, str]) -> tahoe.Table:
+    """The table, whose rows have been inserted, updated and deleted, and whose files were rewritten, at random."""
+    draw = random.Random(seed)
+    table.create(
+        pa.schema([("id", pa.int64()), ("v", pa.int64()), ("part", pa.int64())]),
+        partition_by=["part"],
+        properties=properties,
+    )
+    for number in range(_COMMITS):
+        low = draw.randrange(_KEYS)
+        condition = f"id >= {low} AND id < {low + draw.randrange(1, _KEYS // 2)}"
+        match draw.choice(["append", "append", "update", "update", "delete", "optimize", "move"]):
+            case "append":
+                keys = (
+                    [number * _KEYS + key for key in range(draw.randrange(1, _KEYS // 2))] if number else range(_KEYS)
+                )
+                table.append(pa.table({"id": [*keys], "v": [number for _ in keys], "part": [key % 2 for key in keys]}))
+            case "update":
+                table.update({"v": "v + 100"}, condition)
+            case "move":  # to another partition
+                table.update({"part": "1 - part"}, condition)
+            case "delete":
+                table.delete(condition)
+            case _:
+                table.optimize()
+    return table
+
+
+def net_of(table: tahoe.Table, start: int) -> list[dict[str, object]]:
+    """What remains of the changes since a version, by the key `id`: the difference of two versions, in those rows that
+    the feed has.
+    """
+    before, after = (
+        {row["id"]: row for row in table.snapshot(version).to_arrow().to_pylist()}
+        for version in (start - 1, table.version)
+    )
+    net = []
+    for key in sorted({*table.changes(start_version=start, columns=["id"])["id"].to_pylist()}):
+        is_update = key in before and key in after
+        if key in before:
+            net.append({**before[key], "_change_type": "update_preimage" if is_update else "delete"})
+        if key in after:
+            net.append({**after[key], "_change_type": "update_postimage" if is_update else "insert"})
+    return net

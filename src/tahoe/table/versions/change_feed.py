@@ -47,16 +47,18 @@ from tahoe.protocol.log.deletion_vector import inline_descriptor
 from tahoe.protocol.log.log_files import LogFile, commit_name
 from tahoe.protocol.types.moments import moment_of
 from tahoe.protocol.types.partitions import format_partition_value
-from tahoe.protocol.types.predicate import Predicate
+from tahoe.protocol.types.predicate import And, Predicate, columns_of, conjuncts, has_computed
 from tahoe.protocol.types.schema import TIMESTAMP, Struct
 from tahoe.storage.threads import load_all
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.arrow.types import arrow_schema
 from tahoe.table.log.deletion_vectors import load_bitmap
 from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.versions.computed_changes import CHANGED_AT, ID, computed_changes
 from tahoe.table.versions.feed_columns import FeedColumns
 from tahoe.table.versions.file_tables import table_of
 from tahoe.table.versions.history import Timeline, newest_is_before, parse_timestamp, timeline, version_at, version_from
@@ -192,11 +194,28 @@ class ChangeFeed:
         predicate = None if filter is None else predicate_of(filter, self.schema, zone=zone, table=self.url)
         wanted = self.schema.names if columns is None else [self._name(column) for column in columns]
         order = [*wanted, *(() if COMMIT_VERSION in wanted else (COMMIT_VERSION,))]
-        empty = arrow_schema(
-            Struct(tuple(f for name in order if (f := self.schema.find(name)) is not None))
-        ).empty_table()
-        rows = pa.concat_tables([empty, *(self._rows(name, predicate, order) for name in PART_NAMES)])
+        rows = self._computed(predicate, order) if self.has_row_ids else self._read(predicate, order)
         return sorted_table(rows, [COMMIT_VERSION]).select(wanted)
+
+    def _read(self, predicate: Predicate | None, columns: Sequence[str]) -> pa.Table:
+        fields = tuple(field for name in columns if (field := self.schema.find(name)) is not None)
+        rows = [arrow_schema(Struct(fields)).empty_table()] if len(fields) == len(columns) else []
+        return pa.concat_tables([*rows, *(self._rows(name, predicate, columns) for name in self._part_names)])
+
+    def _computed(self, predicate: Predicate | None, columns: Sequence[str]) -> pa.Table:
+        """The rows that changed, among those of the files. A condition may hold for one side of an update alone, so
+        only those on versions and times leave files out.
+        """
+        is_net = self.range.kind == "net"
+        asked = [] if predicate is None else [self._name(column.path[0]) for column in columns_of(predicate)]
+        known = None if predicate is None or is_net else _of_commits(predicate)
+        needed = dict.fromkeys([*columns, *asked, CHANGE_TYPE, COMMIT_VERSION, ID, CHANGED_AT])
+        changes = computed_changes(self._read(known, [*needed]), is_net=is_net)
+        return changes if predicate is None else changes.filter(evaluate(predicate, changes, table=self.url))
+
+    @property
+    def _part_names(self) -> tuple[PartName, ...]:
+        return PART_NAMES if self.range.kind == "recorded" else ("whole", "remarked")
 
     def _rows(self, name: PartName, predicate: Predicate | None, columns: Sequence[str]) -> pa.Table:
         return read_rows(self.part(name).scan(predicate), columns, marked=name == "remarked")
@@ -265,6 +284,17 @@ class ChangeFeed:
             partition_columns=(*metadata.partition_columns, *constants),
         )
         return table_of(files, self.snapshot, here.end, named)
+
+
+def _of_commits(predicate: Predicate) -> Predicate | None:
+    """The conditions of a conjunction that are on versions and times alone; None if there are none."""
+    own = (COMMIT_VERSION, COMMIT_TIMESTAMP)
+    parts = tuple(
+        part
+        for part in conjuncts(predicate)
+        if not has_computed(part) and all(column.path[0].lower() in own for column in columns_of(part))
+    )
+    return And(parts) if parts else None
 
 
 def _file(

@@ -17,7 +17,19 @@ from tahoe.protocol.types.schema import Struct
 from tahoe.protocol.types.time_zones import zone_of
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
-from tahoe.table.arguments import COUNT, FILTER, LOCATION, NAMES, OPTIONS, OUTSIDE, TIMESTAMP, VERSION, ZONE, takes
+from tahoe.table.arguments import (
+    COUNT,
+    FILTER,
+    FLAG,
+    LOCATION,
+    NAMES,
+    OPTIONS,
+    OUTSIDE,
+    TIMESTAMP,
+    VERSION,
+    ZONE,
+    takes,
+)
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.reading.filters import Filter
@@ -314,6 +326,7 @@ class TableReader:
         end_timestamp=TIMESTAMP,
         columns=NAMES,
         filter=FILTER,
+        computed=FLAG,
     )
     def changes(
         self,
@@ -324,11 +337,13 @@ class TableReader:
         end_timestamp: str | date | None = None,
         columns: Sequence[str] | None = None,
         filter: Filter | None = None,
+        computed: bool = False,
     ) -> pa.Table:
         """The rows that were inserted, updated and deleted in a range of versions.
 
-        `delta.enableChangeDataFeed` must be enabled in all of them. An updated row appears twice, before and after the
-        update. The schema is the newest, or with column mapping that of the range's end.
+        `delta.enableChangeDataFeed` must be enabled in all of them, unless the changes are `computed`. An updated row
+        appears twice, before and after the update. The schema is the newest, or with column mapping that of the range's
+        end.
 
         >>> table.changes(start_version=1, columns=["id", "_change_type"]).to_pylist()[0]
         {'id': 1, '_change_type': 'insert'}
@@ -341,6 +356,9 @@ class TableReader:
             columns: names, in the wanted order; all columns of the table, then `_change_type` (`insert`,
                 `update_preimage`, `update_postimage` or `delete`), `_commit_version` and `_commit_timestamp`, if None.
             filter: as in `Snapshot.scan`, over these columns.
+            computed: find the changes in the data files that commits removed and added, which takes longer. With
+                `delta.enableRowTracking` all follow from the ids of rows; without it, inserts and deletes of commits
+                that replaced no files.
 
         Raises:
             DeltaAnalysisError, DeltaDataError: see `tahoe.table.versions.change_feed.plan_feed` and
@@ -351,5 +369,6 @@ class TableReader:
             end_version=end_version,
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
+            kind="computed" if computed else "recorded",
         )
         return plan_feed(self.snapshot(), asked).to_arrow(columns, filter)
