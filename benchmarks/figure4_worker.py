@@ -1,5 +1,5 @@
 """One system of figure4.py in its own process and Python environment: SYSTEM URL JARS SETTINGS. It reads the names of
-steps from stdin, and prints the seconds, the answer and the peak memory of each.
+steps from stdin, and prints the answer, the seconds and the peak memory of each.
 
 It also runs where tahoe is not installed, so it imports tahoe only on tahoe's side.
 """
@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.peak_memory import peak_megabytes_of_all
+from benchmarks.peak_memory import peak_megabytes_of_all, processor_seconds_of_all
 
 PARTITIONS_CHANGED = 1000
 ROWS_APPENDED = 33
@@ -123,10 +123,16 @@ def main() -> None:
     os.dup2(2, 1)  # whatever Spark prints must not be taken for an answer
     session = Session(system, url, int(partitions), json.loads(settings))
     print(json.dumps({"ready": True}), file=out, flush=True)
-    for line in sys.stdin:
+    for step in map(str.strip, sys.stdin):
+        before = processor_seconds_of_all()
         try:
-            seconds, answer = getattr(session, line.strip())()
-            told = {"seconds": seconds, "answer": answer, "megabytes": peak_megabytes_of_all()}
+            seconds, answer = getattr(session, step)()
+            told = {
+                "seconds": seconds,
+                "processor_seconds": (processor_seconds_of_all() - before) / (LOOKUPS + 1 if step == "one" else 1),
+                "answer": answer,
+                "megabytes": peak_megabytes_of_all(),
+            }
         except Exception as error:  # a system may fail: too little memory, for one
             told = {"error": f"{type(error).__name__}: {error}"[:500]}
         print(json.dumps(told), file=out, flush=True)

@@ -1,4 +1,4 @@
-"""Peak memory of this process and of the processes that it started. Needs only the standard library."""
+"""Peak memory and processor time of this process and of those that it started. Needs only the standard library."""
 
 from __future__ import annotations
 
@@ -31,6 +31,21 @@ def peak_megabytes_of_all() -> float:
         parents[number] = int(fields["PPid"])
         peaks[number] = int(fields.get("VmHWM", "0 kB").split()[0]) / 1024
     return sum(peak for number, peak in peaks.items() if _is_from(number, os.getpid(), parents))
+
+
+def processor_seconds_of_all() -> float:
+    """Processor time of this process and of all that it started and that still run. Linux only."""
+    parents: dict[int, int] = {}
+    seconds: dict[int, float] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        number = int(stat.parent.name)
+        parents[number] = int(fields[1])
+        seconds[number] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(taken for number, taken in seconds.items() if _is_from(number, os.getpid(), parents))
 
 
 def _is_from(number: int, ancestor: int, parents: dict[int, int]) -> bool:
