@@ -34,8 +34,8 @@ from benchmarks.slow_storage import BUCKET, SlowStorage, slow_storage
 
 POINTS = (1_000, 10_000, 100_000, 1_000_000)
 SYSTEMS = ("tahoe", "reference", "parquet")
-STEPS = ("open", "one", "plan", "show", "sum", "delete", "append")
-_OF_OPEN_TABLE = ("one", "plan", "show", "sum")
+STEPS = ("open", "one", "plan", "sum", "show", "delete", "append")
+_OF_OPEN_TABLE = ("one", "plan", "sum", "show")
 
 # Tasks that wait for a store do not need a core each.
 _TASKS = {"local": "local[*]", "s3": "local[16]"}

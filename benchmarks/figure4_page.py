@@ -74,7 +74,8 @@ def _median(figures: Sequence[Mapping[str, Any]]) -> Point:
     if not timed:
         return Point(seconds=None, processor_seconds=None, megabytes=None, failure=figures[-1]["failure"])
     keys = ("seconds", "processor_seconds", "megabytes")
-    return Point(**{key: statistics.median(figure[key] for figure in timed) for key in keys})
+    told = {key: [figure[key] for figure in timed if figure.get(key) is not None] for key in keys}
+    return Point(**{key: statistics.median(values) if values else None for key, values in told.items()})
 
 
 # --- tables
@@ -103,9 +104,9 @@ def _cell(point: Point | None) -> str:
         return ""
     if point.seconds is None:
         return f"> {point.least:g} s" if point.least is not None else "fails"
-    assert point.processor_seconds is not None
     assert point.megabytes is not None
-    return f"{_number(point.seconds)} s; {_number(point.processor_seconds)}; {point.megabytes / 1024:.1f} GB"
+    processor = "" if point.processor_seconds is None else f"{_number(point.processor_seconds)}; "
+    return f"{_number(point.seconds)} s; {processor}{point.megabytes / 1024:.1f} GB"
 
 
 def _number(value: float) -> str:

@@ -416,10 +416,9 @@ def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -
 
 
 def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType, zone: tzinfo) -> pa.ChunkedArray:
-    """The typed values of one partition column. Each distinct text is parsed once."""
-    return _decode_values(
-        values, name, partial(parse_partition_value, data_type=data_type, zone=zone), arrow_type(data_type)
-    )
+    """The typed values of one partition column. Each distinct text is parsed once; plain ones are parsed together."""
+    parse, kind = partial(parse_partition_value, data_type=data_type, zone=zone), arrow_type(data_type)
+    return _decode_values(values, name, parse, kind, _PLAIN_TEXTS.get(kind))
 
 
 def zoneless_texts(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
@@ -427,17 +426,48 @@ def zoneless_texts(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return _decode_values(values, name, lambda text: None if not text or has_zone(text) else text, pa.string())
 
 
+# Texts of a type that Arrow casts to what `parse_partition_value` makes of them, or refuses.
+_PLAIN_TEXTS: Mapping[pa.DataType, str] = {
+    **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.int64()), r"^-?[0-9]{1,18}$"),
+    pa.date32(): r"^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}$",
+}
+
+
 def _decode_values(
-    values: pa.ChunkedArray, name: str, parse: Callable[[str | None], Any], kind: pa.DataType
+    values: pa.ChunkedArray,
+    name: str,
+    parse: Callable[[str | None], Any],
+    kind: pa.DataType,
+    plain: str | None = None,
 ) -> pa.ChunkedArray:
-    return pa.chunked_array([_decode_texts(_lookup(chunk, name), parse, kind) for chunk in values.chunks], type=kind)
+    """
+    Args:
+        plain: a pattern of texts that Arrow's cast parses alike; None if there is no such pattern.
+    """
+    chunks = [_decode_texts(_lookup(chunk, name), parse, kind, plain) for chunk in values.chunks]
+    return pa.chunked_array(chunks, type=kind)
 
 
 def _lookup(chunk: pa.MapArray, name: str) -> pa.Array:
     return pc.map_lookup(chunk, pa.scalar(name), "last")
 
 
-def _decode_texts(texts: pa.Array, parse: Callable[[str | None], Any], kind: pa.DataType) -> pa.Array:
+def _decode_texts(
+    texts: pa.Array, parse: Callable[[str | None], Any], kind: pa.DataType, plain: str | None
+) -> pa.Array:
     encoded = texts.dictionary_encode()
-    distinct = pa.array([parse(text) for text in encoded.dictionary.to_pylist()], kind)
+    distinct = None if plain is None else _cast(encoded.dictionary, kind, plain)
+    if distinct is None:
+        distinct = pa.array([parse(text) for text in encoded.dictionary.to_pylist()], kind)
     return distinct.take(encoded.indices)
+
+
+def _cast(texts: pa.Array, kind: pa.DataType, plain: str) -> pa.Array | None:
+    """The values of texts, with null for empty ones; None if a text is not plain, or is no value of the type."""
+    texts = pc.if_else(pc.equal(texts, ""), None, texts)
+    if not pc.all(pc.match_substring_regex(texts, plain), min_count=0).as_py():
+        return None
+    try:
+        return texts.cast(kind)
+    except pa.ArrowInvalid:
+        return None
