@@ -50,7 +50,7 @@ bench: java .venv/installed .venv-reference/installed .cache/reference-jars/inst
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .venv/classes.jsa ## test against the reference implementation and on older Spark versions
 	scripts/suites interop $(TESTS)
 
-everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .venv/classes.jsa ## test, spark and interop together (TAHOE_MODE=ci for a sample, as .ci/run)
+everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .cache/versitygw/installed .venv/classes.jsa ## test, spark and interop together (TAHOE_MODE=ci for a sample, as .ci/run)
 	scripts/suites everything
 
 native: java .venv-4.1/installed .cache/comet-jars/installed ## run the Spark suite with plans run natively by Comet, on PySpark 4.1 (half an hour)

@@ -4,7 +4,9 @@ interop-s3`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import deltalake
 import pytest
@@ -18,15 +20,29 @@ from tahoe.storage import cloud
 from tests.hadoop.conftest import jars, session
 from tests.spark.any_storage import append, ids, load
 from tests.spark.test_in_any_storage import *  # noqa: F403  what every storage must do
-from tests.storage.servers import BUCKET, Server, hadoop_options, make_bucket, s3_server
+from tests.spark.test_in_any_storage import without_spark
+from tests.storage.servers import (
+    BUCKET,
+    S3_SERVER,
+    Server,
+    ServerProcess,
+    hadoop_options,
+    make_bucket,
+    s3_server_to_kill,
+)
 
 NOWHERE = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="session")
-def s3() -> Iterator[Server]:
-    with s3_server() as server:
-        yield server
+def s3_and_process() -> Iterator[tuple[Server, ServerProcess]]:
+    with s3_server_to_kill() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def s3(s3_and_process: tuple[Server, ServerProcess]) -> Server:
+    return s3_and_process[0]
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +82,27 @@ def test_the_scheme_may_be_s3(spark: SparkSession, url: str) -> None:
     assert ids(load(spark, short)) == ids(load(spark, url)) == ids(cached) == [0, 1, 2, 3]
     cached.unpersist()
     assert all(file.startswith("s3a://") for file in load(spark, short).inputFiles())
+
+
+@pytest.mark.skipif(S3_SERVER == "moto", reason="moto keeps its objects in memory: make interop-s3-servers")
+def test_writers_survive_a_server_that_is_away(
+    spark: SparkSession, s3_and_process: tuple[Server, ServerProcess], url: str
+) -> None:
+    """The rows go through Hadoop's client and the commits through ours, and each repeats in its own way."""
+    _, server = s3_and_process
+    append(spark.range(1), url)
+    with ThreadPoolExecutor(2) as pool:
+        writers = [
+            pool.submit(lambda n: [append(spark.range(n + k, n + k + 1), url) for k in range(5)], n) for n in (10, 20)
+        ]
+        time.sleep(1)
+        server.kill()
+        time.sleep(30)
+        server.start()
+        for writer in writers:
+            writer.result()
+    assert ids(load(spark, url)) == [0, *range(10, 15), *range(20, 25)]
+    assert [entry["version"] for entry in without_spark(spark, url).history()] == list(range(10, -1, -1))
 
 
 def test_settings_of_one_bucket_go_before_those_of_all(spark: SparkSession, s3: Server) -> None:

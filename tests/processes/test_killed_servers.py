@@ -17,6 +17,7 @@ import pytest
 
 import tahoe
 from tahoe.storage.background import finish_background
+from tests import sample
 from tests.processes.workers import Worker, check_all, make, start
 from tests.storage.servers import S3_SERVER, Server, ServerProcess, s3_server_to_kill
 
@@ -28,6 +29,7 @@ pytestmark = [
 WRITERS, COUNT = 4, 12
 AWAY_SECONDS = 30
 KILLS = 3
+SEEDS = range(3 if sample.MODE == "full" else 1)
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def begun(table: tahoe.Table, home: Path) -> list[Worker]:
     return workers
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_writers_survive_a_server_that_is_killed_under_them(
     server: tuple[Server, ServerProcess], seed: int, tmp_path: Path
 ) -> None:
@@ -102,7 +104,7 @@ def killed_now_and_then(process: ServerProcess, seed: int) -> Iterator[list[floa
         thread.join()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_life_on_a_server_that_is_killed_again_and_again(server: tuple[Server, ServerProcess], seed: int) -> None:
     """Every kind of request: large files in parts, ranges, listings, copies and deletes of many files."""
     place, process = server

@@ -191,10 +191,14 @@ def _seaweedfs(home: Path, port: int) -> list[str]:
         "-ip=127.0.0.1",
         "-ip.bind=127.0.0.1",
         "-master.telemetry=false",
+        "-master.telemetry.url=",
         "-master.volumeSizeLimitMB=64",
         "-volume.max=200",
         "-s3",
         f"-s3.config={home / 's3.json'}",
+        "-s3.autoCreateBucket=false",
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
     ]
     return [_built("seaweedfs", "weed"), "server", *flags, *ports]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import socket
@@ -10,17 +11,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 import pytest
 from obstore.exceptions import GenericError
 
 import tahoe
-from tahoe.errors import CredentialsMissingError, ForkedProcessError, InvalidOptionError, StorageUnavailableError
+from tahoe.errors import (
+    CredentialsMissingError,
+    ForkedProcessError,
+    InvalidOptionError,
+    StorageRefusedError,
+    StorageUnavailableError,
+)
 from tahoe.storage import cloud, open_store
 from tahoe.storage.background import finish_background
 from tahoe.storage.cloud import CloudStore
@@ -462,34 +471,122 @@ def test_a_condition_that_nobody_asked_for_is_an_error_of_the_storage() -> None:
         server.server_close()
 
 
+@contextmanager
+def loopback(answer: Callable[[BaseHTTPRequestHandler, bytes], tuple[int, bytes] | None]) -> Iterator[CloudStore]:
+    """A store whose server answers a request and its content by a status and a content; by None, it resets the
+    connection.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            found = answer(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+            if found is None:
+                self.close_connection = True
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.close()
+                return
+            self.send_response(found[0])
+            self.send_header("Content-Length", str(len(found[1])))
+            self.send_header("ETag", '"x"')
+            self.send_header("Last-Modified", "Fri, 27 Nov 2026 12:00:00 GMT")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(found[1])
+
+        do_GET = do_PUT = do_DELETE = do_POST = do_HEAD = answer  # noqa: N815 - the names are the base class's
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        options = s3_options(f"http://127.0.0.1:{server.server_port}")
+        yield CloudStore("s3://lake/loopback", options, skips_probe=True)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def test_a_create_whose_connection_breaks_is_repeated() -> None:
     """As when the server is restarted: obstore repeats other requests, and a stream's or a hook's file is created
     once.
     """
     asked: list[str] = []
 
-    class Restarted(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
-            asked.append(self.headers["If-None-Match"])
-            if len(asked) < 3:
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                self.connection.close()  # a reset, not an end
-                return
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.send_header("ETag", '"x"')
-            self.end_headers()
+    def restarted(request: BaseHTTPRequestHandler, _: bytes) -> tuple[int, bytes] | None:
+        asked.append(request.headers["If-None-Match"])
+        return None if len(asked) < 3 else (200, b"")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Restarted)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        options = s3_options(f"http://127.0.0.1:{server.server_port}")
-        assert CloudStore("s3://lake/restarted", options, skips_probe=True).put_if_absent("k", b"1") is True
-    finally:
-        server.shutdown()
-        server.server_close()
+    with loopback(restarted) as store:
+        assert store.put_if_absent("k", b"1") is True
     assert asked == ["*"] * 3
+
+
+class Uploads:
+    """A server of uploads in parts."""
+
+    def __init__(self, complete: Callable[[int], tuple[int, bytes] | None]) -> None:
+        self.parts, self.file, self._complete = list[dict[int, bytes]](), b"", complete
+
+    def __call__(self, request: BaseHTTPRequestHandler, data: bytes) -> tuple[int, bytes] | None:
+        asked = parse_qs(urlsplit(request.path).query, keep_blank_values=True)
+        if request.command == "HEAD":
+            return (200, self.file) if self.file else (404, b"")
+        if "uploads" in asked:
+            self.parts.append({})
+            names = "<Bucket>b</Bucket><Key>k</Key>"
+            told = f"<InitiateMultipartUploadResult>{names}<UploadId>{len(self.parts) - 1}</UploadId></InitiateMultipartUploadResult>"  # fmt: skip
+            return 200, told.encode()
+        upload = self.parts[int(asked["uploadId"][0])]
+        if request.command == "PUT":
+            upload[int(asked["partNumber"][0])] = data
+        elif request.command == "POST":
+            answer = self._complete(len(self.parts))
+            if answer is None or answer[1]:
+                return answer
+            self.file = b"".join(upload[part] for part in sorted(upload))
+        return 200, b'<CompleteMultipartUploadResult><ETag>"e"</ETag></CompleteMultipartUploadResult>'
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_an_upload_whose_last_answer_was_lost_is_repeated(is_file: bool) -> None:
+    """obstore completes it again, and the storage has no such upload any more: that is no refusal of the file."""
+    answers = [None, (404, b"<Error><Code>NoSuchUpload</Code></Error>"), (200, b"")]
+    content, server = os.urandom((10 << 20) + 1), Uploads(lambda _: answers.pop(0))
+    with loopback(server) as store:
+        file = io.BytesIO(b"before" + content)
+        file.seek(len(b"before"))
+        store.put("k", file if is_file else content)
+    assert server.file == content
+    assert len(server.parts) == 2
+
+
+def test_an_upload_that_the_storage_acknowledged_and_lost_is_repeated() -> None:
+    """versitygw, when it was killed while it completed one: a table would have a file that is not there."""
+    told = b'<CompleteMultipartUploadResult><ETag>"e"</ETag></CompleteMultipartUploadResult>'
+    content, server = os.urandom((10 << 20) + 1), Uploads(lambda upload: (200, told if upload == 1 else b""))
+    with loopback(server) as store:
+        store.put("k", content)
+    assert server.file == content
+    with (
+        loopback(Uploads(lambda _: (200, told))) as store,
+        pytest.raises(StorageUnavailableError, match="acknowledged"),
+    ):
+        store.put("k", io.BytesIO(content))
+
+
+@pytest.mark.parametrize("code", ["NoSuchBucket", "ContainerNotFound", "XAdminUserNotFound"])
+def test_what_is_missing_may_be_something_else_than_the_file(code: str) -> None:
+    """Taken for a missing file, a commit that was made would be believed not to be there, or its data to be lost."""
+    with loopback(lambda *_: (404, f"<Error><Code>{code}</Code></Error>".encode())) as store:
+        for read in (lambda: store.get("k"), lambda: store.get_range("k", 0, 5)):
+            with pytest.raises(StorageRefusedError, match=code):
+                read()
+    with (
+        loopback(lambda *_: (404, b"<Error><Code>NoSuchKey</Code></Error>")) as store,
+        pytest.raises(FileNotFoundError),
+    ):
+        store.get("k")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,6 +73,18 @@ _FIRST_PAUSE, _PAUSE_MAX = timedelta(milliseconds=100), timedelta(seconds=5)
 
 # obstore does not repeat a conditional put whose connection broke, as when the server is restarted.
 _CREATE_ATTEMPTS_MAX = 5
+
+# Answers of "404 Not Found" that say nothing of the file. versitygw answers so for an unknown access key.
+_MISSING_ELSE = re.compile(r"<Code>\w*(?:Bucket|Container|Account|User|AccessKey)\w*</Code>")
+
+# S3's error for an upload in parts that is complete already, or was removed. obstore asks again to complete it if the
+# answer is lost.
+_NO_UPLOAD = "NoSuchUpload"
+
+# obstore puts larger files in parts. versitygw that was killed while it completed such an upload acknowledges the next
+# request to complete it, but never has the file; so outside AWS it is looked for, and put again.
+_PART_BYTES = 5 << 20
+_UPLOADS_MAX = 3
 
 # The maximum number of files per listing request in all three storages.
 _LIST_PAGE = 1000
@@ -238,8 +251,27 @@ class CloudStore:
         raise AssertionError("the last attempt returns or raises")
 
     def put(self, key: str, data: bytes | BinaryIO) -> None:
-        with self._translated("write", key):
-            self._bucket().put(self._path(key), data)
+        """A file that is put in parts is put again if the storage has lost the upload."""
+        start, size_bytes = _extent(data)
+        if size_bytes <= _PART_BYTES:
+            self._put(key, data)
+            return
+        for _ in range(_UPLOADS_MAX):
+            if not isinstance(data, bytes):
+                data.seek(start)
+            try:
+                self._put(key, data)
+            except StorageRefusedError as error:
+                if _NO_UPLOAD not in str(error.__cause__):
+                    raise
+                continue
+            if not self._is_foreign():
+                return
+            info = self.head(key)
+            if info is not None and info.size_bytes == size_bytes:
+                return
+        detail = f"the storage acknowledged an upload of {size_bytes} bytes in parts, but does not have the file"
+        raise StorageUnavailableError(table=self.url, operation=f"write {key}", detail=detail)
 
     def copy_from(self, source: Store, key: str, to: str) -> None:
         known = source.head(key) if isinstance(source, CloudStore) and self._is_in_bucket_of(source) else None
@@ -269,6 +301,10 @@ class CloudStore:
         return []
 
     # --- the steps
+
+    def _put(self, key: str, data: bytes | BinaryIO) -> None:
+        with self._translated("write", key):
+            self._bucket().put(self._path(key), data)
 
     def _create(self, key: str, data: bytes) -> bool:
         with self._translated("create", key):
@@ -314,9 +350,9 @@ class CloudStore:
 
     def _probe_creates(self, folder: str) -> None:
         """Probe that creates are exclusive, in a writable folder. A failed probe is repeated before each create."""
-        scheme, authority, _ = split_url(self.url)
-        if self.skips_probe or foreign_endpoint(self.options, os.environ, scheme, authority) is None:
+        if self.skips_probe or not self._is_foreign():
             return
+        scheme, authority, _ = split_url(self.url)
         _claim_process(self.url)  # before the lock, because a fork may have copied it while it was held
         identity = (scheme, authority, tuple(sorted(self.options.items())))
         with _probing:
@@ -329,6 +365,11 @@ class CloudStore:
                     detail = f"the probe for atomic creates failed ({error})"
                     raise StorageRefusedError(table=self.url, operation=f"write to {folder}", detail=detail) from error
                 _probed.add(identity)
+
+    def _is_foreign(self) -> bool:
+        """Whether this is an S3-compatible storage outside AWS."""
+        scheme, authority, _ = split_url(self.url)
+        return foreign_endpoint(self.options, os.environ, scheme, authority) is not None
 
     def _bucket(self) -> Any:
         scheme, authority, _ = split_url(self.url)
@@ -360,12 +401,13 @@ class CloudStore:
         """Translate obstore's errors. With `missing_passes`, a missing file raises FileNotFoundError; with
         `conditions_pass`, a condition that does not hold is obstore's error.
 
-        In other calls "not found" refers to the bucket. A ValueError means a key that object stores do not allow.
+        In other calls "not found" refers to the bucket, and in all calls it may refer to the user. A ValueError means a
+        key that object stores do not allow.
         """
         try:
             yield
         except FileNotFoundError as error:
-            if missing_passes:
+            if missing_passes and not _MISSING_ELSE.search(str(error)):
                 raise self._missing(key) from error
             raise StorageRefusedError(table=self.url, operation=f"{operation} {key}", detail=_detail(error)) from error
         except (BaseError, PermissionError, ValueError, NotImplementedError) as error:
@@ -377,6 +419,16 @@ class CloudStore:
                 ) from error
             kind = StorageRefusedError if isinstance(error, _REFUSALS) else StorageUnavailableError
             raise kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=_detail(error)) from error
+
+
+def _extent(data: bytes | BinaryIO) -> tuple[int, int]:
+    """Where the data begins in its file, and its size."""
+    if isinstance(data, bytes):
+        return 0, len(data)
+    start = data.tell()
+    size_bytes = data.seek(0, os.SEEK_END) - start
+    data.seek(start)
+    return start, size_bytes
 
 
 def _path_in_bucket(url: str, key: str) -> str:
