@@ -138,7 +138,8 @@ def picture(points: Mapping[Place, Point]) -> str:
     """One panel for each storage and step, with both axes logarithmic. An arrow is a time longer than the limit."""
     panels, at = [], 36
     for storage, name in _STORAGES.items():
-        steps = [step for step in STEPS if any(place[:2] == (storage, step) for place in points)]
+        sizes = {step: {place[3] for place in points if place[:2] == (storage, step)} for step in STEPS}
+        steps = [step for step, of_step in sizes.items() if len(of_step) > 1]  # one point is no curve
         if not steps:
             continue
         panels.append(f'<text class="title" x="12" y="{at + 12}" font-size="13">{name}</text>')
@@ -190,16 +191,20 @@ def _panel(points: Mapping[Place, Point], storage: str, step: str) -> Iterator[s
         row = [(size, of_panel.get((storage, step, system, size))) for size in sizes]
         yield f'<g class="{system}">'
         timed = [(x(size), y(point.seconds)) for size, point in row if point and point.seconds]
+        before: tuple[float, float] | None = None
         if timed:
             yield f'<polyline class="line" points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in timed)}"/>'
         yield from (f'<circle class="dot" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in timed)
         for size, point in row:
-            if point and point.seconds is None and point.least is not None:
-                a, b = x(size), y(point.least)
-                before = [place for place in timed if place[0] < a]
-                if before:
-                    yield f'<path class="beyond" d="M{before[-1][0]:.1f} {before[-1][1]:.1f} L{a:.1f} {b:.1f}"/>'
+            value = point and (point.seconds or point.least)
+            if not value:
+                continue
+            a, b = x(size), y(value)
+            if point and point.seconds is None:
+                if before is not None:
+                    yield f'<path class="beyond" d="M{before[0]:.1f} {before[1]:.1f} L{a:.1f} {b:.1f}"/>'
                 yield f'<path class="open" d="M{a - 4:.1f} {b:.1f} L{a:.1f} {b - 7:.1f} L{a + 4:.1f} {b:.1f} Z"/>'
+            before = a, b
         yield "</g>"
 
 
