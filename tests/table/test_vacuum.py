@@ -59,7 +59,7 @@ def tree(*keys: str, old: int = 10, folders: tuple[str, ...] = ()) -> Tree:
 
 
 def dead(found: Tree, *actions: Any, cutoff_ms: int = 100, url: str = URL, **scope: Any) -> list[str]:
-    listing = listing_of(found)
+    listing = listing_of([found])
     protected = keys_of([named_by_actions(actions)], url)
     decided = dead_files(listing, protected, VacuumScope(tables=nested_tables(listing), **scope), cutoff_ms)
     return decided.files["key"].to_pylist()
@@ -165,7 +165,7 @@ def test_what_is_dead(files: Tree, named: list[Add], options: dict[str, Any], ke
 
 def test_checksums_of_hadoop_go_with_their_files() -> None:
     listing = listing_of(
-        tree("p/x", "p/.x.crc", "y", ".y.crc", ".gone.crc", "_delta_log/.0.json.crc", "_SUCCESS", "._SUCCESS.crc")
+        [tree("p/x", "p/.x.crc", "y", ".y.crc", ".gone.crc", "_delta_log/.0.json.crc", "_SUCCESS", "._SUCCESS.crc")]
     )
     found = dead_files(listing, keys_of([named_by_actions([add("y")])], URL), VacuumScope(), 100)
     assert sorted(found.checksums) == [".gone.crc", "p/.x.crc"]
@@ -179,7 +179,7 @@ def test_folders_go_that_are_left_empty_or_were_empty_for_long() -> None:
         folders=("a", "a/b", "a/c", "d", "d/e", "old", "old/inside", "_hidden", "h", "h/_hidden"),
     )
     found.add_folder("new", 1000)
-    decided = dead_files(listing_of(found), keys_of([named_by_actions([add("a/c/kept")])], URL), VacuumScope(), 100)
+    decided = dead_files(listing_of([found]), keys_of([named_by_actions([add("a/c/kept")])], URL), VacuumScope(), 100)
     assert sorted(decided.folders) == ["a/b", "d", "d/e", "old", "old/inside"]
     depth = [folder.count("/") for folder in decided.folders]
     assert depth == sorted(depth, reverse=True)

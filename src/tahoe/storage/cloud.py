@@ -50,6 +50,7 @@ from tahoe.storage.env import (
     FileReplacedError,
     Store,
     Tree,
+    branches_of,
     byte_order,
     copy_through,
     is_temporary,
@@ -160,6 +161,9 @@ class CloudStore:
 
     def tree(self) -> Tree:
         return tree_of(self.walk())
+
+    def branches(self) -> Iterator[Tree]:
+        return branches_of(self.walk())
 
     def get(self, key: str) -> bytes:
         return self._fetch(key, {}).data

@@ -28,7 +28,7 @@ from tahoe.errors import (
 from tahoe.errors.root import cause_text
 from tahoe.protocol.log.log_files import LOG_FOLDER, Kind, commit_key, parse_name
 from tahoe.storage.commit_service import CommitEntry, CommitService
-from tahoe.storage.env import FileInfo, Store, Tree
+from tahoe.storage.env import FileInfo, Store, Tree, branches
 from tahoe.storage.schemes import S3_SCHEMES
 
 T = TypeVar("T")
@@ -74,6 +74,9 @@ class CoordinatedStore:
 
     def tree(self) -> Tree:
         return self.inner.tree()
+
+    def branches(self) -> Iterator[Tree]:
+        return branches(self.inner)
 
     def get(self, key: str) -> bytes:
         return self._read(key, lambda: self.inner.get(key))

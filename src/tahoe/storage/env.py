@@ -15,6 +15,7 @@ import logging
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import BinaryIO, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -22,6 +23,9 @@ import msgspec
 from tahoe.errors import DeltaStorageError
 
 _logger = logging.getLogger("tahoe")
+
+# An object store's listing comes in pieces of this size.
+_BRANCH_FILES = 10_000
 
 Identity: TypeAlias = tuple[int, str]
 """The size of a file in bytes, and its ETag; without one, its modification time. S3 returns that time sometimes in
@@ -87,6 +91,21 @@ def tree_of(files: Iterable[FileInfo]) -> Tree:
     for info in files:
         tree.add(info.key, info.size_bytes, info.modified_ms)
     return tree
+
+
+def branches(store: Store) -> Iterator[Tree]:
+    """What `Store.tree` has, in pieces, if the store has a method of this name: a folder may have more files than fit
+    into memory.
+    """
+    of_store: Callable[[], Iterator[Tree]] | None = getattr(store, "branches", None)
+    return iter((store.tree(),)) if of_store is None else of_store()
+
+
+def branches_of(files: Iterable[FileInfo]) -> Iterator[Tree]:
+    """The files of a store without folders, in pieces."""
+    source = iter(files)
+    while some := list(islice(source, _BRANCH_FILES)):
+        yield tree_of(some)
 
 
 class FileReplacedError(OSError):

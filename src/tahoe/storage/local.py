@@ -103,15 +103,21 @@ class LocalStore:
                 yield info
 
     def tree(self) -> Tree:
-        """Does not follow symbolic links to folders."""
-        found, level = Tree(), [""]
+        found = Tree()
+        for branch in self.branches():
+            found.extend(branch)
+        return found
+
+    def branches(self) -> Iterator[Tree]:
+        """The folders one by one; see `storage.env.branches`. Does not follow symbolic links to folders."""
+        level = [""]
         with self._translated("list", ""):
             while level:
-                parts = list(in_threads(self._branches, level))
-                level = [folder for part in parts for folder in part.folders]
-                for part in parts:
-                    found.extend(part)
-        return found
+                below: list[str] = []
+                for branch in in_threads(self._branch, level):
+                    below.extend(branch.folders)
+                    yield branch
+                level = below
 
     def get(self, key: str) -> bytes:
         with self._translated("read", key, missing_passes=True), self._open_for_reading(key) as file:
@@ -178,7 +184,7 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError):
             return
 
-    def _branches(self, folder: str) -> Tree:
+    def _branch(self, folder: str) -> Tree:
         """What is directly in a folder. An entry that is deleted meanwhile is left out."""
         found = Tree()
         for key, entry in self._entries(folder):

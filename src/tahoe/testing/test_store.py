@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tahoe.storage.cache.cached_store import CachedStore
-from tahoe.storage.env import FileReplacedError, Store, byte_order
+from tahoe.storage.env import FileReplacedError, Store, Tree, branches, byte_order
 from tahoe.storage.memory import MemoryStore
 
 
@@ -232,6 +232,11 @@ def test_a_tree_has_every_file(store: Store, odd_names: list[str]) -> None:
     assert set(walked) == set(listed)
     assert set(tree.folders) <= {"p=x", "_delta_log", "b", "b/c"}
     assert len(tree.folders) == len(tree.folders_modified_ms)
+    together = Tree()
+    for branch in branches(store):
+        together.extend(branch)
+    assert sorted(together.keys) == sorted(tree.keys)
+    assert sorted(together.folders) == sorted(tree.folders)
 
 
 def test_a_missing_folder_has_no_tree(store: Store) -> None:

@@ -19,7 +19,7 @@ from typing import BinaryIO, cast
 from tahoe.errors import DeltaStorageError
 from tahoe.storage.cache.block_cache import BlockCache
 from tahoe.storage.cache.block_file import BLOCK_BYTES, FORMAT, block_length
-from tahoe.storage.env import Fetched, FileInfo, FileReplacedError, RemoteStore, Store, Tree
+from tahoe.storage.env import Fetched, FileInfo, FileReplacedError, RemoteStore, Store, Tree, branches
 from tahoe.storage.locations import join
 from tahoe.storage.ranges import RangeFile
 
@@ -50,6 +50,9 @@ class CachedStore:
 
     def tree(self) -> Tree:
         return self.inner.tree()
+
+    def branches(self) -> Iterator[Tree]:
+        return branches(self.inner)
 
     def get(self, key: str) -> bytes:
         fetched = self._fetch(key, 0, None)

@@ -25,7 +25,7 @@ from tahoe.storage.env import FileInfo
 from tahoe.storage.threads import in_threads
 from tahoe.table.adoption.adopt import entries_at
 from tahoe.table.adoption.foreign_sources import NO_VERSION
-from tahoe.table.cleanup.named_files import keys_of, named_by_live
+from tahoe.table.cleanup.named_files import key_texts, named_by_live
 from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.versions.table_reader import TableReader
@@ -228,5 +228,5 @@ def _keys(snapshot: Snapshot | None) -> set[str]:
     """The keys of a version's data files and deletion vectors, as far as they are in the table's folder."""
     if snapshot is None or not len(snapshot.live):
         return set()
-    found = keys_of([named_by_live(snapshot.live)], snapshot.url)
-    return {key for keys in found.keys for key in keys.to_pylist()}
+    found = key_texts(named_by_live(snapshot.live), snapshot.url, names=set())
+    return {key for keys in found for key in keys.to_pylist()}

@@ -1,4 +1,5 @@
-"""Rows that wait, sorted into units, until all rows are there: in memory, and beyond a limit in a temporary file.
+"""Rows that wait: sorted into units, until all rows are there, or to be read several times. They wait in memory, and
+beyond a limit in a temporary file.
 
 Knows nothing of Delta.
 """
@@ -7,7 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from threading import Lock
 from types import TracebackType
@@ -61,10 +63,7 @@ class Spool:
         """Write the waiting rows to the file, unit by unit, so that memory is free and each unit can be read alone."""
         for unit, pieces in enumerate(self._waiting):
             if pieces:
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, pieces[0].schema, options=_COMPRESSED) as writer:
-                    writer.write_table(joined_table(pieces))
-                content = sink.getvalue()
+                content = _encoded(pieces)
                 self._stored[unit].append((self._file.tell(), content.size))
                 self._file.write(content)
         self._file.flush()
@@ -75,7 +74,45 @@ class Spool:
         """Remove and return the rows of a unit; None if it has none."""
         stored, self._stored[unit] = self._stored[unit], []
         waiting, self._waiting[unit] = self._waiting[unit], []
-        tables = [
-            pa.ipc.open_stream(os.pread(self._file.fileno(), length, offset)).read_all() for offset, length in stored
-        ]
+        tables = [_decoded(self._file.fileno(), *place) for place in stored]
         return pa.concat_tables([*tables, *waiting]) if stored or waiting else None
+
+
+class Pages:
+    """Rows that are read several times, in the order in which they were added, a page at a time.
+
+    Args:
+        page_bytes: the size of a page. One is in memory, the others are in the temporary file.
+    """
+
+    def __init__(self, page_bytes: int) -> None:
+        self._page_bytes = page_bytes
+        self._last: list[pa.Table] = []
+        self._stored: list[tuple[int, int]] = []  # offsets and lengths in the file
+        self._file = tempfile.TemporaryFile(prefix="tahoe-")  # noqa: SIM115  closed with the pages
+        weakref.finalize(self, self._file.close)
+
+    def add(self, rows: pa.Table) -> None:
+        self._last.append(rows)
+        if sum(table.nbytes for table in self._last) > self._page_bytes:
+            content = _encoded(self._last)
+            self._stored.append((self._file.tell(), content.size))
+            self._file.write(content)
+            self._last = []
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        self._file.flush()
+        for place in self._stored:
+            yield _decoded(self._file.fileno(), *place)
+        yield from self._last
+
+
+def _encoded(pieces: Sequence[pa.Table]) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pieces[0].schema, options=_COMPRESSED) as writer:
+        writer.write_table(joined_table(pieces))
+    return sink.getvalue()
+
+
+def _decoded(file: int, offset: int, length: int) -> pa.Table:
+    return pa.ipc.open_stream(os.pread(file, length, offset)).read_all()

@@ -7,7 +7,7 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -16,12 +16,19 @@ import pyarrow.compute as pc
 from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.protocol.types.json_text import is_text
 from tahoe.storage.env import Tree, deepest_first
+from tahoe.table.arrow.chunks import is_in
+from tahoe.table.arrow.spool import Pages
+from tahoe.table.arrow.temporary import temporary_disk_named
 from tahoe.table.cleanup.named_files import Keys
+from tahoe.table.cleanup.text_hashes import HashedTexts
 
 FILES = pa.schema([("key", pa.string()), ("size_bytes", pa.int64()), ("modified_ms", pa.int64())])
 
 # Folders of the table that begin like hidden ones, but contain files of versions.
 _NEVER_HIDDEN = frozenset({"_change_data", "_delta_index"})
+
+# Of a longer listing, the rest waits in a temporary file.
+_MEMORY_BYTES = 16 << 20
 
 # The number of keys in one array, whose texts must stay below 2 GiB.
 _CHUNK_KEYS = 1_000_000
@@ -30,24 +37,45 @@ _CHUNK_KEYS = 1_000_000
 _CHECKSUM = r"(^|/)\.([^/]+)\.crc$"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What is in a table's folder.
+    """What is in a table's folder, in a temporary file if that is much.
 
     Attributes:
-        files: the columns `FILES`.
         folders: modification times by key.
+        files_in: the folders of the files.
     """
 
-    files: pa.Table
-    folders: dict[str, int]
+    def __init__(self) -> None:
+        self.folders: dict[str, int] = {}
+        self.files_in: set[str] = set()
+        self._files = Pages(_MEMORY_BYTES)
+
+    @temporary_disk_named()
+    def add(self, files: pa.Table) -> None:
+        """Add files: the columns `FILES`."""
+        self._files.add(files)
+        self.files_in.update(_distinct_folders(files["key"]))
+
+    def pieces(self) -> Iterator[pa.Table]:
+        """The files, in pieces of bounded size."""
+        yield FILES.empty_table()
+        yield from self._files
 
 
-def listing_of(tree: Tree) -> Listing:
-    """The listing of a store. A name that is not valid text is left out: no action can name such a file, and nobody
-    knows whose it is.
+def listing_of(trees: Iterable[Tree]) -> Listing:
+    """The listing of a store, which comes in pieces."""
+    listing = Listing()
+    for tree in trees:
+        listing.folders.update(zip(tree.folders, tree.folders_modified_ms, strict=True))
+        if tree.keys:
+            listing.add(_files_of(tree))
+    return listing
+
+
+def _files_of(tree: Tree) -> pa.Table:
+    """The files of a tree. A name that is not valid text is left out: no action can name such a file, and nobody knows
+    whose it is.
     """
-    folders = dict(zip(tree.folders, tree.folders_modified_ms, strict=True))
     keys, sizes, times = tree.keys, pa.array(tree.sizes_bytes, pa.int64()), pa.array(tree.modified_ms, pa.int64())
     legal = [is_text(key) for key in keys]
     if not all(legal):
@@ -55,7 +83,7 @@ def listing_of(tree: Tree) -> Listing:
         sizes, times = sizes.filter(pa.array(legal)), times.filter(pa.array(legal))
     chunks = [pa.array(keys[start : start + _CHUNK_KEYS], pa.string()) for start in range(0, len(keys), _CHUNK_KEYS)]
     columns = [pa.chunked_array(chunks, pa.string()), pa.chunked_array([sizes]), pa.chunked_array([times])]
-    return Listing(files=pa.table(columns, schema=FILES), folders=folders)
+    return pa.table(columns, schema=FILES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +140,7 @@ class VacuumScope:
 def nested_tables(listing: Listing) -> frozenset[str]:
     """The folders of a listing that have a `_delta_log` of their own, without the table's own folder."""
     inside = f"/{LOG_FOLDER}"
-    folders = {*listing.folders, *_distinct_folders(listing.files["key"])}
+    folders = {*listing.folders, *listing.files_in}
     return frozenset(
         folder[: folder.index(f"{inside}/")] for folder in (f"{f}/" for f in folders) if f"{inside}/" in folder
     )
@@ -141,35 +169,40 @@ def dead_files(listing: Listing, protected: Keys, scope: VacuumScope, cutoff_ms:
 
     A folder that was empty before is deleted only if it is older than the cutoff: a writer may have just made it.
     """
-    keys = listing.files["key"]
-    is_old = pc.less(listing.files["modified_ms"], cutoff_ms)
-    is_dead = pc.and_not(pc.and_(is_old, scope.includes_files(keys)), protected.has(keys))
-    dead = listing.files.filter(is_dead)
-    checksums = _checksums(keys, is_old, dead["key"], scope)
-    left = keys.filter(pc.invert(pc.or_(is_dead, pc.is_in(keys, value_set=pa.array(checksums, pa.string())))))
-    emptied = {above for folder in _distinct_folders(dead["key"]) for above in _with_parents(folder)}
-    folders = _removable(listing.folders, set(_distinct_folders(left)), emptied, scope, cutoff_ms)
-    seen = {above for folder in _distinct_folders(keys) for above in _with_parents(folder)} | set(listing.folders)
+    dead, found, occupied = list[pa.Table](), list[pa.Table](), set[str]()
+    for piece in listing.pieces():
+        keys, is_old = piece["key"], pc.less(piece["modified_ms"], cutoff_ms)
+        is_dead = pc.and_not(pc.and_(is_old, scope.includes_files(keys)), protected.has(keys))
+        is_checksum = pc.match_substring_regex(keys, _CHECKSUM)
+        dead.append(piece.filter(is_dead))
+        found.append(pa.table({"key": keys, "is_old": is_old}).filter(is_checksum))
+        occupied.update(_distinct_folders(keys.filter(pc.invert(pc.or_(is_dead, is_checksum)))))
+    files = pa.concat_tables(dead)
+    checksums, left = _checksums(listing, pa.concat_tables(found), files["key"], scope)
+    occupied.update(_distinct_folders(left))
+    emptied = {above for folder in _distinct_folders(files["key"]) for above in _with_parents(folder)}
+    folders = _removable(listing.folders, occupied, emptied, scope, cutoff_ms)
+    seen = {above for folder in listing.files_in for above in _with_parents(folder)} | set(listing.folders)
     return DeadFiles(
-        files=dead, checksums=checksums, folders=folders, folders_seen=1 + sum(map(scope.includes, seen - {""}))
+        files=files, checksums=checksums, folders=folders, folders_seen=1 + sum(map(scope.includes, seen - {""}))
     )
 
 
-def _checksums(keys: pa.ChunkedArray, is_old: pa.ChunkedArray, dead: pa.ChunkedArray, scope: VacuumScope) -> list[str]:
-    """The keys of Hadoop's checksum files to delete: those of dead files, and old ones whose file is gone."""
-    is_checksum = pc.match_substring_regex(keys, _CHECKSUM)
-    found, is_old = keys.filter(is_checksum), is_old.filter(is_checksum)
-    if not len(found):
-        return []
-    checked_keys = pc.replace_substring_regex(found, _CHECKSUM, r"\1\2")
-    is_orphan = pc.and_not(is_old, _in(checked_keys, keys))
-    deletable = found.filter(pc.or_(is_orphan, _in(checked_keys, dead)))
-    # By folder: `includes_files` leaves out names that begin with a dot.
-    return [key for key in deletable.to_pylist() if scope.includes(key.rpartition("/")[0])]
-
-
-def _in(keys: pa.ChunkedArray, known: pa.ChunkedArray) -> pa.ChunkedArray:
-    return Keys(keys=[known], names=frozenset()).has(keys)
+def _checksums(
+    listing: Listing, checksums: pa.Table, dead: pa.ChunkedArray, scope: VacuumScope
+) -> tuple[list[str], pa.ChunkedArray]:
+    """Which of Hadoop's checksum files to delete: those of dead files, and old ones whose file is gone; and the
+    others.
+    """
+    keys = checksums["key"]
+    if not len(keys):
+        return [], keys
+    checked_keys = pc.replace_substring_regex(keys, _CHECKSUM, r"\1\2")
+    is_left = HashedTexts(piece["key"] for piece in listing.pieces()).has(checked_keys)
+    is_orphan = pc.and_not(checksums["is_old"], is_left)
+    is_in_scope = pa.array([scope.includes(folder) for folder in _folders(keys).to_pylist()], pa.bool_())
+    is_deletable = pc.and_(pc.or_(is_orphan, is_in(checked_keys, dead)), is_in_scope)
+    return keys.filter(is_deletable).to_pylist(), keys.filter(pc.invert(is_deletable))
 
 
 def _removable(

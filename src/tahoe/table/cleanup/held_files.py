@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from tahoe.protocol.log.log_files import Kind
 from tahoe.protocol.log.tags import Tag
-from tahoe.table.arrow.chunks import is_in, one_array
-from tahoe.table.cleanup.named_files import NamedFiles, keys_of, named_by_actions, named_by_live
+from tahoe.table.arrow.chunks import one_array
+from tahoe.table.cleanup.named_files import keys_of, named_by_actions, named_by_live
 from tahoe.table.cleanup.retention import file_actions
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.versions.tags import holding_tags, tagged_snapshot
@@ -77,10 +77,8 @@ def held_files(newest: Snapshot, tags: Iterable[Tag], dead: pa.Table) -> HeldFil
 
 
 def _is_needed(newest: Snapshot, tag: Tag, keys: pa.ChunkedArray) -> pa.ChunkedArray:
-    """For each key, whether the version of a tag needs the file. Live files are left out, because they are not dead."""
-    named = named_by_live(tagged_snapshot(newest, tag).live)
-    others = named.paths.filter(pc.invert(is_in(named.paths, newest.live.column("path"))))
-    return keys_of([NamedFiles(paths=others, vectors=named.vectors)], newest.url).has(keys)
+    """For each key, whether the version of a tag needs the file."""
+    return keys_of(named_by_live(tagged_snapshot(newest, tag).live), newest.url).has(keys)
 
 
 @dataclass(kw_only=True)

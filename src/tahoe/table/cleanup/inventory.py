@@ -51,10 +51,10 @@ def inventory_listing(inventory: pa.Table, table_url: str) -> Listing:
         .aggregate([("size_bytes", "max"), ("modified_ms", "max")])
     )
     folders = entries.filter(pc.and_(is_inside, is_folder))
-    return Listing(
-        files=pa.table([files["key"], files["size_bytes_max"], files["modified_ms_max"]], schema=FILES),
-        folders=dict(zip(folders["key"].to_pylist(), folders["modified_ms"].to_pylist(), strict=True)),
-    )
+    listing = Listing()
+    listing.folders.update(zip(folders["key"].to_pylist(), folders["modified_ms"].to_pylist(), strict=True))
+    listing.add(pa.table([files["key"], files["size_bytes_max"], files["modified_ms_max"]], schema=FILES))
+    return listing
 
 
 def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -7,8 +7,9 @@ folder. VACUUM must recognise all of them. Works on columns, because a table may
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +20,12 @@ from tahoe.protocol.log.file_paths import canonical_key
 from tahoe.protocol.types.json_text import is_text
 from tahoe.storage.locations import split_url
 from tahoe.storage.schemes import LOCAL_SCHEME
-from tahoe.table.arrow.chunks import is_in
-from tahoe.table.log.file_parts import AMBIGUOUS
+from tahoe.table.arrow.chunks import is_in, text_bytes
+from tahoe.table.cleanup.text_hashes import HashedTexts
+from tahoe.table.log.file_parts import are_ambiguous
 from tahoe.table.log.live_files import LiveFiles
+
+_ASCII_MAX = 0x7F
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +42,9 @@ class NamedFiles:
     vectors: pa.ChunkedArray
 
 
-def named_by_live(live: LiveFiles) -> NamedFiles:
-    """What the live files of a version name."""
-    return NamedFiles(paths=live.column("path"), vectors=_stored_vectors(live.column("deletion_vector")))
+def named_by_live(live: LiveFiles) -> Iterator[NamedFiles]:
+    """What the live files of a version name, piece by piece."""
+    return live.in_pieces(lambda part: NamedFiles(paths=part.column("path"), vectors=_stored_vectors(part.vectors())))
 
 
 def named_by_tombstones(removes: pa.StructArray) -> NamedFiles:
@@ -85,7 +89,7 @@ class Keys:
     """Files of the table's folder.
 
     Attributes:
-        keys: their keys, some of them perhaps more than once.
+        keys: sets of their keys; without case if that is ignored.
         names: the names, without folders, of files that absolute paths place outside the table's folder. A symbolic
             link, a mount or another scheme may give the folder several urls, so any file of such a name may be the one
             that is meant.
@@ -94,17 +98,16 @@ class Keys:
             under the name that it got first.
     """
 
-    keys: list[pa.ChunkedArray]
+    keys: tuple[HashedTexts, ...]
     names: frozenset[str]
     ignore_case: bool = False
 
     def has(self, keys: pa.ChunkedArray) -> pa.ChunkedArray:
-        """For each key, whether it may be one of these files."""
-        chunks = [chunk for column in self.keys for chunk in column.chunks]
-        mine = pa.chunked_array(chunks, pa.string())
-        is_named = is_in(keys, mine)
-        if self.ignore_case:
-            is_named = pc.or_(is_named, is_in(_without_case(keys), _without_case(mine)))
+        """For each key, whether it may be one of these files. Rarely another key has the hash of one of them: its file
+        stays, too.
+        """
+        compared = _without_case(keys) if self.ignore_case else keys
+        is_named = reduce(pc.or_, (known.has(compared) for known in self.keys))
         if self.names:
             names = pa.chunked_array([pa.array(sorted(self.names), pa.string())])
             is_named = pc.or_(is_named, is_in(pc.replace_substring_regex(keys, r"(?s)^.*/", ""), names))
@@ -112,12 +115,19 @@ class Keys:
 
 
 def _without_case(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([_chunk_without_case(chunk) for chunk in keys.chunks], pa.string())
+
+
+def _chunk_without_case(keys: pa.StringArray) -> pa.StringArray:
+    _, data = text_bytes(keys)
+    if not len(data) or data.max() <= _ASCII_MAX:
+        return pc.ascii_lower(keys)
     return pc.utf8_lower(pc.utf8_normalize(keys, "NFC"))
 
 
 def with_keys(known: Keys, keys: pa.ChunkedArray) -> Keys:
     """These files and others, by their keys."""
-    return replace(known, keys=[*known.keys, keys])
+    return replace(known, keys=(*known.keys, HashedTexts([_without_case(keys) if known.ignore_case else keys])))
 
 
 def keys_of(named: Iterable[NamedFiles], table_url: str) -> Keys:
@@ -126,12 +136,22 @@ def keys_of(named: Iterable[NamedFiles], table_url: str) -> Keys:
     Raises:
         DeletionVectorError: a descriptor is invalid, so that it is unknown which file it names.
     """
-    keys: list[pa.ChunkedArray] = []
-    resolved: set[str] = set()
     names: set[str] = set()
+    ignore_case = split_url(table_url)[0] == LOCAL_SCHEME
+    keys = (_without_case(some) if ignore_case else some for some in key_texts(named, table_url, names))
+    return Keys(keys=(HashedTexts(keys),), names=frozenset(filter(is_text, names)), ignore_case=ignore_case)
+
+
+def key_texts(named: Iterable[NamedFiles], table_url: str, names: set[str]) -> Iterator[pa.ChunkedArray]:
+    """The keys of files in the table's folder that actions name, some of them perhaps more than once.
+
+    Args:
+        names: takes the names of other files; see `Keys`.
+    """
+    resolved: set[str] = set()
     for files in named:
-        is_ambiguous = pc.match_substring_regex(files.paths, AMBIGUOUS)
-        keys.append(files.paths.filter(pc.invert(is_ambiguous)))
+        is_ambiguous = are_ambiguous(files.paths)
+        yield files.paths.filter(pc.invert(is_ambiguous))
         for path in files.paths.filter(is_ambiguous).to_pylist():
             _resolve(path, table_url, resolved, names)
         for vector in files.vectors.unique().to_pylist():
@@ -139,8 +159,7 @@ def keys_of(named: Iterable[NamedFiles], table_url: str) -> Keys:
                 _resolve(vector[1:], table_url, resolved, names)
             else:
                 resolved.add(vector_key(vector, table_url))
-    keys.append(pa.chunked_array([pa.array(sorted(filter(is_text, resolved)), pa.string())]))
-    return Keys(keys=keys, names=frozenset(filter(is_text, names)), ignore_case=split_url(table_url)[0] == LOCAL_SCHEME)
+    yield pa.chunked_array([pa.array(sorted(filter(is_text, resolved)), pa.string())])
 
 
 def vector_key(vector: str, table_url: str) -> str:

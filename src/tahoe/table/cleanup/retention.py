@@ -59,7 +59,7 @@ def _kept_names(newest: Snapshot, files: Sequence[LogFile], before: int | None, 
     """The names of the files to keep, piece by piece; `protected_files` says why each is kept. Of the commit `before`
     only change files are kept by name.
     """
-    yield named_by_live(newest.live)
+    yield from named_by_live(newest.live)
     # the commits that are read below name what they have removed
     for removes in unexpired_tombstones(newest, cutoff_ms - 1, files, until=-1 if before is None else before):
         yield named_by_tombstones(removes)
@@ -76,7 +76,7 @@ def _kept_names(newest: Snapshot, files: Sequence[LogFile], before: int | None, 
             isinstance(a, (Add, Remove)) and a.deletion_vector is not None for _, a in found
         )
     if base < newest.version and has_vectors:
-        yield named_by_live(load_snapshot(newest.log, base, listed=files).live)
+        yield from named_by_live(load_snapshot(newest.log, base, listed=files).live)
 
 
 def file_actions(log: Log, files: Sequence[LogFile], *, may_be_gone_until: int = -1) -> Iterator[list[Action]]:

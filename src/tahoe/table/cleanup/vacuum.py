@@ -37,6 +37,7 @@ from tahoe.protocol.log.actions import VACUUM_END, VACUUM_START, VACUUM_STARTED
 from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.protocol.log.tags import Tag
 from tahoe.protocol.types.names import counted
+from tahoe.storage.env import branches
 from tahoe.storage.locations import split_url
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.chunks import is_in
@@ -202,7 +203,7 @@ def _listing(table: TableReader, request: VacuumRequest) -> Listing | None:
     if request.lite:
         return None
     given = request.inventory
-    return listing_of(table.env.store.tree()) if given is None else inventory_listing(given, table.url)
+    return listing_of(branches(table.env.store)) if given is None else inventory_listing(given, table.url)
 
 
 def _snapshot(table: TableReader) -> Snapshot:

@@ -143,6 +143,10 @@ class Part(ABC):
         """The descriptors of deletion vectors, of those files that have one."""
         return self.column("deletion_vector").drop_null()
 
+    def loads(self) -> Iterator[Callable[[], Part]]:
+        """Its files as parts of bounded size, of which nothing is kept, each loaded by a call."""
+        yield lambda: self
+
     def lacks_texts(self) -> bool:
         """Whether a file has its statistics only in typed columns of a checkpoint; perhaps a file that newer actions
         name.
@@ -173,7 +177,7 @@ class Part(ABC):
     @cached_property
     def ambiguous(self) -> pa.ChunkedArray:
         """Which paths can be spelled in several ways. Cached, because each replay asks for it."""
-        return pa.chunked_array([_ambiguous(chunk) for chunk in self.column("path").chunks], pa.bool_())
+        return are_ambiguous(self.column("path"))
 
 
 class MemoryPart(Part):
@@ -237,6 +241,11 @@ class CheckpointPart(Part):
         if name not in self._read:
             self.load([name])
         return self._read[name]
+
+    @property
+    def columns(self) -> NestedColumns:
+        """The Parquet file."""
+        return self._columns
 
     @property
     def positions(self) -> npt.NDArray[np.int64]:
@@ -316,6 +325,13 @@ class CheckpointPart(Part):
     def _rows_of_part(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Select the rows of this part from a column with all rows of the file."""
         return _selected(column, np.asarray(self._known_rows()))
+
+    def vectors(self) -> pa.ChunkedArray:
+        """The footer tells if no file has a vector."""
+        nulls = null_counts(self._columns, f"add.{COLUMNS['deletion_vector'].field}.storageType")
+        if not self.has_read("deletion_vector") and np.all(nulls == self._columns.group_rows):
+            return pa.chunked_array([], DELETION_VECTOR)
+        return super().vectors()
 
     def statistics(self, request: StatisticsRequest) -> pa.Table:
         """Recent answers are cached: most queries of a table use the same few columns."""
@@ -454,6 +470,11 @@ def _illegal_values(columns: Mapping[str, pa.ChunkedArray]) -> str | None:
 def _is_counted(numbers: pa.ChunkedArray) -> bool:
     """Whether no number is null or negative."""
     return not numbers.null_count and (not len(numbers) or pc.min(numbers).as_py() >= 0)
+
+
+def are_ambiguous(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which paths can be spelled in several ways: those that match `AMBIGUOUS`."""
+    return pa.chunked_array([_ambiguous(chunk) for chunk in paths.chunks], pa.bool_())
 
 
 def _ambiguous(paths: pa.StringArray) -> pa.BooleanArray:

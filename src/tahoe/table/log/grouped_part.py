@@ -8,7 +8,8 @@ newer actions name are looked for in each row group when it is read, and in all 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -166,6 +167,16 @@ class GroupedPart(Part):
     def batches(self) -> Iterator[pa.Table]:
         for batch in CheckpointPart(self.file.columns).batches():
             yield batch if self.superseded is None else _without(batch, self.superseded)
+
+    def loads(self) -> Iterator[Callable[[], Part]]:
+        if "whole" in self.__dict__:
+            yield lambda: self.whole
+            return
+        for group in np.flatnonzero(self.file.files).tolist():
+            yield partial(self._loaded, group)
+
+    def _loaded(self, group: int) -> Part:
+        return self._without(self.file.fresh(group))
 
     def without(self, superseded: Superseded) -> GroupedPart:
         settled = self.whole.without(superseded) if "whole" in self.__dict__ else None

@@ -26,7 +26,7 @@ from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol.log.actions import Action, Add, Remove, decode_deletion_vector
 from tahoe.protocol.log.replay import FileKey, file_key
 from tahoe.protocol.types.schema import Struct
-from tahoe.storage.threads import on_all_cores
+from tahoe.storage.threads import CORES, in_threads, on_all_cores
 from tahoe.table.arrow.chunks import joined_table, reordered, reordered_table
 from tahoe.table.arrow.row_group_bounds import LeafBounds, joined_bounds
 from tahoe.table.arrow.statistics import STATS_PARSED, StatisticsRequest, no_statistics
@@ -167,6 +167,20 @@ class LiveFiles:
                 yield from self.subset(np.flatnonzero(np.asarray(rest))).batches()
                 return
             yield from batches if first is None else chain([first], batches)
+
+    def in_pieces(self, work: Callable[[Part], Answer]) -> Iterator[Answer]:
+        """The results of `work` for parts of bounded size, of which nothing is kept, on all cores. If the version is
+        loaded again meanwhile, they begin anew with its first files.
+        """
+        while True:
+            parts = self.parts
+            try:
+                yield from in_threads(
+                    lambda load: work(load()), (load for part in parts for load in part.loads()), CORES
+                )
+                return
+            except (*GONE, CorruptCheckpointError) as error:
+                self.renew(error, parts)
 
     def subset(self, rows: npt.NDArray[np.integer[Any]]) -> LiveFiles:
         """Some of the files, by sorted positions."""
@@ -310,6 +324,12 @@ class LiveFiles:
         return LiveFiles(
             _join_memory_parts([MemoryPart(to_table(added)), *self._answers(lambda part: part.without(superseded))])
         )
+
+    def divided(self, belongs: Callable[[Part], bool]) -> tuple[list[Part], LiveFiles]:
+        """The parts of which something is true, and the files of all others, which cannot be loaded again."""
+        parts, chosen = self._retried(lambda: (self.parts, [belongs(part) for part in self.parts]))
+        inside = [part for part, is_chosen in zip(parts, chosen, strict=True) if is_chosen]
+        return inside, LiveFiles(part for part, is_chosen in zip(parts, chosen, strict=True) if not is_chosen)
 
     # --- some of the row groups
 
