@@ -7,14 +7,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
 from tahoe.protocol.log import log_files
+from tahoe.protocol.log.actions import Sidecar
 from tahoe.storage.background import finish_background
-from tahoe.table.commit import file_order
+from tahoe.table.commit import checkpoint_writer, file_order
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.log.checkpoint import read_other_actions
 from tahoe.table.verify.check import check_table
 from tests.interop.builders import save
 from tests.interop.reference import Reference
@@ -76,6 +79,43 @@ def test_the_reference_reads_our_checkpoints(
     )
     reference.run(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('mine' = '1')")
     assert_same(tahoe.Table(path).to_arrow(), expected)
+
+
+def test_the_reference_reads_sidecars_that_a_checkpoint_has_kept(
+    reference: Reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two sidecars of six files one is written anew, and the reference's own checkpoint goes on from there."""
+    monkeypatch.setattr(checkpoint_writer, "SIDECAR_FILES_MAX", 2)
+    monkeypatch.setattr(file_order, "ROW_GROUP_FILES", 2)
+    path = str(tmp_path / "t")
+    table = tahoe.Table(path)
+    table.create(pa.schema([("id", pa.int64())]), properties=V2)
+    for start in range(6):
+        table.append(pa.table({"id": [start, start + 100]}))
+    table.create_checkpoint()
+    before = sidecars(path)
+    table.delete("id IN (3, 103)")
+    table.append(pa.table({"id": [7]}))
+    table.create_checkpoint()
+    assert len(sidecars(path) & before) == len(before) - 1
+    only_the_checkpoint(table)
+    expected = table.to_arrow()
+    assert expected.num_rows == 11
+    assert_same(reference.read(path), expected)
+    reference.run(
+        f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')",
+        f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('mine' = '1')",
+    )
+    assert_same(tahoe.Table(path).to_arrow(), expected)
+
+
+def sidecars(path: str) -> set[str]:
+    """The sidecars of the newest checkpoint."""
+    log = tahoe.Table(path).snapshot().log
+    checkpoint = log.segment().checkpoint
+    assert checkpoint is not None
+    actions = [a for file in checkpoint.files for a in read_other_actions(log.env.store, file.key)]
+    return {a.path for a in actions if isinstance(a, Sidecar)}
 
 
 IN_ORDER = {

@@ -115,6 +115,11 @@ class NestedColumns:
         """The footer of the file, with all of its row groups."""
         return self._footer[1]
 
+    @property
+    def info(self) -> FileInfo:
+        """What the store said of the file when its footer was read."""
+        return self._footer[0]
+
     def within(self, groups: Sequence[int]) -> NestedColumns:
         """The same fields of some row groups, by their numbers in the file."""
         part = NestedColumns(self._store, self._key)

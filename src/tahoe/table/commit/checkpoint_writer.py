@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
@@ -48,10 +48,12 @@ from tahoe.table.arrow.statistics import STATS_PARSED, parsed_statistics, texts_
 from tahoe.table.arrow.temporary import temporary_disk_named
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.commit.file_order import order_of
+from tahoe.table.commit.kept_sidecars import KeptSidecars, kept_sidecars
 from tahoe.table.log.checkpoint import TOMBSTONE, read_checkpoint, read_tombstones, tombstones
 from tahoe.table.log.commit_fingerprint import TAG, encode_fingerprint, fingerprint_of
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.file_parts import COLUMNS, TEXT_MAP, MemoryPart
+from tahoe.table.log.file_parts import COLUMNS, GONE, TEXT_MAP, MemoryPart
+from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.log.superseded import Superseded
 from tahoe.table.reading.scan import typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot, is_current
@@ -109,17 +111,27 @@ def write_checkpoint(
         with_tombstones: False leaves out the tombstones, whose paths have partition values; a checkpoint of the same
             name is replaced. Precondition: no removed file is left for VACUUM.
 
+    A V2 checkpoint refers to the sidecars of the version's present checkpoint that are as they would be written.
+
     Raises:
         DeltaLogError: the log has lost the commits that contain the recent removes.
         StorageUnavailableError, StorageRefusedError: nothing that a reader would take for a checkpoint was written.
     """
-    return _Writer(snapshot, with_tombstones).write(top_level, classic_name)
+    try:
+        return _Writer(snapshot, with_tombstones, keeps_sidecars=with_tombstones).write(top_level, classic_name)
+    except (_BaseGoneError, *GONE):
+        return _Writer(snapshot, with_tombstones).write(top_level, classic_name)
+
+
+class _BaseGoneError(Exception):
+    """The checkpoint whose sidecars were kept was deleted meanwhile, and they may have been too."""
 
 
 @dataclass(frozen=True)
 class _Writer:
     snapshot: Snapshot
     with_tombstones: bool
+    keeps_sidecars: bool = False
 
     def write(self, top_level: TopLevel, classic_name: bool) -> Checkpoint:
         snapshot = self.snapshot
@@ -130,7 +142,7 @@ class _Writer:
             if is_there and self.with_tombstones and self._is_good(key):
                 return self._checkpoint(key)
             size_bytes, files = self._put_parquet(
-                key, _V1_ACTIONS, few, self._files(), if_absent=not is_there, tags=self._tags
+                key, _V1_ACTIONS, few, self._files(snapshot.live), if_absent=not is_there, tags=self._tags
             )
             return self._finish(key, len(few), files, size_bytes)
         sidecars, files = self._put_sidecars()
@@ -223,6 +235,9 @@ class _Writer:
                 self._take_away(key, data)
         if is_elsewhere:
             raise self._gone()
+        if self._kept is not None and log_files.SIDECAR_FOLDER not in key and not self._kept.are_safe(store):
+            self._take_away(key, data)
+            raise _BaseGoneError
 
     def _take_away(self, key: str, data: bytes | BinaryIO) -> None:
         """Delete a file that was put, unless it is that of another writer."""
@@ -265,10 +280,19 @@ class _Writer:
         oldest = self.snapshot.log.env.clock_ms() - _ms(retention)
         return [txn for txn in txns if txn.last_updated_ms is None or txn.last_updated_ms > oldest]
 
-    def _files(self) -> Iterator[tuple[str, pa.StructArray]]:
-        """The live files, in an order that serves queries, and the unexpired tombstones, in batches."""
-        adds = (self._adds(batch) for batch in self.snapshot.live.batches())
-        order = order_of(self.snapshot, self._statistics_columns if self._as_struct or self._as_json else {})
+    @cached_property
+    def _kept(self) -> KeptSidecars | None:
+        """What a V2 checkpoint keeps of the one before."""
+        if not self.keeps_sidecars or not self._is_v2:
+            return None
+        return kept_sidecars(self.snapshot, self._schema(()), SIDECAR_FILES_MAX // 2)
+
+    def _files(self, live: LiveFiles) -> Iterator[tuple[str, pa.StructArray]]:
+        """Live files, in an order that serves queries, and the unexpired tombstones, in batches."""
+        adds = (self._adds(batch) for batch in live.batches())
+        order = order_of(
+            replace(self.snapshot, live=live), self._statistics_columns if self._as_struct or self._as_json else {}
+        )
         for batch in adds if order is None else order.ordered(adds):
             yield "add", batch
         if not self.with_tombstones:
@@ -370,12 +394,20 @@ class _Writer:
             fields.append(pa.field(STATS_PARSED, empty.type))
         return pa.struct(fields)
 
+    def _schema(self, names: Sequence[str]) -> pa.Schema:
+        """The columns of a checkpoint file with these actions beside files."""
+        return pa.schema(
+            [*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)]
+        )
+
     # --- storage
 
     def _put_sidecars(self) -> tuple[list[Sidecar], Counter[str]]:
         """Put the files in sidecars of bounded size. Returns the sidecars and the number of adds and removes."""
-        env, found, files = self.snapshot.log.env, [], Counter[str]()
-        for chunk in _bounded(self._files(), SIDECAR_FILES_MAX):
+        env, found, files, kept = self.snapshot.log.env, list[Sidecar](), Counter[str](), self._kept
+        if kept is not None:
+            found, files["add"] = list(kept.sidecars), kept.files
+        for chunk in _bounded(self._files(self.snapshot.live if kept is None else kept.others), SIDECAR_FILES_MAX):
             name = f"{env.new_id()}.parquet"
             size_bytes, count = self._put_parquet(f"{log_files.SIDECAR_FOLDER}/{name}", (), (), chunk)
             found.append(Sidecar(path=name, size_bytes=size_bytes, modification_time_ms=env.clock_ms()))
@@ -401,9 +433,7 @@ class _Writer:
         Args:
             tags: metadata in the footer.
         """
-        schema = pa.schema(
-            [*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)]
-        )
+        schema = self._schema(names)
         codec = arrow_codec(self.snapshot.properties, table=self.snapshot.url)
         counts = Counter[str]()
         with tempfile.SpooledTemporaryFile(_BUFFERED_BYTES_MAX) as out:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -34,6 +35,7 @@ from tahoe.storage.env import Store
 from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns
+from tahoe.table.arrow.row_group_bounds import null_counts
 from tahoe.table.log.commit_fingerprint import TAG, CommitFingerprint, has_commit, parse_fingerprint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_parts import (
@@ -176,7 +178,9 @@ def _parquet_tombstones(store: Store, key: str) -> Iterator[pa.StructArray]:
     null.
     """
     try:
-        for batch in NestedColumns(store, key).batches("remove", [field.name for field in TOMBSTONE], BATCH_ROWS):
+        for batch in _with_removes(NestedColumns(store, key)).batches(
+            "remove", [field.name for field in TOMBSTONE], BATCH_ROWS
+        ):
             there = {field.name: values for field, values in zip(batch.type, batch.flatten(), strict=True)}
             removed = pc.is_valid(there["path"])
             columns = [
@@ -189,6 +193,11 @@ def _parquet_tombstones(store: Store, key: str) -> Iterator[pa.StructArray]:
             yield pa.StructArray.from_arrays(arrays, fields=list(TOMBSTONE)).filter(removed)
     except UNREADABLE as error:
         raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
+
+
+def _with_removes(columns: NestedColumns) -> NestedColumns:
+    """The row groups that may have a tombstone: most of a large checkpoint have only files."""
+    return columns.within(np.flatnonzero(null_counts(columns, "remove.path") != columns.group_rows).tolist())
 
 
 def tombstones(removes: Iterable[Remove]) -> pa.StructArray:
