@@ -23,6 +23,7 @@ QUESTIONS = (
     "list_files",
     "point_query",
     "ten_million",
+    "past_driver",
     "partitions",
     "change_planning",
     "bloom_filters",
