@@ -17,8 +17,8 @@ from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryCommitService, MemoryStore
 from tahoe.table.log.committer import Committed, put_commit
+from tahoe.testing.explorer import Acknowledge, Explored, Place, Program, Writer, explore
 from tests import sample
-from tests.exploration.explorer import Acknowledge, Explored, Program, Writer, explore
 
 _numbers = itertools.count()
 EVERYTHING = sample.IS_PROOF
@@ -56,7 +56,9 @@ def run(tries: Sequence[Sequence[int]], *, deaths: int = 0, coordinated: bool = 
         atomic=False,
         coordinated=coordinated,
         deaths=deaths,
-        new_store=lambda: MemoryStore(f"memory://service-{next(_numbers)}", clock_ms=lambda: 1_700_000_000_000),
+        place=Place(
+            new_store=lambda: MemoryStore(f"memory://service-{next(_numbers)}", clock_ms=lambda: 1_700_000_000_000)
+        ),
     )
 
 

@@ -31,8 +31,8 @@ from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.transactions import table_edits
 from tahoe.table.writing.planning import create_table, plan_write
 from tahoe.table.writing.write_request import WriteRequest, WrittenFile
+from tahoe.testing.explorer import Acknowledge, Explored, Place, Program, Writer, explore
 from tests import sample
-from tests.exploration.explorer import Acknowledge, Explored, Program, Writer, explore
 from tests.property.assigned_numbers import COLUMNS, CREATED, NumbersOfLog
 from tests.table.builders import memory_env
 
@@ -122,7 +122,7 @@ def start() -> Mapping[str, bytes]:
     return {info.key: table.env.store.get(info.key) for info in table.env.store.walk()}
 
 
-def setup(store: MemoryStore) -> None:
+def setup(store: Store) -> None:
     for key, data in start().items():
         store.put(key, data)
 
@@ -149,7 +149,7 @@ def run(*programs: Sequence[str]) -> Explored:
     def new_store() -> MemoryStore:
         return MemoryStore(f"memory://numbers-{next(_names)}", clock_ms=lambda: 1_700_000_000_000)
 
-    return explore(setup, [program(names) for names in programs], law, new_store=new_store)
+    return explore(setup, [program(names) for names in programs], law, place=Place(new_store=new_store))
 
 
 @pytest.mark.parametrize("first", OPERATIONS)

@@ -20,8 +20,8 @@ from tahoe.protocol.log.log_files import Kind
 from tahoe.protocol.statistics.moved_rows import MovedRows, places_of
 from tahoe.table.commit import carried_deletions, row_deletions, transaction
 from tahoe.table.commit.transaction import Transaction
+from tahoe.testing.explored_tables import Op, Row, all_done, each_row_once, in_some_order, run, stamps_rise
 from tests import sample
-from tests.exploration.model import Op, Row, all_done, each_row_once, in_some_order, run, stamps_rise
 
 ALL_SCOPES = sample.IS_PROOF
 

@@ -22,8 +22,8 @@ from tahoe.protocol.changes import conflict
 from tahoe.protocol.changes.conflict_rules import Change
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
+from tahoe.testing.explorer import Acknowledge, Explored, Place, Program, Writer, explore
 from tests import sample
-from tests.exploration.explorer import Acknowledge, Explored, Program, Writer, explore
 from tests.table.builders import memory_env
 from tests.table.switches import check_values, set_to
 
@@ -66,7 +66,7 @@ def program(operation: Operation) -> Program:
 
 
 def explored(switch: str, write: str, *, by_vector: bool) -> Explored:
-    def setup(store: MemoryStore) -> None:
+    def setup(store: Store) -> None:
         table = tahoe.Table(store.url, env=replace(memory_env(), store=store))
         table.append(rows(1, 2, 3), properties=VECTORS if by_vector else REWRITING)
 
@@ -74,7 +74,9 @@ def explored(switch: str, write: str, *, by_vector: bool) -> Explored:
         setup,
         [program(SWITCHES[switch]), program(WRITES[write])],
         lambda store, writers: wrong(store, writers, write),
-        new_store=lambda: MemoryStore(f"memory://switches-{next(_names)}", clock_ms=lambda: 1_700_000_000_000),
+        place=Place(
+            new_store=lambda: MemoryStore(f"memory://switches-{next(_names)}", clock_ms=lambda: 1_700_000_000_000)
+        ),
     )
 
 

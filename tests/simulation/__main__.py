@@ -12,7 +12,8 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.simulation.simulator import Life, live
+from tahoe.testing.simulated_world import Life
+from tahoe.testing.simulator import live
 
 LIVES = 10_000
 

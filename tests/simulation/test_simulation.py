@@ -11,9 +11,9 @@ import pytest
 from tahoe.table.commit import transaction
 from tahoe.table.log import checkpoint
 from tahoe.table.log.committer import Committed
+from tahoe.testing.simulator import live
 from tests import sample
 from tests.simulation.__main__ import report
-from tests.simulation.simulator import live
 
 # Somebody takes long for checkpoints, and the table is dropped and made anew meanwhile.
 RECREATED = ("archivist", "demolisher")

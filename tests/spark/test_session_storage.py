@@ -1,4 +1,4 @@
-"""What settings of a session say about its storage: the local cache, and who decides commits."""
+"""What settings of a session say about its storage: the local cache, and options of stores of one's own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from tahoe.storage.cache.block_cache import BlockCache, block_cache
 from tahoe.storage.cache.cached_store import CachedStore
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.table import Table
-from tests.spark.any_storage import append, ids, load
 from tests.spark.hadoop_file_systems import install
 from tests.storage.servers import hadoop_options, s3_server
 
@@ -79,18 +78,6 @@ def test_the_names_of_databricks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert session_cache({}, "t") is None
     with pytest.raises(InvalidOptionError, match=r"io\.cache\.maxDiskUsage"):
         session_cache({**settings, "spark.databricks.io.cache.maxDiskUsage": "much"}, "t")
-
-
-def test_a_class_that_commits_otherwise_is_refused(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    append(spark.range(3), str(tmp_path / "t"))
-    with monkeypatch.context() as other:
-        of_context = {spark.sparkContext: {"spark.delta.logStore.class": "com.example.Mine"}}
-        other.setattr(table_cache, "_settings_of_contexts", of_context)
-        with pytest.raises(Exception, match="DELTA_UNKNOWN_LOG_STORE"):
-            append(spark.range(3), str(tmp_path / "t"))
-    assert ids(load(spark, str(tmp_path / "t"))) == [0, 1, 2]
 
 
 def test_the_options_of_a_store_of_ones_own(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ from tahoe.table.cleanup.named_files import keys_of, named_by_actions
 from tahoe.table.log import deletion_vectors
 from tahoe.table.verify.check import check_version
 from tahoe.table.verify.findings import Severity
-from tests.gated import Killed
+from tahoe.testing.gated import Killed
 from tests.table.builders import METADATA, add, make_log, memory_env, put_commit
 
 URL = "file:///data/t"

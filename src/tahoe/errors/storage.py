@@ -117,17 +117,18 @@ class StoreNotOpenedError(DeltaStorageError):
 
 
 class UnknownLogStoreError(DeltaStorageError):
-    """The session commits by a class of its own, which tahoe does not call."""
+    """The session commits by a class of its own, which cannot be called."""
 
     condition = "DELTA_UNKNOWN_LOG_STORE"
     sqlstate = "0A000"
     what = (
-        "{table}: by the setting {setting}, commits go through the class {value}, which tahoe does not use. Without it "
-        "two writers might both win a version."
+        "{table}: by the setting {setting}, commits go through the class {value}, which cannot be used: {detail}. "
+        "Without it two writers might both win a version."
     )
     todo = (
-        "If the storage creates files atomically, unset {setting} for all writers; else use a commit service "
-        "(io.delta.storage.S3DynamoDBLogStore), or a store of your own: tahoe.storage.register."
+        "Name a class that extends io.delta.storage.LogStore, and start Spark with its JAR and with that of "
+        "io.delta:delta-storage (spark.jars). If the storage creates files atomically, unset {setting} for all writers "
+        "instead."
     )
 
 

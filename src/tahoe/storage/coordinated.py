@@ -21,6 +21,7 @@ from typing import BinaryIO, TypeVar
 from tahoe.errors import (
     AtomicCreateUnsupportedError,
     CommitEntryError,
+    ConditionalCreateIgnoredError,
     DeltaStorageError,
     StorageRefusedError,
     StorageUnavailableError,
@@ -154,16 +155,7 @@ class CoordinatedStore:
             raise CommitEntryError(table=self.url, file=_file(key), detail=detail)
 
     def _create(self, key: str, data: bytes) -> bool:
-        """Create a file if it does not exist, as atomically as the storage can. The check is for storages that ignore
-        the condition.
-        """
-        if self.inner.head(key) is not None:
-            return False
-        try:
-            return self.inner.put_if_absent(key, data)
-        except AtomicCreateUnsupportedError:
-            self.inner.put(key, data)
-            return True
+        return create(self.inner, key, data)
 
     # --- finishing commits
 
@@ -225,6 +217,19 @@ class CoordinatedStore:
     def _discard(self, entry: CommitEntry) -> None:
         with suppress(DeltaStorageError):
             self.inner.delete(_temporary_key(entry))
+
+
+def create(store: Store, key: str, data: bytes) -> bool:
+    """Create a file if it does not exist, as atomically as the storage can. The check is for storages that ignore the
+    condition.
+    """
+    if store.head(key) is not None:
+        return False
+    try:
+        return store.put_if_absent(key, data)
+    except (AtomicCreateUnsupportedError, ConditionalCreateIgnoredError):
+        store.put(key, data)
+        return True
 
 
 def _version(key: str) -> int | None:

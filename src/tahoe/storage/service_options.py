@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tahoe.errors import InvalidOptionError, UnknownLogStoreError
+from tahoe.errors import InvalidOptionError
 from tahoe.storage.cloud_options import cloud_config
 from tahoe.storage.commit_service import CommitService
 from tahoe.storage.dynamodb import DEFAULT_REGION, DEFAULT_TABLE_NAME, DynamoDBCommitService
@@ -100,19 +100,22 @@ def commit_service(url: str, options: Mapping[str, str], environment: Mapping[st
     )
 
 
-def check_log_store(url: str, settings: Mapping[str, str]) -> None:
-    """Refuse a class that the reference would commit by in the storage of a url, and tahoe does not know.
-
-    Raises:
-        UnknownLogStoreError: other writers of the table use it, whose commits might overwrite ours, or ours theirs.
+def log_store_class(url: str, settings: Mapping[str, str]) -> tuple[str, str] | None:
+    """The setting and the class by which the reference would commit in the storage of a url, if it is a class of the
+    user's own; None if our stores commit at least as safely.
     """
     scheme = split_url(url)[0]
     classes = {_bare(name): (name, value) for name, value in settings.items() if _bare(name).startswith(_LOG_STORES)}
     setting, value = (
-        classes.get(f"{_LOG_STORES}{scheme}.impl") or classes.get(f"{_LOG_STORES}class") or (None, _REFERENCE_CLASS)
+        classes.get(f"{_LOG_STORES}{scheme}.impl") or classes.get(f"{_LOG_STORES}class") or ("", _REFERENCE_CLASS)
     )
-    if value.strip() not in _KNOWN_CLASSES:
-        raise UnknownLogStoreError(table=url, setting=setting, value=value)
+    return None if value.strip() in _KNOWN_CLASSES else (setting, value.strip())
+
+
+def own_log_stores(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings that name classes by which the reference would commit, if any is a class of the user's own."""
+    named = {name: value for name, value in settings.items() if _bare(name).startswith(_LOG_STORES)}
+    return named if any(value.strip() not in _KNOWN_CLASSES for value in named.values()) else {}
 
 
 def without_service(options: Mapping[str, str]) -> dict[str, str]:

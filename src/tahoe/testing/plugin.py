@@ -18,6 +18,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--store-url", help="A folder for the tests; they make folders with random names in it.")
     group.addoption("--store-option", action="append", default=[], metavar="KEY=VALUE", help="A storage option.")
     group.addoption("--store-module", help="The module that registers the store, if no entry point does.")
+    group.addoption(
+        "--store-seconds",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="How long orders of calls and lives of tables are tried out (60).",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +39,12 @@ def store_module(request: pytest.FixtureRequest) -> str | None:
 @pytest.fixture(scope="session")
 def storage_options(request: pytest.FixtureRequest) -> Mapping[str, str]:
     return dict(text.split("=", 1) for text in request.config.getoption("--store-option"))
+
+
+@pytest.fixture(scope="session")
+def store_seconds(request: pytest.FixtureRequest) -> float:
+    """How long the explorations and the simulation take in all."""
+    return float(request.config.getoption("--store-seconds"))
 
 
 @pytest.fixture

@@ -315,6 +315,15 @@ def test_names_are_kept_character_by_character_and_sorted_by_bytes(store: Store,
     assert list(store.walk()) == []
 
 
+def test_long_keys_are_kept_whole(store: Store) -> None:
+    """Several partition columns with long values make a path that is longer than any name in it."""
+    folders = "/".join(f"p{number}={'v' * 90}" for number in range(6))
+    for name in ("1", "2"):
+        assert store.put_if_absent(f"{folders}/part-{name}.parquet", name.encode())
+    assert keys(store.walk()) == [f"{folders}/part-1.parquet", f"{folders}/part-2.parquet"]
+    assert store.get(f"{folders}/part-1.parquet") == b"1"
+
+
 def test_folders_may_have_odd_names(store: Store, odd_names: list[str]) -> None:
     for name in odd_names:
         store.put(f"{name}/f", b"x")
@@ -404,6 +413,47 @@ def test_one_of_eight_racing_writers_wins_each_key(open_folder: Callable[[], Sto
     store = open_folder()
     assert keys(store.walk()) == keys_raced
     assert {key: store.get(key)[0] for key in keys_raced} == wins
+
+
+@pytest.mark.parametrize("write", ["put", "put_file", "copy_from"])
+def test_a_reader_sees_all_of_a_file_or_nothing(
+    open_folder: Callable[[], Store], store: Store, tmp_path: Path, write: str
+) -> None:
+    """A file that is written or copied in parts is half there in between, and a reader takes the half for the whole."""
+    size, turns, done = 500_000, 12, threading.Event()
+    contents = [bytes([turn]) * (size + turn) for turn in range(turns)]
+
+    def write_all() -> None:
+        target = open_folder()
+        for turn, content in enumerate(contents):
+            if write == "put":
+                target.put("data/file", content)
+            elif write == "put_file":
+                (tmp_path / "content").write_bytes(content)
+                with open(tmp_path / "content", "rb") as file:
+                    target.put("data/file", file)
+            else:
+                target.copy_from(store, f"source/{turn}", "data/file")
+
+    def read_all() -> None:
+        reader = open_folder()
+        while not done.is_set():
+            info = reader.head("data/file")
+            assert info is None or size <= info.size_bytes < size + turns, "a part of a file was listed"
+            with suppress(FileNotFoundError):
+                content = reader.get("data/file")
+                assert content in contents, f"a part of a file was read: {len(content)} bytes"
+
+    for turn, content in enumerate(contents):
+        store.put(f"source/{turn}", content)
+    with ThreadPoolExecutor(2) as pool:
+        reading = pool.submit(read_all)
+        try:
+            pool.submit(write_all).result()
+        finally:
+            done.set()
+        reading.result()
+    assert store.get("data/file") == contents[-1]
 
 
 def test_a_pickled_store_opens_the_same_folder(store: Store) -> None:

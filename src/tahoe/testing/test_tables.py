@@ -12,11 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
 
 import pyarrow as pa
 import pytest
 
 from tahoe.errors import DeltaConcurrentModificationException
+from tahoe.storage import open_store
 from tahoe.storage.background import finish_background
 from tahoe.table.table import Table
 from tahoe.table.verify.check import check_version
@@ -25,6 +27,8 @@ from tahoe.table.verify.findings import Severity
 _WRITERS = 6
 _ACCOUNTS, _OPENING = 8, 100
 _KILLED = 4
+_RACING, _RACES = 3, 40
+_PATIENCE_SECONDS = 60
 
 
 @pytest.fixture
@@ -111,6 +115,29 @@ def test_money_is_neither_made_nor_lost(open_table: Callable[[], Table]) -> None
     assert defects(table) == []
 
 
+def test_one_of_racing_processes_wins_each_key(
+    folder_url: str, storage_options: Mapping[str, str], store_module: str | None
+) -> None:
+    """A store that looks before it writes, under a lock of its process, lets one writer of each process win."""
+    if folder_url.startswith("memory:"):
+        pytest.skip("a store in the memory of one process has no writers in others")
+    context = multiprocessing.get_context("spawn")
+    together, children = context.Barrier(_RACING), []
+    for writer in range(_RACING):
+        ours, theirs = context.Pipe()
+        arguments = (folder_url, dict(storage_options), store_module, writer, together, theirs)
+        children.append((ours, context.Process(target=_put_racing, args=arguments)))
+        children[-1][1].start()
+        theirs.close()
+    wins = [ours.recv() for ours, _ in children]
+    for _, child in children:
+        child.join()
+    assert Counter(itertools.chain.from_iterable(wins)) == Counter(range(_RACES)), "a key has two winners, or none"
+    store = open_store(folder_url, storage_options)
+    for writer, won in enumerate(wins):
+        assert {store.get(f"_delta_log/{number:020d}.json") for number in won} <= {str(writer).encode()}
+
+
 def test_writers_that_are_killed(
     open_table: Callable[[], Table], folder_url: str, storage_options: Mapping[str, str], store_module: str | None
 ) -> None:
@@ -142,6 +169,20 @@ def test_writers_that_are_killed(
     assert set(rows.values()) == {1}
     open_table().append(pa.table({"id": [-1]}))
     assert defects(open_table()) == []
+
+
+def _put_racing(
+    url: str, options: Mapping[str, str], module: str | None, writer: int, together: Barrier, told: Connection
+) -> None:
+    """Put each of some keys at the same time as the others; tell which of them were won."""
+    if module is not None:
+        import_module(module)
+    store, won = open_store(url, options), []
+    for number in range(_RACES):
+        together.wait(_PATIENCE_SECONDS)
+        if store.put_if_absent(f"_delta_log/{number:020d}.json", str(writer).encode()):
+            won.append(number)
+    told.send(won)
 
 
 def _append_until_killed(

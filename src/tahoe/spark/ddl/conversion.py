@@ -29,7 +29,7 @@ from tahoe.protocol.types.schema import Struct
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.ddl.catalog import catalog_table, name_not_found
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
-from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified_url, url_of_uri
+from tahoe.spark.jvm.hadoop_store import is_hadoops, qualified_url, url_of_uri
 from tahoe.spark.jvm.statements.catalog_entries import (
     become_delta,
     is_delta_provider,
@@ -248,7 +248,7 @@ def examined_in(
     spark: SparkSession, question: FooterQuestion, keys: Sequence[str]
 ) -> Iterable[Examined | BaseException]:
     """Examine files where it is fastest: in threads of the driver, or many files on a cluster in Python workers."""
-    if len(keys) <= DRIVER_FILES_MAX or is_local(spark) or isinstance(question.store, HadoopStore):
+    if len(keys) <= DRIVER_FILES_MAX or is_local(spark) or is_hadoops(question.store.url):
         return examined_in_threads(question, keys)
     results = in_workers(spark, partial(examined, question), in_batches(keys), table=question.store.url)
     return examined_in_threads(question, keys) if results is None else itertools.chain.from_iterable(results)

@@ -411,6 +411,11 @@ def running_class(name: str) -> JavaObject:
     return JavaClass(name, gateway._gateway_client)
 
 
+def has_gateway() -> bool:
+    """Whether this process has started a JVM."""
+    return pyspark.SparkContext._gateway is not None
+
+
 def java_error(error: BaseException) -> JavaObject | None:
     """The Java exception behind a Python exception; None if there is none."""
     if isinstance(error, Py4JJavaError):

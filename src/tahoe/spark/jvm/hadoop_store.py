@@ -94,10 +94,10 @@ def qualified_url(gateway: Gateway, location: str) -> str:
     try:
         system = path.getFileSystem(hadoop)
     except Exception as error:
-        if _is_any(error, {"org.apache.hadoop.fs.UnsupportedFileSystemException"}):
+        if is_any(error, {"org.apache.hadoop.fs.UnsupportedFileSystemException"}):
             return normalise(location)  # raises UnsupportedStorageError if the location has a scheme
         raise StorageUnavailableError(
-            table=location, operation="open the file system", detail=_detail(error)
+            table=location, operation="open the file system", detail=detail_of(error)
         ) from error
     return spelled(str(path.makeQualified(system.getUri(), system.getWorkingDirectory()).toString()))
 
@@ -136,12 +136,12 @@ class HadoopStore:
         folder, after = f"{prefix}/" if prefix else "", byte_order(start_after)
         name = start_after.removeprefix(folder) if start_after.startswith(folder) else ""
         with self._storage_errors("list", prefix):
-            found = _files(folder, self._storage().list(self._path(prefix), name))
+            found = files_of(folder, self._storage().list(self._path(prefix), name))
         return (info for info in found if byte_order(info.key) > after and not is_temporary(info.key))
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:
         with self._storage_errors("list", prefix):
-            return iter(_files(f"{prefix}/" if prefix else "", self._storage().walk(self._path(prefix))))
+            return iter(files_of(f"{prefix}/" if prefix else "", self._storage().walk(self._path(prefix))))
 
     def tree(self) -> Tree:
         tree = Tree()
@@ -163,7 +163,7 @@ class HadoopStore:
 
     def head(self, key: str) -> FileInfo | None:
         with self._storage_errors("look at", key):
-            found = _files(
+            found = files_of(
                 f"{folder}/" if (folder := key.rpartition("/")[0]) else "", self._storage().status(self._path(key))
             )
         return found[0] if found else None
@@ -222,8 +222,7 @@ class HadoopStore:
 
     def _storage(self) -> JavaObject:
         scheme, authority, _ = split_url(self.url)
-        settings = "".join(f"{name}\0{value}\0" for name, value in sorted(self.settings.items()))
-        return running_class("delta.Storage").of(scheme, authority, settings)
+        return running_class("delta.Storage").of(scheme, authority, settings_text(self.settings))
 
     def _path(self, key: str) -> str:
         """The key's absolute path in the file system."""
@@ -277,16 +276,21 @@ class HadoopStore:
             detail = "only the process that started Spark's JVM can access it"
             raise StorageRefusedError(table=self.url, operation=request, detail=detail) from error
         except JVM_ERRORS as error:
-            if missing_passes and _is_any(error, {_MISSING}):
+            if missing_passes and is_any(error, {_MISSING}):
                 raise self._missing(key) from error
-            is_certain = _is_any(error, _REFUSALS)
+            is_certain = is_any(error, _REFUSALS)
             kind = StorageRefusedError if is_certain else StorageUnavailableError
-            if operation == "create" and _is_any(error, _NO_ATOMIC_CREATE):
+            if operation == "create" and is_any(error, _NO_ATOMIC_CREATE):
                 kind = AtomicCreateUnsupportedError
-            raise kind(table=self.url, operation=request, detail=_detail(error)) from error
+            raise kind(table=self.url, operation=request, detail=detail_of(error)) from error
 
 
-def _files(folder: str, listing: str) -> list[FileInfo]:
+def settings_text(settings: Mapping[str, str]) -> str:
+    """Settings as our Java classes take them: names and values, each ended by a zero character."""
+    return "".join(f"{name}\0{value}\0" for name, value in sorted(settings.items()))
+
+
+def files_of(folder: str, listing: str) -> list[FileInfo]:
     """The files of a listing by `delta.Storage`, in byte order. `folder` is empty or ends with a slash."""
     return sorted(
         (FileInfo(folder + name, size, time) for name, size, time in _triples(listing)), key=lambda f: byte_order(f.key)
@@ -316,13 +320,13 @@ def _pieces(data: bytes | BinaryIO) -> Iterator[bytes]:
             yield piece
 
 
-def _is_any(error: BaseException, names: Set[str]) -> bool:
+def is_any(error: BaseException, names: Set[str]) -> bool:
     """Whether the Java exception behind an error is of one of these classes or of a subclass."""
     java_exception = java_error(error)
     return java_exception is not None and any(name in names for name in class_names(java_exception))
 
 
-def _detail(error: BaseException) -> str:
+def detail_of(error: BaseException) -> str:
     """The first line of Java's message, prefixed with the exception's class, because many messages are unclear without
     it.
     """

@@ -33,12 +33,13 @@ from tahoe.spark.configuration.local_cache import session_cache
 from tahoe.spark.jvm.cancellation import CommandWatch
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import HadoopStore, is_hadoops, qualified_url
+from tahoe.spark.jvm.log_store import log_store_settings, with_log_store
 from tahoe.storage import env_of, open_store
 from tahoe.storage.cache.block_cache import BlockCache
 from tahoe.storage.env import Store
 from tahoe.storage.locations import spelled, split_url
 from tahoe.storage.schemes import S3_SCHEMES, store_factory
-from tahoe.storage.service_options import REFERENCE_PREFIXES, check_log_store
+from tahoe.storage.service_options import REFERENCE_PREFIXES
 from tahoe.table.reading.answers import left_of
 from tahoe.table.reading.limits import needed
 from tahoe.table.reading.scan import Scan, may_match, part_of
@@ -62,10 +63,13 @@ TIME_ZONE = "spark.sql.session.timeZone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenTable:
-    """A table, and all storage settings with which it was opened; the local cache through which it is read."""
+    """A table, and all settings with which its store and its log were opened; the local cache through which it is
+    read.
+    """
 
     table: Table
     settings: Mapping[str, str]
+    log_settings: Mapping[str, str]
     cache: BlockCache | None
 
 
@@ -90,24 +94,25 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
 
     Raises:
         UnsupportedStorageError, InvalidOptionError: the location is not valid.
-        UnknownLogStoreError: the session commits by a class of its own.
+        UnknownLogStoreError: the session commits by a class of its own, which cannot be called.
         SessionNotEnabledError: the table is in a Hadoop file system, and the session does not have our classes.
     """
     gateway = Gateway(spark)
     url = qualified_url(gateway, location)
-    check_log_store(url, _context_settings(spark))
+    log_settings = log_store_settings(_context_settings(spark), gateway.settings)
     own_settings = _storage_options_in(options)
     settings, zone = {**_storage_settings(gateway, url), **own_settings}, session_zone(spark, url)
     cache = session_cache(gateway.settings(), url) if split_url(url)[0] in _HADOOP_PREFIXES else None
     key = key_of(url, own_settings)
     cached = _tables.get(key)
-    if cached is not None and (cached.settings, cached.cache, cached.table.log.zone) == (settings, cache, zone):
+    kept = None if cached is None else (cached.settings, cached.log_settings, cached.cache, cached.table.log.zone)
+    if cached is not None and kept == (settings, log_settings, cache, zone):
         return cached.table
     if is_hadoops(url):
         gateway.check_enabled()
-    table = Table(url, env=env_of(url, partial(_store_at, settings, cache), CommandWatch()))
+    table = Table(url, env=env_of(url, partial(_store_at, settings, log_settings, cache), CommandWatch()))
     table.log = replace(table.log, zone=zone)
-    _tables.put(key, _OpenTable(table=table, settings=settings, cache=cache))
+    _tables.put(key, _OpenTable(table=table, settings=settings, log_settings=log_settings, cache=cache))
     return table
 
 
@@ -145,7 +150,13 @@ def storage_options_of(key: str) -> Mapping[str, str]:
     return storage_options
 
 
-def _store_at(settings: Mapping[str, str], cache: BlockCache | None, url: str) -> Store:
+def _store_at(
+    settings: Mapping[str, str], log_settings: Mapping[str, str], cache: BlockCache | None, url: str
+) -> Store:
+    return with_log_store(_files_at(settings, cache, url), log_settings, settings)
+
+
+def _files_at(settings: Mapping[str, str], cache: BlockCache | None, url: str) -> Store:
     if is_hadoops(url):
         return HadoopStore(url, settings)
     scheme = split_url(url)[0]

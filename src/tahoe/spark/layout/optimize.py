@@ -22,7 +22,7 @@ from tahoe.spark.configuration import setting_names
 from tahoe.spark.dml.row_changes import DmlTarget, RowChange
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway, author_of
-from tahoe.spark.jvm.hadoop_store import HadoopStore
+from tahoe.spark.jvm.hadoop_store import is_hadoops
 from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.layout.clustering import lay_out
 from tahoe.spark.layout.workers import in_workers, is_local
@@ -196,7 +196,7 @@ class _Rewriter:
         """Yields a result for each bin. Spark's engine rewrites the bins that tahoe's own writer refuses, and all bins
         if the workers have no tahoe.
         """
-        if isinstance(plan.table.env.store, HadoopStore) or (plan.filtered_columns and not WRITES_BLOOM_FILTERS):
+        if is_hadoops(plan.table.url) or (plan.filtered_columns and not WRITES_BLOOM_FILTERS):
             yield from (self._rewritten_by_spark(plan, one_bin) for one_bin in bins)
             return
         rewritten: Iterable[Rewritten | BaseException]

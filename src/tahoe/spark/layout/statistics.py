@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tahoe.protocol.statistics.stats import Statistics
 from tahoe.spark.dml.row_changes import DmlTarget
 from tahoe.spark.jvm.gateway import author_of
-from tahoe.spark.jvm.hadoop_store import HadoopStore
+from tahoe.spark.jvm.hadoop_store import is_hadoops
 from tahoe.spark.layout.optimize import DRIVER_BYTES_MAX
 from tahoe.spark.layout.workers import in_workers, is_local
 from tahoe.table.layout.file_statistics import Measurement
@@ -41,7 +41,7 @@ class _Measurer:
 
     def __call__(self, work: Sequence[Measurement]) -> Iterable[Statistics | BaseException]:
         size_bytes = sum(found.size_bytes for found in work)
-        here = is_local(self.target.spark) or isinstance(self.target.table.env.store, HadoopStore)
+        here = is_local(self.target.spark) or is_hadoops(self.target.table.url)
         found = None
         if not here and size_bytes > DRIVER_BYTES_MAX:
             found = in_workers(self.target.spark, measured_or_error, work, table=self.target.table.url)

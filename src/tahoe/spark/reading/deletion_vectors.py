@@ -30,7 +30,7 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 from tahoe._cached import Recent
 from tahoe.protocol.log.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.log.deletion_vector import inline_descriptor
-from tahoe.spark.jvm.hadoop_store import HadoopStore
+from tahoe.spark.jvm.hadoop_store import is_hadoops
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.reading.metadata_columns import ROW_BITS, Output
@@ -320,10 +320,10 @@ def _marks_of(reader: Reader, vectors: Sequence[Marked]) -> DataFrame | None:
 
 
 def _for_workers(log: Log, vectors: Sequence[Marked]) -> Sequence[Marked]:
-    """The vectors in a form that workers can load. Vectors in a `HadoopStore`, which only the driver can read, become
+    """The vectors in a form that workers can load. Those that only the driver can read, through Hadoop, become
     inline vectors.
     """
-    if not isinstance(log.env.store, HadoopStore):
+    if not is_hadoops(log.url):
         return vectors
     loaded = load_all(lambda marked: inline_descriptor(load_deletion_vector(log, marked.vector, marked.url)), vectors)
     return [Marked(vector, marked.url) for vector, marked in zip(loaded, vectors, strict=True)]

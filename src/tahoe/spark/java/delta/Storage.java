@@ -50,19 +50,29 @@ public class Storage {
    * @param settings name, value, name, value, ..., each ended by a zero character; they take precedence over the configuration
    */
   public static synchronized Storage of(String scheme, String authority, String settings) {
-    Option active = SparkContext$.MODULE$.getActive();
-    Configuration current = active.isEmpty() ? base : ((SparkContext) active.get()).hadoopConfiguration();
-    if (current != base || OPEN.size() >= OPEN_MAX) OPEN.clear();
-    base = current;
+    Configuration before = base;
+    if (base() != before || OPEN.size() >= OPEN_MAX) OPEN.clear();
     String name = scheme + "://" + authority + "\u0000" + settings;
     Storage known = (Storage) OPEN.get(name);
     if (known != null) return known;
-    Configuration hadoop = current == null ? new Configuration() : new Configuration(current);
-    String[] parts = settings.split("\u0000", -1);
-    for (int i = 0; i + 1 < parts.length; i += 2) hadoop.set(parts[i], parts[i + 1]);
-    Storage made = new Storage(scheme, authority.isEmpty() ? null : authority, hadoop);
+    Storage made = new Storage(scheme, authority.isEmpty() ? null : authority, configured(base, settings));
     OPEN.put(name, made);
     return made;
+  }
+
+  /** The Hadoop configuration of the running SparkContext, or else of the last one; null if there was none. */
+  static synchronized Configuration base() {
+    Option active = SparkContext$.MODULE$.getActive();
+    if (!active.isEmpty()) base = ((SparkContext) active.get()).hadoopConfiguration();
+    return base;
+  }
+
+  /** A copy of a configuration with settings as in {@code of}. */
+  static Configuration configured(Configuration base, String settings) {
+    Configuration hadoop = base == null ? new Configuration() : new Configuration(base);
+    String[] parts = settings.split("\u0000", -1);
+    for (int i = 0; i + 1 < parts.length; i += 2) hadoop.set(parts[i], parts[i + 1]);
+    return hadoop;
   }
 
   private Path path(String path) { return new Path(scheme, authority, path.isEmpty() ? "/" : path); }
@@ -139,7 +149,7 @@ public class Storage {
     return found.toString();
   }
 
-  private static void add(StringBuilder found, String name, FileStatus status) {
+  static void add(StringBuilder found, String name, FileStatus status) {
     found.append(name).append('\0').append(status.getLen()).append('\0').append(status.getModificationTime()).append('\0');
   }
 

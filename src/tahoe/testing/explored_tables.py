@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 from unittest.mock import patch
 
@@ -30,6 +30,7 @@ from tahoe.protocol.log.actions import (
     remove_of,
 )
 from tahoe.protocol.statistics.moved_rows import CopiedRows
+from tahoe.protocol.types.schema import LONG, Field, Struct
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.commit import row_deletions
@@ -38,8 +39,7 @@ from tahoe.table.commit.transaction import Transaction
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tests.exploration.explorer import Acknowledge, Check, Explored, Program, Writer, explore
-from tests.table.builders import METADATA, memory_env
+from tahoe.testing.explorer import Acknowledge, Check, Explored, Place, Program, Writer, explore
 
 Row: TypeAlias = tuple[str, str]
 Rows: TypeAlias = frozenset[Row]
@@ -92,7 +92,7 @@ class KeyRead:
 
     key: str
 
-    def may_be_in(self, file: FileAction) -> bool:
+    def may_be_in(self, file: FileAction) -> bool:  # noqa: ARG002  what is in it is decided by a look
         return True
 
     def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
@@ -146,7 +146,10 @@ def _planned(
         case "insert":
             return [new], {}, Intent()
         case "overwrite" | "clear":
-            actions = [*(remove_of(a, 1) for a in files.values()), *([new] if op.kind == "overwrite" else [])]
+            actions: list[Action] = [
+                *(remove_of(a, 1) for a in files.values()),
+                *([new] if op.kind == "overwrite" else []),
+            ]
             return (actions, {}, Intent(reads=EVERYTHING, removed_paths=frozenset(files))) if actions else None
         case "compact" | "sort":
             return _compaction(base, files, name, partitioned=partitioned)
@@ -177,7 +180,8 @@ def _compaction(
         _file(f"{name}-{key}", [row for row in rows if key in ("", row[0])], partitioned=partitioned) for key in keys
     ]
     adds = [part.replace(data_change=False) for part in parts]
-    return [*removes, *adds], {}, Intent(reads=EVERYTHING, removed_paths=frozenset(files))
+    changed: list[Action] = [*removes, *adds]
+    return changed, {}, Intent(reads=EVERYTHING, removed_paths=frozenset(files))
 
 
 def _in_bin(files: Iterable[Add]) -> list[Add]:
@@ -234,6 +238,8 @@ def _rows_of(base: Snapshot, file: Add) -> list[Row]:
 
 # --- running it
 
+_NOW_MS = 1_700_000_000_000
+
 _numbers = itertools.count()
 
 START: tuple[Row, ...] = (("R", "1"),)
@@ -250,11 +256,12 @@ def run(
     start: Sequence[Row] = START,
     rows_per_file: int = 2,
     check: Check | None = None,
+    place: Place | None = None,
 ) -> Explored:
     """Explore writers of a table that has some rows to begin with, two in a file, or one where it is partitioned."""
     metadata = Metadata(
         id="test",
-        schema_string=METADATA.schema_string,
+        schema_string=Struct((Field(name="id", type=LONG),)).to_json(),
         partition_columns=("key",) if partitioned else (),
         configuration={
             "delta.rowTrackingSuspended": "true",
@@ -276,8 +283,12 @@ def run(
             atomic=atomic,
             upkeep=upkeep,
             deaths=deaths,
-            new_store=lambda: MemoryStore(f"memory://exploration-{next(_numbers)}", clock_ms=lambda: 1_700_000_000_000),
+            place=place or Place(new_store=_in_memory),
         )
+
+
+def _in_memory() -> Store:
+    return MemoryStore(f"memory://exploration-{next(_numbers)}", clock_ms=lambda: _NOW_MS)
 
 
 # --- laws
@@ -295,8 +306,21 @@ class History:
     shown: tuple[Rows, ...]
 
 
+def _quiet_env(store: Store) -> Env:
+    """The world of somebody who reads."""
+    return Env(
+        store=store,
+        clock_ms=lambda: _NOW_MS,
+        new_id=lambda: "",
+        sleep=lambda _: None,
+        random=lambda: 0.5,
+        store_at=lambda _: store,
+        background=lambda _: None,
+    )
+
+
 def history(store: Store) -> History:
-    log = Log(replace(memory_env(), store=store))
+    log = Log(_quiet_env(store))
     newest = load_snapshot(log, by_checksum=False).version
     ops, names, shown = [], [], []
     for version in range(newest + 1):

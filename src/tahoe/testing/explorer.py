@@ -8,17 +8,20 @@ by those answers: a state that was met before is not looked at again. A writer m
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, BinaryIO
 
+from tahoe.errors import DeltaStorageError
 from tahoe.protocol.log.log_files import LAST_CHECKPOINT, LOG_FOLDER, commit_name
 from tahoe.storage.commit_service import CommitEntry, CommitService
 from tahoe.storage.coordinated import CoordinatedStore
-from tahoe.storage.env import Env, FileInfo, Store
-from tahoe.storage.memory import MemoryCommitService, MemoryStore
-from tests.gated import Gated
+from tahoe.storage.env import Env, FileInfo, Store, Tree, copy_through, tree_of
+from tahoe.storage.memory import MemoryCommitService
+from tahoe.testing.gated import Gated
 
 Acknowledge = Callable[[int, str], None]
 Program = Callable[[Env, Acknowledge], None]
@@ -47,7 +50,7 @@ class World:
 class Writer(Gated):
     """A program that does one call of its store at a time."""
 
-    def __init__(self, name: str, program: Program, store: MemoryStore, world: World, *, upkeep: bool) -> None:
+    def __init__(self, name: str, program: Program, store: Store, world: World, *, upkeep: bool) -> None:
         super().__init__(
             name, lambda: program(self._env, lambda version, told: self.acknowledged.append((version, told)))
         )
@@ -62,10 +65,10 @@ class Writer(Gated):
             store=view,
             clock_ms=lambda: 1_700_000_000_000,
             new_id=self._new_id,
-            sleep=lambda seconds: None,
+            sleep=lambda _: None,
             random=lambda: 0.5,
-            store_at=lambda url: view,
-            background=(lambda work: work()) if upkeep else (lambda work: None),
+            store_at=lambda _: view,
+            background=(lambda work: work()) if upkeep else (lambda _: None),
         )
 
     def _new_id(self) -> str:
@@ -82,7 +85,7 @@ class GatedStore:
     file that no entry names.
     """
 
-    def __init__(self, store: MemoryStore, writer: Writer, world: World) -> None:
+    def __init__(self, store: Store, writer: Writer, world: World) -> None:
         self._store, self._writer, self._world = store, writer, world
         self.url = store.url
 
@@ -104,13 +107,17 @@ class GatedStore:
     def _call(self, name: str, *arguments: Any) -> Any:
         if not self._is_settled(name, arguments[0]):
             self._writer.wait()
+        found: Any
         try:
             found = getattr(self._store, name)(*arguments)
             found = list(found) if name in ("list_from", "walk") else found
         except FileNotFoundError:
             self._writer.answers.update(b"nothing")
             raise
-        shown = found.getvalue() if isinstance(found, BytesIO) else found
+        if name == "open":
+            with found:
+                found = BytesIO(found.read())
+        shown = found.getvalue() if isinstance(found, BytesIO) else _timeless(found)
         self._writer.answers.update(repr((name, arguments[:1], shown)).encode())
         return found
 
@@ -149,13 +156,34 @@ class GatedStore:
     def delete(self, key: str) -> None:
         self._call("delete", key)
 
+    def tree(self) -> Tree:
+        return tree_of(self.walk())
+
+    def copy_from(self, source: Store, key: str, to: str) -> None:
+        copy_through(source, key, self, to)
+
+    def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        for key in keys:
+            self.delete(key)
+        return {}
+
+    def remove_folders(self, _: Iterable[str]) -> list[str]:
+        return []
+
+
+def _timeless(answer: Any) -> Any:
+    """An answer without what differs between two runs of the same schedule: times, and the tags of files."""
+    if isinstance(answer, FileInfo):
+        return answer.key, answer.size_bytes
+    return [_timeless(info) for info in answer] if isinstance(answer, list) else answer
+
 
 class GatedService:
     """One writer's view of the commit service. What it says of a commit that is complete, or was there before it, is
     said at once.
     """
 
-    def __init__(self, service: CommitService, store: MemoryStore, writer: Writer) -> None:
+    def __init__(self, service: CommitService, store: Store, writer: Writer) -> None:
         self._service, self._store, self._writer = service, store, writer
 
     def _is_settled(self, name: str, *arguments: Any) -> bool:
@@ -203,6 +231,12 @@ class Explored:
     depth: int = 0
     violations: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
+    def end(self, wrong: str | None, schedule: tuple[str, ...]) -> None:
+        """Note that a schedule came to its end, and what was wrong then."""
+        self.endings += 1
+        if wrong is not None:
+            self.violations.append((wrong, schedule))
+
 
 Check = Callable[[Store, Sequence[Writer]], str | None]
 """What is wrong with a storage when all writers have ended; None where nothing is."""
@@ -213,8 +247,24 @@ _VIOLATIONS_MAX = 1
 _VERSIONS_MAX = 8
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an exploration takes place.
+
+    Attributes:
+        new_store: opens a new folder.
+        reopen: opens the same folder for another writer.
+        seconds: ends the exploration when they are over. Orders are then drawn at random, so that all kinds of them are
+            met.
+    """
+
+    new_store: Callable[[], Store]
+    reopen: Callable[[Store], Store] = lambda store: store
+    seconds: float | None = None
+
+
 def explore(
-    setup: Callable[[MemoryStore], None],
+    setup: Callable[[Store], None],
     programs: Sequence[Program],
     check: Check,
     *,
@@ -222,9 +272,9 @@ def explore(
     upkeep: int = 0,
     coordinated: bool = False,
     deaths: int = 0,
-    new_store: Callable[[], MemoryStore],
+    place: Place,
 ) -> Explored:
-    """Go through every order, depth first. Ends at the first violation.
+    """Go through every order, depth first. Ends at the first violation, or when the time is over.
 
     Args:
         setup: puts there what was there before.
@@ -236,12 +286,14 @@ def explore(
     found = Explored()
     seen: set[bytes] = set()
     schedules: list[tuple[str, ...]] = [()]
-    while schedules and len(found.violations) < _VIOLATIONS_MAX:
-        schedule = schedules.pop()
-        store = new_store()
+    drawn, ends = random.Random(0), None if place.seconds is None else time.monotonic() + place.seconds
+    while schedules and len(found.violations) < _VIOLATIONS_MAX and (ends is None or time.monotonic() < ends):
+        schedule = schedules.pop(-1 if ends is None else drawn.randrange(len(schedules)))
+        store = place.new_store()
         setup(store)
         world = World(atomic=atomic, coordinated=coordinated, checkpoints=upkeep > 0)
-        writers = [Writer(f"w{n}", program, store, world, upkeep=n < upkeep) for n, program in enumerate(programs)]
+        views = [place.reopen(store) for _ in programs]
+        writers = [Writer(f"w{n}", programs[n], view, world, upkeep=n < upkeep) for n, view in enumerate(views)]
         for writer in writers:
             writer.begin()
         for choice in schedule:
@@ -253,11 +305,8 @@ def explore(
             found.depth = max(found.depth, len(schedule))
             going = [writer.name for writer in writers if not writer.done]
             if not going:
-                found.endings += 1
                 reader = CoordinatedStore(inner=store, service=MemoryCommitService(store.url)) if coordinated else store
-                wrong = check(reader, writers)
-                if wrong is not None:
-                    found.violations.append((wrong, schedule))
+                found.end(check(reader, writers), schedule)
                 break
             may_die = sum(choice.endswith(KILL) for choice in schedule) < deaths
             first, *others = [*going, *(f"{name} {KILL}" for name in going if may_die)]
@@ -266,6 +315,7 @@ def explore(
             _take(first, writers)
         for writer in writers:
             writer.kill()
+        store.delete_many([info.key for info in store.walk()])
     return found
 
 
@@ -276,7 +326,7 @@ def _take(choice: str, writers: Sequence[Writer]) -> None:
     writer.kill() if what == KILL else writer.step()
 
 
-def _state(store: MemoryStore, writers: Sequence[Writer]) -> bytes:
+def _state(store: Store, writers: Sequence[Writer]) -> bytes:
     content = hashlib.sha256()
     for info in store.walk():
         content.update(repr((info.key, store.get(info.key))).encode())
