@@ -38,6 +38,7 @@ def texts(spark: SparkSession) -> list[str | None]:
     return sorted(VALUES, key=repr)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("in_files", ["false", "true"])
 def test_every_writer_keeps_texts(spark: SparkSession, tmp_path: Path, texts: list[str | None], in_files: str) -> None:
     path, properties = (

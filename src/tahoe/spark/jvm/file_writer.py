@@ -133,16 +133,16 @@ def _write(
     their final names, and a manifest in a local folder lists them.
     """
     session = _session_for_files(gateway)
-    names = [field["name"] for field in json.loads(settings.schema)["fields"]]
+    # A column that is in the files and names their folders comes twice: the last one names them.
+    places = {field["name"]: place for place, field in enumerate(json.loads(settings.schema)["fields"])}
+    folders = [places[name] for name in settings.partition_columns]
     plan = None if lay_out is None else laid_out(gateway, session, query, lay_out)
     if plan is None and spread is not None:
-        plan = redistributed(
-            gateway, session, query, [names.index(name) for name in settings.partition_columns], spread
-        )
+        plan = redistributed(gateway, session, query, folders, spread)
     plan = plan or query.executedPlan()
     # This renames attributes only and does not touch rows.
     columns = gateway.java_class("delta.Rows").renamed(plan.output(), gateway.struct_of_json(settings.schema))
-    partitions = gateway.seq([columns.apply(names.index(name)) for name in settings.partition_columns])
+    partitions = gateway.seq([columns.apply(place) for place in folders])
     spec = gateway.java_class(_DATASOURCES + "FileFormatWriter$OutputSpec")(url, gateway.scala_map({}), columns)
     options = gateway.scala_map({"timeZone": "UTC", **settings.options})
     committer = gateway.java_class(_STREAMING + "ManifestFileCommitProtocol")("tahoe", url)
