@@ -18,9 +18,8 @@ from tahoe.errors import StorageUnavailableError
 from tahoe.spark.jvm import table_cache
 from tahoe.storage import cloud
 from tests.hadoop.conftest import jars, session
-from tests.spark.any_storage import append, ids, load
+from tests.spark.any_storage import append, ids, load, without_spark
 from tests.spark.test_in_any_storage import *  # noqa: F403  what every storage must do
-from tests.spark.test_in_any_storage import without_spark
 from tests.storage.servers import (
     BUCKET,
     S3_SERVER,

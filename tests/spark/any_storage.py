@@ -6,6 +6,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tahoe.spark.jvm import table_cache
+from tahoe.table.table import Table
+
 
 def load(spark: SparkSession, url: str, **options: Any) -> DataFrame:
     return spark.read.format("delta").options(**options).load(url)
@@ -17,3 +20,8 @@ def ids(frame: DataFrame) -> list[int]:
 
 def append(frame: DataFrame, url: str) -> None:
     frame.write.format("delta").mode("append").save(url)
+
+
+def without_spark(spark: SparkSession, url: str) -> Table:
+    """The table, read by nothing that has been read before."""
+    return Table(url, env=table_cache.open_table(spark, url).env)

@@ -21,7 +21,7 @@ from tahoe.spark.reading import deletion_vectors
 from tahoe.storage.background import finish_background
 from tahoe.table.table import Table
 from tests.golden import tables as golden
-from tests.spark.any_storage import append, ids, load
+from tests.spark.any_storage import append, ids, load, without_spark
 from tests.spark.hadoop_file_systems import install
 
 _numbers = itertools.count()
@@ -38,11 +38,6 @@ def folder(spark: SparkSession, tmp_path: Path) -> str:
 def url(folder: str) -> str:
     """Where a table may be made; the name is odd, as every layer that handles it has an opinion on escapes."""
     return f"{folder}/t {next(_numbers)} ü%41+=&"
-
-
-def without_spark(spark: SparkSession, url: str) -> Table:
-    """The table, read by nothing that has been read before."""
-    return Table(url, env=table_cache.open_table(spark, url).env)
 
 
 def test_what_is_written_is_read_and_every_version_stays(spark: SparkSession, url: str) -> None:
