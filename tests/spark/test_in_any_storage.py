@@ -19,7 +19,6 @@ from tahoe.errors import TableNotFoundError, UnsupportedOperationError
 from tahoe.spark.jvm import table_cache
 from tahoe.spark.reading import deletion_vectors
 from tahoe.storage.background import finish_background
-from tahoe.table.table import Table
 from tests.golden import tables as golden
 from tests.spark.any_storage import append, ids, load, without_spark
 from tests.spark.hadoop_file_systems import install
