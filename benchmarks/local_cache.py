@@ -1,6 +1,7 @@
 """What does the local cache save of reading from an object store that is 30 ms away and sends 100 MB/s?
 
-Each side is a new process. Its server is on loopback, and counts what it sends; see `slow_storage`.
+Each side is a new process. Its server is on loopback, and counts what it sends; see `slow_storage`. In Spark, for which
+`make interop-s3` has fetched Hadoop's S3 file system, it is asked the first question too.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from benchmarks.million_files import FILES, the_table
 from benchmarks.slow_storage import BUCKET, SlowStorage, slow_storage
 
 _LOOKUP_FILES = 100
+_S3_JARS = Path(__file__).parents[1] / ".cache" / "s3-jars"
 _SIDES = ("local", "none", "first", "second")
 
 
 def run() -> list[Comparison]:
     with tempfile.TemporaryDirectory() as folder:
-        return [*_lineitem(Path(folder)), *_million(Path(folder)), *_lookups(Path(folder))]
+        home = Path(folder)
+        return [*_lineitem(home), *_lineitem_in_spark(home), *_million(home), *_lookups(home)]
 
 
 def _lineitem(folder: Path) -> Iterator[Comparison]:
@@ -38,6 +41,21 @@ def _lineitem(folder: Path) -> Iterator[Comparison]:
     tahoe.Table(str(lake / "t")).append(ds.dataset(lineitem()).to_table())
     times = _times("columns", lake, folder / "cache")
     what = "lineitem, three columns"
+    yield _compared(f"{what}: the second run", times, "second", "first", 0.35)
+    yield _compared(f"{what}: the second run", times, "second", "local", 1.2)
+    yield _compared(f"{what}: the first run", times, "first", "none", 1.1)
+
+
+def _lineitem_in_spark(folder: Path) -> Iterator[Comparison]:
+    if not (_S3_JARS / "installed").exists():
+        print(f"without Spark: make interop-s3 fetches what is to be in {_S3_JARS}", file=sys.stderr)
+        return
+    lake = folder / "lineitem in spark"
+    table = ds.dataset(lineitem()).to_table()
+    tahoe.Table(str(lake / "t")).append(table)
+    tahoe.Table(str(lake / "small")).append(table.slice(0, 1000))
+    times = _times("spark", lake, folder / "cache")
+    what = "lineitem, three columns, in Spark"
     yield _compared(f"{what}: the second run", times, "second", "first", 0.35)
     yield _compared(f"{what}: the second run", times, "second", "local", 1.2)
     yield _compared(f"{what}: the first run", times, "first", "none", 1.1)
@@ -100,11 +118,22 @@ def _times(question: str, lake: Path, cache: Path, cache_bytes: int = 10 << 30) 
 def _asked(
     question: str, side: str, lake: Path, server: SlowStorage, cache: Path, cache_bytes: int
 ) -> tuple[float, str]:
+    if question == "spark":
+        return _asked_in_spark(side, lake, server, cache)
     url, options = (str(lake / "t"), {}) if side == "local" else (f"s3://{BUCKET}/t", server.options)
     command = [sys.executable, "-m", "benchmarks.local_cache_worker", question, url, json.dumps(options)]
     cached = {"TAHOE_CACHE": str(cache), "TAHOE_CACHE_SIZE": str(cache_bytes)} if side in ("first", "second") else {}
     done = subprocess.run(command, env={**os.environ, **cached}, check=True, stdout=subprocess.PIPE, text=True)
     told = json.loads(done.stdout)
+    return told["seconds"], json.dumps(told["answer"])
+
+
+def _asked_in_spark(side: str, lake: Path, server: SlowStorage, cache: Path) -> tuple[float, str]:
+    url = str(lake / "t") if side == "local" else f"s3a://{BUCKET}/t"
+    command = [sys.executable, "-m", "benchmarks.local_cache_spark_worker", url, server.options["endpoint"]]
+    command += [str(_S3_JARS), *([str(cache)] if side in ("first", "second") else [])]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    told = json.loads(done.stdout.splitlines()[-1])
     return told["seconds"], json.dumps(told["answer"])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import deltalake
 import pytest
@@ -16,7 +17,9 @@ import tahoe
 from tahoe import DeltaTable
 from tahoe.errors import StorageUnavailableError
 from tahoe.spark.jvm import table_cache
+from tahoe.spark.jvm.executor_cache import metrics_of_tasks
 from tahoe.storage import cloud
+from tahoe.storage.cache.configuration import opened_cache
 from tests.hadoop.conftest import jars, session
 from tests.spark.any_storage import append, ids, load, without_spark
 from tests.spark.test_in_any_storage import *  # noqa: F403  what every storage must do
@@ -69,6 +72,26 @@ def test_other_readers_see_the_table(spark: SparkSession, s3: Server, folder: st
         assert sorted(tahoe.Table(url, options).to_arrow()["id"].to_pylist()) == expected
     theirs = deltalake.DeltaTable(url.replace("s3a:", "s3:"), storage_options={**s3.options, "allow_http": "true"})
     assert sorted(theirs.to_pyarrow_table()["id"].to_pylist()) == expected
+
+
+def test_data_files_are_read_through_the_local_cache(spark: SparkSession, url: str, tmp_path: Path) -> None:
+    """The second run gets no byte of them from the server, by s3a:// and by s3://, with vectored reads and without."""
+    append(spark.range(200_000).selectExpr("id", "cast(rand(1) as string) as text"), url)
+    query = "select sum(id), count(distinct text), count(distinct _metadata.file_path) from delta.`{}`"
+    expected = spark.sql(query.format(url)).collect()
+    for setting, table in (("true", url), ("false", url.replace("s3a:", "s3:"))):
+        other = spark.newSession()
+        other.conf.set("spark.tahoe.cache.folder", str(tmp_path / setting))
+        other.conf.set("parquet.hadoop.vectored.io.enabled", setting)
+        cache = opened_cache(str(tmp_path / setting), "50g")
+        assert other.sql(query.format(table)).collect() == expected
+        before = metrics_of_tasks(cache)
+        assert before.fetched_bytes > 0
+        assert other.sql(query.format(table)).collect() == expected
+        after = metrics_of_tasks(cache)
+        assert (after.fetched_bytes, after.misses) == (before.fetched_bytes, before.misses)
+        assert after.cached_bytes > before.cached_bytes
+        assert cache.verify().damaged == 0
 
 
 def test_the_scheme_may_be_s3(spark: SparkSession, url: str) -> None:

@@ -21,11 +21,8 @@ MODULES = sorted(
     for path in SOURCES.glob("*/**/*.py")
     if path.stem not in ("__init__", "__main__")
 )
-CLASSES = sorted(
-    path.stem
-    for folder in ("java/delta", "java_connect/delta/connect")
-    for path in (SOURCES / "spark" / folder).glob("*.java")
-)
+JAVA_FOLDERS = ("java/delta", "java_connect/delta/connect", "java_executors/delta/cache")
+CLASSES = sorted(path.stem for folder in JAVA_FOLDERS for path in (SOURCES / "spark" / folder).glob("*.java"))
 
 
 def section(ring: str) -> str:
@@ -86,7 +83,7 @@ def test_a_room_can_be_surveyed(ring: str) -> None:
 
 def asked_of_python(java_class: str) -> list[str]:
     """The methods of `delta.Python` that a class calls."""
-    folders = (SOURCES / "spark" / folder for folder in ("java/delta", "java_connect/delta/connect"))
+    folders = (SOURCES / "spark" / folder for folder in JAVA_FOLDERS)
     (path,) = (path for folder in folders for path in folder.glob(f"{java_class}.java"))
     return sorted(set(re.findall(r"\bAsk\.python\.(\w+)\(", path.read_text(encoding="utf-8"))))
 

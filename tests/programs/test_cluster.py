@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -71,14 +72,20 @@ def cluster(tmp_path: Path) -> Iterator[str]:
             process.wait(60)
 
 
-def test_a_cluster_writes_reads_and_applies_vectors(cluster: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.programs.on_a_cluster", cluster, str(tmp_path)]
+def run(program: str, cluster: str, folder: Path) -> dict[str, Any]:
+    """What a program has found on the cluster."""
+    command = [sys.executable, "-m", f"tests.programs.{program}", cluster, str(folder)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env=environment(tmp_path), cwd=ROOT, check=False
+        command, capture_output=True, text=True, timeout=300, env=environment(folder), cwd=ROOT, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    found = json.loads(line.removeprefix("FOUND "))
+    found: dict[str, Any] = json.loads(line.removeprefix("FOUND "))
+    return found
+
+
+def test_a_cluster_writes_reads_and_applies_vectors(cluster: str, tmp_path: Path) -> None:
+    found = run("on_a_cluster", cluster, tmp_path)
     assert found["executors"] == 2
     assert found["before"] == [505, 249_510, 249_500]
     count = found["arrow"][0]
@@ -87,3 +94,17 @@ def test_a_cluster_writes_reads_and_applies_vectors(cluster: str, tmp_path: Path
     assert found["marked"][0] == count
     assert found["streamed"] == found["marked"][:2]
     assert found["speculated"] == {"attempts of the slow task": 2, "rows": 4000, "different rows": 4000}
+
+
+def test_executors_share_a_local_cache(cluster: str, tmp_path: Path) -> None:
+    """Two on one folder at once; the folder disappears; one is killed while it reads."""
+    found = run("cached_on_a_cluster", cluster, tmp_path)
+    assert found["executors"] == 2
+    assert found["answers"] == 1
+    first, second = found["first"], found["second"]
+    assert first["misses"] > 0
+    assert (second["misses"], second["fetched_bytes"]) == (first["misses"], first["fetched_bytes"])
+    assert second["cached_bytes"] - first["cached_bytes"] >= first["fetched_bytes"]
+    assert found["refilled"] > 0
+    assert found["killed"]
+    assert (found["damaged"], found["damaged by the kill"]) == (0, 0)

@@ -13,6 +13,7 @@ from tahoe.sql.grammar import parse, parse_name, statement_in_script
 from tahoe.sql.statements import (
     AddFeature,
     AsOf,
+    CacheSelect,
     Clone,
     ComputeStatistics,
     ConvertToDelta,
@@ -83,6 +84,10 @@ STATEMENTS = {
     ),
     "vacuum t using inventory (select * from f where (a))": Vacuum(
         table=T, inventory_query=At("select * from f where (a)")
+    ),
+    "cache select * from t": CacheSelect(table=T),
+    "cache select a, b.`c d` from t where a > 1": CacheSelect(
+        table=T, columns=(("a",), ("b", "c d")), where=At("a > 1")
     ),
     "optimize t": Optimize(table=T),
     "optimize delta.`/t` full": Optimize(table=Name(parts=("delta", "/t")), full=True),

@@ -109,9 +109,9 @@
     └── DeltaSessionError             the Spark session cannot be used
         └── PySparkMissingError, NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError,
             SessionNotEnabledError, WriteFailedError, CommandCancelledError, ConnectServerError, ClientCallError,
-            NativeEngineError, StorageOptionsForgottenError; below the sixth UnfitValueError with CastOverflowError,
-            AssignedOverflowError, InvalidInputError, InvalidNumberError, InvalidTimeError, VariantCastError,
-            TextTooLongError
+            NativeEngineError, StorageOptionsForgottenError, TableNotCachedError; below the sixth UnfitValueError with
+            CastOverflowError, AssignedOverflowError, InvalidInputError, InvalidNumberError, InvalidTimeError,
+            VariantCastError, TextTooLongError
 
 Each class has a condition (the reference's name where it has one), an SQLSTATE, and two templates: what happened, and
 what to do next.

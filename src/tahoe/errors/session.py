@@ -87,6 +87,15 @@ class StorageOptionsForgottenError(DeltaSessionError):
     todo = "Read the table again with the options, or set them for the session as spark.hadoop.fs.*."
 
 
+class TableNotCachedError(DeltaSessionError):
+    condition = "DELTA_TABLE_NOT_CACHED"
+    sqlstate = "55000"
+    what = "CACHE SELECT cannot keep anything of {table}: {detail}."
+    todo = (
+        "Set spark.tahoe.cache.folder to a folder of the local disks for tables in S3, Azure or Google Cloud Storage."
+    )
+
+
 class NativeEngineError(DeltaSessionError):
     condition = "DELTA_NATIVE_ENGINE_FAILED"
     sqlstate = "58030"

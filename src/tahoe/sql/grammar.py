@@ -4,8 +4,8 @@
         ->   Parsed(DescribeHistory(table=Name(parts=("flights",)), limit=Expression("3", ...)))
 
 Other statements return None. Text that starts like a Delta statement but does not parse raises `StatementSyntaxError`.
-The grammar is the reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS, FSCK REPAIR
-TABLE, and the statements about tags and Bloom filters.
+The grammar is the reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS, CACHE
+SELECT, FSCK REPAIR TABLE, and the statements about tags and Bloom filters.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tahoe.errors import MutuallyExclusiveClausesError, StatementSyntaxError
 from tahoe.sql.statements import (
     AddFeature,
     AsOf,
+    CacheSelect,
     Clone,
     ComputeStatistics,
     ConvertToDelta,
@@ -106,7 +107,7 @@ def statement_in_script(text: str) -> Expression | None:
 
 _FIRST_WORDS = (
     *("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "ANALYZE", "FSCK", "GENERATE", "CONVERT"),
-    *("RESTORE", "REORG", "ALTER", "CREATE", "DROP", "REPLACE", "SHOW"),
+    *("RESTORE", "REORG", "ALTER", "CREATE", "DROP", "REPLACE", "SHOW", "CACHE"),
 )
 
 _EXPLAIN_MODES: Mapping[str, ExplainMode] = {
@@ -182,6 +183,18 @@ class _Parser(TokenParser):
                 while self.takes_symbol(","):
                     columns.append(self.path("a column"))
         return Optimize(table=table, full=full, where=where, zorder_by=tuple(columns))
+
+    def cache_select(self) -> CacheSelect:
+        self.place += 2
+        columns: list[tuple[str, ...]] = []
+        if not self.takes_symbol("*"):
+            columns.append(self.path("a column or *"))
+            while self.takes_symbol(","):
+                columns.append(self.path("a column"))
+        self.require("FROM")
+        table = self.name()
+        where = self.expression("a condition") if self.takes("WHERE") else None
+        return CacheSelect(table=table, columns=tuple(columns), where=where)
 
     def analyze(self) -> ComputeStatistics:
         table = self.analyzed()
@@ -491,6 +504,7 @@ _HEADS = (
     _Head(_describes("DETAIL"), _Parser.describe_detail),
     _Head(_begins("VACUUM"), _Parser.vacuum),
     _Head(_begins("OPTIMIZE"), _Parser.optimize),
+    _Head(_begins("CACHE", "SELECT"), _Parser.cache_select),
     _Head(_after(_Parser.analyzed, _begins("COMPUTE", "DELTA")), _Parser.analyze),
     _Head(_begins("FSCK"), _Parser.fsck),
     _Head(_begins("GENERATE"), _Parser.generate),

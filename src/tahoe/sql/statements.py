@@ -84,6 +84,15 @@ class Optimize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheSelect:
+    """CACHE SELECT * | columns FROM table [WHERE condition]; no columns are all."""
+
+    table: Name
+    columns: tuple[tuple[str, ...], ...] = ()
+    where: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeStatistics:
     """ANALYZE TABLE table COMPUTE DELTA STATISTICS"""
 
@@ -248,6 +257,7 @@ Statement: TypeAlias = (
     | DescribeDetail
     | Vacuum
     | Optimize
+    | CacheSelect
     | ComputeStatistics
     | Fsck
     | Generate

@@ -52,6 +52,7 @@ from tahoe.spark.layout.optimize import explain as explain_optimize
 from tahoe.spark.layout.optimize_metrics import LAYOUT
 from tahoe.spark.layout.statistics import analyze
 from tahoe.spark.maintenance.bloom_filters import run_create_filters, run_drop_filters
+from tahoe.spark.maintenance.cache_select import run_cache_select
 from tahoe.spark.maintenance.clone import CLONED, CloneCommand, run_clone
 from tahoe.spark.maintenance.convert import run_convert
 from tahoe.spark.maintenance.history_detail import DETAIL, HISTORY
@@ -361,6 +362,11 @@ def _optimize_explained(statement: statements.Optimize, context: StatementContex
     )
 
 
+def _cache_select(statement: statements.CacheSelect, context: StatementContext) -> None:
+    table = context.table(statement.table)
+    run_cache_select(table._handle.table, table.toDF(), statement.columns, context.condition)
+
+
 def _compute_statistics(statement: statements.ComputeStatistics, context: StatementContext) -> None:
     target = context.table(statement.table)._handle.target()
     run_for_user(target.spark, lambda: analyze(target))
@@ -533,6 +539,7 @@ _HOW: Mapping[type[Any], _How] = {
     statements.SyncIdentity: _How("SYNC IDENTITY", NOTHING, _sync_identity),
     statements.Vacuum: _How("VACUUM", PATH, _vacuum),
     statements.Optimize: _How("OPTIMIZE", LAYOUT, _optimize, _optimize_explained),
+    statements.CacheSelect: _How("CACHE SELECT", NOTHING, _cache_select),
     statements.ComputeStatistics: _How("ANALYZE", NOTHING, _compute_statistics),
     statements.Fsck: _How("FSCK REPAIR TABLE", REPAIRS, _fsck),
     statements.Generate: _How("GENERATE", NOTHING, _generate),

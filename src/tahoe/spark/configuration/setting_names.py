@@ -392,11 +392,14 @@ IGNORES_TYPES = _flag(
 CACHE_ENABLED = _optional(
     "spark.databricks.io.cache.enabled",
     _FLAG,
-    "keep what the driver reads from remote storages in [the local cache](../howto/local-cache.md); without it, the "
-    "folder says",
+    "keep what the driver and the executors read from object stores in [the local cache](../howto/local-cache.md); "
+    "without it, the folder says",
 )
 CACHE_FOLDER = _optional(
-    _OWN + "cache.folder", _TEXT, "the folder of the local cache", default="that of `tahoe.cache` or `TAHOE_CACHE`"
+    _OWN + "cache.folder",
+    _TEXT,
+    "the folder of the local cache, on the driver and on each executor's machine",
+    default="that of `tahoe.cache` or `TAHOE_CACHE`",
 )
 CACHE_SIZE = _setting("spark.databricks.io.cache.maxDiskUsage", _SIZE, "50g", "how much the local cache may occupy")
 CACHE_METADATA_SIZE = _optional(

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
+from zipfile import ZipFile
 
 import pyspark
 from py4j.java_gateway import JavaClass
@@ -304,22 +305,48 @@ class Gateway:
         exits.
         """
         with _compiling:
-            if self.has_class(provides):
-                return
-            target = tempfile.mkdtemp(prefix="tahoe-classes-")
-            shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.java"), dirs_exist_ok=True)
-            compiler, file = self._compiler(target), self.java_class("java.io.File")
-            sources = [file(str(path)) for path in sorted(folder.rglob("*.java"))]
-            try:
-                compiler.compile(self.array(file, sources))
-            except Py4JJavaError as error:  # this version of Spark has moved or changed a class or method
-                shutil.rmtree(target, ignore_errors=True)
-                reason = str(error.java_exception.getMessage()).splitlines()[0]
-                raise UnsupportedSparkVersionError(
-                    version=self.spark.version, detail=f", whose classes differ ({reason})"
-                ) from error
-            self.loader.addURL(file(target).toURI().toURL())
-            self._delete_at_exit(target)
+            if not self.has_class(provides):
+                classes = self._compiled(folder)
+                self._add_to_loader(classes)
+                self._delete_at_exit(classes)
+
+    def compiled_jar(self, folder: Path, provides: str) -> str:
+        """The path of a JAR with the compiled `.java` files of a folder, for executors. The driver has its classes too.
+
+        It is made once in a JVM, which deletes it when it exits.
+        """
+        with _compiling:
+            member = provides.replace(".", "/") + ".class"
+            resource = self.loader.getResource(member)
+            if resource is not None:
+                return str(resource.openConnection().getJarFileURL().getPath())
+            classes = Path(self._compiled(folder))
+            jar = classes / f"{classes.name}.jar"
+            with ZipFile(jar, "w") as archive:
+                for file in sorted(classes.rglob("*.class")):
+                    archive.write(file, file.relative_to(classes).as_posix())
+            self._add_to_loader(str(jar))
+            self._delete_at_exit(str(classes))
+            return str(jar)
+
+    def _compiled(self, folder: Path) -> str:
+        """A temporary folder with the compiled `.java` files of a folder, and its other files."""
+        target = tempfile.mkdtemp(prefix="tahoe-classes-")
+        shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.java"), dirs_exist_ok=True)
+        compiler, file = self._compiler(target), self.java_class("java.io.File")
+        sources = [file(str(path)) for path in sorted(folder.rglob("*.java"))]
+        try:
+            compiler.compile(self.array(file, sources))
+        except Py4JJavaError as error:  # this version of Spark has moved or changed a class or method
+            shutil.rmtree(target, ignore_errors=True)
+            reason = str(error.java_exception.getMessage()).splitlines()[0]
+            raise UnsupportedSparkVersionError(
+                version=self.spark.version, detail=f", whose classes differ ({reason})"
+            ) from error
+        return target
+
+    def _add_to_loader(self, path: str) -> None:
+        self.loader.addURL(self.java_class("java.io.File")(path).toURI().toURL())
 
     def _compiler(self, target: str) -> JavaObject:
         compiler = self.java_class("org.codehaus.janino.Compiler")()

@@ -26,6 +26,7 @@ from tahoe.protocol.types.schema import (
     walk_fields,
 )
 from tahoe.spark.configuration import setting_names
+from tahoe.spark.jvm.executor_cache import cache_of_scan
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.native_engine import native_format
 from tahoe.spark.reading.metadata_columns import hidden_fields, metadata_schema
@@ -44,9 +45,10 @@ def file_format(
     """
     if is_native:
         return native_format(gateway)
+    cache = cache_of_scan(gateway, snapshot.log.env.store)
     if not is_plain(snapshot):
-        return _format(gateway, snapshot, (), fallback)
-    return gateway.java_class("delta.Parquet")(fallback) if fallback else None
+        return _format(gateway, snapshot, (), fallback, cache)
+    return gateway.java_class("delta.Parquet")(fallback, cache) if fallback or cache is not None else None
 
 
 def is_plain(snapshot: Snapshot) -> bool:
@@ -59,15 +61,17 @@ def relation_format(gateway: Gateway, snapshot: Snapshot, *, positioned: bool = 
     our own fields.
     """
     hidden = hidden_fields(snapshot.row_tracking, positioned=positioned)
-    return _format(gateway, snapshot, hidden, "") if hidden else file_format(gateway, snapshot)
+    return None if not hidden and is_plain(snapshot) else _format(gateway, snapshot, hidden, "", None)
 
 
-def _format(gateway: Gateway, snapshot: Snapshot, hidden: Sequence[str], fallback: str) -> JavaObject:
+def _format(
+    gateway: Gateway, snapshot: Snapshot, hidden: Sequence[str], fallback: str, cache: JavaObject | None
+) -> JavaObject:
     mode = snapshot.column_mapping_mode
     table = json.dumps({"mode": mode, "schema": snapshot.schema.to_json()})
     paths = {} if mode == "id" else _filter_paths(snapshot.schema, mode)
     return gateway.java_class("delta.Format")(
-        table, mode == "id", gateway.text_map(paths), metadata_schema(hidden), fallback
+        table, mode == "id", gateway.text_map(paths), metadata_schema(hidden), fallback, cache
     )
 
 

@@ -197,7 +197,7 @@ def _java_plan(reader: Reader, output: str) -> JavaObject:
     query_output = _output(snapshot, output)
     reads_vectors = has_vectors(scan)
     if not reads_vectors and not query_output.is_hidden and reader.mapped is None:
-        selection, label = reader.selection("all"), label_of(reader.name, scan, "all")
+        selection, label = reader.selection("all"), label_of(reader.name, scan, "all", is_native=reader.is_native)
         return java_planned(
             snapshot.version, reader.identity, selection, scan.size_bytes, label, reader.form, None, reader.is_native
         )

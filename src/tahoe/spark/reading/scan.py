@@ -23,6 +23,7 @@ from tahoe.errors import SessionNotEnabledError, TableReplacedError
 from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.predicate import TRUE, And, Predicate
 from tahoe.protocol.types.schema import Struct
+from tahoe.spark.jvm.executor_cache import cached_store
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import hadoop_url
 from tahoe.spark.jvm.native_engine import session_of_whole_files
@@ -156,11 +157,14 @@ def are_worth_a_task(scan: Scan, branch: Branch) -> bool:
     return len(sizes) <= COUNTED_FILES_MAX and (pc.max(sizes).as_py() or 0) <= COUNTED_BYTES_MAX
 
 
+# Why what a native engine reads is not in the local cache.
+PAST_THE_CACHE = "not through the local cache, because Comet reads object stores by itself"
+
 # With more files, labels do not count partitions, because this would delay planning.
 _COUNTED_FILES_MAX = 10_000
 
 
-def label_of(name: str, scan: Scan, branch: Branch, *, is_feed: bool = False) -> str:
+def label_of(name: str, scan: Scan, branch: Branch, *, is_feed: bool = False, is_native: bool = False) -> str:
     """The label of a scan in Spark's plans: `file:///data/t v3 [2 of 30 files, 1 of 4 partitions]`."""
     vectors = scan.column("deletion_vector")
     mask = None if branch == "all" else vectors.is_valid() if branch == "marked" else vectors.is_null()
@@ -171,6 +175,8 @@ def label_of(name: str, scan: Scan, branch: Branch, *, is_feed: bool = False) ->
         parts.append(f"{_distinct(values)} of {_distinct(scan.full_scan.partition)} partitions")
     if branch == "marked":
         parts.append("with deletion vectors")
+    if is_native and cached_store(scan.snapshot.log.env.store) is not None:
+        parts.append(PAST_THE_CACHE)
     return f"{name} v{scan.snapshot.version} [{', '.join(parts)}]"
 
 
@@ -296,7 +302,7 @@ class Reader:
             *(
                 _with_fields(self.partitions, partitions),
                 size_bytes,
-                label_of(self.name, scan, branch, is_feed=self.changes is not None),
+                label_of(self.name, scan, branch, is_feed=self.changes is not None, is_native=is_native),
             ),
             _with_fields(mapped.schema if mapped else self.data, hidden),
             file_format(

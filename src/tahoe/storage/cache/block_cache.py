@@ -32,7 +32,8 @@ _PAUSE_SECONDS = 30
 
 @dataclass(slots=True)
 class CacheMetrics:
-    """What this process has read through the cache since it started.
+    """What this process has read through the cache since it started. In a driver of Spark, hits, misses and bytes are
+    also those of tasks that have ended.
 
     Attributes:
         hits, misses: blocks that were in the cache, and blocks that were not.
@@ -91,6 +92,7 @@ class BlockCache:
         self.compresses = compresses
         self._files = CacheFolder(self.folder, bytes_max)
         self._metrics = CacheMetrics()
+        self._included: list[Callable[[BlockCache], CacheMetrics]] = []
         self._warned: set[str] = set()
         self._paused_until = 0.0
         self.forget_threads()
@@ -111,9 +113,12 @@ class BlockCache:
     # --- for users
 
     def metrics(self) -> CacheMetrics:
-        """What this process has read through the cache so far."""
+        """What this process has read through the cache so far, and Spark's tasks for it."""
         with self._counting:
-            return CacheMetrics(**asdict(self._metrics))
+            metrics = CacheMetrics(**asdict(self._metrics))
+        for other in (of_others(self) for of_others in self._included):
+            metrics = CacheMetrics(**{name: getattr(metrics, name) + count for name, count in asdict(other).items()})
+        return metrics
 
     def usage(self) -> CacheUsage:
         """What is in the folder now. It takes seconds for a million blocks."""
@@ -162,6 +167,13 @@ class BlockCache:
                 elif data is not None:
                     whole += 1
         return CacheVerification(whole, damaged)
+
+    # --- for readers of other kinds
+
+    def include(self, metrics: Callable[[BlockCache], CacheMetrics]) -> None:
+        """Add to `metrics` what others have read for this process, through caches in folders of this path; once."""
+        if metrics not in self._included:
+            self._included.append(metrics)
 
     # --- for stores
 

@@ -9,7 +9,8 @@
     30      n      its ETag, in UTF-8
     30 + n         the part of the file: BLOCK_BYTES, or fewer at the end of the file
 
-Numbers are little-endian; compressed is by zlib.
+Numbers are little-endian; compressed is by zlib. The Java classes of `spark/java_executors` read and write the same
+files.
 """
 
 from __future__ import annotations

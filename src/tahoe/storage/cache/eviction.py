@@ -5,8 +5,9 @@ not is deleted. So a scan of a large table passes through `small`, and `main` ke
 returns soon after it was deleted, whose name is still among the ghosts, enters `main` at once.
 
 The order of a queue is that of modification times, and a file that is executable was read since it entered its queue.
-So any process can evict, knows nothing but the folder, and may stop between any two steps. One at a time does. Only
-files that have the name of a block, in the folder of that name, are touched.
+So any process can evict, knows nothing but the folder, and may stop between any two steps. One at a time does; a JVM of
+Spark's, whose lock is another one, may do so at the same time, and deletes the same blocks first. Only files that have
+the name of a block, in the folder of that name, are touched.
 """
 
 from __future__ import annotations

@@ -33,9 +33,10 @@ public class Format extends Parquet {
    * @param paths the physical paths of the columns that filters may use, by logical path; parts of a path are separated by NUL
    * @param metadata the fields of {@code _metadata} beside Spark's own, as a schema's JSON; a plan of {@link Rewrite} provides them
    * @param reason see {@link Parquet}
+   * @param cache see {@link Parquet}
    */
-  public Format(String schema, boolean byId, Map paths, String metadata, String reason) {
-    super(reason);
+  public Format(String schema, boolean byId, Map paths, String metadata, String reason, LocalCache cache) {
+    super(reason, cache);
     this.schema = schema;
     this.byId = byId;
     this.metadata = (StructType) DataType.fromJson(metadata);

@@ -41,17 +41,28 @@ public class Parquet extends ParquetFileFormat {
   private static final int LISTED_MAX = 1000;
 
   private final String reason;
+  private final LocalCache cache;
 
-  public Parquet() { this(""); }
+  public Parquet() { this("", null); }
 
-  /** @param reason why a native engine does not read the files, for EXPLAIN, or empty */
-  public Parquet(String reason) { this.reason = reason; }
+  /**
+   * @param reason why a native engine does not read the files, for EXPLAIN, or empty
+   * @param cache the local cache through which they are read, or null
+   */
+  public Parquet(String reason, LocalCache cache) {
+    this.reason = reason;
+    this.cache = cache;
+  }
 
-  public String toString() { return reason.isEmpty() ? "Parquet" : "Parquet (" + reason + ")"; }
+  public String toString() {
+    if (cache == null) return reason.isEmpty() ? "Parquet" : "Parquet (" + reason + ")";
+    return "Parquet (" + (reason.isEmpty() ? "" : reason + "; ") + cache + ")";
+  }
 
   public Function1 buildReaderWithPartitionValues(
       SparkSession session, StructType data, StructType partitions, StructType required, Seq filters,
       scala.collection.immutable.Map options, Configuration conf) {
+    if (cache != null) cache.install(session.sparkContext(), conf);
     Set numbers = new HashSet();
     for (Iterator it = filters.iterator(); it.hasNext(); ) addNumbers((Filter) it.next(), numbers);
     ArrayList told = new ArrayList();

@@ -107,6 +107,7 @@ public class Parser implements InvocationHandler {
     if (first.equals("CREATE") || first.equals("REPLACE")) return has(text, "CLONE") || second.equals("BLOOMFILTER");
     if (first.equals("DROP")) return second.equals("BLOOMFILTER");
     if (first.equals("SHOW")) return second.equals("TAGS");
+    if (first.equals("CACHE")) return second.equals("SELECT");
     return (first.equals("DESCRIBE") || first.equals("DESC")) && (second.equals("HISTORY") || second.equals("DETAIL"));
   }
 
