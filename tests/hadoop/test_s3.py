@@ -124,7 +124,7 @@ def test_writers_survive_a_server_that_is_away(
         for writer in writers:
             writer.result()
     assert ids(load(spark, url)) == [0, *range(10, 15), *range(20, 25)]
-    assert [entry["version"] for entry in without_spark(spark, url).history()] == list(range(10, -1, -1))
+    assert [entry["version"] for entry in table_cache.open_table(spark, url).history()] == list(range(10, -1, -1))
 
 
 def test_settings_of_one_bucket_go_before_those_of_all(spark: SparkSession, s3: Server) -> None:

@@ -525,6 +525,24 @@ def test_a_create_whose_connection_breaks_is_repeated() -> None:
     assert asked == ["*"] * 3
 
 
+def test_a_listing_whose_connection_breaks_is_repeated() -> None:
+    """As when the server is killed while it answers: a writer would fail that has done nothing yet."""
+    told = "<Contents><Key>loopback/a</Key><LastModified>2026-11-28T00:00:00.000Z</LastModified><ETag>x</ETag><Size>1</Size></Contents>"  # fmt: skip
+    asked: list[str] = []
+
+    def killed(request: BaseHTTPRequestHandler, _: bytes) -> tuple[int, bytes] | None:
+        asked.append(request.path)
+        if len(asked) % 3:
+            request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n<ListBucket")
+            return None
+        return 200, f"<ListBucketResult><IsTruncated>false</IsTruncated>{told}</ListBucketResult>".encode()
+
+    with loopback(killed) as store:
+        for listing in (store.list_from(""), store.list_from("", "0"), store.walk()):
+            assert [info.key for info in listing] == ["a"]
+    assert len(asked) == 9
+
+
 class Uploads:
     """A server of uploads in parts."""
 

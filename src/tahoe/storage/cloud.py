@@ -15,12 +15,12 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache, partial
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import obstore.store
 from obstore.exceptions import (
@@ -61,6 +61,8 @@ from tahoe.storage.probe import check_creates_once
 from tahoe.storage.ranges import RangeFile
 from tahoe.storage.threads import in_threads
 
+_Answer = TypeVar("_Answer")
+
 # Hadoop's schemes and obstore's names for them.
 _OBSTORE_SCHEMES: Mapping[str, str] = {"s3a": "s3", "s3n": "s3"}
 
@@ -72,8 +74,8 @@ RETRY_SECONDS_MAX = 60
 RETRIES_MAX = 1000
 _FIRST_PAUSE, _PAUSE_MAX = timedelta(milliseconds=100), timedelta(seconds=5)
 
-# obstore does not repeat a conditional put whose connection broke, as when the server is restarted.
-_CREATE_ATTEMPTS_MAX = 5
+# obstore does not repeat a conditional put or a listing whose connection broke, as when the server is restarted.
+_ATTEMPTS_MAX = 5
 
 # Answers of "404 Not Found" that say nothing of the file. versitygw answers so for an unknown access key.
 _MISSING_ELSE = re.compile(r"<Code>\w*(?:Bucket|Container|Account|User|AccessKey)\w*</Code>")
@@ -144,20 +146,13 @@ class CloudStore:
         That listing includes subfolders, which are small in the folders that tahoe lists. Without `start_after`, only
         direct children are listed.
         """
-        path, after = self._path(prefix), byte_order(start_after)
-        with self._translated("list", prefix):
-            if start_after:
-                pages = self._bucket().list(path or None, offset=self._path(start_after), chunk_size=_LIST_PAGE)
-                found = self._files(prefix, (meta for page in pages for meta in page))
-            else:
-                found = self._files(prefix, self._bucket().list_with_delimiter(path or None)["objects"])
+        after = byte_order(start_after)
+        found = _repeated(lambda: self._list(prefix, start_after) if start_after else self._list_children(prefix))
         start = len(prefix) + 1 if prefix else 0
         return (f for f in found if "/" not in f.key[start:] and byte_order(f.key) > after and not is_temporary(f.key))
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:
-        with self._translated("list", prefix):
-            pages = self._bucket().list(self._path(prefix) or None, chunk_size=_LIST_PAGE)
-            return iter(self._files(prefix, (meta for page in pages for meta in page)))
+        return iter(_repeated(lambda: self._list(prefix)))
 
     def tree(self) -> Tree:
         return tree_of(self.walk())
@@ -242,17 +237,7 @@ class CloudStore:
         succeeded.
         """
         self._probe_creates(key.rpartition("/")[0])
-        deadline = time.monotonic() + RETRY_SECONDS_MAX
-        for attempt in range(_CREATE_ATTEMPTS_MAX):
-            try:
-                return self._create(key, data)
-            except StorageRefusedError:
-                raise
-            except StorageUnavailableError:
-                if attempt == _CREATE_ATTEMPTS_MAX - 1 or time.monotonic() >= deadline:
-                    raise
-            time.sleep(_FIRST_PAUSE.total_seconds() * 2**attempt)
-        raise AssertionError("the last attempt returns or raises")
+        return _repeated(lambda: self._create(key, data))
 
     def put(self, key: str, data: bytes | BinaryIO) -> None:
         """A file that is put in parts is put again if the storage has lost the upload."""
@@ -305,6 +290,17 @@ class CloudStore:
         return []
 
     # --- the steps
+
+    def _list(self, prefix: str, start_after: str = "") -> list[FileInfo]:
+        """All files below a folder, or those after a key."""
+        offset = self._path(start_after) if start_after else None
+        with self._translated("list", prefix):
+            pages = self._bucket().list(self._path(prefix) or None, offset=offset, chunk_size=_LIST_PAGE)
+            return self._files(prefix, (meta for page in pages for meta in page))
+
+    def _list_children(self, prefix: str) -> list[FileInfo]:
+        with self._translated("list", prefix):
+            return self._files(prefix, self._bucket().list_with_delimiter(self._path(prefix) or None)["objects"])
 
     def _put(self, key: str, data: bytes | BinaryIO) -> None:
         with self._translated("write", key):
@@ -423,6 +419,21 @@ class CloudStore:
                 ) from error
             kind = StorageRefusedError if isinstance(error, _REFUSALS) else StorageUnavailableError
             raise kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=_detail(error)) from error
+
+
+def _repeated(ask: Callable[[], _Answer]) -> _Answer:
+    """The answer to a request, which is repeated if there is none."""
+    deadline = time.monotonic() + RETRY_SECONDS_MAX
+    for attempt in range(_ATTEMPTS_MAX - 1):
+        try:
+            return ask()
+        except StorageRefusedError:
+            raise
+        except StorageUnavailableError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_FIRST_PAUSE.total_seconds() * 2**attempt)
+    return ask()
 
 
 def _extent(data: bytes | BinaryIO) -> tuple[int, int]:
