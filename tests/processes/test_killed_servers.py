@@ -14,12 +14,21 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from botocore.exceptions import BotoCoreError, ClientError
 
 import tahoe
 from tahoe.storage.background import finish_background
 from tests import sample
 from tests.processes.workers import Worker, check_all, make, start
-from tests.storage.servers import S3_SERVER, Server, ServerProcess, s3_server_to_kill
+from tests.storage.servers import (
+    BUCKET,
+    S3_SERVER,
+    START_SECONDS_MAX,
+    Server,
+    ServerProcess,
+    s3_client,
+    s3_server_to_kill,
+)
 
 pytestmark = [
     pytest.mark.server,
@@ -30,6 +39,22 @@ WRITERS, COUNT = 4, 12
 AWAY_SECONDS = 30
 KILLS = 3
 SEEDS = range(3 if sample.MODE == "full" else 1)
+
+
+def kill(server: Server, process: ServerProcess) -> None:
+    """Kill the server, and start it again until it takes an object. SeaweedFS takes half a minute for that."""
+    process.kill()
+    process.start()
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while True:
+        try:
+            s3_client(server).put_object(Bucket=BUCKET, Key="started", Body=b"")
+        except (BotoCoreError, ClientError):
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 @pytest.fixture
@@ -68,8 +93,7 @@ def test_writers_survive_a_server_that_is_killed_under_them(
     table = make((f"{place.url}/killed {seed}", place.options), WRITERS * COUNT)
     workers = begun(table, tmp_path)
     for _ in range(KILLS):
-        process.kill()
-        process.start()
+        kill(place, process)
         time.sleep(dice.uniform(0, 1))
     check_commits(table, workers)
 
@@ -85,17 +109,16 @@ def test_writers_survive_a_server_that_is_away(server: tuple[Server, ServerProce
 
 
 @contextmanager
-def killed_now_and_then(process: ServerProcess, seed: int) -> Iterator[list[float]]:
+def killed_now_and_then(server: Server, process: ServerProcess, seed: int) -> Iterator[list[float]]:
     """The server is killed again and again, and started again at once. The moments of the kills."""
     ended, moments, dice, began = threading.Event(), [], random.Random(seed), time.monotonic()
 
-    def kill() -> None:
+    def kill_again() -> None:
         while not ended.wait(dice.uniform(0.1, 1.5)):
             moments.append(time.monotonic() - began)
-            process.kill()
-            process.start()
+            kill(server, process)
 
-    thread = threading.Thread(target=kill)
+    thread = threading.Thread(target=kill_again)
     thread.start()
     try:
         yield moments
@@ -109,7 +132,7 @@ def test_a_life_on_a_server_that_is_killed_again_and_again(server: tuple[Server,
     """Every kind of request: large files in parts, ranges, listings, copies and deletes of many files."""
     place, process = server
     url, options = f"{place.url}/life {seed}", place.options
-    with killed_now_and_then(process, seed) as moments:
+    with killed_now_and_then(place, process, seed) as moments:
         table = tahoe.Table(url, options)
         blob = random.Random(seed).randbytes(12 << 20)
         table.append(
