@@ -237,7 +237,7 @@ class CloudStore:
         succeeded.
         """
         self._probe_creates(key.rpartition("/")[0])
-        return _repeated(lambda: self._create(key, data))
+        return _repeated(lambda: self._create(key, data), writes=True)
 
     def put(self, key: str, data: bytes | BinaryIO) -> None:
         """A file that is put in parts is put again if the storage has lost the upload."""
@@ -245,6 +245,7 @@ class CloudStore:
         if size_bytes <= _PART_BYTES:
             self._put(key, data)
             return
+        lost: StorageUnavailableError | None = None
         for _ in range(_UPLOADS_MAX):
             if not isinstance(data, bytes):
                 data.seek(start)
@@ -252,7 +253,8 @@ class CloudStore:
                 self._put(key, data)
             except StorageRefusedError as error:
                 if _NO_UPLOAD not in str(error.__cause__):
-                    raise
+                    raise (lost or error) from error  # what became of the first upload is not known
+                lost = StorageUnavailableError(table=self.url, operation=f"write {key}", detail=str(error))
                 continue
             if not self._is_foreign():
                 return
@@ -317,9 +319,12 @@ class CloudStore:
             except (AlreadyExistsError, PreconditionError) as error:
                 # S3 also returns this error (409) while two writers compete and neither has won yet: only the key
                 # itself is proof.
-                if self.head(key) is not None:
-                    return False
                 detail = "it first returned that the file exists already, and then that it does not"
+                try:
+                    if self.head(key) is not None:
+                        return False
+                except StorageRefusedError as refusal:
+                    detail = f"it returned that the file exists already, but may not be looked at ({refusal})"
                 raise StorageUnavailableError(table=self.url, operation=f"create {key}", detail=detail) from error
         return True
 
@@ -421,19 +426,26 @@ class CloudStore:
             raise kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=_detail(error)) from error
 
 
-def _repeated(ask: Callable[[], _Answer]) -> _Answer:
-    """The answer to a request, which is repeated if there is none."""
-    deadline = time.monotonic() + RETRY_SECONDS_MAX
-    for attempt in range(_ATTEMPTS_MAX - 1):
+def _repeated(ask: Callable[[], _Answer], *, writes: bool = False) -> _Answer:
+    """The answer to a request, which is repeated if there is none.
+
+    Args:
+        writes: an attempt without an answer may have succeeded, or may yet: a later refusal says nothing of it.
+    """
+    deadline, unanswered = time.monotonic() + RETRY_SECONDS_MAX, None
+    for attempt in range(_ATTEMPTS_MAX):
         try:
             return ask()
-        except StorageRefusedError:
-            raise
-        except StorageUnavailableError:
-            if time.monotonic() >= deadline:
+        except StorageRefusedError as refusal:
+            if unanswered is None or not writes:
                 raise
+            raise unanswered from refusal
+        except StorageUnavailableError as error:
+            if attempt == _ATTEMPTS_MAX - 1 or time.monotonic() >= deadline:
+                raise
+            unanswered = error
         time.sleep(_FIRST_PAUSE.total_seconds() * 2**attempt)
-    return ask()
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _extent(data: bytes | BinaryIO) -> tuple[int, int]:

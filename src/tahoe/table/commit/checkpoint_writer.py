@@ -235,7 +235,7 @@ class _Writer:
                 self._take_away(key, data)
         if is_elsewhere:
             raise self._gone()
-        if self._kept is not None and log_files.SIDECAR_FOLDER not in key and not self._kept.are_safe(store):
+        if self._kept is not None and not self._kept.are_safe(store, key):
             self._take_away(key, data)
             raise _BaseGoneError
 

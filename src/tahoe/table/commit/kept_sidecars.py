@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tahoe.errors import DeltaError
+from tahoe.errors import DeltaError, DeltaStorageError
 from tahoe.protocol.log import log_files
 from tahoe.protocol.log.actions import Sidecar
 from tahoe.protocol.log.log_files import Kind
@@ -53,9 +53,20 @@ class KeptSidecars:
     files: int
     others: LiveFiles
 
-    def are_safe(self, store: Store) -> bool:
-        """Whether no cleanup can have taken the sidecars for unused; asked when the new checkpoint has been put."""
-        return all(store.head(key) is not None for key in self.base)
+    def are_safe(self, store: Store, key: str) -> bool:
+        """Whether no cleanup can have taken the sidecars for unused, as far as the storage tells; asked when a file has
+        been put.
+
+        Args:
+            key: of the file: only a checkpoint refers to sidecars.
+        """
+        file = log_files.parse_name(key.rpartition("/")[2])
+        if file is None or not file.is_checkpoint:
+            return True
+        try:
+            return all(store.head(base) is not None for base in self.base)
+        except DeltaStorageError:
+            return False
 
 
 def kept_sidecars(snapshot: Snapshot, schema: pa.Schema, files_min: int) -> KeptSidecars | None:

@@ -76,7 +76,8 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) ->
     """The checkpoint's actions other than files, and its live files as parts.
 
     Args:
-        whole: read the columns that every version needs of all files; else only the footers of large files are read.
+        whole: read all columns, because later versions will depend on them; else only the footers of large files are
+            read.
 
     Raises:
         CorruptCheckpointError: one of its files is missing or broken, or it is the checkpoint of another table.

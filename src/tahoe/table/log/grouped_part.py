@@ -214,7 +214,7 @@ class GroupedPart(Part):
 
     def check(self) -> None:
         groups = range(len(self.file.files))
-        on_all_cores(lambda group: self.file.fresh(group).load(("path", "size_bytes", "deletion_vector")), groups)
+        on_all_cores(lambda group: self.file.fresh(group).check(), groups)
 
     def first_path(self) -> str | None:
         paths = (self.group(group).first_path() for group in np.flatnonzero(self.file.files).tolist())

@@ -118,7 +118,7 @@ class LiveFiles:
         self.origin = origin
         self._lock = (
             threading.RLock()
-        )  # for the two attributes that change: `parts`, when the version is loaded again, and the next one
+        )  # for what changes when the version is loaded again, `parts` and `origin`, and for the next attribute
         self._handed_out: list[
             tuple[npt.NDArray[np.int64], pa.ChunkedArray]
         ] = []  # positions, with the paths of their files
@@ -226,6 +226,7 @@ class LiveFiles:
             if self.origin is None:
                 raise error
             again = self.origin.find_again(error)
+            self.origin = again.origin  # it knows which checkpoints are broken
             if all(part.has_read("path") for part in parts):
                 every = joined_columns([part.column("path") for part in parts], pa.string())
                 self.parts = (ReorderedPart(again, self._order(again, len(every), [(np.arange(len(every)), every)])),)

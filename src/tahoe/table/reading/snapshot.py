@@ -210,15 +210,20 @@ def load_snapshot(
     """
     return log.from_segment(
         version,
-        lambda segment: (_from_checksum(log, segment) if by_checksum else None) or _from_log_files(log, segment),
+        lambda segment: (
+            (_from_checksum(log, segment) if by_checksum else None) or _from_log_files(log, segment, unusable)
+        ),
         unusable=unusable,
         listed=listed,
     )
 
 
-def _from_log_files(log: Log, segment: Segment) -> Snapshot:
+def _from_log_files(log: Log, segment: Segment, unusable: frozenset[str]) -> Snapshot:
     """The snapshot of a segment, from its checkpoint and the commits behind it. A checkpoint with an illegal schema
     counts as broken, so that an older one is used; one without protocol or metadata does not: see `_check_complete`.
+
+    Args:
+        unusable: the names of files that are not used when the version is loaded again either.
     """
     state, live = State(), LiveFiles(())
     if segment.checkpoint is not None:
@@ -240,7 +245,7 @@ def _from_log_files(log: Log, segment: Segment) -> Snapshot:
             show_progress(number, len(segment.deltas))
     checkpoint = frozenset(f.name for f in segment.checkpoint.files) if segment.checkpoint else frozenset[str]()
     return _checked_snapshot(
-        log, state, live.after(commits[::-1], log.canonical), segment.version, segment.commit, checkpoint
+        log, state, live.after(commits[::-1], log.canonical), segment.version, segment.commit, checkpoint, unusable
     )
 
 
@@ -304,6 +309,7 @@ def _checked_snapshot(
     version: int,
     commit: LogFile | None,
     checkpoint: frozenset[str] = frozenset(),
+    unusable: frozenset[str] = frozenset(),
 ) -> Snapshot:
     """The snapshot of a state, if the state is complete and this version of tahoe can read it. Its files know how to
     find themselves again when a checkpoint is deleted while they are read.
@@ -317,7 +323,7 @@ def _checked_snapshot(
         table=log.url,
         version=version,
         checkpoint=checkpoint,
-        find_again=partial(_find_again, log, version, state.metadata.id, checkpoint),
+        find_again=partial(_find_again, log, version, state.metadata.id, checkpoint, unusable),
         totals=partial(_totals, log, commit),
     )
     return Snapshot(
@@ -332,16 +338,26 @@ def _checked_snapshot(
     )
 
 
-def _find_again(log: Log, version: int, table_id: str, checkpoint: frozenset[str], error: Exception) -> LiveFiles:
+def _find_again(
+    log: Log,
+    version: int,
+    table_id: str,
+    checkpoint: frozenset[str],
+    unusable: frozenset[str],
+    error: Exception,
+) -> LiveFiles:
     """Find the files of a version again in the present log, because its checkpoint no longer exists or turned out to be
     broken.
+
+    Args:
+        unusable: the names of files that turned out to be broken before: two checkpoints may share a sidecar.
 
     Raises:
         VersionNotFoundError, DeltaLogError: the version can no longer be read, or is of another table by now.
     """
     is_broken = isinstance(error, CorruptCheckpointError)
     try:
-        found = load_snapshot(log, version, unusable=checkpoint if is_broken else frozenset())
+        found = load_snapshot(log, version, unusable=unusable | checkpoint if is_broken else unusable)
     except (DeltaLogError, VersionNotFoundError) as failure:
         if is_broken:
             raise error from failure
