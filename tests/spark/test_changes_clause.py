@@ -20,6 +20,7 @@ from tahoe.errors import (
     ChangeStartTooLateError,
     InvalidChangeRangeError,
     InvalidOptionError,
+    TimestampOutOfRangeError,
     UnsupportedOperationError,
 )
 from tests.table.feeds import net_of, random_life
@@ -87,7 +88,13 @@ def test_the_clause_is_the_feed(spark: SparkSession, table: str, clause: str, st
     assert rows(spark.sql(f"SELECT * FROM changed CHANGES {clause}")) == rows(renamed(expected))
 
 
-@pytest.mark.parametrize("clause", ["FROM VERSION 3 EXCLUSIVE", "FROM VERSION 2 EXCLUSIVE TO VERSION 2"])
+@pytest.mark.parametrize(
+    "clause",
+    [
+        *("FROM VERSION 3 EXCLUSIVE", "FROM VERSION 2 EXCLUSIVE TO VERSION 2", "FROM VERSION 3 EXCLUSIVE TO VERSION 9"),
+        "FROM VERSION 2 TO VERSION 2 EXCLUSIVE",
+    ],
+)
 def test_behind_the_last_version_there_is_nothing(spark: SparkSession, table: str, clause: str) -> None:
     empty = spark.sql(f"SELECT * FROM changed CHANGES {clause}")
     assert (empty.count(), empty.columns) == (0, feed(spark, table, 1).columns)
@@ -168,6 +175,7 @@ def test_streams(spark: SparkSession, table: str, tmp_path: Path, updates: str) 
         ("FROM VERSION 3 TO VERSION 1", InvalidChangeRangeError),
         ("FROM VERSION 3 EXCLUSIVE TO VERSION 1", InvalidChangeRangeError),
         ("FROM VERSION 'x'", InvalidOptionError),
+        ("FROM TIMESTAMP '9999-12-31 23:59:59.999999'", TimestampOutOfRangeError),
         ("FROM VERSION 1 WITH (computeChanges = 'maybe')", InvalidOptionError),
     ],
 )

@@ -84,3 +84,49 @@ def test_what_may_be_copies_is_refused() -> None:
         table.changes(start_version=1, computed=True)
     with pytest.raises(ChangesNotComputedError, match="version 1"):
         plan_feed(table.snapshot(), AskedRange(start_version=1, end_version=1, kind="net"))
+
+
+def test_each_commit_has_ids_or_needs_none() -> None:
+    """Row tracking that was enabled within the range: what was there before was only added. And rows whose ids were
+    lost while it was suspended: their deletes must not be taken for copies.
+    """
+    late = new_table()
+    late.create(pa.schema([("id", pa.int64()), ("v", pa.int64())]), properties=VECTORS)
+    late.append(pa.table({"id": range(4), "v": range(4)}))
+    with late.transaction() as transaction:
+        transaction.set_properties({"delta.enableRowTracking": "true"})
+    late.update({"v": "9"}, "id = 2")
+    kinds = late.changes(start_version=1, computed=True, filter="id = 2").select(["_change_type", "v"]).to_pylist()
+    assert [(row["_change_type"], row["v"]) for row in kinds] == [
+        ("insert", 2),
+        *(("update_preimage", 2), ("update_postimage", 9)),
+    ]
+    lost = new_table()
+    lost.create(pa.schema([("id", pa.int64())]), properties={"delta.enableRowTracking": "true"})
+    lost.append(pa.table({"id": [1, 2, 3]}))
+    with lost.transaction() as transaction:
+        transaction.set_properties({"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"})
+    lost.overwrite(pa.table({"id": [10, 11, 12]}))
+    lost.restore(version=1)
+    with pytest.raises(ChangesNotComputedError, match="no ids"):
+        lost.changes(start_version=lost.version, computed=True)
+
+
+def test_a_row_that_came_back_has_not_changed() -> None:
+    table = new_table()
+    table.create(pa.schema([("id", pa.int64())]), properties={**VECTORS, "delta.enableRowTracking": "true"})
+    table.append(pa.table({"id": range(10)}))
+    table.delete("id = 2")
+    table.restore(version=1)
+    assert plan_feed(table.snapshot(), AskedRange(start_version=2, kind="net")).to_arrow().num_rows == 0
+
+
+@pytest.mark.parametrize("name", ["_metadata", "_metadata.row_id", "_METADATA.row_commit_version"])
+def test_a_column_may_not_have_the_name_of_the_ids(name: str) -> None:
+    """Its values were taken for the ids of rows."""
+    properties = {"delta.enableRowTracking": "true", "delta.columnMapping.mode": "name"}
+    table = new_table()
+    table.create(pa.schema([("id", pa.int64()), (name, pa.int64())]), properties=properties)
+    table.append(pa.table({"id": [1, 2, 3], name: [1, 1, 1]}))
+    with pytest.raises(ChangesNotComputedError, match="has a column"):
+        table.changes(start_version=1, computed=True)

@@ -32,6 +32,7 @@ from tahoe.spark.reading.change_feed import (
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECONDS_MIN, _MILLISECONDS_MAX = -62_135_596_800_000, 253_402_300_799_000
 _NET = "netChanges"
 
 # Options that Spark has put into the context, and those that it has no use for.
@@ -167,16 +168,19 @@ def _empty_at(
     gateway: Gateway, table: str, start: _Bound, end: _Bound | None, options: Mapping[str, str]
 ) -> str | None:
     """A version next to a range that has none, as its bounds are not inclusive; None if there may be some."""
-    if start.version is None or (start.is_inclusive and (end is None or end.is_inclusive)):
+    if start.version is None or (end is not None and end.version is None):
         return None
     first = _version(start, START_VERSION, table)
-    if end is None:
-        location = location_of(gateway.spark, table)
-        return str(first) if first == open_table(gateway.spark, location, options).version else None
-    last = _version(end, END_VERSION, table)
-    if last < first:
-        raise InvalidChangeRangeError(table=table, start=f"version {first}", end=f"version {last}")
-    return str(first) if first + (not start.is_inclusive) > last - (not end.is_inclusive) else None
+    if end is not None:
+        last = _version(end, END_VERSION, table)
+        if last < first:
+            raise InvalidChangeRangeError(table=table, start=f"version {first}", end=f"version {last}")
+        if first + (not start.is_inclusive) > last - (not end.is_inclusive):
+            return str(first)
+    if start.is_inclusive:
+        return None
+    location = location_of(gateway.spark, table)
+    return str(first) if first == open_table(gateway.spark, location, options).version else None
 
 
 def _version(bound: _Bound, option: str, table: str) -> int:
@@ -188,4 +192,6 @@ def _version(bound: _Bound, option: str, table: str) -> int:
 
 
 def _time(milliseconds: int) -> str:
+    """A time as an option's text; one that no commit can have is the first or last one that has a text."""
+    milliseconds = min(max(milliseconds, _MILLISECONDS_MIN), _MILLISECONDS_MAX)
     return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")

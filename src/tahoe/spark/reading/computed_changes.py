@@ -41,7 +41,7 @@ def computed_changes(
             see `planning.plan_scan`. Only those on versions and times leave files out, of changes that are not net: a
             condition on another column may hold for one side of an update alone.
     """
-    if not feed.has_row_ids:
+    if not feed.needs_row_ids:
         return read(output_of(output, None), predicate_of(filters))
     fields = json.loads(output)["fields"]
     names = [field["name"] for field in fields]
@@ -51,30 +51,31 @@ def computed_changes(
     is_net = feed.range.kind == "net"
     known = TRUE if is_net else known_by(predicate_of(filters), (COMMIT_VERSION, COMMIT_TIMESTAMP))
     rows = read(output_of(json.dumps({"type": "struct", "fields": needed}), feed.snapshot.row_tracking), known)
-    changes = _without_copies(rows, feed.mixed_versions)
+    changes = _without_copies(rows, feed.paired_versions)
     return (_net(changes) if is_net else changes).select(*map(quoted, names))
 
 
-def _without_copies(rows: DataFrame, mixed: Sequence[int]) -> DataFrame:
+def _without_copies(rows: DataFrame, paired: Sequence[int]) -> DataFrame:
     """The changed rows; both sides of an update are marked as such.
 
     Args:
-        mixed: the versions that remove and add rows; others have no copies and no updates.
+        paired: the versions that remove and add rows with ids; others have no copies, and no updates that are told.
     """
-    if not mixed:
+    if not paired:
         return rows
-    is_mixed = F.col(COMMIT_VERSION).isin(list(mixed)) if len(mixed) <= _NAMED_VERSIONS_MAX else F.lit(True)
+    is_paired = F.col(COMMIT_VERSION).isin(list(paired)) if len(paired) <= _NAMED_VERSIONS_MAX else F.lit(True)
     sides = Window.partitionBy(COMMIT_VERSION, f"{METADATA}.{ROW_ID}")
     number, versions, kind = F.count("*").over(sides), f"{METADATA}.{ROW_COMMIT_VERSION}", F.col(CHANGE_TYPE)
     two, same = (unused_name(name, rows.columns) for name in ("two", "same"))
-    paired = rows.where(is_mixed).select(
+    is_pair = (number > 1) & F.col(f"{METADATA}.{ROW_ID}").isNotNull()
+    numbered = rows.where(is_paired).select(
         "*",
-        (number > 1).alias(two),
-        ((number > 1) & F.min(versions).over(sides).eqNullSafe(F.max(versions).over(sides))).alias(same),
+        is_pair.alias(two),
+        (is_pair & F.min(versions).over(sides).eqNullSafe(F.max(versions).over(sides))).alias(same),
     )
     updated = F.when(F.col(two), F.when(kind == "delete", _PRE).otherwise(_POST)).otherwise(kind)
-    changed = paired.where(~F.col(same)).withColumn(CHANGE_TYPE, updated).drop(two, same)
-    return changed if len(mixed) > _NAMED_VERSIONS_MAX else rows.where(~is_mixed).unionAll(changed)
+    changed = numbered.where(~F.col(same)).withColumn(CHANGE_TYPE, updated).drop(two, same)
+    return changed if len(paired) > _NAMED_VERSIONS_MAX else rows.where(~is_paired).unionAll(changed)
 
 
 def _net(changes: DataFrame) -> DataFrame:
@@ -84,9 +85,10 @@ def _net(changes: DataFrame) -> DataFrame:
     of_row = Window.partitionBy(f"{METADATA}.{ROW_ID}")
     is_there = F.col(CHANGE_TYPE).isin("insert", _POST)
     order = of_row.orderBy(COMMIT_VERSION, is_there)
-    first, last, was_there, remains = (
-        unused_name(name, changes.columns) for name in ("first", "last", "was_there", "remains")
+    first, last, was_there, remains, same = (
+        unused_name(name, changes.columns) for name in ("first", "last", "was_there", "remains", "same")
     )
+    changed_at = f"{METADATA}.{ROW_COMMIT_VERSION}"
     whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     kind = F.when(F.col(first) & F.col(was_there), F.when(F.col(remains), _PRE).otherwise("delete")).when(
         F.col(last) & F.col(remains), F.when(F.col(was_there), _POST).otherwise("insert")
@@ -97,7 +99,8 @@ def _net(changes: DataFrame) -> DataFrame:
         (F.row_number().over(order) == F.count("*").over(of_row)).alias(last),
         (~F.first(is_there).over(whole)).alias(was_there),
         F.last(is_there).over(whole).alias(remains),
+        F.first(changed_at).over(whole).eqNullSafe(F.last(changed_at).over(whole)).alias(same),
     )
-    return (
-        ends.withColumn(CHANGE_TYPE, kind).where(F.col(CHANGE_TYPE).isNotNull()).drop(first, last, was_there, remains)
-    )
+    is_same = F.col(was_there) & F.col(remains) & F.col(same)  # it was deleted and restored
+    left = ends.where(~is_same).withColumn(CHANGE_TYPE, kind).where(F.col(CHANGE_TYPE).isNotNull())
+    return left.drop(first, last, was_there, remains, same)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeGuard
 
 import pyarrow as pa
 
@@ -41,7 +41,7 @@ from tahoe.protocol.configuration.change_feed import (
     Whole,
     changes_of,
 )
-from tahoe.protocol.configuration.row_tracking import preserves_row_ids
+from tahoe.protocol.configuration.row_tracking import METADATA, preserves_row_ids
 from tahoe.protocol.log.actions import Action, Add, CommitInfo, FileAction, Remove
 from tahoe.protocol.log.deletion_vector import inline_descriptor
 from tahoe.protocol.log.log_files import LogFile, commit_name
@@ -132,11 +132,22 @@ class FeedPart:
 
 @dataclass(frozen=True, slots=True)
 class CommitChanges:
-    """The changes of one version. `timestamp_ms` is None if the log no longer has the commit."""
+    """The changes of one version.
+
+    Attributes:
+        timestamp_ms: None if the log no longer has the commit.
+        has_row_ids: whether all rows of its files have ids, if the changes are computed.
+    """
 
     version: int
     timestamp_ms: int | None
     changes: tuple[Change, ...]
+    has_row_ids: bool = False
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it both removes rows and adds some, of which a part may be copies."""
+        return len({change.kind for change in self.changes if not isinstance(change, Recorded)}) > 1
 
 
 @dataclass(frozen=True)
@@ -147,14 +158,12 @@ class ChangeFeed:
         snapshot: the version whose columns the feed has.
         columns: these, with the widest types that they have had for the rows of the feed; None for those of the
             version.
-        has_row_ids: whether all rows have ids, if the changes are computed.
     """
 
     snapshot: Snapshot
     range: FeedRange
     commits: tuple[CommitChanges, ...]
     columns: Struct | None = None
-    has_row_ids: bool = False
 
     @property
     def url(self) -> str:
@@ -194,7 +203,7 @@ class ChangeFeed:
         predicate = None if filter is None else predicate_of(filter, self.schema, zone=zone, table=self.url)
         wanted = self.schema.names if columns is None else [self._name(column) for column in columns]
         order = [*wanted, *(() if COMMIT_VERSION in wanted else (COMMIT_VERSION,))]
-        rows = self._computed(predicate, order) if self.has_row_ids else self._read(predicate, order)
+        rows = self._computed(predicate, order) if self.needs_row_ids else self._read(predicate, order)
         return sorted_table(rows, [COMMIT_VERSION]).select(wanted)
 
     def _read(self, predicate: Predicate | None, columns: Sequence[str]) -> pa.Table:
@@ -227,13 +236,15 @@ class ChangeFeed:
         return field.name
 
     @cached_property
-    def mixed_versions(self) -> list[int]:
-        """The versions that both remove rows and add some, of which a part may be copies."""
-        kinds = {
-            commit.version: {change.kind for change in commit.changes if not isinstance(change, Recorded)}
-            for commit in self.commits
-        }
-        return [version for version, found in kinds.items() if len(found) > 1]
+    def paired_versions(self) -> list[int]:
+        """The versions in which the ids of rows tell copies and updates."""
+        return [commit.version for commit in self.commits if commit.has_row_ids and commit.is_mixed]
+
+    @property
+    def needs_row_ids(self) -> bool:
+        """Whether the changes follow from the ids of rows."""
+        is_net = self.range.kind == "net" and any(commit.changes for commit in self.commits)
+        return is_net or bool(self.paired_versions)
 
     # --- the parts
 
@@ -440,29 +451,36 @@ def _plan_feed(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFe
         info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
         own_ms = info.in_commit_timestamp_ms
         timestamp_ms = times.file_time_ms(file.version) if own_ms is None else own_ms
-        changes = changes_in(read, file.version, actions, recorded=not computed, with_ids=columns.have_row_ids)
-        commits.append(CommitChanges(file.version, timestamp_ms, changes))
-        if computed:
-            obstacle = _obstacle(versions.kind, changes, info, has_row_ids=columns.have_row_ids)
-            if obstacle is not None:
-                raise ChangesNotComputedError(
-                    table=read.url, start=versions.start, end=versions.end, version=file.version, detail=obstacle
-                )
-    return ChangeFeed(read, versions, tuple(commits), columns.widest(), columns.have_row_ids)
+        has_ids = computed and read.row_tracking is not None and columns.row_tracking == read.row_tracking
+        changes = changes_in(read, file.version, actions, recorded=not computed, with_ids=has_ids)
+        has_ids = has_ids and all(change.file.base_row_id is not None for change in changes if _is_data(change))
+        commits.append(CommitChanges(file.version, timestamp_ms, changes, has_ids))
+        obstacle = _obstacle(versions.kind, commits[-1], info, read) if computed else None
+        if obstacle is not None:
+            raise ChangesNotComputedError(
+                table=read.url, start=versions.start, end=versions.end, version=file.version, detail=obstacle
+            )
+    return ChangeFeed(read, versions, tuple(commits), columns.widest())
 
 
-def _obstacle(kind: FeedKind, changes: Sequence[Change], info: CommitInfo, *, has_row_ids: bool) -> str | None:
+def _is_data(change: Change) -> TypeGuard[Whole | DeletionVectorChange]:
+    return not isinstance(change, Recorded)
+
+
+def _obstacle(kind: FeedKind, commit: CommitChanges, info: CommitInfo, read: Snapshot) -> str | None:
     """Why the changes of a commit do not follow from its files; None if they do."""
-    whole = {change.kind for change in changes if isinstance(change, Whole)}
-    every = {change.kind for change in changes if not isinstance(change, Recorded)}
-    if has_row_ids:
-        has_copies = len(whole) > 1 and not preserves_row_ids(info)
+    replaces_files = len({change.kind for change in commit.changes if isinstance(change, Whole)}) > 1
+    if commit.has_row_ids:
+        taken = next((name for name in read.schema.names if name.lower() in (METADATA, ID, CHANGED_AT)), None)
+        if taken is not None:
+            return f"the table has a column {taken}, which is also where the ids of rows are"
+        has_copies = replaces_files and not preserves_row_ids(info)
         return "its writer did not keep the ids of the rows that it copied" if has_copies else None
-    if kind == "net" and changes:
+    if kind == "net" and commit.changes:
         return "rows have no ids by which the changes of one row are put together"
-    if len(whole) > 1:
+    if replaces_files:
         return "rows have no ids by which changes are told from copies"
-    if kind == "computed" and len(every) > 1:
+    if kind == "computed" and commit.is_mixed:
         return "rows have no ids by which updates are told from deletes and inserts"
     return None
 

@@ -21,6 +21,9 @@ from tahoe.table.arrow.chunks import reordered_table, with_columns
 # Columns of the rows of files, beside those of the feed.
 ID, CHANGED_AT = f"{METADATA}.{ROW_ID}", f"{METADATA}.{ROW_COMMIT_VERSION}"
 
+# Of a row without one.
+_NO_ID = -1
+
 _KINDS = pa.array(["insert", "delete", "update_postimage", "update_preimage"])
 _INSERT, _DELETE, _POST, _PRE = range(len(_KINDS))
 
@@ -33,25 +36,25 @@ def computed_changes(rows: pa.Table, *, is_net: bool) -> pa.Table:
         is_net: what remains of all changes of a row.
     """
     kinds = np.where(pc.equal(rows[CHANGE_TYPE], "insert").to_numpy(zero_copy_only=False), _INSERT, _DELETE)
-    ids, versions, changed = (rows[name].to_numpy() for name in (ID, COMMIT_VERSION, CHANGED_AT))
+    ids, versions, changed = (rows[name].fill_null(_NO_ID).to_numpy() for name in (ID, COMMIT_VERSION, CHANGED_AT))
     order = np.lexsort((-kinds, versions, ids))  # of one row in one version, the delete first
     kinds, ids, versions, changed = (values[order] for values in (kinds, ids, versions, changed))
-    pairs = _equals_next(ids) & _equals_next(versions)
+    pairs = _equals_next(ids) & _equals_next(versions) & (ids != _NO_ID)
     copies = pairs & _equals_next(changed)
     kinds = np.where(pairs, _PRE, np.where(_next(pairs), _POST, kinds))
     kept = ~(copies | _next(copies))
     order, kinds = order[kept], kinds[kept]
     if is_net:
-        kept, kinds = _net(ids[kept], kinds)
+        kept, kinds = _net(ids[kept], kinds, changed[kept])
         order, kinds = order[kept], kinds[kept]
     return with_columns(reordered_table(rows, order), {CHANGE_TYPE: _KINDS.take(pa.array(kinds))})
 
 
 def _net(
-    ids: npt.NDArray[np.int64], kinds: npt.NDArray[np.int64]
+    ids: npt.NDArray[np.int64], kinds: npt.NDArray[np.int64], changed: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Which of the changes in the order of rows and versions are the first or the last one of a row that remain, and
-    what they are then.
+    what they are then. A row that was deleted and restored has not changed.
     """
     last = ~_equals_next(ids)
     first = np.ones(len(ids), np.bool_)
@@ -59,7 +62,8 @@ def _net(
     row = np.cumsum(first) - 1
     was_there = np.isin(kinds[first], (_DELETE, _PRE))[row]
     remains = np.isin(kinds[last], (_INSERT, _POST))[row]
-    starts, ends = first & was_there, last & remains
+    is_same = was_there & remains & (changed[first][row] == changed[last][row])
+    starts, ends = first & was_there & ~is_same, last & remains & ~is_same
     net = np.where(starts, np.where(remains, _PRE, _DELETE), np.where(was_there, _POST, _INSERT))
     return starts | ends, net
 

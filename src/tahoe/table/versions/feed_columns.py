@@ -21,7 +21,7 @@ from tahoe.protocol.configuration.change_feed import Fit, first_incompatibility
 from tahoe.protocol.configuration.column_mapping import mapping_mode
 from tahoe.protocol.configuration.features import setting
 from tahoe.protocol.configuration.properties import ENABLE_CHANGE_DATA_FEED
-from tahoe.protocol.configuration.row_tracking import enabled_row_tracking
+from tahoe.protocol.configuration.row_tracking import RowTracking, enabled_row_tracking
 from tahoe.protocol.log.actions import Action, Metadata, Protocol, Remove
 from tahoe.protocol.types.schema import DataType, Struct
 from tahoe.protocol.types.type_widening import widest
@@ -47,9 +47,6 @@ class FeedColumns:
         protocol, metadata: of the first version of the range.
         computed: whether the changes are computed from data files, where the feed may not be enabled.
 
-    Attributes:
-        have_row_ids: whether rows had ids in all versions so far, if the changes are computed.
-
     Raises:
         ChangesNotRecordedError: the change data feed is not enabled at the first version.
     """
@@ -58,7 +55,6 @@ class FeedColumns:
         self, read: Snapshot, start: int, end: int, protocol: Protocol, metadata: Metadata, *, computed: bool = False
     ) -> None:
         self._read, self._start, self._end, self._computed = read, start, end, computed
-        self.have_row_ids = computed
         self._states = [_Here(protocol, metadata, start, is_change=False)]
         self._removed: _Here | None = None
         self._check_recorded(self._states[0])
@@ -78,6 +74,12 @@ class FeedColumns:
         if version == self._start:
             self._removed = self._before_start(actions)
 
+    @property
+    def row_tracking(self) -> RowTracking | None:
+        """That of the last commit."""
+        here = self._states[-1]
+        return enabled_row_tracking(here.protocol, here.metadata.configuration)
+
     def widest(self) -> Struct:
         """The columns.
 
@@ -96,8 +98,6 @@ class FeedColumns:
 
     def _check_recorded(self, here: _Here) -> None:
         if self._computed:
-            has_ids = enabled_row_tracking(here.protocol, here.metadata.configuration) is not None
-            self.have_row_ids = self.have_row_ids and has_ids
             return
         check_recorded(
             here.protocol, here.metadata.configuration, here.version, (self._start, self._end), table=self._read.url
