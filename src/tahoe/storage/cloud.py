@@ -43,6 +43,7 @@ from tahoe.errors import (
     StorageRefusedError,
     StorageUnavailableError,
 )
+from tahoe.errors.root import cause_text
 from tahoe.storage.cloud_options import client_environment, cloud_config, credentials_missing, foreign_endpoint
 from tahoe.storage.env import (
     Fetched,
@@ -254,7 +255,7 @@ class CloudStore:
             except StorageRefusedError as error:
                 if _NO_UPLOAD not in str(error.__cause__):
                     raise (lost or error) from error  # what became of the first upload is not known
-                lost = StorageUnavailableError(table=self.url, operation=f"write {key}", detail=str(error))
+                lost = StorageUnavailableError(table=self.url, operation=f"write {key}", detail=cause_text(error))
                 continue
             if not self._is_foreign():
                 return
@@ -324,7 +325,7 @@ class CloudStore:
                     if self.head(key) is not None:
                         return False
                 except StorageRefusedError as refusal:
-                    detail = f"it returned that the file exists already, but may not be looked at ({refusal})"
+                    detail = f"it returned that the file exists, which may not be looked at: {cause_text(refusal)}"
                 raise StorageUnavailableError(table=self.url, operation=f"create {key}", detail=detail) from error
         return True
 
