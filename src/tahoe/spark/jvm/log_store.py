@@ -33,7 +33,7 @@ from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.spark.jvm.gateway import JVM_ERRORS, JavaObject, has_gateway, is_wrong_call, running_class
 from tahoe.spark.jvm.hadoop_store import detail_of, files_of, is_any, settings_text
 from tahoe.storage.coordinated import create
-from tahoe.storage.env import FileInfo, FileReplacedError, Store, Tree, byte_order, is_temporary
+from tahoe.storage.env import FileInfo, FileReplacedError, Store, Tree, branches, byte_order, is_temporary
 from tahoe.storage.locations import join
 from tahoe.storage.service_options import log_store_class, own_log_stores
 
@@ -143,6 +143,9 @@ class LogStoreAdapter:
 
     def tree(self) -> Tree:
         return self.inner.tree()
+
+    def branches(self) -> Iterator[Tree]:
+        return branches(self.inner)
 
     def get(self, key: str) -> bytes:
         return self._read(key, _WHOLE) if _is_text(key) else self.inner.get(key)

@@ -84,6 +84,8 @@ def kept_sidecars(snapshot: Snapshot, schema: pa.Schema, files_min: int) -> Kept
         return None
     parquet_schema = _as_written(schema)
     parts, others = live.divided(partial(_is_kept, schema=parquet_schema, files_min=files_min))
+    if live.origin is None or live.origin.checkpoint != base:
+        return None  # that checkpoint turned out to be gone or broken
     files = sum(part.num_rows for part in parts)
     if not parts or others.files_at_most > _REWRITTEN_SHARE_MAX * (files + others.files_at_most):
         return None

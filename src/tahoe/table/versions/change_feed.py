@@ -455,25 +455,25 @@ def _plan_feed(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFe
         changes = changes_in(read, file.version, actions, recorded=not computed, with_ids=has_ids)
         has_ids = has_ids and all(change.file.base_row_id is not None for change in changes if _is_data(change))
         commits.append(CommitChanges(file.version, timestamp_ms, changes, has_ids))
-        obstacle = _obstacle(versions.kind, commits[-1], info, read) if computed else None
+        obstacle = _obstacle(versions.kind, commits[-1], info) if computed else None
         if obstacle is not None:
             raise ChangesNotComputedError(
                 table=read.url, start=versions.start, end=versions.end, version=file.version, detail=obstacle
             )
-    return ChangeFeed(read, versions, tuple(commits), columns.widest())
+    feed = ChangeFeed(read, versions, tuple(commits), columns.widest())
+    if feed.needs_row_ids:
+        _check_no_id_columns(read)
+    return feed
 
 
 def _is_data(change: Change) -> TypeGuard[Whole | DeletionVectorChange]:
     return not isinstance(change, Recorded)
 
 
-def _obstacle(kind: FeedKind, commit: CommitChanges, info: CommitInfo, read: Snapshot) -> str | None:
+def _obstacle(kind: FeedKind, commit: CommitChanges, info: CommitInfo) -> str | None:
     """Why the changes of a commit do not follow from its files; None if they do."""
     replaces_files = len({change.kind for change in commit.changes if isinstance(change, Whole)}) > 1
     if commit.has_row_ids:
-        taken = next((name for name in read.schema.names if name.lower() in (METADATA, ID, CHANGED_AT)), None)
-        if taken is not None:
-            return f"the table has a column {taken}, which is also where the ids of rows are"
         has_copies = replaces_files and not preserves_row_ids(info)
         return "its writer did not keep the ids of the rows that it copied" if has_copies else None
     if kind == "net" and commit.changes:
@@ -562,3 +562,12 @@ def _check_no_feed_columns(read: Snapshot) -> None:
         raise UnsupportedOperationError(
             operation="Reading the change data feed", table=read.url, detail=detail, remedy=remedy
         )
+
+
+def _check_no_id_columns(read: Snapshot) -> None:
+    """Refuse a table in which a column has the name by which the ids of rows are read."""
+    taken = next((name for name in read.schema.names if name.lower() in (METADATA, ID, CHANGED_AT)), None)
+    if taken is not None:
+        detail = f"the table itself has a column {taken}, where the ids of rows are read"
+        remedy = "Rename the column, or enable the change data feed."
+        raise UnsupportedOperationError(operation="Computing changes", table=read.url, detail=detail, remedy=remedy)
