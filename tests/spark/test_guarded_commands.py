@@ -39,7 +39,6 @@ ON_TABLES = {
     "AlterTableReplaceColumnsCommand": "REPLACE COLUMNS",
     "AlterTableSetPropertiesCommand": "SET TBLPROPERTIES",
     "AlterTableUnsetPropertiesCommand": "UNSET TBLPROPERTIES",
-    "AlterTableClusterByCommand": "CLUSTER BY",
     "TruncateTableCommand": "TRUNCATE TABLE",
     "AlterTableSerDePropertiesCommand": "SET SERDE",
     "AnalyzePartitionCommand": "ANALYZE TABLE",
