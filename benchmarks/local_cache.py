@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 
 import tahoe
 from benchmarks.local_cache_worker import LOOKUP_ROWS, LOOKUPS
-from benchmarks.measure import ROUNDS, Comparison, lineitem, report
+from benchmarks.measure import ROUNDS, Comparison, cells, lineitem, report
 from benchmarks.million_files import FILES, the_table
 from benchmarks.slow_storage import BUCKET, SlowStorage, slow_storage
 
@@ -31,9 +31,14 @@ _SIDES = ("local", "none", "first", "second")
 
 
 def run() -> list[Comparison]:
+    """Each result is printed at once, because rounds are long."""
+    found = []
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        return [*_lineitem(home), *_lineitem_in_spark(home), *_million(home), *_lookups(home)]
+        for question in (_million, _lookups, _lineitem, _lineitem_in_spark):
+            for comparison in question(Path(folder)):
+                print(" | ".join(cells(comparison)), flush=True)
+                found.append(comparison)
+    return found
 
 
 def _lineitem(folder: Path) -> Iterator[Comparison]:

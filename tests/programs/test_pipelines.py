@@ -77,6 +77,32 @@ def test_a_pipeline_appends_to_a_table_and_writes_another_anew(tmp_path: Path) -
     assert sorted(map(tuple, (row.values() for row in names.to_arrow().to_pylist()))) == [("ADA", 2), ("BEA", 2)]
 
 
+def test_a_new_project_has_delta_tables(tmp_path: Path) -> None:
+    """Its views are written again by each update, and an update that has no catalog to find them in is refused."""
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"PYTHONPATH": str(ROOT / "src")}
+    project = tmp_path / "project"
+
+    def pipelines(*words: str, cwd: Path = project) -> tuple[int, str]:
+        command = [*WITH_TAHOE, str(RUN), *words]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=300, env=environment, cwd=cwd, check=False
+        )
+        return done.returncode, done.stdout[-2000:] + done.stderr[-4000:]
+
+    code, output = pipelines("init", "--name", project.name, cwd=tmp_path)
+    assert (code, output.count("Delta tables")) == (0, 1), output
+    for number in range(2):
+        code, output = pipelines("run", "--conf", "spark.sql.catalogImplementation=hive")
+        assert code == 0, output
+        for name, rows in (("example_python_materialized_view", 10), ("example_sql_materialized_view", 5)):
+            table = tahoe.Table(str(project / "spark-warehouse" / name))
+            assert (table.count(), table.version) == (rows, 1 + 2 * number)
+    code, output = pipelines("run")
+    assert code == 1
+    assert "DELTA_PIPELINE_TABLE_NOT_IN_CATALOG" in output
+
+
 CHANGES = (
     [(1, "ada", 1, "U"), (2, "bea", 1, "U"), (3, "cay", 1, "U")],
     [(1, "Ada", 3, "U"), (1, "late", 2, "U"), (2, "bea", 2, "D"), (4, "dan", 1, "U"), (4, "dan", 1, "U")],
@@ -91,7 +117,8 @@ def test_changes_that_arrive_late_and_twice_are_applied_once(tmp_path: Path) -> 
     (tmp_path / "transformations").mkdir()
     (tmp_path / "changes").mkdir()
     (tmp_path / "conf").mkdir()
-    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path / "warehouse")}
+    persistent = {"spark.sql.catalogImplementation": "hive"}
+    settings = {**SETTINGS, **persistent, "spark.sql.warehouse.dir": str(tmp_path / "warehouse")}
     (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(f"{n} {v}\n" for n, v in settings.items()))
     flows = blocks("python")[1].replace("/data/", f"{tmp_path}/")
     (tmp_path / "transformations" / "flows.py").write_text(flows)

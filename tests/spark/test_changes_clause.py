@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import tahoe
@@ -189,6 +190,26 @@ def test_what_cannot_be_is_told(spark: SparkSession, clause: str, error: type[Ex
 def test_a_stream_has_no_changes_that_need_a_whole_commit(spark: SparkSession, option: dict[str, str]) -> None:
     with pytest.raises(UnsupportedOperationError):
         spark.readStream.options(**option).changes("changed")
+
+
+@pytest.mark.usefixtures("table")
+def test_a_name_of_no_table(spark: SparkSession) -> None:
+    for name in ("missing", "missing.t", "spark_catalog.default.missing"):
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            spark.sql(f"SELECT * FROM {name} CHANGES FROM VERSION 0")
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            spark.read.option("startingVersion", "0").changes(name)
+
+
+def test_an_older_spark_says_what_does_the_same(spark: SparkSession) -> None:
+    """And what is no clause, or is in a text that cannot be parsed for another reason, is Spark's."""
+    spark.sql("SELECT changes FROM VALUES (1) AS t (changes)")
+    with pytest.raises(ParseException) as caught:
+        spark.sql("SELECT * FROM t CHANGES FROM VERSION 1 ((")
+    assert ("table_changes" in str(caught.value)) == spark.version.startswith("4.1")
+    with pytest.raises(ParseException) as caught:
+        spark.sql("SELECT (changes FROM t")
+    assert "table_changes" not in str(caught.value)
 
 
 # --- changes that were not recorded

@@ -4,7 +4,7 @@
     ├── DeltaAnalysisError            the request is not valid for this table
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError; below
     │   │   the first TableNameNotFoundError, ReplacedTableMissingError, below the second NameOfAnotherKindError,
-    │   │   PathIsFileError
+    │   │   PathIsFileError, below the third PipelineTableUnknownError
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError,
     │   │   TableReplacedError; below the first two RestoreVersionError, RestoreTimestampTooEarlyError,
     │   │   RestoreTimestampTooLateError; RestoreRetentionError, RestoreBesideVacuumError; below the third

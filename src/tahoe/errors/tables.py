@@ -60,6 +60,18 @@ class TableExistsError(DeltaAnalysisError):
     todo = "Append to it, overwrite or replace it, or choose another path."
 
 
+class PipelineTableUnknownError(TableExistsError):
+    condition = "DELTA_PIPELINE_TABLE_NOT_IN_CATALOG"
+    what = (
+        "The pipeline makes the table {name} anew, but {table} is a Delta table already, which an earlier update has "
+        "made: the session's catalog has forgotten it. Writing a materialised view into it would double its rows."
+    )
+    todo = (
+        "Run updates with a catalog that outlives them: a metastore, or spark-pipelines run --conf "
+        "spark.sql.catalogImplementation=hive. CREATE TABLE {name} USING delta LOCATION '{table}' enters it there."
+    )
+
+
 class PathIsNotEmptyError(DeltaAnalysisError):
     condition = "DELTA_PATH_EXISTS"
     sqlstate = "42K04"

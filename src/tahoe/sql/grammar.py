@@ -49,7 +49,7 @@ from tahoe.sql.statements import (
     Vacuum,
 )
 from tahoe.sql.token_parser import TokenParser
-from tahoe.sql.tokens import tokens_of
+from tahoe.sql.tokens import Token, tokens_of
 
 
 def parse(text: str) -> Parsed | None:
@@ -104,6 +104,17 @@ def statement_in_script(text: str) -> Expression | None:
                 return Expression(text[token.start : end].strip(), token.start)
     return None
 
+
+def changes_clause(text: str) -> Token | None:
+    """The first word of a CHANGES clause in a query; None if it has none."""
+    tokens = tokens_of(text)
+    for token, second, third in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if token.is_word("CHANGES") and second.is_word("FROM") and third.is_word(*_BOUNDS):
+            return token
+    return None
+
+
+_BOUNDS = ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
 
 _FIRST_WORDS = (
     *("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "ANALYZE", "FSCK", "GENERATE", "CONVERT"),

@@ -21,6 +21,7 @@ HOOKS = {
         ("SparkSession.Builder", "getOrCreate", "get_or_create"),
         ("SparkSession.Builder", "create", "create"),
     ),
+    "pyspark.pipelines.init_cli": (("", "init", "init_pipeline"),),
 }
 
 
@@ -86,7 +87,7 @@ def hook(module):
     """Replace the functions of one of PySpark's modules."""
     for place, name, replacement in HOOKS[module.__name__]:
         owner = module
-        for part in place.split("."):
+        for part in filter(None, place.split(".")):
             owner = getattr(owner, part)
         found = owner.__dict__[name]
         if isinstance(found, classmethod):

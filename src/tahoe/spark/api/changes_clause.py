@@ -73,6 +73,8 @@ def rows_of(gateway: Gateway, changes: JavaObject, within: Sequence[str]) -> Dat
     written = (quoted(str(part)) for part in gateway.items(relation.multipartIdentifier().iterator()))
     table = name_within(gateway, ".".join(written), within)
     if not names_delta_table(gateway, name_parts(gateway, table)):
+        if not gateway.spark.catalog.tableExists(table):
+            gateway.spark.table(table)  # raises Spark's error
         return None
     given = {name.lower(): value for name, value in gateway.texts(relation.options().asCaseSensitiveMap()).items()}
     options = {COMPUTED_OPTION if name == COMPUTED_OPTION.lower() else name: value for name, value in given.items()}

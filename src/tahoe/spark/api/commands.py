@@ -230,6 +230,7 @@ def new_table(staged: StagedTable) -> NewTable:
         properties={**_own_properties(staged.properties), **declared_constraints(staged.constraints, table=table)},
         comment=staged.properties.get("comment"),
         options={n: v for n, v in _options(staged.properties).items() if n.lower() != "path"},
+        is_of_pipeline=staged.is_of_pipeline,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 import threading
 import warnings
 import weakref
@@ -91,6 +92,18 @@ def create(original: Callable[..., Any], builder: Any) -> Any:
     """Instead of `SparkSession.Builder.create`, whose session inherits nothing."""
     session = get_or_create(original, builder)
     return session if is_connect(session) else enable(session)
+
+
+def init_pipeline(original: Callable[[str], None], name: str) -> None:
+    """Instead of `init` of `spark-pipelines`: the tables of the new project are Delta tables."""
+    module = sys.modules[original.__module__]
+    spec = module.SPEC
+    module.SPEC = f"{spec}configuration:\n  spark.sql.sources.default: delta\n"
+    try:
+        original(name)
+    finally:
+        module.SPEC = spec
+    print("Its tables are Delta tables: tahoe run spark-pipelines run --conf spark.sql.catalogImplementation=hive")
 
 
 def check_running_session() -> None:

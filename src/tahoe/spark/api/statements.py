@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, DataFrameReader
 from pyspark.sql.types import IntegralType, NumericType, StringType, StructType, TimestampType
 
 from tahoe._version import VERSION
@@ -62,7 +62,7 @@ from tahoe.spark.maintenance.tags import TAGS, run_create_tag, run_drop_tag, sho
 from tahoe.spark.maintenance.user_command import raising_for_user, run_for_user
 from tahoe.spark.maintenance.vacuum import PATH, paths_frame, run_vacuum
 from tahoe.sql import statements
-from tahoe.sql.grammar import parse, statement_in_script
+from tahoe.sql.grammar import changes_clause, parse, statement_in_script
 from tahoe.sql.statements import AsOf, Expression, Name, Parsed, Statement
 from tahoe.table.adoption.foreign_sources import ForeignSource
 from tahoe.table.cleanup.vacuum import check_not_partition
@@ -104,6 +104,7 @@ def plan_statement(
             raise for_user(error) from None
     if parsed is None:
         _refuse_in_script(written)
+        _refuse_changes(written)
         return None
     node = _node(gateway, parser_beneath, written, parsed, parameters)
     return node if parsed.explain is None else explained(gateway, node, parsed.explain)
@@ -119,6 +120,14 @@ def _refuse_in_script(text: str) -> None:
             f"{' '.join(words[:2])}"
         )
         raise for_user(StatementSyntaxError.at(text, statement.start, words[0], expected))
+
+
+def _refuse_changes(text: str) -> None:
+    """Refuse a CHANGES clause that Spark's parser does not know yet, with what does the same."""
+    clause = None if hasattr(DataFrameReader, "changes") else changes_clause(text)
+    if clause is not None:
+        expected = "table_changes('table', start, end), or the option readChangeFeed: CHANGES is new in Spark 4.2"
+        raise for_user(StatementSyntaxError.at(text, clause.start, clause.text, expected))
 
 
 def _node(

@@ -19,6 +19,7 @@ from tahoe.errors import (
     DeltaConcurrentModificationException,
     InvalidOptionError,
     InvalidPropertyError,
+    PipelineTableUnknownError,
     SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
@@ -72,6 +73,7 @@ class NewTable:
         location: the table's folder; None lets the catalog choose it.
         schema: the columns; empty if they come from the rows or from an existing table in the folder.
         options: of the catalog's entry.
+        is_of_pipeline: whether a declarative pipeline makes it, which takes a table that it makes for an empty one.
     """
 
     name: JavaObject | None = None
@@ -82,6 +84,7 @@ class NewTable:
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    is_of_pipeline: bool = False
 
 
 def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
@@ -327,10 +330,13 @@ def _check_may_have_the_name(gateway: Gateway, table: Table, new: NewTable, plac
 
     Raises:
         TableExistsError: the statement gives no name, or another session has added the name since the statement began.
+        PipelineTableUnknownError: the update of a pipeline before this one has made it.
         DeltaAnalysisError: the table is another one.
     """
     if new.name is None or _has_appeared(gateway, new, place):
         raise TableExistsError(table=table.url)
+    if new.is_of_pipeline:
+        raise PipelineTableUnknownError(table=table.url, name=new.name.unquotedString())
     _check_same(table, new)
 
 

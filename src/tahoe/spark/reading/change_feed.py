@@ -103,7 +103,7 @@ def feed_kind(text: str, table: str) -> FeedKind:
     kinds: dict[str, FeedKind] = {"false": "recorded", "true": "computed", "unpaired": "unpaired", "net": "net"}
     kind = kinds.get(text.strip().lower())
     if kind is None:
-        detail = "it must be true or false"
+        detail = "it must be true, false, net or unpaired"
         raise InvalidOptionError(option=COMPUTED_OPTION, value=text, table=table, detail=detail)
     return kind
 

@@ -32,7 +32,7 @@ public class Parser implements InvocationHandler {
     this.beneath = beneath;
   }
 
-  /** Python also sees a script that Spark cannot parse, to raise a clearer error if the script has a Delta statement. */
+  /** Python also sees what Spark cannot parse and may have a Delta statement or a CHANGES clause, to raise a clearer error. */
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
     boolean isPlan = method.getName().equals("parsePlan") || method.getName().equals("parsePlanWithParameters");
     String text = isPlan ? (String) arguments[0] : null;
@@ -44,7 +44,7 @@ public class Parser implements InvocationHandler {
     try {
       return method.invoke(beneath, arguments);
     } catch (InvocationTargetException error) {
-      if (isPlan && wordAt(text, after(text, 0)).equals("BEGIN")) ask(text, arguments);
+      if (isPlan && (wordAt(text, after(text, 0)).equals("BEGIN") || has(text, "CHANGES"))) ask(text, arguments);
       throw error.getCause();
     }
   }

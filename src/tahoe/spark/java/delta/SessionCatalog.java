@@ -68,6 +68,9 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   /** Whether a query of {@code toTable} is about to make its table, as it has found none. It writes into a table that it finds. */
   static boolean isForSink() { return isCalledBy(".CreateTableExec") && isCalledBy(".DataStreamWriter"); }
 
+  /** Whether an update of a declarative pipeline makes a table that the catalog does not have. */
+  static boolean isForPipeline() { return isCalledBy("sql.pipelines.graph.DatasetManager$"); }
+
   /** Whether {@code spark.catalog.listPartitions} asks for partitions, which expects each as one text. */
   static boolean isForCatalog() { return isCalledBy("spark.sql.classic.Catalog"); }
 
@@ -131,7 +134,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   private Table create(Identifier name, Staged.Described table) throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!willBeOurs(table)) return foreign(name, table);
-    if (!isForSink() || !super.tableExists(name)) create(staged("create", name, table));
+    if (!isForSink() || !super.tableExists(name)) create(staged(isForPipeline() ? "create in a pipeline" : "create", name, table));
     try {
       return loadTable(name);
     } catch (NoSuchTableException error) {

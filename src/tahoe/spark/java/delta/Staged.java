@@ -24,7 +24,7 @@ public class Staged extends WriteTable implements StagedTable {
   private boolean made;
 
   /**
-   * @param mode create, replace, or create or replace
+   * @param mode create, create in a pipeline, replace, or create or replace
    * @param path the table's folder; null for a table that has a name in the session's catalog
    */
   public Staged(String mode, String path, Identifier identifier, Described described) {

@@ -56,6 +56,7 @@ class StagedTable:
         constraints: that the statement declares.
         properties: all properties of the statement, with Spark's own and with the options.
         replaces: whether an existing table may be replaced.
+        is_of_pipeline: whether an update of a declarative pipeline makes it, as the catalog does not have it.
     """
 
     staged: JavaObject
@@ -68,6 +69,7 @@ class StagedTable:
     partitioning: tuple[Transform, ...]
     properties: Mapping[str, str]
     replaces: bool
+    is_of_pipeline: bool
 
     def set_made(self) -> None:
         """Tell Spark's side that a commit has made the table."""
@@ -168,7 +170,8 @@ def staged_table(gateway: Gateway, staged: JavaObject) -> StagedTable:
         constraints=tuple(map(declared_constraint, staged.declaredConstraints())),
         partitioning=tuple(map(_transform, staged.partitioning())),
         properties=gateway.texts(staged.properties()),
-        replaces=staged.mode() != "create",
+        replaces="replace" in staged.mode(),
+        is_of_pipeline=staged.mode() == "create in a pipeline",
     )
 
 
