@@ -35,6 +35,7 @@ QUESTIONS = (
     "commits",
     "beside_reference",
     "dml",
+    "auto_cdc",
     "statements",
     "wide_statements",
     "layouts",

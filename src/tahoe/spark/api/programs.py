@@ -96,7 +96,7 @@ def create(original: Callable[..., Any], builder: Any) -> Any:
 
 def init_pipeline(original: Callable[[str], None], name: str) -> None:
     """Instead of `init` of `spark-pipelines`: the tables of the new project are Delta tables."""
-    module = sys.modules[original.__module__]
+    module: Any = sys.modules[original.__module__]
     spec = module.SPEC
     module.SPEC = f"{spec}configuration:\n  spark.sql.sources.default: delta\n"
     try:
