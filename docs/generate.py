@@ -151,6 +151,7 @@ def _properties() -> Iterator[str]:
         feature = f"Needs the feature `{known.feature}`." if isinstance(known, FeatureProperty) else ""
         yield _entry(known.name, known.meaning, f"Takes {_takes(known)}.", _default_of(_default(known.default)), feature)
     yield "\nA CHECK constraint is the property `delta.constraints.<name>`, which `ALTER TABLE … ADD CONSTRAINT` sets."
+    yield "A declared key is the property `tahoe.keys.<name>`, which the same statement sets; its text is JSON."
     yield "`delta.feature.<name>` = `supported` adds a [table feature](features.md)."
 
 

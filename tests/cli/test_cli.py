@@ -422,6 +422,21 @@ def test_check_ends_with_1_where_there_are_errors(path: str, broken: str, exit_c
     assert [text for text in told if text not in done.stdout] == []
 
 
+def test_check_looks_at_declared_keys_if_asked(tmp_path: Path) -> None:
+    table = tahoe.Table(tmp_path / "keyed")
+    table.append(pa.table({"id": [1, 1, 2]}))
+    with table.transaction() as changes:
+        changes.add_key("pk", ["id"])
+    path = str(tmp_path / "keyed")
+    assert run_json("check", path) == []
+    (found,) = json.loads(run("check", path, "--keys", "--json").stdout)
+    assert (found["severity"], found["kind"]) == ("error", "violated-key")
+    done = run("check", path, "--keys")
+    assert (done.exit_code, "violated by 1 row, for example id = 1" in done.stdout) == (1, True)
+    (tmp_path / "keyed" / "_delta_log" / "00000000000000000001.json").write_text("{")
+    assert "unreadable-table" in run("check", path, "--keys").stdout
+
+
 def test_optimize_says_what_it_did_and_would_do(path: str) -> None:
     planned = run("optimize", path, "--dry-run").stdout
     assert re.search(r"files to rewrite\s+4 \(", planned)

@@ -246,6 +246,14 @@ def test_only_ours_has_more(spark, folder):
     table.syncIdentity("id")
     spark.sql(f"INSERT INTO delta.`{folder}/t` (p) VALUES (3)")
     assert ids(table.toDF()) == [7, 8, 9]
+    spark.sql(f"ALTER TABLE delta.`{folder}/t` ADD CONSTRAINT pk PRIMARY KEY (id) RELY")
+    spark.sql(f"ALTER TABLE delta.`{folder}/t` ADD CONSTRAINT one UNIQUE (p)")
+    spark.sql(f"INSERT INTO delta.`{folder}/t` VALUES (7, 4)")
+    checked = table.checkKeys().select("name", "violations", "examples").collect()
+    assert checked == [Row(name="pk", violations=1, examples=["id = 7"]), Row(name="one", violations=0, examples=[])]
+    assert ("pk", "PRIMARY KEY (id)") in [
+        (row.col_name, row.data_type[:16]) for row in spark.sql(f"DESCRIBE EXTENDED delta.`{folder}/t`").collect()
+    ]
     with pytest.raises(ValueError, match="'set' cannot be None"):
         table.update("id = 1", None)
     with pytest.raises(TypeError, match="'condition' must be"):

@@ -11,6 +11,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 import tahoe
 from tahoe.errors import DefaultOfNewColumnError, DeltaError, UnsupportedOperationError
 from tahoe.protocol.changes.column_changes import COMMENT, ColumnChange, Position
+from tahoe.protocol.configuration.declared_keys import Key
 from tahoe.protocol.types.schema import LONG
 from tahoe.spark.ddl.alter_table import apply_changes, column_changes
 from tahoe.spark.jvm.statements.table_changes import (
@@ -96,6 +97,15 @@ def test_columns_that_go_and_come(changes: Sequence[TableChange], names: tuple[s
     assert changed(*changes).snapshot().schema.names == names
 
 
+def test_keys_come_and_go() -> None:
+    key = Key(name="pk", kind="PRIMARY KEY", columns=("ID",), rely=True)
+    table = changed(AddConstraint("pk", None, "PRIMARY KEY (ID)", key))
+    assert table.snapshot().properties["tahoe.keys.pk"] == '{"kind":"PRIMARY KEY","columns":["id"],"rely":true}'
+    with table.transaction() as open_:
+        apply_changes(open_, [DropConstraint("pk", if_exists=False)])
+    assert "tahoe.keys.pk" not in table.snapshot().properties
+
+
 def test_constraints_come_and_go() -> None:
     table = changed(AddConstraint("positive", "id > 0", "CHECK (id > 0)"))
     assert table.snapshot().properties["delta.constraints.positive"] == "id > 0"
@@ -108,12 +118,16 @@ def test_constraints_come_and_go() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
-        (AddConstraint("pk", None, "PRIMARY KEY (id)"), UnsupportedOperationError, r"PRIMARY KEY \(id\).*Use a CHECK"),
+        (
+            AddConstraint("pk", None, "PRIMARY KEY (id)"),
+            UnsupportedOperationError,
+            r"PRIMARY KEY \(id\).*NOT ENFORCED, or use a CHECK",
+        ),
         (OtherChange("SetSerde"), UnsupportedOperationError, "SetSerde.*no such change"),
         # a default arrives with its column
         (added("more", default="'x'"), DefaultOfNewColumnError, None),
     ],
-    ids=["a key", "another change", "the default of a new column of a table with rows"],
+    ids=["an enforced key", "another change", "the default of a new column of a table with rows"],
 )
 def test_what_a_delta_table_does_not_have_is_refused(
     change: TableChange, error: type[DeltaError], text: str | None

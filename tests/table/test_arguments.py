@@ -121,6 +121,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "TransactionBuilder.replace_columns": {"columns": ROWS.schema},
     "TransactionBuilder.cluster_by": {"columns": [("n",)]},
     "TransactionBuilder.add_constraint": {"name": "c", "expression": "n > 0"},
+    "TransactionBuilder.add_key": {"name": "k", "columns": ["n"]},
     "TransactionBuilder.drop_constraint": {"name": "c"},
     "TransactionBuilder.sync_identity": {"column": "n", "value": 1},
     "TransactionBuilder.drop_feature": {"feature": "changeDataFeed"},

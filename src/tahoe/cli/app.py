@@ -86,7 +86,12 @@ def _root(_: OwnVersion = False) -> None:
 
 
 def open_table(path: str, option: Sequence[str] | None) -> tahoe.Table:
-    return tahoe.Table(path, dict(key_value(text, "--option") for text in option or ()))
+    return tahoe.Table(path, options_of(option))
+
+
+def options_of(option: Sequence[str] | None) -> dict[str, str]:
+    """The storage options that a command was given."""
+    return dict(key_value(text, "--option") for text in option or ())
 
 
 def key_value(text: str, option: str) -> tuple[str, str]:

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table, options_of
 from tahoe.cli.output import open_console, print_json_list, printable
 from tahoe.table.verify.check import check_table
-from tahoe.table.verify.findings import Finding, Severity
+from tahoe.table.verify.findings import Finding, Kind, Severity
+from tahoe.table.verify.keys import check_keys, key_findings
 
 Statistics = Annotated[
     bool,
@@ -20,11 +21,17 @@ Statistics = Annotated[
 ]
 
 
+Keys = Annotated[
+    bool, typer.Option("--keys", help="Look for rows that violate the declared keys; their columns are read.")
+]
+
+
 def check(
     path: Location,
     version: Version = None,
     timestamp: Timestamp = None,
     statistics: Statistics = False,
+    keys: Keys = False,
     as_json: AsJson = False,
     option: Options = None,
 ) -> None:
@@ -37,7 +44,12 @@ def check(
     def findings() -> Iterator[Finding]:
         table = open_table(path, option)
         number = None if version is timestamp is None else table.snapshot(version, timestamp).version
+        is_readable = True
         for found in check_table(table.log, number, statistics=statistics):
+            counts[found.severity] += 1
+            is_readable &= found.kind is not Kind.UNREADABLE_TABLE
+            yield found
+        for found in key_findings(check_keys(table, number, options_of(option))) if keys and is_readable else ():
             counts[found.severity] += 1
             yield found
 

@@ -30,7 +30,8 @@
     │   ├── InvalidClusteringError; below it ClusteredAndPartitionedError, TooManyClusteringColumnsError,
     │   │   ClusteringStatisticsError
     │   ├── BloomFilterColumnError, BloomFilterOptionError, NoBloomFilterError
-    │   ├── NotPartitionedError, ConstraintExistsError, ConstraintNotFoundError, ConstraintNotBooleanError
+    │   ├── NotPartitionedError, ConstraintExistsError, ConstraintNotFoundError, ConstraintNotBooleanError,
+    │   │   InvalidKeyError
     │   ├── GeneratedValueMismatchError, GeneratedColumnReferenceError, GeneratedColumnExpressionTypeError,
     │   │   GeneratedColumnTypeError, GeneratedColumnExpressionError; below it AggregateInGeneratedColumnError,
     │   │   FunctionInGeneratedColumnError, NonDeterministicGeneratedColumnError

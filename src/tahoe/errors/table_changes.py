@@ -135,6 +135,13 @@ class ConstraintNotFoundError(DeltaAnalysisError):
     todo = "Check the spelling, or use DROP CONSTRAINT IF EXISTS."
 
 
+class InvalidKeyError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_KEY"
+    sqlstate = "42621"
+    what = "{key} cannot be a key of {table}: {detail}."
+    todo = "{remedy}"
+
+
 class ConstraintNotBooleanError(DeltaAnalysisError):
     condition = "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT"
     sqlstate = "42621"

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelError
 from tahoe.protocol.changes.column_changes import ColumnChange, NewColumn
+from tahoe.protocol.configuration.declared_keys import BY_LOCATION, KINDS
 from tahoe.protocol.types.names import parse_column_list
 from tahoe.protocol.types.predicate import Predicate
 from tahoe.protocol.types.schema import Struct
@@ -273,6 +274,19 @@ def _location(value: Any) -> str:
     return path
 
 
+def _reference(value: Any) -> tuple[str, ...]:
+    """The parts of a table's name; those of a location as SQL has it, delta.`/path`."""
+    if isinstance(value, str | os.PathLike):
+        location = _text(_location(value))
+        if not location.startswith("/") and "://" not in location:
+            raise Unfit
+        return (BY_LOCATION, location)
+    parts = _items(value, _text)
+    if not all(parts):
+        raise Unfit
+    return tuple(parts)
+
+
 def _zone(value: Any) -> str:
     name = _text(value)
     try:
@@ -408,6 +422,12 @@ COLUMN_CHANGES = Rule(
     expected="a list of ColumnChange", clean=_CHANGES, remedy="See tahoe.protocol.changes.column_changes."
 )
 LOCATION = Rule(expected="a path or a url", clean=_location, remedy='Pass a string: "/data/t", "s3://bucket/t".')
+REFERENCE = Rule(
+    expected="an absolute path or a url, or a list with the parts of a table's name",
+    clean=_reference,
+    remedy='Pass "/data/orders", or ["spark_catalog", "shop", "orders"].',
+)
+KEY_KIND = Rule(expected=", ".join(KINDS), clean=_one_of(KINDS), remedy="Leave out the argument for a primary key.")
 ZONE = Rule(
     expected="the name of a time zone",
     clean=_zone,

@@ -6,7 +6,7 @@ table.version, table.schema, table.to_arrow(columns=["carrier"], filter="month =
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from tahoe.table.arguments import (
     ROWS,
     SHARE,
     TEXT,
+    TEXTS,
     VECTORS,
     VERSION,
     takes,
@@ -43,6 +44,7 @@ from tahoe.table.report.report import TableReport, report
 from tahoe.table.transactions.feature_drop import drop_feature
 from tahoe.table.transactions.transaction_builder import TransactionBuilder
 from tahoe.table.verify.file_repairs import UnreadableVectors
+from tahoe.table.verify.keys import KeyReport, check_keys
 from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
 
 
@@ -107,6 +109,27 @@ class Table(TableRows, metaclass=OtherNames):
         drop_feature(
             self, feature, truncate_history=truncate_history, clear=lambda dropped: remove_vectors(self, dropped)
         )
+
+    @takes(version=VERSION, storage_options=TEXTS)
+    def check_keys(
+        self, version: int | str | None = None, *, storage_options: Mapping[str, str] | None = None
+    ) -> list[KeyReport]:
+        """Look for rows that violate the declared keys, which no writer enforces. Reads the columns of the keys.
+
+        >>> table.check_keys()
+        []
+
+        Args:
+            storage_options: of the tables to which foreign keys refer. A table that is named in a catalog needs Spark:
+                `DeltaTable.checkKeys`.
+
+        Returns:
+            for each key how many rows violate it, and examples; or why it could not be checked.
+
+        Raises:
+            as `snapshot`; InvalidPropertyError: a key cannot be read.
+        """
+        return check_keys(self, version, storage_options)
 
     # --- maintenance of the files
 

@@ -34,6 +34,7 @@ from tahoe.protocol.changes.column_type_changes import TEXT_TYPE, text_type_refu
 from tahoe.protocol.changes.column_values import identity_columns
 from tahoe.protocol.changes.table_configuration import SHOWS_OLD_VALUES, TableConfiguration
 from tahoe.protocol.configuration.bloom_filters import encode_bloom_filters, moved
+from tahoe.protocol.configuration.declared_keys import with_column_moved
 from tahoe.protocol.configuration.features import supported_features
 from tahoe.protocol.configuration.properties import BLOOM_FILTERS, STATS_COLUMNS
 from tahoe.protocol.statistics.listed_columns import with_listed
@@ -347,7 +348,7 @@ def _without_column(current: TableConfiguration, spelled: Path, field: Field) ->
 
 def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> TableConfiguration:
     """Rename the column in the properties that name columns, or remove it there if `to` is None."""
-    current = _moved_filters(current, path, to)
+    current = _moved_keys_and_filters(current, path, to)
     listed = STATS_COLUMNS.get(current.properties, table=current.table)
     if not listed:
         return current
@@ -365,15 +366,13 @@ def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> Ta
     )
 
 
-def _moved_filters(current: TableConfiguration, path: Path, to: Path | None) -> TableConfiguration:
-    """The definitions of Bloom filters with the column renamed, or without it if `to` is None."""
-    before = BLOOM_FILTERS.get(current.properties, table=current.table)
-    after = moved(before, path, to)
-    if after == before:
-        return current
-    configuration = {**current.properties, BLOOM_FILTERS.name: encode_bloom_filters(after)}
-    if not after:
-        del configuration[BLOOM_FILTERS.name]
+def _moved_keys_and_filters(current: TableConfiguration, path: Path, to: Path | None) -> TableConfiguration:
+    """The keys and the definitions of Bloom filters with the column renamed, or without it if `to` is None."""
+    configuration = with_column_moved(current.properties, path, to, table=current.table)
+    after = moved(BLOOM_FILTERS.get(current.properties, table=current.table), path, to)
+    configuration.pop(BLOOM_FILTERS.name, None)
+    if after:
+        configuration[BLOOM_FILTERS.name] = encode_bloom_filters(after)
     return replace(current, metadata=current.metadata.replace(configuration=configuration))
 
 

@@ -6,18 +6,19 @@ Expressions are text here; the writer evaluates them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tahoe._version import VERSION
 from tahoe.errors import InvalidActionError, WriteNotImplementedError
+from tahoe.protocol.configuration.declared_keys import CHECK_PREFIX
 from tahoe.protocol.log.actions import Metadata
 from tahoe.protocol.types.column_metadata import INVARIANTS
 from tahoe.protocol.types.json_text import is_text, load_json
 from tahoe.protocol.types.schema import walk_fields
 
-PREFIX = "delta.constraints."
+PREFIX = CHECK_PREFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +38,16 @@ def constraints_of(metadata: Metadata, *, table: str) -> tuple[Constraint, ...]:
     Raises:
         WriteNotImplementedError: an invariant is inside an array or a map, where an expression cannot reference it.
     """
-    named = (
+    return (*checks_of(metadata.configuration), *_invariants(metadata, table))
+
+
+def checks_of(configuration: Mapping[str, str]) -> tuple[Constraint, ...]:
+    """The CHECK constraints among the properties of a table."""
+    return tuple(
         Constraint(name=key[len(PREFIX) :], expression=text)
-        for key, text in metadata.configuration.items()
+        for key, text in configuration.items()
         if key.lower().startswith(PREFIX)
     )
-    return (*named, *_invariants(metadata, table))
 
 
 def _invariants(metadata: Metadata, table: str) -> Iterator[Constraint]:

@@ -14,7 +14,6 @@ from tahoe.errors import (
     ConstraintNotFoundError,
     FeatureInUseError,
     InternalPropertyError,
-    InvalidArgumentError,
     InvalidPropertyError,
     NotAnIdentityColumnError,
     PropertyNotSetError,
@@ -35,6 +34,18 @@ from tahoe.protocol.configuration.column_mapping import (
     highest_id,
     mapping_mode,
     without_mapping,
+)
+from tahoe.protocol.configuration.declared_keys import (
+    Key,
+    check_constraint_name,
+    check_new_key,
+    checked_key,
+    constraint_names,
+    constraint_property,
+    constraint_text,
+    followed_keys,
+    is_key,
+    with_key,
 )
 from tahoe.protocol.configuration.feature_drop import protocol_without, uses_of
 from tahoe.protocol.configuration.feature_upgrade import (
@@ -102,6 +113,8 @@ class TableConfiguration:
                 raise self._invalid(
                     name, value, "existing rows must be checked: use ADD CONSTRAINT, or add_constraint()"
                 )
+            if is_key(name):
+                raise self._invalid(name, value, "its columns must be checked: use ADD CONSTRAINT, or add_key()")
         values, features = split_features(normalise(properties, table=self.table))
         description = values.pop(COMMENT) or None if COMMENT in values else self.metadata.description
         configuration = {**self.properties, **values}
@@ -200,39 +213,39 @@ class TableConfiguration:
             ConstraintExistsError: the table already has a constraint of that name.
             InvalidArgumentError: the name is empty.
         """
-        if not name:
-            remedy = "Give the constraint a name of at least one character."
-            raise InvalidArgumentError(
-                argument="name", table=self.table, found="empty", expected="the name of a constraint", remedy=remedy
-            )
-        known = self._constraint(name)
+        check_constraint_name(name, table=self.table)
+        known = constraint_text(self.properties, name)
         if known is not None:
-            raise ConstraintExistsError(table=self.table, constraint=name, expression=self.properties[known])
+            raise ConstraintExistsError(table=self.table, constraint=name, expression=known)
         configuration = {**self.properties, CONSTRAINT + name: expression}
         protocol = self.upgraded(self.schema, {CONSTRAINT + name: expression})
         return replace(self, protocol=protocol, metadata=self.metadata.replace(configuration=configuration))
 
+    def with_key(self, key: Key) -> TableConfiguration:
+        """Declare a key. The protocol does not change.
+
+        Raises:
+            InvalidKeyError: its columns do not fit the table, or it is a second primary key.
+            ConstraintExistsError: the table already has a constraint of that name.
+            InvalidArgumentError: the name is empty.
+        """
+        check_constraint_name(key.name, table=self.table)
+        checked = checked_key(key, self.schema, table=self.table)
+        check_new_key(checked, self.properties, table=self.table)
+        return replace(self, metadata=self.metadata.replace(configuration=with_key(self.properties, checked)))
+
     def without_constraint(self, name: str, *, if_exists: bool = False) -> TableConfiguration:
-        """Drop a CHECK constraint. The protocol does not change.
+        """Drop a CHECK constraint or a key. The protocol does not change.
 
         Raises:
             ConstraintNotFoundError: the table has no constraint of that name.
         """
-        stored = self._constraint(name)
+        stored = constraint_property(self.properties, name)
         if stored is None and not if_exists:
-            known = [key[len(CONSTRAINT) :] for key in self.properties if key.lower().startswith(CONSTRAINT)]
-            raise ConstraintNotFoundError(table=self.table, constraint=name, constraints=", ".join(known) or "none")
+            known = ", ".join(constraint_names(self.properties))
+            raise ConstraintNotFoundError(table=self.table, constraint=name, constraints=known or "none")
         configuration = {key: value for key, value in self.properties.items() if key != stored}
         return replace(self, metadata=self.metadata.replace(configuration=configuration))
-
-    def constraint(self, name: str) -> str | None:
-        """The expression of a CHECK constraint, found case-insensitively; None if there is none of that name."""
-        stored = self._constraint(name)
-        return None if stored is None else self.properties[stored]
-
-    def _constraint(self, name: str) -> str | None:
-        """The property key of a constraint, found case-insensitively."""
-        return next((key for key in self.properties if key.lower() == (CONSTRAINT + name).lower()), None)
 
     # --- the protocol
 
@@ -310,7 +323,8 @@ class TableConfiguration:
         if gone:
             raise self._mismatch(f"the table is partitioned by {', '.join(gone)}, which the new schema lacks")
         changed = self.with_columns(evolved, new_name)
-        configuration = followed(changed.properties, self.schema, evolved, table=self.table)
+        configuration = followed_keys(changed.properties, self.schema, evolved, table=self.table)
+        configuration = followed(configuration, self.schema, evolved, table=self.table)
         spelled = tuple(column.name for column in partitions.values() if column is not None)
         return replace(
             changed, metadata=changed.metadata.replace(partition_columns=spelled, configuration=configuration)

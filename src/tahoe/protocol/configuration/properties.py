@@ -27,7 +27,7 @@ PREFIX = "delta."
 # Of the properties that only tahoe has.
 _OWN_PREFIX = "tahoe."
 # These are followed by a name that the user chose, or that `tahoe.protocol.configuration.feature_upgrade` checks.
-OPEN_PREFIXES = ("delta.constraints.", "delta.feature.")
+OPEN_PREFIXES = ("delta.constraints.", "delta.feature.", "tahoe.keys.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,15 +219,17 @@ def new_table(staged: StagedTable) -> NewTable:
     """
     location = staged.properties.get("location") if staged.path is None else staged.path
     table = location or staged.text
+    schema = declared_schema(staged.columns, staged.value_sources, table=table)
+    constraints = declared_constraints(staged.constraints, schema, table=table)
     return NewTable(
         name=staged.name,
         location=location,
-        schema=declared_schema(staged.columns, staged.value_sources, table=table),
+        schema=schema,
         partition_by=_partition_columns(staged.partitioning, table),
         cluster_by=tuple(
             path for transform in staged.partitioning if transform.name == _CLUSTER_BY for path in transform.columns
         ),
-        properties={**_own_properties(staged.properties), **declared_constraints(staged.constraints, table=table)},
+        properties={**_own_properties(staged.properties), **constraints},
         comment=staged.properties.get("comment"),
         options={n: v for n, v in _options(staged.properties).items() if n.lower() != "path"},
         is_of_pipeline=staged.is_of_pipeline,

@@ -18,6 +18,7 @@ from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.statements.time_travel import session_moment
 from tahoe.spark.layout.feature_drop import drop_feature
 from tahoe.spark.maintenance.clone import CloneCommand, is_path, run_clone
+from tahoe.spark.maintenance.keys import key_rows
 from tahoe.spark.maintenance.restore import run_restore
 from tahoe.spark.maintenance.user_command import raising_for_user, run_for_user
 
@@ -74,6 +75,21 @@ class DeltaTableLifecycle:
         """
         verify(timestamp, str, "timestamp", "a string")
         return run_restore(self._handle.spark, self._handle.table, None, self._moment(timestamp))
+
+    def checkKeys(self) -> DataFrame:
+        """Look for rows that violate the declared keys, which no writer enforces: one query for each key.
+
+        >>> table.checkKeys().count()
+        0
+
+        Returns:
+            a row for each key: `name`, `type`, `columns`; `violations`, the number of rows that violate it, null if it
+            could not be checked; `examples` of their values; and `reason`, why it could not be checked.
+
+        Raises:
+            InvalidPropertyError: a key cannot be read.
+        """
+        return run_for_user(self._handle.spark, lambda: key_rows(self._handle.spark, self._handle.table))
 
     def generate(self, mode: str) -> None:
         """Write symlink manifests for Presto, Athena and other engines without Delta, one for each partition.

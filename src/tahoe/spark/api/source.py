@@ -245,6 +245,10 @@ class Source:
         return show_describe.properties(Gateway.of(session), table)
 
     @_answering
+    def constraints(self, session: JavaObject, table: JavaObject) -> JavaObject:
+        return show_describe.constraints(Gateway.of(session), table)
+
+    @_answering
     def alter(self, session: JavaObject, table: JavaObject, changes: JavaObject) -> None:
         with writing_command(gateway := Gateway.of(session)):
             alter_table.alter(gateway, table, changes)

@@ -16,6 +16,7 @@ from tahoe.errors import ConstraintNotBooleanError, NewConstraintViolatedError, 
 from tahoe.protocol.changes.column_changes import COMMENT, ColumnChange, NewColumn, Path
 from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
 from tahoe.protocol.changes.constraints import Constraint
+from tahoe.protocol.configuration.declared_keys import Key
 from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT
 from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.schema import Struct
@@ -154,6 +155,15 @@ def _apply_single(open_: TransactionBuilder, change: TableChange) -> None:
             open_.rename_column(path, new_name)
         case ClusterBy(columns):
             open_.cluster_by(list(columns))
+        case AddConstraint(key=Key() as key):
+            open_.add_key(
+                key.name,
+                key.columns,
+                key.kind,
+                references=key.references,
+                referenced_columns=key.referenced_columns,
+                rely=key.rely,
+            )
         case AddConstraint(name):
             open_.add_constraint(name, condition_of_constraint(change, table=open_.table.url))
         case DropConstraint(name, if_exists):

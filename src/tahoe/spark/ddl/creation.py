@@ -27,6 +27,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.changes.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.configuration.column_mapping import without_mapping
+from tahoe.protocol.configuration.declared_keys import check_new_key, checked_key, with_key
 from tahoe.protocol.configuration.feature_upgrade import (
     MIN_READER_VERSION,
     MIN_WRITER_VERSION,
@@ -168,27 +169,35 @@ def declared_schema(
     )
 
 
-def declared_constraints(constraints: Iterable[AddConstraint], *, table: str) -> dict[str, str]:
+def declared_constraints(constraints: Iterable[AddConstraint], schema: Struct, *, table: str) -> dict[str, str]:
     """The properties of a new table for the constraints that a statement declares.
 
     Raises:
-        UnsupportedOperationError: one of them is not a CHECK constraint.
+        InvalidKeyError, ConstraintExistsError: a key does not fit the columns or the other constraints.
+        UnsupportedOperationError: one of them is neither a CHECK constraint nor a key that is not enforced.
     """
-    return {
-        CONSTRAINT + constraint.name: condition_of_constraint(constraint, table=table) for constraint in constraints
-    }
+    properties: dict[str, str] = {}
+    for constraint in constraints:
+        if constraint.key is not None:
+            key = checked_key(constraint.key, schema, table=table)
+            check_new_key(key, properties, table=table)
+            properties = with_key(properties, key)
+        else:
+            properties[CONSTRAINT + constraint.name] = condition_of_constraint(constraint, table=table)
+    return properties
 
 
 def condition_of_constraint(constraint: AddConstraint, *, table: str) -> str:
     """The condition of a CHECK constraint.
 
     Raises:
-        UnsupportedOperationError: it is another constraint, such as a primary key.
+        UnsupportedOperationError: it is another constraint, such as an enforced key.
     """
     if constraint.condition is None:
-        detail = f"Delta tables support only CHECK constraints, not {constraint.ddl}"
+        detail = f"Delta tables support CHECK constraints and keys that are not enforced, not {constraint.ddl}"
+        remedy = "Declare a key as NOT ENFORCED, or use a CHECK constraint."
         raise UnsupportedOperationError(
-            operation=f"CONSTRAINT {constraint.name}", table=table, detail=detail, remedy="Use a CHECK constraint."
+            operation=f"CONSTRAINT {constraint.name}", table=table, detail=detail, remedy=remedy
         )
     return constraint.condition
 

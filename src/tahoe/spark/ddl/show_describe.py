@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tahoe.protocol.changes.column_values import identity_columns
+from tahoe.protocol.changes.constraints import checks_of
+from tahoe.protocol.configuration.declared_keys import is_key, keys_of
 from tahoe.protocol.configuration.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, properties_for
 from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION
 from tahoe.protocol.types.names import literal, quoted
@@ -17,6 +19,7 @@ from tahoe.protocol.types.schema import Field
 from tahoe.spark.ddl.creation import made_with
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.statements.catalog_entries import PROVIDER, TableEntry, table_entry, types_in_sql
+from tahoe.spark.jvm.statements.constraints import check_constraint, constraint_array, constraint_of_key
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.table.reading.snapshot import Snapshot
@@ -34,6 +37,20 @@ def properties(gateway: Gateway, target: JavaObject) -> JavaObject:
     snapshot = open_table(gateway.spark, target.url()).snapshot()
     return gateway.text_map(
         {**table_properties(snapshot), **reserved_properties(table_entry(gateway, target), snapshot)}
+    )
+
+
+def constraints(gateway: Gateway, target: JavaObject) -> JavaObject:
+    """The declared keys and the CHECK constraints of a table, as an array of Spark's `Constraint`s.
+
+    Args:
+        target: a `delta.DefinedTable`.
+    """
+    snapshot = open_table(gateway.spark, target.url()).snapshot()
+    checks = checks_of(snapshot.properties)
+    found = [constraint_of_key(gateway, key) for key in keys_of(snapshot.properties, table=snapshot.url)]
+    return constraint_array(
+        gateway, [*found, *(check_constraint(gateway, each.name, each.expression) for each in checks)]
     )
 
 
@@ -76,7 +93,8 @@ def create_statement(gateway: Gateway, target: JavaObject) -> str:
 def statement_that_creates(entry: TableEntry, snapshot: Snapshot, types: Sequence[str]) -> str:
     """CREATE TABLE with the columns of a snapshot, whose types in SQL are given."""
     name = entry.name or f"delta.{quoted(snapshot.url.removeprefix('file://'))}"
-    parts = [f"CREATE TABLE {name} (\n  " + ",\n  ".join(_columns(snapshot, types)) + ")", "USING delta"]
+    keys = (key.ddl for key in keys_of(snapshot.properties, table=snapshot.url))
+    parts = [f"CREATE TABLE {name} (\n  " + ",\n  ".join([*_columns(snapshot, types), *keys]) + ")", "USING delta"]
     if snapshot.partition_columns:
         parts.append(f"PARTITIONED BY ({', '.join(map(quoted, snapshot.partition_columns))})")
     if snapshot.clustering_columns:
@@ -85,7 +103,7 @@ def statement_that_creates(entry: TableEntry, snapshot: Snapshot, types: Sequenc
         parts.append(f"LOCATION {literal(snapshot.url)}")
     if snapshot.metadata.description is not None:
         parts.append(f"COMMENT {literal(snapshot.metadata.description)}")
-    kept = sorted(made_with(snapshot).items())
+    kept = sorted(item for item in made_with(snapshot).items() if not is_key(item[0]))
     if kept:
         parts.append(
             "TBLPROPERTIES (\n  " + ",\n  ".join(f"{literal(key)} = {literal(value)}" for key, value in kept) + ")"

@@ -1,4 +1,5 @@
-"""What a version says of itself, apart from its files: properties, features, application transactions, domains, tags.
+"""What a version says of itself, apart from its files: properties, features, constraints, application transactions,
+domains, tags.
 
 Protocol: "Table Properties", "Table Features", "Transaction Identifiers", "Domain Metadata".
 """
@@ -10,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from tahoe.protocol.changes.constraints import checks_of
+from tahoe.protocol.configuration.declared_keys import keys_of
 from tahoe.protocol.configuration.features import active_features, feature_named, supported_features
 from tahoe.protocol.configuration.properties import PROPERTIES as KNOWN
 from tahoe.protocol.configuration.properties import FeatureProperty, find_property
@@ -163,5 +166,49 @@ def _tags(snapshot: Snapshot) -> dict[str, pa.Array]:
     ]
     return from_rows(rows, _TAGS)
 
+
+_CONSTRAINTS = (
+    Column(name="name", type=pa.string(), meaning="name of the constraint"),
+    Column(name="type", type=pa.string(), meaning="`PRIMARY KEY`, `UNIQUE`, `FOREIGN KEY` or `CHECK`"),
+    Column(name="columns", type=pa.list_(pa.string()), meaning="columns of a key; null for CHECK"),
+    Column(
+        name="referenced_table",
+        type=pa.string(),
+        meaning="table of a foreign key: a name in a catalog, or a location; null for others",
+    ),
+    Column(
+        name="referenced_columns",
+        type=pa.list_(pa.string()),
+        meaning="columns of that table; null for its primary key, and for others",
+    ),
+    Column(name="definition", type=pa.string(), meaning="the condition of CHECK, or the key as SQL"),
+    Column(name="is_enforced", type=pa.bool_(), meaning="whether writers refuse rows that violate it"),
+    Column(name="rely", type=pa.bool_(), meaning="whether the rows of a key are said to satisfy it"),
+)
+
+
+def _constraints(snapshot: Snapshot) -> dict[str, pa.Array]:
+    """The keys, and then the CHECK constraints."""
+    rows: list[dict[str, Any]] = []
+    for key in keys_of(snapshot.properties, table=snapshot.url):
+        references = ".".join(key.references) or None
+        row = {
+            "name": key.name,
+            "type": key.kind,
+            "columns": key.columns,
+            "referenced_table": key.location or references,
+        }
+        row |= {"referenced_columns": key.referenced_columns or None, "definition": str(key)}
+        rows.append({**row, "is_enforced": False, "rely": key.rely})
+    for check in sorted(checks_of(snapshot.properties), key=lambda check: check.name):
+        row = {"name": check.name, "type": "CHECK", "columns": None, "referenced_table": None}
+        row |= {"referenced_columns": None, "definition": check.expression}
+        rows.append({**row, "is_enforced": True, "rely": True})
+    return from_rows(rows, _CONSTRAINTS)
+
+
+CONSTRAINTS = Inspection(
+    name="constraints", rows="a constraint; first the declared keys", columns=_CONSTRAINTS, read=_constraints
+)
 
 TAGS = Inspection(name="tags", rows="a tag, which is the name of a version", columns=_TAGS, read=_tags)

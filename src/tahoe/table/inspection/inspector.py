@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tahoe.table.arguments import TIMESTAMP, VERSION, takes
 from tahoe.table.calls import of_objects
-from tahoe.table.inspection.configuration import DOMAINS, FEATURES, PROPERTIES, TAGS, TXNS
+from tahoe.table.inspection.configuration import CONSTRAINTS, DOMAINS, FEATURES, PROPERTIES, TAGS, TXNS
 from tahoe.table.inspection.files import FILES, PARTITIONS, STATISTICS, VECTORS
 from tahoe.table.inspection.inspection import Inspection
 from tahoe.table.inspection.row_groups import ROW_GROUPS
@@ -29,6 +29,7 @@ INSPECTIONS: Mapping[str, Inspection] = {
         SIZES,
         PROPERTIES,
         FEATURES,
+        CONSTRAINTS,
         TXNS,
         DOMAINS,
         TAGS,
@@ -106,6 +107,11 @@ class Inspector:
     def features(self, version: int | str | None = None, timestamp: str | date | None = None) -> pa.Table:
         """The table features that the table supports, and which of them it uses."""
         return self._look(FEATURES, version, timestamp)
+
+    @takes(version=VERSION, timestamp=TIMESTAMP)
+    def constraints(self, version: int | str | None = None, timestamp: str | date | None = None) -> pa.Table:
+        """The declared keys, and the CHECK constraints."""
+        return self._look(CONSTRAINTS, version, timestamp)
 
     @takes(version=VERSION, timestamp=TIMESTAMP)
     def txns(self, version: int | str | None = None, timestamp: str | date | None = None) -> pa.Table:

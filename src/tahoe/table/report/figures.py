@@ -201,6 +201,7 @@ class Figures:
         made_ms: when the report was made.
         properties: those that a user can set.
         columns: the number of top-level columns.
+        keys: the declared keys, as SQL.
         files_without_statistics: files whose number of rows is unknown.
         files_with_wide_bounds: files whose bounds may be wider than their rows, because of deleted rows.
         growth: the sizes of versions, oldest first, or a selection of them; empty if the log does not tell.
@@ -218,6 +219,7 @@ class Figures:
     columns: int
     partition_columns: tuple[str, ...]
     clustering_columns: tuple[str, ...]
+    keys: tuple[str, ...]
     files: int
     size_bytes: int
     files_without_statistics: int

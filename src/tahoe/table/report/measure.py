@@ -7,6 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tahoe.errors import InvalidPropertyError
+from tahoe.protocol.configuration.declared_keys import is_key, keys_of
 from tahoe.protocol.configuration.properties import settable
 from tahoe.protocol.types.names import dotted
 from tahoe.table.arrow.chunks import one_array
@@ -51,6 +53,7 @@ def measure(table: TableReader, version: int | str | None = None) -> Figures:
         columns=len(snapshot.schema),
         partition_columns=snapshot.partition_columns,
         clustering_columns=tuple(dotted(path) for path in snapshot.clustering_columns),
+        keys=_keys(snapshot),
         files=len(live),
         size_bytes=live.size_bytes,
         files_without_statistics=records.null_count,
@@ -64,6 +67,14 @@ def measure(table: TableReader, version: int | str | None = None) -> Figures:
         skipping=skipping(snapshot),
         upkeep=upkeep(table, snapshot) if snapshot.version == newest.version else None,
     )
+
+
+def _keys(snapshot: Snapshot) -> tuple[str, ...]:
+    """The declared keys. One that cannot be read is as its property has it: the report shows it and goes on."""
+    try:
+        return tuple(f"{key.name}: {key}" for key in keys_of(snapshot.properties, table=snapshot.url))
+    except InvalidPropertyError:
+        return tuple(f"{name}: {text}" for name, text in sorted(snapshot.properties.items()) if is_key(name))
 
 
 def _known(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:

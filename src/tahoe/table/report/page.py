@@ -92,6 +92,7 @@ def _header(figures: Figures, sections: Mapping[str, Markup]) -> Markup:
         None if not figures.description else element("p", figures.description),
         element("p", f"Version {figures.version:,} of {moment(figures.timestamp_ms)} UTC", class_="soft"),
         element("dl", *_facts(figures), class_="facts"),
+        None if not figures.keys else element("p", f"Declared keys, not enforced: {'; '.join(figures.keys)}."),
         element("nav", element("ul", *links), aria_label="Sections"),
     )
 

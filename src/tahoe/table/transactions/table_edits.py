@@ -6,7 +6,7 @@ checks that need the table's rows or files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +15,14 @@ from tahoe.protocol.changes.assigned_numbers import with_row_ids_kept
 from tahoe.protocol.changes.column_values import identity_columns
 from tahoe.protocol.changes.constraints import Constraint
 from tahoe.protocol.changes.table_configuration import TableConfiguration
+from tahoe.protocol.configuration.declared_keys import PRIMARY, Key, constraint_text
 from tahoe.protocol.configuration.feature_drop import droppable_feature
 from tahoe.protocol.configuration.features import check_writable, keeps_partitions_in_files
 from tahoe.protocol.configuration.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.log.actions import DomainMetadata
 from tahoe.protocol.log.tags import is_tag
 from tahoe.protocol.types.predicate import Column, Comparison, Literal, Predicate
-from tahoe.table.arguments import FLAG, LONG, NAMES, TEXT, TEXTS, or_none, takes
+from tahoe.table.arguments import FLAG, KEY_KIND, LONG, NAMES, REFERENCE, TEXT, TEXTS, or_none, takes
 from tahoe.table.reading.constraints import check_rows
 from tahoe.table.transactions.feature_traces import check_given_up, domains_of
 from tahoe.table.transactions.open_transaction import OpenTransaction
@@ -72,6 +73,40 @@ class TableEdits(OpenTransaction):
         self._check_rows(Constraint(name=name, expression=expression))
         self._define(changed, "ADD CONSTRAINT", {"name": name, "expr": expression})
 
+    @takes(name=TEXT, columns=NAMES, kind=KEY_KIND, references=REFERENCE, referenced_columns=NAMES, rely=FLAG)
+    def add_key(
+        self,
+        name: str,
+        columns: Sequence[str],
+        kind: str = PRIMARY,
+        *,
+        references: str | Sequence[str] = (),
+        referenced_columns: Sequence[str] = (),
+        rely: bool = False,
+    ) -> None:
+        """Declare a key, which is not enforced: no row is looked at. `Table.check_keys` looks for rows that violate it.
+
+        Args:
+            columns: top-level columns.
+            kind: `PRIMARY KEY`, `UNIQUE` or `FOREIGN KEY`.
+            references: the table of a foreign key: its location as a string, or the parts of its name in a catalog.
+            referenced_columns: columns of that table, as many; none for its primary key.
+            rely: say that the rows satisfy the key, so that programs may rely on it.
+
+        Raises:
+            InvalidKeyError: a column does not exist or is nested, or the table has another primary key.
+            ConstraintExistsError, InvalidArgumentError: the table has a constraint of that name; the name is empty.
+        """
+        key = Key(
+            name=name,
+            kind=kind,
+            columns=tuple(columns),
+            rely=rely,
+            references=tuple(references),  # `takes` has made these the parts of a name
+            referenced_columns=tuple(referenced_columns),
+        )
+        self._define(self._configuration.with_key(key), "ADD CONSTRAINT", {"name": name, "expr": str(key)})
+
     def _check_rows(self, constraint: Constraint) -> None:
         """Check a condition on all rows, and add them to the read set."""
         is_as_it_was = (
@@ -94,12 +129,12 @@ class TableEdits(OpenTransaction):
 
     @takes(name=TEXT, if_exists=FLAG)
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> None:
-        """Drop a CHECK constraint.
+        """Drop a CHECK constraint or a declared key.
 
         Raises:
             ConstraintNotFoundError: the table has no constraint of that name.
         """
-        expression = self._configuration.constraint(name)
+        expression = constraint_text(self._configuration.properties, name)
         changed = self._configuration.without_constraint(name, if_exists=if_exists)
         parameters = {"existed": "false"} if expression is None else {"expr": expression, "existed": "true"}
         self._define(changed, "DROP CONSTRAINT", {"name": name, **parameters})

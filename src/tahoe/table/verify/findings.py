@@ -45,6 +45,8 @@ class Kind(Enum):
     WRONG_PARTITION_VALUE = "wrong-partition-value"
     BAD_DELETION_VECTOR = "bad-deletion-vector"
     ORPHAN_TEMPORARY_FILE = "orphan-temporary-file"
+    VIOLATED_KEY = "violated-key"
+    UNCHECKED_KEY = "unchecked-key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +137,11 @@ _RULES: Mapping[Kind, tuple[Severity, str]] = {
     Kind.ORPHAN_TEMPORARY_FILE: (
         Severity.WARNING,
         "A writer was interrupted. Nothing refers to the file, so it can be deleted.",
+    ),
+    Kind.VIOLATED_KEY: (Severity.ERROR, "Delete or change the rows, or drop the key: ALTER TABLE ... DROP CONSTRAINT."),
+    Kind.UNCHECKED_KEY: (
+        Severity.WARNING,
+        "Drop the key and declare it anew, or check it in Spark: DeltaTable.checkKeys().",
     ),
 }
 

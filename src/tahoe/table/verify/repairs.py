@@ -54,6 +54,8 @@ _REASONS: Mapping[Kind, str] = {
         "the file exists, and its rows may still be recovered; if they are lost, delete the file and repair again"
     ),
     Kind.UNCHECKED_STATISTICS: "nothing is known to be wrong with it",
+    Kind.VIOLATED_KEY: "the log does not tell which of the rows is right",
+    Kind.UNCHECKED_KEY: "nothing is known to be wrong with it",
     Kind.WRONG_STATISTICS_COLUMNS: "only its users know which columns queries need statistics of",
     Kind.BROKEN_BLOOM_FILTER: "only a new file can have another filter, and its rows need a commit of their own",
     Kind.WRONG_PARTITION_VALUE: "the log has the only record of the value",

@@ -82,7 +82,7 @@ class Matcher:
 
     def __init__(self, keys: Sequence[pa.Array], null_safe: Sequence[bool], source_rows: int) -> None:
         self._null_safe, self._source_rows = null_safe, source_rows
-        self._distinct = [_comparable(values).unique() for values in keys]
+        self._distinct = [comparable(values).unique() for values in keys]
         self._levels: list[npt.NDArray[np.int64]] = []
         codes = np.zeros(source_rows, np.int64)
         for place, values in enumerate(keys):
@@ -118,7 +118,7 @@ class Matcher:
 
     def _coded(self, place: int, values: pa.Array) -> Rows:
         """The numbers of values among the distinct ones of the source; -1 for others. Whole numbers of 32 bits."""
-        found = pc.index_in(_comparable(values), value_set=self._distinct[place], skip_nulls=not self._null_safe[place])
+        found = pc.index_in(comparable(values), value_set=self._distinct[place], skip_nulls=not self._null_safe[place])
         return np.asarray(pc.fill_null(found, -1))
 
     def _combine_codes(self, codes: Rows, next_codes: Rows, place: int) -> Rows:
@@ -141,7 +141,7 @@ def _places_of(level: Rows, combined: Rows) -> Rows:
     return np.where((combined >= 0) & (level[places] == combined), places, -1)
 
 
-def _comparable(values: pa.Array) -> pa.Array:
+def comparable(values: pa.Array) -> pa.Array:
     """Values that are equal exactly if their bits are: one NaN, and no -0.0."""
     values = one_array(values)
     if not pa.types.is_floating(values.type):

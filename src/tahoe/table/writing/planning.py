@@ -32,6 +32,7 @@ from tahoe.protocol.configuration.column_mapping import (
     mapping_mode,
     with_columns_of,
 )
+from tahoe.protocol.configuration.declared_keys import keys_for
 from tahoe.protocol.configuration.feature_upgrade import (
     needed_features,
     properties_for,
@@ -192,6 +193,7 @@ def _metadata(
     check_schema(schema, mode, table=table.url)
     configuration = _with_filters(configuration, schema, partition_columns, mode, before, table=table.url)
     configuration = _with_listed(configuration, schema, partition_columns, before, table=table.url)
+    configuration = keys_for(configuration, schema, {} if before is None else before.properties, table=table.url)
     metadata = Metadata(
         id=table.env.new_id() if before is None else before.metadata.id,
         name=None if before is None else before.metadata.name,

@@ -279,6 +279,7 @@ class RemoteDeltaTable(DeltaTable):
     detail = _remote_query(DeltaTable.detail)
     restoreToVersion = _remote_query(DeltaTable.restoreToVersion)
     restoreToTimestamp = _remote_query(DeltaTable.restoreToTimestamp)
+    checkKeys = _remote_query(DeltaTable.checkKeys)
     generate = _remote_action(DeltaTable.generate)
     syncIdentity = _remote_action(DeltaTable.syncIdentity)
     upgradeTableProtocol = _remote_action(DeltaTable.upgradeTableProtocol)

@@ -16,6 +16,7 @@ import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.catalog.V2TableWithV1Fallback;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
@@ -73,6 +74,9 @@ public class DefinedTable implements SupportsPartitionManagement, SupportsRowLev
     if (properties == null) properties = (Map) Ask.answer(Ask.python.properties(SparkSession.active(), this));
     return properties;
   }
+
+  /** For DESCRIBE: the declared keys, and the CHECK constraints. */
+  public Constraint[] constraints() { return (Constraint[]) Ask.answer(Ask.python.constraints(SparkSession.active(), this)); }
 
   // partitions
 

@@ -191,6 +191,9 @@ public interface Python {
   /** {@code ddl.show_describe.properties}: a table's properties, with Spark's reserved ones, as a Map of strings. */
   Object properties(SparkSession session, DefinedTable table);
 
+  /** {@code ddl.show_describe.constraints}: a table's keys and CHECK constraints, as an array of Spark's Constraints. */
+  Object constraints(SparkSession session, DefinedTable table);
+
   /** {@code ddl.alter_table.alter}: runs ALTER TABLE. */
   Object alter(SparkSession session, DefinedTable table, TableChange[] changes);
 

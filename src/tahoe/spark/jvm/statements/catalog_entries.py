@@ -55,6 +55,18 @@ def qualified_name(gateway: Gateway, given: JavaObject) -> JavaObject:
     return session_catalog(gateway).qualifyIdentifier(name)
 
 
+def qualified_parts(gateway: Gateway, parts: Sequence[str]) -> tuple[str, ...]:
+    """The parts of a table's name with its catalog and database, so that it means the same in every session. A name
+    that begins with a catalog stays as it is, and so does delta.`/path`.
+    """
+    catalogs = gateway.session.sessionState().catalogManager()
+    is_path = len(parts) > 1 and parts[0].lower() == PROVIDER and "/" in parts[1]
+    if is_path or (len(parts) > 1 and catalogs.isCatalogRegistered(parts[0])):
+        return tuple(parts)
+    namespace = [] if len(parts) > 1 else [str(name) for name in catalogs.currentNamespace()]
+    return (str(catalogs.currentCatalog().name()), *namespace, *parts)
+
+
 def table_identifier_in(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
     """The first `TableIdentifier` among a command's fields; None if there is none. The field's name differs from
     command to command.

@@ -12,9 +12,11 @@ from typing import TypeAlias
 from pyspark.sql.types import StructType
 
 from tahoe.protocol.changes.column_changes import Path, Position
+from tahoe.protocol.configuration.declared_keys import Key
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.statements.catalog_entries import declared_column
+from tahoe.spark.jvm.statements.constraints import key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,14 @@ class ClusterBy:
 
 @dataclass(frozen=True, slots=True)
 class AddConstraint:
-    """`condition` is None if the constraint is not a CHECK constraint; `ddl` is its SQL text."""
+    """`condition` is that of CHECK, and `key` a key that is not enforced; both are None for other constraints. `ddl` is
+    the SQL text.
+    """
 
     name: str
     condition: str | None
     ddl: str
+    key: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +170,10 @@ def _update_type(gateway: Gateway, change: JavaObject) -> UpdateColumnType:
     return UpdateColumnType(path, declared_column(gateway, path[-1], change.newDataType(), nullable=True))
 
 
-def declared_constraint(constraint: JavaObject) -> AddConstraint:
+def declared_constraint(gateway: Gateway, constraint: JavaObject) -> AddConstraint:
     """The record for one of Spark's `Constraint`s, of ALTER TABLE or of CREATE TABLE."""
     condition = str(constraint.predicateSql()) if kind_of(constraint) == "Check" else None
-    return AddConstraint(str(constraint.name()), condition, str(constraint.toDDL()))
+    return AddConstraint(str(constraint.name()), condition, str(constraint.toDDL()), key_of(gateway, constraint))
 
 
 _READ: Mapping[str, Callable[[Gateway, JavaObject], TableChange]] = {
@@ -187,6 +192,6 @@ _READ: Mapping[str, Callable[[Gateway, JavaObject], TableChange]] = {
     "ClusterBy": lambda _, change: ClusterBy(
         tuple(tuple(map(str, column.fieldNames())) for column in change.clusteringColumns())
     ),
-    "AddConstraint": lambda _, change: declared_constraint(change.constraint()),
+    "AddConstraint": lambda gateway, change: declared_constraint(gateway, change.constraint()),
     "DropConstraint": lambda _, change: DropConstraint(str(change.name()), bool(change.ifExists())),
 }

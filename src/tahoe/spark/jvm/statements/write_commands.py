@@ -167,7 +167,7 @@ def staged_table(gateway: Gateway, staged: JavaObject) -> StagedTable:
         text=str(staged.name()),
         columns=declared_columns(gateway, staged.schema()),
         value_sources=value_sources(staged.computedColumns()),
-        constraints=tuple(map(declared_constraint, staged.declaredConstraints())),
+        constraints=tuple(declared_constraint(gateway, each) for each in staged.declaredConstraints()),
         partitioning=tuple(map(_transform, staged.partitioning())),
         properties=gateway.texts(staged.properties()),
         replaces="replace" in staged.mode(),
