@@ -30,10 +30,11 @@ from tahoe.errors import (
     StorageRefusedError,
     StorageUnavailableError,
 )
-from tahoe.storage import cloud, open_store
+from tahoe.storage import cloud, env, open_store
 from tahoe.storage.background import finish_background
 from tahoe.storage.cloud import CloudStore
 from tahoe.storage.cloud_options import cloud_config, credentials_missing
+from tahoe.storage.env import branches
 from tests.storage.proxies import proxied
 from tests.storage.servers import BUCKET, S3_KEY, S3_SECRET, Server, hadoop_options, s3_client, s3_options
 
@@ -123,6 +124,7 @@ def test_objects_that_mark_folders_are_no_files(s3: Server) -> None:
     store.put("_delta_log/0.json", b"")
     store.put("_delta_log/_sidecars/x", b"1")
     assert [f.key for f in store.walk()] == ["_delta_log/0.json", "_delta_log/_sidecars/x"]
+    assert [branch.keys for branch in branches(store)] == [["_delta_log/0.json", "_delta_log/_sidecars/x"]]
     assert [f.key for f in store.walk("_delta_log/_sidecars")] == ["_delta_log/_sidecars/x"]
     assert [f.key for f in store.list_from("_delta_log")] == ["_delta_log/0.json"]
     assert [f.key for f in store.list_from("_delta_log", "_delta_log/")] == ["_delta_log/0.json"]
@@ -541,6 +543,54 @@ def test_a_listing_whose_connection_breaks_is_repeated() -> None:
         for listing in (store.list_from(""), store.list_from("", "0"), store.walk()):
             assert [info.key for info in listing] == ["a"]
     assert len(asked) == 9
+
+
+def listed(*keys: str, more: bool) -> tuple[int, bytes]:
+    """A page of a listing."""
+    told = "".join(
+        f"<Contents><Key>loopback/{key}</Key><LastModified>2026-11-28T00:00:00.000Z</LastModified>"
+        f"<ETag>x</ETag><Size>1</Size></Contents>"
+        for key in keys
+    )
+    rest = f"<NextContinuationToken>{keys[-1]}</NextContinuationToken>" if more else ""
+    told += f"<IsTruncated>{str(more).lower()}</IsTruncated>{rest}"
+    return 200, f"<ListBucketResult>{told}</ListBucketResult>".encode()
+
+
+@pytest.mark.parametrize("names", ["abcdef", "badcfe"])
+def test_a_long_listing_comes_in_pieces_and_goes_on_where_it_broke(monkeypatch: pytest.MonkeyPatch, names: str) -> None:
+    """VACUUM would keep all files in memory, and begin anew behind the millionth. A storage that lists in no order
+    cannot go on.
+    """
+    monkeypatch.setattr(cloud, "_LIST_PAGE", 2)
+    monkeypatch.setattr(env, "_BRANCH_FILES", 2)
+    pages = [names[start : start + 2] for start in range(0, 6, 2)]
+    asked: list[tuple[str, str]] = []
+
+    def answer(request: BaseHTTPRequestHandler, _: bytes) -> tuple[int, bytes] | None:
+        query = parse_qs(urlsplit(request.path).query)
+        token, start = query.get("continuation-token", [""])[0], query.get("start-after", [""])[0]
+        asked.append((token, start))
+        after = token or start.removeprefix("loopback/")
+        if token == pages[1][-1]:  # always breaks there, until it begins behind the second page
+            request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n<ListBucket")
+            return None
+        page = next(
+            number for number, page in enumerate(pages) if not after or (number and pages[number - 1][-1] == after)
+        )
+        return listed(*pages[page], more=page < 2)
+
+    with loopback(answer) as store:
+        found = store.branches()
+        assert next(found).keys == list(pages[0])
+        assert len(asked) < 3, "the whole folder was listed before the first piece"
+        if names == "badcfe":
+            assert next(found).keys == list(pages[1])
+            with pytest.raises(StorageUnavailableError):
+                next(found)
+            return
+        assert [branch.keys for branch in found] == [list(page) for page in pages[1:]]
+    assert asked[-1] == ("", f"loopback/{pages[1][-1]}")
 
 
 class Uploads:

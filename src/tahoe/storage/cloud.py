@@ -159,7 +159,8 @@ class CloudStore:
         return tree_of(self.walk())
 
     def branches(self) -> Iterator[Tree]:
-        return branches_of(self.walk())
+        """In pieces as the storage lists them; see `storage.env.branches`."""
+        return branches_of(_without_markers(info for page in self._pages() for info in page))
 
     def get(self, key: str) -> bytes:
         return self._fetch(key, {}).data
@@ -301,6 +302,34 @@ class CloudStore:
             pages = self._bucket().list(self._path(prefix) or None, offset=offset, chunk_size=_LIST_PAGE)
             return self._files(prefix, (meta for page in pages for meta in page))
 
+    def _pages(self) -> Iterator[list[FileInfo]]:
+        """The files below the store's folder, page by page. A listing that breaks goes on behind its last file, unless
+        the storage lists in another order than that of the names.
+        """
+        pages: Iterator[Any] | None = None
+        last, is_ordered, broken = "", True, None
+
+        def next_page() -> list[FileInfo] | None:
+            nonlocal pages, broken
+            if broken is not None and not is_ordered:
+                raise broken
+            try:
+                with self._translated("list", ""):
+                    if pages is None:
+                        offset = self._path(last) if last else None
+                        pages = iter(self._bucket().list(self._path("") or None, offset=offset, chunk_size=_LIST_PAGE))
+                    page = next(pages, None)
+                    return None if page is None else self._keyed("", page)
+            except StorageUnavailableError as error:
+                pages, broken = None, error
+                raise
+
+        while (page := _repeated(next_page)) is not None:
+            for info in page:
+                is_ordered = is_ordered and byte_order(last) <= byte_order(info.key)
+                last = info.key
+            yield page
+
     def _list_children(self, prefix: str) -> list[FileInfo]:
         with self._translated("list", prefix):
             return self._files(prefix, self._bucket().list_with_delimiter(self._path(prefix) or None)["objects"])
@@ -393,9 +422,11 @@ class CloudStore:
 
     def _files(self, prefix: str, metas: Iterable[Mapping[str, Any]]) -> list[FileInfo]:
         """The files in a listing of a folder, sorted, because not all kinds of buckets guarantee an order."""
+        return sorted(_without_folders(self._keyed(prefix, metas)), key=lambda f: byte_order(f.key))
+
+    def _keyed(self, prefix: str, metas: Iterable[Mapping[str, Any]]) -> list[FileInfo]:
         home, below = (f"{path}/" if path else "" for path in (self._path(""), self._path(prefix)))
-        found = [_info(meta["path"][len(home) :], meta) for meta in metas if meta["path"].startswith(below)]
-        return sorted(_without_folders(found), key=lambda f: byte_order(f.key))
+        return [_info(meta["path"][len(home) :], meta) for meta in metas if meta["path"].startswith(below)]
 
     def _missing(self, key: str) -> FileNotFoundError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), join(self.url, key))
@@ -504,6 +535,19 @@ def _without_folders(files: list[FileInfo]) -> list[FileInfo]:
         return files
     folders = {f.key[:end] for f in files for end, character in enumerate(f.key) if character == "/"}
     return [f for f in files if f.size_bytes or f.key not in folders]
+
+
+def _without_markers(files: Iterable[FileInfo]) -> Iterator[FileInfo]:
+    """The same of files that the storage lists one by one, in order: below a marker is what follows it."""
+    held: FileInfo | None = None
+    for info in files:
+        if held is not None and not info.key.startswith(f"{held.key}/"):
+            yield held
+        held = None if info.size_bytes else info
+        if held is None:
+            yield info
+    if held is not None:
+        yield held
 
 
 def _detail(error: Exception) -> str:

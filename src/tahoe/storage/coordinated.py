@@ -13,7 +13,7 @@ version checksums.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
@@ -29,7 +29,8 @@ from tahoe.errors import (
 from tahoe.errors.root import cause_text
 from tahoe.protocol.log.log_files import LOG_FOLDER, Kind, commit_key, parse_name
 from tahoe.storage.commit_service import CommitEntry, CommitService
-from tahoe.storage.env import FileInfo, Store, Tree, branches
+from tahoe.storage.delegating import DelegatingStore
+from tahoe.storage.env import FileInfo, Store
 from tahoe.storage.schemes import S3_SCHEMES
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ def _new_id() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatedStore:
+class CoordinatedStore(DelegatingStore):
     """A `Store` over another one, with a commit service.
 
     Args:
@@ -52,10 +53,6 @@ class CoordinatedStore:
     inner: Store
     service: CommitService
     new_id: Callable[[], str] = _new_id
-
-    @property
-    def url(self) -> str:
-        return self.inner.url
 
     @property
     def _table(self) -> str:
@@ -73,12 +70,6 @@ class CoordinatedStore:
             self._finish_newest()
         return self.inner.walk(prefix)
 
-    def tree(self) -> Tree:
-        return self.inner.tree()
-
-    def branches(self) -> Iterator[Tree]:
-        return branches(self.inner)
-
     def get(self, key: str) -> bytes:
         return self._read(key, lambda: self.inner.get(key))
 
@@ -95,21 +86,6 @@ class CoordinatedStore:
     def put_if_absent(self, key: str, data: bytes) -> bool:
         version = _version(key)
         return self._create(key, data) if version is None else self._commit(version, data)
-
-    def put(self, key: str, data: bytes | BinaryIO) -> None:
-        self.inner.put(key, data)
-
-    def copy_from(self, source: Store, key: str, to: str) -> None:
-        self.inner.copy_from(source.inner if isinstance(source, CoordinatedStore) else source, key, to)
-
-    def delete(self, key: str) -> None:
-        self.inner.delete(key)
-
-    def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
-        return self.inner.delete_many(keys)
-
-    def remove_folders(self, keys: Iterable[str]) -> list[str]:
-        return self.inner.remove_folders(keys)
 
     # --- committing
 

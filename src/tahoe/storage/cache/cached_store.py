@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import BinaryIO, cast
 
-from tahoe.errors import DeltaStorageError
 from tahoe.storage.cache.block_cache import BlockCache
 from tahoe.storage.cache.block_file import BLOCK_BYTES, FORMAT, block_length
-from tahoe.storage.env import Fetched, FileInfo, FileReplacedError, RemoteStore, Store, Tree, branches
+from tahoe.storage.delegating import DelegatingStore
+from tahoe.storage.env import Fetched, FileInfo, FileReplacedError, RemoteStore
 from tahoe.storage.locations import join
 from tahoe.storage.ranges import RangeFile
 
 
 @dataclass(frozen=True, slots=True)
-class CachedStore:
+class CachedStore(DelegatingStore):
     """A `Store` over a remote one.
 
     Args:
@@ -37,22 +37,6 @@ class CachedStore:
     inner: RemoteStore
     realm: str
     blocks: BlockCache
-
-    @property
-    def url(self) -> str:
-        return self.inner.url
-
-    def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
-        return self.inner.list_from(prefix, start_after)
-
-    def walk(self, prefix: str = "") -> Iterator[FileInfo]:
-        return self.inner.walk(prefix)
-
-    def tree(self) -> Tree:
-        return self.inner.tree()
-
-    def branches(self) -> Iterator[Tree]:
-        return branches(self.inner)
 
     def get(self, key: str) -> bytes:
         fetched = self._fetch(key, 0, None)
@@ -75,32 +59,11 @@ class CachedStore:
                 return self.inner.get_range(key, start, length)
         return fetched.data[start - first : start - first + length]
 
-    def head(self, key: str) -> FileInfo | None:
-        return self.inner.head(key)
-
     def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
         info = known or self.inner.head(key)
         if info is None:
             return self.inner.open(key)  # raises the error
         return cast(BinaryIO, RangeFile(info.size_bytes, partial(self._content, _with_key(info, key))))
-
-    def put_if_absent(self, key: str, data: bytes) -> bool:
-        return self.inner.put_if_absent(key, data)
-
-    def put(self, key: str, data: bytes | BinaryIO) -> None:
-        self.inner.put(key, data)
-
-    def copy_from(self, source: Store, key: str, to: str) -> None:
-        self.inner.copy_from(source.inner if isinstance(source, CachedStore) else source, key, to)
-
-    def delete(self, key: str) -> None:
-        self.inner.delete(key)
-
-    def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
-        return self.inner.delete_many(keys)
-
-    def remove_folders(self, keys: Iterable[str]) -> list[str]:
-        return self.inner.remove_folders(keys)
 
     # --- the steps
 

@@ -32,7 +32,7 @@ from tahoe.protocol.log.file_paths import canonical_key, resolve_path
 from tahoe.protocol.log.last_checkpoint import LastCheckpoint, parse_last_checkpoint
 from tahoe.protocol.log.log_files import LogFile, Segment
 from tahoe.protocol.log.replay import check_commit, check_reconciled
-from tahoe.storage.env import Env, Store
+from tahoe.storage.env import Env, Store, branches
 from tahoe.storage.locations import split_file, split_url
 from tahoe.table.log.kept_commits import KeptCommits
 
@@ -194,7 +194,7 @@ class Log:
     def _no_table(self) -> TableNotFoundError | NotADeltaTableError:
         if self.is_file():
             return PathIsFileError(table=self.url)
-        anything = next(iter(self.env.store.walk()), None)
+        anything = next((branch for branch in branches(self.env.store) if branch.keys), None)
         return TableNotFoundError(table=self.url) if anything is None else NotADeltaTableError(table=self.url)
 
     def read(self, file: LogFile) -> list[Action]:

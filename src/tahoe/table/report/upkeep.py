@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from itertools import islice, repeat
+from itertools import accumulate, repeat
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 from tahoe.errors import DeltaError
 from tahoe.protocol.configuration.features import check_writable
 from tahoe.protocol.configuration.properties import DELETED_FILE_RETENTION
+from tahoe.storage.env import branches
 from tahoe.table.cleanup.vacuum import VacuumRequest, vacuum
 from tahoe.table.layout.clustering import CubeBin, OrderRequest, order_of, plan_cubes
 from tahoe.table.layout.compaction import Bin, CompactionSettings, plan_bins, reasons
@@ -93,8 +94,8 @@ def _unneeded(table: TableReader, snapshot: Snapshot) -> Unneeded | str:
     commits = sum(commit.version > (-1 if before is None else before) for commit in timeline(snapshot, listed).commits)
     if commits > COMMITS_MAX:
         return f"The retention has {commits:,} commits, more than a report reads. {tells}"
-    is_large = len(snapshot.live) > LISTED_FILES_MAX
-    if is_large or next(islice(table.env.store.walk(), LISTED_FILES_MAX, None), None) is not None:
+    counts = accumulate(len(branch.keys) for branch in branches(table.env.store))
+    if len(snapshot.live) > LISTED_FILES_MAX or any(count > LISTED_FILES_MAX for count in counts):
         return f"There are more than {LISTED_FILES_MAX:,} files, more than a report lists. {tells}"
     found = vacuum(table, VacuumRequest(dry_run=True))
     return Unneeded(
