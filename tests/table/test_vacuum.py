@@ -83,6 +83,8 @@ def dead(found: Tree, *actions: Any, cutoff_ms: int = 100, url: str = URL, **sco
         ("s3a://bucket/t/é", "é"),
         ("p=a/x", "p=A/x"),  # on a disk that ignores case, as of macOS, in the folder of another partition
         ("p=%C3%A9/x", "p=e\u0301/x"),
+        ("p=stra\u00dfe/x", "p=STRASSE/x"),
+        ("p=\u03bf\u03b4\u03bf\u03c2/x", "p=\u039f\u0394\u039f\u03a3/x"),  # the last letter has two small forms
     ],
 )
 @pytest.mark.parametrize("kind", [Add, Remove])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
+from unicodedata import normalize
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -122,7 +123,7 @@ def _chunk_without_case(keys: pa.StringArray) -> pa.StringArray:
     _, data = text_bytes(keys)
     if not len(data) or data.max() <= _ASCII_MAX:
         return pc.ascii_lower(keys)
-    return pc.utf8_lower(pc.utf8_normalize(keys, "NFC"))
+    return pa.array([normalize("NFC", normalize("NFD", key).casefold()) for key in keys.to_pylist()], pa.string())
 
 
 def with_keys(known: Keys, keys: pa.ChunkedArray) -> Keys:
