@@ -4,6 +4,7 @@ what it survives. `etag_storage` is the object store; `tests/hadoop/test_s3.py` 
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,6 +141,23 @@ def test_a_file_that_was_replaced_is_not_read_from_it(spark: SparkSession, url: 
     assert ids(load(spark, url)) == list(range(50, 60))
 
 
+def test_a_file_that_is_replaced_while_it_is_read_is_not_mixed(
+    spark: SparkSession, cache: BlockCache, url: str
+) -> None:
+    """Neither with what the cache has of the other one, nor does the cache keep what belongs to none of both."""
+    append(rows(spark).coalesce(1), url)
+    expected, _ = fetched(spark, sums(load(spark, url)))
+    without_footers = [block for block in block_files(cache) if not block.read_bytes().endswith(b"PAR1")]
+    for block in without_footers[::2]:
+        block.unlink()
+    set_fault(spark, "replaced")
+    with pytest.raises(Exception, match=r"replaced while it was read|FAILED_READ_FILE"):
+        fetched(spark, sums(load(spark, url)))
+    shutil.rmtree(cache.folder)
+    assert fetched(spark, sums(load(spark, url)))[0] == expected
+    assert block_files(cache) == []
+
+
 @pytest.mark.usefixtures("cache")
 def test_whoever_may_not_read_a_file_does_not_get_it(spark: SparkSession, url: str) -> None:
     append(spark.range(10), url)
@@ -246,6 +264,17 @@ def test_damage(spark: SparkSession, cache: BlockCache, url: str, damage: str) -
     assert again == expected
     if damage not in ("a file", "shared"):
         assert count == 0 or damage == "no folder", "what was damaged is kept again"
+
+
+def test_a_frame_that_was_dropped_is_counted(spark: SparkSession, cache: BlockCache, url: str) -> None:
+    """Spark knows the scan's figures only as long as somebody holds them."""
+    append(rows(spark), url)
+    running = load(spark, url)._jdf.queryExecution().toRdd()
+    for _ in range(5):
+        gc.collect()
+        spark.sparkContext._jvm.System.gc()
+    assert running.count() == ROWS
+    assert metrics_of_tasks(cache).misses > 0
 
 
 def test_a_folder_of_somebody_else_is_not_touched(spark: SparkSession, cache: BlockCache, url: str) -> None:

@@ -1,5 +1,6 @@
 package etags;
 
+import java.io.File;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.net.URI;
@@ -22,7 +23,9 @@ public class EtagFileSystem extends RawLocalFileSystem {
   public static final AtomicLong READS = new AtomicLong();
   public static final AtomicLong STATUSES = new AtomicLong();
 
-  /** What it does otherwise: "denied" refuses everything, "untagged" tells no ETags; else empty. */
+  /**
+   * What it does otherwise: "denied" refuses everything, "untagged" tells no ETags, "replaced" replaces a file while it is read; else empty.
+   */
   public static volatile String fault = "";
 
   /** How long each read of a file takes: {@code fs.etag.delay.ms}. */
@@ -55,7 +58,7 @@ public class EtagFileSystem extends RawLocalFileSystem {
 
   public FSDataInputStream open(Path path, int bufferSize) throws IOException {
     check();
-    return new FSDataInputStream(new Counted(super.open(path, bufferSize)));
+    return new FSDataInputStream(new Counted(super.open(path, bufferSize), pathToFile(path)));
   }
 
   static class Tagged extends FileStatus implements EtagSource {
@@ -71,8 +74,12 @@ public class EtagFileSystem extends RawLocalFileSystem {
 
   static class Counted extends FSInputStream {
     private final FSDataInputStream inner;
+    private final File file;
 
-    Counted(FSDataInputStream inner) { this.inner = inner; }
+    Counted(FSDataInputStream inner, File file) {
+      this.inner = inner;
+      this.file = file;
+    }
 
     public int read() throws IOException {
       byte[] one = new byte[1];
@@ -90,6 +97,7 @@ public class EtagFileSystem extends RawLocalFileSystem {
       }
       int count = inner.read(buffer, offset, length);
       if (count > 0) BYTES.addAndGet(count);
+      if (fault.equals("replaced")) file.setLastModified(file.lastModified() + 1000);
       return count;
     }
 

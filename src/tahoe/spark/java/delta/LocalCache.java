@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.ObjectOutputStream;
 import java.util.Base64;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
@@ -31,6 +32,9 @@ public class LocalCache {
 
   /** The sessions whose executors get the JAR, by context. */
   private static final Map SENT = new WeakHashMap();
+
+  /** The accumulators of scans, by their configurations. */
+  private static final Map READING = Collections.synchronizedMap(new WeakHashMap());
 
   private final String system;
   private final String scheme;
@@ -74,6 +78,7 @@ public class LocalCache {
     scan.setBoolean(SETTINGS + "compresses", compresses);
     scan.set(SETTINGS + "realm", realm);
     scan.set(SETTINGS + "counters", serialized(counters(context)));
+    READING.put(scan, counters);
     if (!context.isLocal()) addJar(context);
   }
 
@@ -93,7 +98,10 @@ public class LocalCache {
     }
   }
 
-  /** The accumulators of the scan. They live as long as the file format that has this object: Spark itself holds them weakly. */
+  /**
+   * The accumulators of the scan. Spark itself holds them weakly. They live as long as the file format that has this object, or as the scan's
+   * configuration: that of a job goes on when the DataFrame is dropped.
+   */
   private synchronized LongAccumulator[] counters(SparkContext context) {
     if (counters != null) return counters;
     AtomicLong[] totals = totals(folder);

@@ -1,6 +1,7 @@
 package delta.cache;
 
 import java.io.IOException;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.HashMap;
@@ -25,15 +26,16 @@ class Blocks {
 
   private final String path;
   private final boolean compresses;
-  private final CacheFolder folder;
+  private final long bytesMax;
   private final ConcurrentHashMap fetches = new ConcurrentHashMap();
   private final Set warned = new HashSet();
+  private volatile CacheFolder opened;
   private volatile long pausedUntil;
 
   private Blocks(String path, long bytesMax, boolean compresses) {
     this.path = path;
     this.compresses = compresses;
-    this.folder = new CacheFolder(Paths.get(path, new String[0]), bytesMax);
+    this.bytesMax = bytesMax;
   }
 
   static synchronized Blocks of(String path, long bytesMax, boolean compresses) {
@@ -46,12 +48,18 @@ class Blocks {
     return open;
   }
 
+  /** The folder. A JVM in another locale may not be able to name it. */
+  private CacheFolder folder() {
+    if (opened == null) opened = new CacheFolder(Paths.get(path, new String[0]), bytesMax);
+    return opened;
+  }
+
   /** A block of a file; null if it is not here. */
   Block read(RemoteFile file, long number) {
     try {
       String name = file.name(number);
       for (int i = 0; i < QUEUES.length; i++) {
-        byte[] data = folder.load(QUEUES[i], name);
+        byte[] data = folder().load(QUEUES[i], name);
         Block block = data == null ? null : decoded(QUEUES[i], name, data, file);
         if (block != null && block.length == file.length(number)) return block;
       }
@@ -65,8 +73,8 @@ class Blocks {
     try {
       return BlockFile.decode(name, data, file);
     } catch (DataFormatException damaged) {
-      warn("damaged", "the block " + folder.block(queue, name) + " was damaged, and is read from the storage again");
-      Files.deleteIfExists(folder.block(queue, name));
+      warn("damaged", "the block " + folder().block(queue, name) + " was damaged, and is read from the storage again");
+      Files.deleteIfExists(folder().block(queue, name));
       return null;
     }
   }
@@ -76,7 +84,7 @@ class Blocks {
     if (System.currentTimeMillis() < pausedUntil) return;
     try {
       String name = file.name(number);
-      folder.write(name, BlockFile.encode(name, file, block, compresses));
+      folder().write(name, BlockFile.encode(name, file, block, compresses));
     } catch (Exception error) {
       pausedUntil = System.currentTimeMillis() + PAUSE_MS;
       shrinkIfFull(error);
@@ -89,7 +97,7 @@ class Blocks {
     String message = String.valueOf(error.getMessage());
     if (!message.contains("No space left") && !message.contains("quota")) return;
     try {
-      folder.shrink();
+      folder().shrink();
     } catch (IOException also) {
       return;
     }
@@ -105,7 +113,8 @@ class Blocks {
   private static String key(RemoteFile file, long number) { return file.name(number) + " " + file.identity(); }
 
   private void warn(String what, Exception error) {
-    warn(what + error.getClass().getName(), "it " + what + ": " + error);
+    boolean namesFile = error instanceof FileSystemException;
+    warn(error.getClass() + " " + (namesFile ? ((FileSystemException) error).getReason() : error.getMessage()), "it " + what + ": " + error);
   }
 
   /** Says once what happened; what is of the same kind follows silently. */

@@ -9,7 +9,6 @@ import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.FileStore;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
@@ -47,6 +46,7 @@ class CacheFolder {
 
   private final Path folder;
   private final long bytesMax;
+  private final long user = new UnixSystem().getUid();
   private volatile boolean isPrepared;
   private long ghostsChanged;
   private Set ghosts = new HashSet();
@@ -68,14 +68,9 @@ class CacheFolder {
     try {
       checkPrivate();
       PosixFileAttributes status = status(path);
-      if (!status.isRegularFile() || status.size() > BlockFile.FILE_BYTES_MAX) return new byte[0];
-      FileInputStream in = new FileInputStream(path.toFile());
-      byte[] data;
-      try {
-        data = in.readNBytes((int) status.size());
-      } finally {
-        in.close();
-      }
+      if (!status.isRegularFile()) return new byte[0];
+      byte[] data = content(path.toFile(), BlockFile.FILE_BYTES_MAX + 1);  // it may have been replaced since, by a larger one
+      if (data.length > BlockFile.FILE_BYTES_MAX) return new byte[0];
       boolean isMarked = status.permissions().contains(PosixFilePermission.OWNER_EXECUTE);
       if (!isMarked && System.currentTimeMillis() - status.lastModifiedTime().toMillis() > CORRELATED_MS) mark(path);
       return data;
@@ -83,6 +78,15 @@ class CacheFolder {
       return null;
     } catch (FileNotFoundException missing) {  // deleted in between
       return null;
+    }
+  }
+
+  private static byte[] content(File file, int bytesMax) throws IOException {
+    FileInputStream in = new FileInputStream(file);
+    try {
+      return in.readNBytes(bytesMax);
+    } finally {
+      in.close();
     }
   }
 
@@ -178,12 +182,12 @@ class CacheFolder {
     Set permissions = status.permissions();
     boolean isOpen = permissions.contains(PosixFilePermission.GROUP_WRITE) || permissions.contains(PosixFilePermission.OTHERS_WRITE);
     long owner = ((Number) Files.getAttribute(folder, "unix:uid", new LinkOption[0])).longValue();
-    if (isOpen || owner != new UnixSystem().getUid()) throw new IOException("other users may write to it");
+    if (isOpen || owner != user) throw new IOException("other users may write to it");
   }
 
   private long bound() {
     try {
-      return Long.parseLong(new String(Files.readAllBytes(folder.resolve(MARKER)), StandardCharsets.US_ASCII).trim());
+      return Long.parseLong(new String(content(folder.resolve(MARKER).toFile(), 64), StandardCharsets.US_ASCII).trim());
     } catch (IOException error) {
       return bytesMax;
     } catch (NumberFormatException error) {
@@ -204,7 +208,7 @@ class CacheFolder {
     ghostsChanged = changed;
     ghosts = new HashSet();
     try {
-      ByteBuffer data = ByteBuffer.wrap(Files.readAllBytes(file.toPath()));
+      ByteBuffer data = ByteBuffer.wrap(content(file, Integer.MAX_VALUE));
       while (data.remaining() >= 8) ghosts.add(Long.valueOf(data.getLong()));
     } catch (IOException error) {  // they are only advice
       return ghosts;
@@ -226,7 +230,7 @@ class CacheFolder {
 
   /** How much the blocks may occupy, which leaves some space on the disk free. */
   private long limit(long used) throws IOException {
-    FileStore disk = Files.getFileStore(folder);
+    File disk = folder.toFile();  // NIO's FileStore reads the list of all mounts
     long reserve = Math.min((long) (disk.getTotalSpace() * FREE_SHARE), FREE_BYTES_MAX);
     return Math.min(bound(), Math.max(used + disk.getUsableSpace() - reserve, 0));
   }

@@ -1,10 +1,9 @@
 package delta.cache;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.net.URI;
-import java.util.Arrays;
 import java.util.Collections;
-import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.concurrent.CompletableFuture;
@@ -27,9 +26,8 @@ import org.apache.hadoop.fs.impl.OpenFileParameters;
  */
 public class CachedFileSystem extends FilterFileSystem {
   static final String SETTINGS = "tahoe.cache.";
-  private static final List S3_SCHEMES = Arrays.asList(new String[] { "s3", "s3a", "s3n" });
-  private static final List AZURE_SCHEMES = Arrays.asList(new String[] { "abfs", "abfss" });
-
+  private static final String S3A = FileSystem.class.getPackage().getName() + ".s3a.S3AFileSystem";
+  private static final String AZURE = FileSystem.class.getPackage().getName() + ".azurebfs.AzureBlobFileSystem";
   private static final String READ_POLICY = "fs.option.openfile.read.policy";
 
   /** The configurations with the scheme's own file system, by those of scans. */
@@ -46,7 +44,7 @@ public class CachedFileSystem extends FilterFileSystem {
     isShared = !original.getBoolean("fs." + name.getScheme() + ".impl.disable.cache", false);
     fs = FileSystem.get(name, original);
     super.initialize(name, scan);
-    refusesOthers = refusesOthers(name.getScheme(), original);
+    refusesOthers = refusesOthers(fs);
     realm = scan.get(SETTINGS + "realm");
     counters = scan.get(SETTINGS + "counters");
     blocks = Blocks.of(scan.get(SETTINGS + "folder"), scan.getLong(SETTINGS + "bytes", 0), scan.getBoolean(SETTINGS + "compresses", false));
@@ -71,9 +69,15 @@ public class CachedFileSystem extends FilterFileSystem {
   }
 
   /** Whether the storage refuses to read a file that is not any more the one with the ETag for which it was opened. */
-  private static boolean refusesOthers(String scheme, Configuration conf) {
-    String mode = conf.get("fs.s3a.change.detection.mode", "server");
-    return AZURE_SCHEMES.contains(scheme) || S3_SCHEMES.contains(scheme) && (mode.equals("server") || mode.equals("client"));
+  private static boolean refusesOthers(FileSystem system) {
+    for (Class type = system.getClass(); type != null; type = type.getSuperclass()) {
+      if (type.getName().equals(AZURE)) return true;
+      if (type.getName().equals(S3A)) {
+        String mode = system.getConf().get("fs.s3a.change.detection.mode", "server");
+        return mode.equals("server") || mode.equals("client");
+      }
+    }
+    return false;
   }
 
   public FutureDataInputStreamBuilder openFile(Path path) { return createDataInputStreamBuilder(this, path); }
@@ -123,8 +127,12 @@ public class CachedFileSystem extends FilterFileSystem {
 
   /** Whether a file is still the one that was opened, so that what was read of it in between is its content. */
   boolean isStill(Path path, RemoteFile file) throws IOException {
-    FileStatus status = fs.getFileStatus(path);
-    return status.getLen() == file.size && etag(status).equals(file.etag);
+    try {
+      FileStatus status = fs.getFileStatus(path);
+      return status.getLen() == file.size && etag(status).equals(file.etag);
+    } catch (FileNotFoundException deleted) {
+      return false;
+    }
   }
 
   /** Spark's figure of the bytes that a task has read includes those of the cache. */

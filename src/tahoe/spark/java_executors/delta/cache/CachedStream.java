@@ -50,6 +50,8 @@ class CachedStream extends FSInputStream implements StreamCapabilities, CanUnbuf
   private int ahead;
   private Map window = new HashMap();
   private boolean isClosed;
+  private boolean hasCached;
+  private boolean isReplaced;
 
   CachedStream(CachedFileSystem system, Path path, OpenFileParameters parameters, RemoteFile file, Blocks blocks, Counters counters) {
     this.system = system;
@@ -225,9 +227,10 @@ class CachedStream extends FSInputStream implements StreamCapabilities, CanUnbuf
 
   private Block cached(Long number) {
     Block block = (Block) window.get(number);
-    if (block != null) return block;
+    if (block != null || isReplaced) return block;
     block = blocks.read(file, number.longValue());
     if (block == null) return null;
+    hasCached = true;
     counters.add(Counters.HITS, 1);
     counters.add(Counters.CACHED_BYTES, block.length);
     system.countCached(block.length);
@@ -275,6 +278,8 @@ class CachedStream extends FSInputStream implements StreamCapabilities, CanUnbuf
       CompletableFuture other = (CompletableFuture) claim.getValue();
       try {
         loaded.put(claim.getKey(), Waiting.on(other));
+        hasCached = true;
+        checkSame();
       } catch (IOException error) {
         if (!other.isCompletedExceptionally()) throw error;
         failed.add(claim.getKey());
@@ -295,26 +300,34 @@ class CachedStream extends FSInputStream implements StreamCapabilities, CanUnbuf
     } else {
       inner.readVectored(ranges, new OnHeap());
     }
-    TreeMap later = new TreeMap();
+    TreeMap all = new TreeMap();
     for (Iterator it = ranges.iterator(); it.hasNext(); ) {
       FileRange range = (FileRange) it.next();
       TreeMap fetched = split(range, (ByteBuffer) Waiting.on(range.getData()));
-      loaded.putAll(fetched);
-      for (Iterator number = fetched.keySet().iterator(); number.hasNext(); ) complete((Long) number.next(), claims, loaded);
+      all.putAll(fetched);
       counters.add(Counters.MISSES, fetched.size());
       counters.add(Counters.FETCHED_BYTES, range.getLength());
-      if (system.refusesOthers()) keep(fetched);
-      else later.putAll(fetched);
+      if (system.refusesOthers()) keep(fetched, claims);
     }
-    if (!later.isEmpty() && system.isStill(path, file)) keep(later);
+    loaded.putAll(all);
+    if (system.refusesOthers()) return;
+    if (system.isStill(path, file)) keep(all, claims);
+    else isReplaced = true;
+    checkSame();
   }
 
-  private static void complete(Long number, Map claims, Map loaded) {
-    CompletableFuture claim = (CompletableFuture) claims.get(number);
-    if (claim != null) claim.complete(loaded.get(number));
+  /** What the cache has is never mixed with another content of the file. */
+  private void checkSame() throws IOException {
+    if (isReplaced && hasCached) throw new IOException(path + " was replaced while it was read");
   }
 
-  private void keep(Map fetched) {
+  /** Hands blocks over to the threads that wait for them, and to the cache. */
+  private void keep(Map fetched, Map claims) {
+    for (Iterator it = fetched.entrySet().iterator(); it.hasNext(); ) {
+      Map.Entry entry = (Map.Entry) it.next();
+      CompletableFuture claim = (CompletableFuture) claims.get(entry.getKey());
+      if (claim != null) claim.complete(entry.getValue());
+    }
     for (Iterator it = fetched.entrySet().iterator(); it.hasNext(); ) {
       Map.Entry entry = (Map.Entry) it.next();
       blocks.write(file, ((Long) entry.getKey()).longValue(), (Block) entry.getValue());
