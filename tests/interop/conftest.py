@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -12,16 +11,13 @@ import tahoe
 from tests.interop import queries
 from tests.interop.queries import Query
 from tests.interop.readers import Reader, ThroughSpark, WithoutSpark
-from tests.interop.reference import Reference, is_installed
+from tests.interop.reference import Reference, check_installed
 from tests.interop.streamed_tables import Sides
 
 
 @pytest.fixture(scope="session")
 def reference() -> Iterator[Reference]:
-    if not is_installed():
-        if os.environ.get("TAHOE_REFERENCE") == "required":
-            pytest.fail("the reference implementation is not installed, and this run requires it: make interop")
-        pytest.skip("NOT RUN: the reference implementation is not installed: make interop")
+    check_installed()
     reference = Reference()
     yield reference
     reference.close()

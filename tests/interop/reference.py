@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tests.interop.queries import Query
 
@@ -33,19 +34,34 @@ class ReferenceFailure(Exception):
         self.condition = condition
 
 
-def is_installed() -> bool:
-    """Whether `make interop` has fetched everything."""
-    return (ROOT / ".venv-reference" / "installed").exists() and (JARS / "installed").exists()
+def check_installed() -> None:
+    """Skip the test if `make interop` has not fetched everything, or fail it where the run requires it."""
+    if (ROOT / ".venv-reference" / "installed").exists() and (JARS / "installed").exists():
+        return
+    if os.environ.get("TAHOE_REFERENCE") == "required":
+        pytest.fail("the reference implementation is not installed, and this run requires it: make interop")
+    pytest.skip("NOT RUN: the reference implementation is not installed: make interop")
 
 
 class Reference:
-    """One running reference. Close it."""
+    """One running reference. Close it.
 
-    def __init__(self) -> None:
+    Args:
+        jars: more of them, with classes of a user.
+        settings: of its Spark context.
+    """
+
+    def __init__(self, jars: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> None:
         self.scratch = tempfile.TemporaryDirectory(prefix="reference-")
         self.log = Path(self.scratch.name, "server.log")
         self.process = subprocess.Popen(
-            [str(PYTHON), str(Path(__file__).with_name("reference_server.py")), str(JARS), self.scratch.name],
+            [
+                str(PYTHON),
+                str(Path(__file__).with_name("reference_server.py")),
+                str(JARS),
+                self.scratch.name,
+                json.dumps({"jars": list(jars), "settings": dict(settings or {})}),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log.open("wb"),

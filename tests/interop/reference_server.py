@@ -37,10 +37,10 @@ from tests.interop.writes import run_all
 FORGETS_EVERY = 100
 
 
-def start_session(jars: str, scratch: str) -> SparkSession:
+def start_session(jars: str, scratch: str, more_jars: list[str], more_settings: dict[str, str]) -> SparkSession:
     """A session small enough to run beside another one."""
     settings = {
-        "spark.jars": ",".join(sorted(glob.glob(os.path.join(jars, "*.jar")))),
+        "spark.jars": ",".join([*sorted(glob.glob(os.path.join(jars, "*.jar"))), *more_jars]),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
@@ -54,6 +54,7 @@ def start_session(jars: str, scratch: str) -> SparkSession:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # compiling takes a fifth of its time; its tables are small
         "spark.log.level": "ERROR",
+        **more_settings,
     }
     builder = SparkSession.builder.master("local[2]").appName("reference")
     for name, value in settings.items():
@@ -159,12 +160,12 @@ class Server:
 
 
 def main() -> None:
-    jars, scratch = sys.argv[1:]
+    jars, scratch, more = sys.argv[1:]
     # Java inherits file 1 and may print there: answers go to a copy, and what was standard output goes to standard
     # error.
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    spark = start_session(jars, scratch)
+    spark = start_session(jars, scratch, **{f"more_{name}": value for name, value in json.loads(more).items()})
     server = Server(spark, scratch)
     print(json.dumps({"ready": spark.version}), file=channel, flush=True)
     for line in sys.stdin:

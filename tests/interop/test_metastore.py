@@ -4,22 +4,18 @@ them.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.interop.metastore import HIVE, run
-from tests.interop.reference import is_installed
+from tests.interop.reference import check_installed
 
 
 def test_names_outlive_a_session_and_are_shared(tmp_path: Path) -> None:
     if not HIVE:
         pytest.skip("NOT RUN: this PySpark has no spark-hive among its jars, and so no metastore that lasts")
-    if not is_installed():
-        if os.environ.get("TAHOE_REFERENCE") == "required":
-            pytest.fail("the reference implementation is not installed, and this run requires it: make interop")
-        pytest.skip("NOT RUN: the reference implementation is not installed: make interop")
+    check_installed()
     ours = run(
         tmp_path,
         [

@@ -10,21 +10,23 @@ from pyspark.sql import SparkSession
 
 from tahoe.spark.jvm.gateway import Gateway
 
-ELSEWHERE = "logs.ElsewhereLogStore"
+SOURCES = Path(__file__).parent / "java_log_store"
+
+ELSEWHERE, IN_PLACE = "logs.ElsewhereLogStore", "logs.InPlaceLogStore"
 
 
 def install(spark: SparkSession) -> None:
     """Compile them, as their JAR would bring them."""
-    Gateway(spark).compile(Path(__file__).parent / "java_log_store", ELSEWHERE)
+    Gateway(spark).compile(SOURCES, ELSEWHERE)
 
 
-def static(spark: SparkSession, field: str) -> Any:
-    """The value of a static field of `ElsewhereLogStore`."""
-    return Gateway(spark).load_class(ELSEWHERE).getField(field).get(None)
+def static(spark: SparkSession, field: str, of: str = ELSEWHERE) -> Any:
+    """The value of a static field of a class."""
+    return Gateway(spark).load_class(of).getField(field).get(None)
 
 
-def set_static(spark: SparkSession, field: str, value: object) -> None:
-    Gateway(spark).set_static(ELSEWHERE, field, value)
+def set_static(spark: SparkSession, field: str, value: object, of: str = ELSEWHERE) -> None:
+    Gateway(spark).set_static(of, field, value)
 
 
 def calls(spark: SparkSession) -> Counter[str]:

@@ -28,7 +28,7 @@ from tahoe.storage.local import LocalStore
 from tahoe.table.table import Table
 from tests.spark import hadoop_file_systems
 from tests.spark.any_storage import append, ids, load
-from tests.spark.log_stores import ELSEWHERE, calls, install, set_static, static
+from tests.spark.log_stores import ELSEWHERE, IN_PLACE, calls, install, set_static, static
 
 _numbers = itertools.count()
 
@@ -171,6 +171,51 @@ def test_few_calls_into_the_jvm(spark: SparkSession, url: str, messages: list[st
     finish_background()
     asked = calls(spark)
     assert asked.total() <= 12, asked
+
+
+@pytest.fixture
+def in_place(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Where a table may be made whose commits go through a class that extends one of the reference's."""
+    named = {"spark.delta.logStore.strict.impl": IN_PLACE}
+    monkeypatch.setattr(table_cache, "_settings_of_contexts", {spark.sparkContext: named})
+    set_static(spark, "written", "", IN_PLACE)
+    yield f"strict://{tmp_path}/t"
+    set_static(spark, "physical", "", IN_PLACE)
+
+
+def test_the_folder_is_there_before_the_class_writes(spark: SparkSession, in_place: str) -> None:
+    """The reference makes it, and its classes refuse to write without it."""
+    append(spark.range(3), in_place)
+    append(spark.range(3, 5), in_place)
+    assert ids(load(spark, in_place)) == list(range(5))
+    assert f"{1:020d}.json" in static(spark, "written", IN_PLACE).splitlines()
+
+
+def test_manifests_name_the_physical_storage(spark: SparkSession, in_place: str) -> None:
+    """Who reads them does not ask the class, which writes them."""
+    spark.range(3).selectExpr("id", "id % 2 as p").write.format("delta").partitionBy("p").save(in_place)
+    set_static(spark, "physical", "s3a://lake/below", IN_PLACE)
+    spark.sql(f"GENERATE symlink_format_manifest FOR TABLE delta.`{in_place}`")
+    path = in_place.removeprefix("strict://")
+    manifests = list(Path(path).glob("_symlink_format_manifest/p=*/manifest"))
+    lines = [line for manifest in manifests for line in manifest.read_text().splitlines()]
+    assert len(manifests) == 2
+    assert all(line.startswith(f"s3a://lake/below{path}/p=") for line in lines)
+    assert static(spark, "written", IN_PLACE).splitlines().count("manifest") == 2
+
+
+@pytest.mark.parametrize(
+    ("physical", "is_recorded"), [("abfss://lake@x", True), ("s3a://lake", False), ("unsupported", False)]
+)
+def test_the_physical_storage_decides_whether_vacuum_is_recorded(
+    spark: SparkSession, in_place: str, physical: str, is_recorded: bool
+) -> None:
+    """As in the reference."""
+    append(spark.range(3), in_place)
+    set_static(spark, "physical", physical, IN_PLACE)
+    spark.sql(f"VACUUM delta.`{in_place}`")
+    operations = [entry["operation"] for entry in opened(spark, in_place).history()]
+    assert ("VACUUM START" in operations) is is_recorded
 
 
 def test_options_of_a_reader_reach_the_class(spark: SparkSession, url: str) -> None:

@@ -101,6 +101,17 @@ def branches(store: Store) -> Iterator[Tree]:
     return iter((store.tree(),)) if of_store is None else of_store()
 
 
+def physical_url(store: Store) -> str:
+    """Where the folder of a store is for those who do not ask the store, by its method of this name; its url if it has
+    none.
+
+    Raises:
+        StorageRefusedError: the store does not tell it.
+    """
+    of_store: Callable[[], str] | None = getattr(store, "physical_url", None)
+    return store.url if of_store is None else of_store()
+
+
 def branches_of(files: Iterable[FileInfo]) -> Iterator[Tree]:
     """The files of a store without folders, in pieces."""
     source = iter(files)

@@ -103,9 +103,16 @@ def commit_service(url: str, options: Mapping[str, str], environment: Mapping[st
 def log_store_class(url: str, settings: Mapping[str, str]) -> tuple[str, str] | None:
     """The setting and the class by which the reference would commit in the storage of a url, if it is a class of the
     user's own; None if our stores commit at least as safely.
+
+    Raises:
+        InvalidOptionError: a setting with and without `spark.` names two classes, which the reference refuses too.
     """
-    scheme = split_url(url)[0]
-    classes = {_bare(name): (name, value) for name, value in settings.items() if _bare(name).startswith(_LOG_STORES)}
+    scheme, classes = split_url(url)[0], dict[str, tuple[str, str]]()
+    for name, value in own_log_stores(settings).items():
+        other, other_value = classes.setdefault(_bare(name), (name, value))
+        if other_value.strip() != value.strip():
+            detail = f"{other} names the class {other_value}"
+            raise InvalidOptionError(option=name, value=value, table=url, detail=detail)
     setting, value = (
         classes.get(f"{_LOG_STORES}{scheme}.impl") or classes.get(f"{_LOG_STORES}class") or ("", _REFERENCE_CLASS)
     )

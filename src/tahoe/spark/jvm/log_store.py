@@ -2,8 +2,9 @@
 
 The reference lets such a class decide who commits (`spark.delta.logStore.class`, `spark.delta.logStore.<scheme>.impl`),
 so whoever writes the same table must ask it too. It handles what the reference gives to it: the text files of the log,
-which are commits, compacted commits, JSON checkpoints, version checksums and hints, and the listing of the log.
-Everything else (data, Parquet checkpoints, sidecars, vectors, and deleting) goes to the table's ordinary store.
+which are commits, compacted commits, JSON checkpoints, version checksums and hints; the listing of the log; symlink
+manifests, and what they call the table's folder. Everything else (data, Parquet checkpoints, sidecars, vectors, and
+deleting) goes to the table's ordinary store.
 
 The interface knows lines, not bytes: each line of a file that is read ends with a line feed, whatever was written.
 Only the process that has started the JVM can use the class; in others, such as Spark's Python workers, the ordinary
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +23,6 @@ from io import BytesIO
 from typing import Any, BinaryIO
 
 from tahoe.errors import (
-    DeltaStorageError,
     NoGatewayError,
     SessionNotEnabledError,
     StorageRefusedError,
@@ -33,9 +33,11 @@ from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.spark.jvm.gateway import JVM_ERRORS, JavaObject, has_gateway, is_wrong_call, running_class
 from tahoe.spark.jvm.hadoop_store import detail_of, files_of, is_any, settings_text
 from tahoe.storage.coordinated import create
-from tahoe.storage.env import FileInfo, FileReplacedError, Store, Tree, branches, byte_order, is_temporary
-from tahoe.storage.locations import join
+from tahoe.storage.delegating import DelegatingStore
+from tahoe.storage.env import FileInfo, FileReplacedError, Store, byte_order, is_temporary
+from tahoe.storage.locations import join, spelled
 from tahoe.storage.service_options import log_store_class, own_log_stores
+from tahoe.table.commit.symlink_manifests import is_manifest
 
 # Settings of Spark's engine, which change between statements, and names of classes, which are those of the context.
 _NOT_GIVEN = ("spark.sql.", "spark.databricks.", "spark.delta.logStore.", "delta.logStore.")
@@ -47,6 +49,8 @@ _FIRST_NAME = "0"
 _WHOLE = 2**31 - 1
 
 _MISSING = frozenset({"java.io.FileNotFoundException", "java.nio.file.NoSuchFileException"})
+
+_UNSUPPORTED = frozenset({"java.lang.UnsupportedOperationException"})
 
 _OF_THE_REFERENCE = "org.apache.spark.sql.delta.storage"
 
@@ -89,7 +93,7 @@ def with_log_store(store: Store, log_settings: Mapping[str, str], storage_settin
 
 
 @dataclass(frozen=True)
-class LogStoreAdapter:
+class LogStoreAdapter(DelegatingStore):
     """A `Store` over another one, with a class for the log.
 
     Args:
@@ -108,10 +112,6 @@ class LogStoreAdapter:
     def __reduce__(self) -> Any:
         return LogStoreAdapter, (self.inner, self.setting, self.class_name, self.settings)
 
-    @property
-    def url(self) -> str:
-        return self.inner.url
-
     def check(self) -> None:
         """Create the object of the class.
 
@@ -128,6 +128,10 @@ class LogStoreAdapter:
                 table=self.url, setting=self.setting, value=self.class_name, detail=_why_not(error)
             ) from error
 
+    def physical_url(self) -> str:
+        with self._storage_errors("resolve", "the folder"):
+            return spelled(str(self._java.resolve(self.url)))
+
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
         if prefix != LOG_FOLDER:
             return self.inner.list_from(prefix, start_after)
@@ -137,15 +141,6 @@ class LogStoreAdapter:
         # A class may list a file twice, as the reference allows.
         listed = {info.key: info for info in files_of(f"{prefix}/", listing)}
         return (info for info in listed.values() if byte_order(info.key) > after and not is_temporary(info.key))
-
-    def walk(self, prefix: str = "") -> Iterator[FileInfo]:
-        return self.inner.walk(prefix)
-
-    def tree(self) -> Tree:
-        return self.inner.tree()
-
-    def branches(self) -> Iterator[Tree]:
-        return branches(self.inner)
 
     def get(self, key: str) -> bytes:
         return self._read(key, _WHOLE) if _is_text(key) else self.inner.get(key)
@@ -177,7 +172,7 @@ class LogStoreAdapter:
         return self._write(key, data, overwrite=False) if _is_text(key) else create(self.inner, key, data)
 
     def put(self, key: str, data: bytes | BinaryIO) -> None:
-        if _is_text(key):
+        if _is_text(key) or is_manifest(key):
             self._write(key, data if isinstance(data, bytes) else data.read(), overwrite=True)
         else:
             self.inner.put(key, data)
@@ -186,16 +181,7 @@ class LogStoreAdapter:
         if _is_text(key) or _is_text(to):
             self.put(to, source.get(key))
         else:
-            self.inner.copy_from(source.inner if isinstance(source, LogStoreAdapter) else source, key, to)
-
-    def delete(self, key: str) -> None:
-        self.inner.delete(key)
-
-    def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
-        return self.inner.delete_many(keys)
-
-    def remove_folders(self, keys: Iterable[str]) -> list[str]:
-        return self.inner.remove_folders(keys)
+            super().copy_from(source, key, to)
 
     # --- calling the class
 
@@ -216,8 +202,8 @@ class LogStoreAdapter:
 
     @contextmanager
     def _storage_errors(self, operation: str, key: str, *, missing_passes: bool = False) -> Iterator[None]:
-        """Translate Java exceptions into our errors. None of them is a refusal: the class may have done a part of its
-        work before, which somebody else finishes. With `missing_passes` a missing file becomes a FileNotFoundError.
+        """Translate Java exceptions into our errors. None of a write is a refusal: the class may have done a part of
+        its work before, which somebody else finishes. With `missing_passes` a missing file becomes a FileNotFoundError.
         """
         request = f"{operation} {key}"
         try:
@@ -229,6 +215,8 @@ class LogStoreAdapter:
             if missing_passes and is_any(error, _MISSING):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(key)) from error
             detail = f"{self.class_name}: {detail_of(error)}"
+            if operation == "resolve" and is_any(error, _UNSUPPORTED):
+                raise StorageRefusedError(table=self.url, operation=request, detail=detail) from error
             raise StorageUnavailableError(table=self.url, operation=request, detail=detail) from error
 
 

@@ -25,6 +25,7 @@ from tahoe.errors import (
     InvalidOptionError,
     MetadataChangedException,
     NotADeltaTableError,
+    StorageRefusedError,
     TableNotFoundError,
     VacuumPartitionError,
     VacuumRetentionNegativeError,
@@ -37,7 +38,7 @@ from tahoe.protocol.log.actions import VACUUM_END, VACUUM_START, VACUUM_STARTED
 from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.protocol.log.tags import Tag
 from tahoe.protocol.types.names import counted
-from tahoe.storage.env import branches
+from tahoe.storage.env import Store, branches, physical_url
 from tahoe.storage.locations import split_url
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.chunks import is_in
@@ -474,7 +475,7 @@ class _Run:
         is_short = (
             self.requested_ms is not None and self.requested_ms < self.table_retention_ms
         )  # writers learn from it that their files may be gone
-        if not (is_short or split_url(self.table.url)[0] in _LOGGED_SCHEMES if wanted is None else wanted):
+        if not (is_short or _is_logged(self.table.env.store) if wanted is None else wanted):
             return None
         snapshot = self._newest_writable()
         draft = Draft(log=snapshot.log, base=snapshot, protocol=snapshot.protocol, metadata=snapshot.metadata)
@@ -495,6 +496,13 @@ def _scope_of(snapshot: Snapshot) -> VacuumScope:
         partition_columns=frozenset({*snapshot.partition_columns, *physical}),
         hidden_names=frozenset({"metadata"} if "iceberg" in map(str.strip, formats) else ()),
     )
+
+
+def _is_logged(store: Store) -> bool:
+    try:
+        return split_url(physical_url(store))[0] in _LOGGED_SCHEMES
+    except StorageRefusedError:
+        return False
 
 
 def _amount(files: int, size_bytes: int) -> str:

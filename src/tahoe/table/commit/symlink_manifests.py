@@ -32,7 +32,7 @@ from tahoe.protocol.log.actions import Add, Metadata, Protocol, Remove
 from tahoe.protocol.log.file_paths import resolve_path
 from tahoe.protocol.types.partitions import HIVE_NULL, partition_folder, timestamp_in_folder
 from tahoe.protocol.types.schema import TIMESTAMP
-from tahoe.storage.env import Store, deepest_first
+from tahoe.storage.env import Store, deepest_first, physical_url
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.parquet import LOCAL_SCHEME
 from tahoe.table.log.delta_log import Log
@@ -64,6 +64,11 @@ class ManifestReport:
     version: int
     written: int = 0
     removed: int = 0
+
+
+def is_manifest(key: str) -> bool:
+    """Whether a file of the table's folder is a manifest."""
+    return key.startswith(f"{_ROOT}/") and key.endswith(f"/{_NAME}")
 
 
 def generate_manifests(log: Log) -> ManifestReport:
@@ -276,9 +281,7 @@ def _folder_of(metadata: Metadata) -> Callable[[Mapping[str, str | None]], str]:
 def _write_all(snapshot: Snapshot) -> ManifestReport:
     contents = dict(_contents(snapshot, None))
     _put(snapshot.log.env.store, contents)
-    stale = {
-        info.key for info in snapshot.log.env.store.walk(_ROOT) if info.key.endswith("/" + _NAME)
-    } - contents.keys()
+    stale = {info.key for info in snapshot.log.env.store.walk(_ROOT) if is_manifest(info.key)} - contents.keys()
     return _delete(snapshot, stale, written=len(contents))
 
 
@@ -291,6 +294,7 @@ def _write_some(snapshot: Snapshot, folders: Set[str]) -> ManifestReport:
 def _contents(snapshot: Snapshot, folders: Set[str] | None) -> Iterator[tuple[str, bytes]]:
     """Keys and contents of the manifests of some partitions, or of all. A table without partitions always has one."""
     columns, folder_of = snapshot.partition_columns, _folder_of(snapshot.metadata)
+    url = physical_url(snapshot.log.env.store)
     paths: dict[str, list[str]] = {"": []} if not columns and (folders is None or "" in folders) else {}
     known: dict[tuple[tuple[str, str | None], ...], str] = {}
     values = snapshot.live.column("partition_values").to_pylist() if columns else [()] * len(snapshot.live)
@@ -304,7 +308,7 @@ def _contents(snapshot: Snapshot, folders: Set[str] | None) -> Iterator[tuple[st
         if folders is None or folder in folders:
             paths.setdefault(folder, []).append(path)
     for folder, found in paths.items():
-        lines = (f"{_hadoop_path(resolve_path(path, snapshot.url))}\n" for path in found)
+        lines = (f"{_hadoop_path(resolve_path(path, url))}\n" for path in found)
         yield _key(folder), "".join(lines).encode("utf-8", "surrogateescape")
 
 

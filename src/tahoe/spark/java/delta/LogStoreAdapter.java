@@ -3,12 +3,14 @@ package delta;
 import java.io.ByteArrayOutputStream;
 import java.io.Closeable;
 import java.io.FileNotFoundException;
+import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.NoSuchFileException;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
@@ -105,6 +107,11 @@ public class LogStoreAdapter {
     return call(method, new Class[] { Path.class, Configuration.class }, new Object[] { path, null });
   }
 
+  /** Where a folder is for those who do not ask the class. */
+  public String resolve(String path) throws Throwable {
+    return call("resolvePathOnPhysicalStorage", new Path(path)).toString();
+  }
+
   /** The files of a folder whose names are at least that of a path, as {@code Storage.list}; none if there is no such folder. */
   public String list(String path) throws Throwable {
     StringBuilder listing = new StringBuilder();
@@ -162,16 +169,35 @@ public class LogStoreAdapter {
     Path file = new Path(path);
     Boolean partial = (Boolean) call("isPartialWriteVisible", file.getParent());
     Object lock = partial.booleanValue() ? LOCKS[(file.getParent().hashCode() & Integer.MAX_VALUE) % LOCKS.length] : new Object();
-    Class[] types = new Class[] { Path.class, Iterator.class, Boolean.class, Configuration.class };
     try {
       synchronized (lock) {
-        call("write", types, new Object[] { file, lines(content), Boolean.valueOf(overwrite), null });
+        write(file, content, Boolean.valueOf(overwrite));
       }
     } catch (FileAlreadyExistsException there) {
       if (overwrite) throw there;
       return false;
     }
     return true;
+  }
+
+  /** A class may expect that the folder is there, because the reference makes it. */
+  private void write(Path file, byte[] content, Boolean overwrite) throws Throwable {
+    Class[] types = new Class[] { Path.class, Iterator.class, Boolean.class, Configuration.class };
+    try {
+      call("write", types, new Object[] { file, lines(content), overwrite, null });
+    } catch (IOException error) {
+      boolean isMissing = error instanceof FileNotFoundException || error instanceof NoSuchFileException;
+      if (!isMissing || !isMade(file.getParent())) throw error;
+      call("write", types, new Object[] { file, lines(content), overwrite, null });
+    }
+  }
+
+  private boolean isMade(Path folder) {
+    try {
+      return folder.getFileSystem(hadoop).mkdirs(folder);
+    } catch (IOException unknown) {
+      return false;
+    }
   }
 
   /** The lines of a content, whether or not its last one has an end. */
