@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -78,6 +79,24 @@ def test_the_names_of_databricks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert session_cache({}, "t") is None
     with pytest.raises(InvalidOptionError, match=r"io\.cache\.maxDiskUsage"):
         session_cache({**settings, "spark.databricks.io.cache.maxDiskUsage": "much"}, "t")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("spark.databricks.io.cache.maxDiskUsage", "1m"),
+        ("spark.databricks.io.cache.maxDiskUsage", "0"),
+        *((FOLDER, folder) for folder in ("s3://lake/x", "file:/ssd/cache", "dbfs:/local_disk0", "/ssd/caf\udce9")),
+    ],
+)
+def test_a_cache_that_cannot_be_is_refused_by_the_name_that_the_user_gave(setting: str, value: str) -> None:
+    """A url would be taken for a path in the program's own folder, and Spark's JVM cannot name what is not UTF-8."""
+    with pytest.raises(InvalidOptionError, match=re.escape(setting)):
+        session_cache({FOLDER: "/ssd/cache", setting: value}, "t")
+
+
+def test_a_folder_without_a_name_is_none() -> None:
+    assert session_cache({FOLDER: " "}, "t") is None
 
 
 def test_the_options_of_a_store_of_ones_own(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ def session_cache(settings: Texts, table: str) -> BlockCache | None:
         InvalidOptionError: a setting is not valid.
     """
     is_enabled = setting_names.CACHE_ENABLED.of(settings, table=table)
-    folder = setting_names.CACHE_FOLDER.of(settings, table=table)
+    folder = setting_names.CACHE_FOLDER.of(settings, table=table) or None
     if is_enabled is False:
         return None
     if folder is None and (not is_enabled or active_cache() is not None):
@@ -25,7 +25,13 @@ def session_cache(settings: Texts, table: str) -> BlockCache | None:
     size = setting_names.CACHE_SIZE.of(settings, table=table)
     of_metadata = setting_names.CACHE_METADATA_SIZE.of(settings, table=table) or 0
     compresses = setting_names.CACHE_COMPRESSION.of(settings, table=table)
-    return opened_cache(folder or _default_folder(), str(size + of_metadata), compresses=compresses)
+    return opened_cache(
+        folder or _default_folder(),
+        str(size + of_metadata),
+        compresses=compresses,
+        folder_option=setting_names.CACHE_FOLDER.name,
+        size_option=setting_names.CACHE_SIZE.name,
+    )
 
 
 def _default_folder() -> str:

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from enum import Enum
 
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.configuration.properties import parse_size
+from tahoe.protocol.types.json_text import is_text
 from tahoe.storage.cache.block_cache import BlockCache, block_cache
 
 FOLDER_VARIABLE, SIZE_VARIABLE = "TAHOE_CACHE", "TAHOE_CACHE_SIZE"
@@ -18,6 +20,9 @@ DEFAULT_SIZE = "50 GB"
 
 # Fewer blocks could not be told apart by how they are read.
 _BYTES_MIN = 16 << 20
+
+# Other programs write urls where this needs a path.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 # What a client takes from its environment begins so, but for what names the program or its machine.
 _CLOUD_VARIABLES = ("AWS_", "AZURE_", "GOOGLE_")
@@ -61,18 +66,28 @@ def active_cache() -> BlockCache | None:
     """The cache of this process."""
     if _chosen is _Unset.UNSET:
         folder = os.environ.get(FOLDER_VARIABLE, "")
-        return opened_cache(folder) if folder else None
+        return opened_cache(folder, folder_option=FOLDER_VARIABLE) if folder else None
     return _chosen
 
 
-def opened_cache(folder: str, size: str | int | None = None, *, compresses: bool = False) -> BlockCache:
+def opened_cache(
+    folder: str,
+    size: str | int | None = None,
+    *,
+    compresses: bool = False,
+    folder_option: str = "folder",
+    size_option: str = "size",
+) -> BlockCache:
     """The cache in a folder; nothing is made yet.
+
+    Args:
+        folder_option, size_option: what users have set, for errors.
 
     Raises:
         InvalidOptionError: the folder or the size is not valid.
     """
-    if not folder.strip() or "://" in folder or "\0" in folder:
-        raise _invalid("folder", repr(folder), "it must be a folder of a local disk")
+    if not folder.strip() or _SCHEME.match(folder) or "\0" in folder or not is_text(folder):
+        raise _invalid(folder_option, repr(folder), "it must be a folder of a local disk, as a path in UTF-8")
     by_variable = os.environ.get(SIZE_VARIABLE) if size is None else None
     text = by_variable or (DEFAULT_SIZE if size is None else str(size))
     try:
@@ -81,7 +96,7 @@ def opened_cache(folder: str, size: str | int | None = None, *, compresses: bool
             raise ValueError(text)
     except ValueError:
         detail = "it must be a size of at least 16 MB, such as 200 GB, or a number of bytes"
-        raise _invalid(SIZE_VARIABLE if by_variable else "size", text, detail) from None
+        raise _invalid(SIZE_VARIABLE if by_variable else size_option, text, detail) from None
     return block_cache(os.path.abspath(os.path.expanduser(folder)), bytes_max, compresses)
 
 
