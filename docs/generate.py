@@ -178,7 +178,7 @@ def _features() -> Iterator[str]:
     yield _row("---", "---", "---", "---")
     for feature in FEATURES:
         who = "readers and writers" if feature.is_reader_feature else "writers"
-        yield _row(_code(feature.name), who, "yes" if feature.is_read else "no", feature.writes.value)
+        yield _row(_code(feature.name), who, "through its catalog" if feature.name == "catalogManaged" else "yes", feature.writes.value)
     yield "\n## What each one is about\n"
     for feature in FEATURES:
         needs = f" It needs {' and '.join(map(_code, feature.requires))}." if feature.requires else ""

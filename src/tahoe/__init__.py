@@ -24,6 +24,7 @@ from tahoe._version import VERSION as _VERSION
 
 if _TYPE_CHECKING:
     from tahoe import exceptions, tables
+    from tahoe.catalog.catalog import Catalog
     from tahoe.programs.delta_names import install_as_delta
     from tahoe.spark.api.delta_table import DeltaTable, DeltaTableBuilder
     from tahoe.spark.api.session import configure, enable
@@ -35,6 +36,7 @@ if _TYPE_CHECKING:
 __version__ = _VERSION
 
 _FOUND_IN = {
+    "Catalog": "tahoe.catalog",
     "Snapshot": "tahoe.table.reading.snapshot",
     "Table": "tahoe.table.table",
     "cache": "tahoe.storage.cache.configuration",
@@ -48,6 +50,7 @@ _FOUND_IN = {
 _MODULES = ("errors", "exceptions", "tables")
 
 __all__ = [
+    "Catalog",
     "DeltaTable",
     "DeltaTableBuilder",
     "Snapshot",
@@ -67,6 +70,7 @@ if (
     _find_spec("pyspark") is None
 ):  # names that need PySpark are left out, so that `from tahoe import *` and help(tahoe) work
     __all__[:] = [
+        "Catalog",
         "Snapshot",
         "Table",
         "__version__",
@@ -74,6 +78,9 @@ if (
         "errors",
         "exceptions",
     ]  # a list of its own would mislead type checkers
+
+if any(_find_spec(package) is None for package in ("sqlalchemy", "alembic")):
+    __all__.remove("Catalog")
 
 
 def __getattr__(name: str) -> _Any:

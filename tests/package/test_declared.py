@@ -20,6 +20,7 @@ EXTRAS = {
     "connect": (("tahoe.spark.api.connect.",), {"pyspark": {"pyspark", "py4j"}, "protobuf": {"google"}}),
     "dynamodb": ("tahoe.storage.dynamodb", {"boto3": {"boto3", "botocore"}}),
     "iceberg": ("tahoe.table.adoption.iceberg_source", {"pyiceberg": {"pyiceberg"}}),
+    "catalog": ("tahoe.catalog", {"sqlalchemy": {"sqlalchemy"}, "alembic": {"alembic"}}),
     "pandas": ("tahoe.table", {"pandas": {"pandas"}}),
     "polars": ("tahoe.table", {"polars": {"polars"}}),
     "sql": ("tahoe.cli.duckdb_queries", {"duckdb": {"duckdb"}}),

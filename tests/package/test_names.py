@@ -11,7 +11,7 @@ import pytest
 
 import tahoe
 
-WITHOUT_SPARK = {"Snapshot", "Table", "__version__", "cache", "errors", "exceptions"}
+WITHOUT_SPARK = {"Catalog", "Snapshot", "Table", "__version__", "cache", "errors", "exceptions"}
 WITH_SPARK = {"DeltaTable", "DeltaTableBuilder", "configure", "enable", "install_as_delta", "sql", "tables"}
 
 

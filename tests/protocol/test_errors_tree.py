@@ -85,11 +85,12 @@ def test_an_error_that_a_property_would_avoid_has_the_statement(error):
 
 @by_leaf
 def test_an_error_about_a_table_names_it(error):
-    """Schema logs of streams name the log, which belongs to a query; programs and wrong calls have no table."""
+    """Schema logs of streams name the log, which belongs to a query; programs, catalogs and wrong calls have no table."""
     without = (
         errors.DeltaSessionError
         | errors.StatementSyntaxError
         | errors.DeltaProgramError
+        | errors.DeltaCatalogError
         | errors.CalledOnClassError
         | errors.UnknownNameError
         | errors.UnknownImportError

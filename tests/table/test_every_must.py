@@ -640,7 +640,7 @@ BROKEN: Sequence[Broken] = (
     unreadable(
         "Catalog-managed tables",
         "the catalog is asked for the newest commits",
-        errors.UnsupportedReaderFeatureError,
+        errors.CatalogManagedTableError,
         [features("inCommitTimestamp", readers=["catalogManaged", "vacuumProtocolCheck"]), TIMED],
     ),
     # Iceberg

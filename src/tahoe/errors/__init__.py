@@ -75,11 +75,15 @@
     │   │   SchemaLogStartError
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError; below the second MissingWhenError
     │   ├── StatementSyntaxError          the SQL cannot be parsed; below it MutuallyExclusiveClausesError
+    │   ├── TransactionClosedError        a block of changes over several tables has ended
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
     │       OperationNotAllowedError, StreamTimeTravelError, IncompatibleFormatError
+    ├── DeltaCatalogError             a catalog cannot be used, or does not have a name
+    │   └── CatalogUrlError, CatalogUnavailableError, NewerCatalogError, CatalogNameError, SchemaNotFoundError,
+    │       CatalogTableNotFoundError, CatalogNameTakenError
     ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
-    │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError
+    │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError, CatalogManagedTableError
     ├── DeltaLogError                 the log violates the protocol
     │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError,
     │   │   CorruptCompactedLogError, InvalidActionError, InvalidPathError, InvalidPartitionValueError; below the third
@@ -89,8 +93,8 @@
     │   │   below the second TextNotUtf8Error, below the last DeletionVectorMissingError
     ├── DeltaConcurrentModificationException   a concurrent commit conflicts with this one
     │   ├── ConcurrentWriteException, MetadataChangedException, ProtocolChangedException, ConcurrentAppendException,
-    │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException; below it
-    │   │   WriteAlreadyRecordedError
+    │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, TransactionConflictError,
+    │   │   ConcurrentTransactionException; below it WriteAlreadyRecordedError
     ├── RepairUncertainError          a repair cannot look at every file
     ├── ArrowFailedError              Arrow refused the data of a call
     ├── UnreadableFooterError         a file cannot be converted, because it is not a Parquet file
@@ -125,6 +129,7 @@ such as
 
 from __future__ import annotations
 
+from tahoe.errors.catalog import *
 from tahoe.errors.change_feed import *
 from tahoe.errors.clone import *
 from tahoe.errors.column_values import *

@@ -17,6 +17,13 @@ class UnsupportedReaderFeatureError(DeltaProtocolError):
     todo = "Upgrade tahoe, or drop the feature with a writer that supports it."
 
 
+class CatalogManagedTableError(DeltaProtocolError):
+    condition = "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED"
+    sqlstate = "KD00G"
+    what = "{table} is managed by a catalog, and was opened by its path: only the catalog knows its newest commits."
+    todo = "Open it by its name: tahoe.Catalog(url).table(name)."
+
+
 class UnsupportedFileFormatError(DeltaProtocolError):
     condition = "DELTA_UNSUPPORTED_FILE_FORMAT"
     sqlstate = "0A000"

@@ -119,6 +119,19 @@ def branches_of(files: Iterable[FileInfo]) -> Iterator[Tree]:
         yield tree_of(some)
 
 
+def is_managed(store: Store) -> bool:
+    """Whether a catalog ratifies the commits of the store's table."""
+    return bool(getattr(store, "is_managed", False))
+
+
+def may_be_described(store: Store, version: int) -> bool:
+    """Whether the log may have files about a version that was committed, such as checkpoints: not while the transaction
+    over several tables that it is part of can still be undone.
+    """
+    asked: Callable[[int], bool] | None = getattr(store, "may_be_described", None)
+    return asked is None or asked(version)
+
+
 class FileReplacedError(OSError):
     """A file was replaced while it was read in ranges. The data read so far must be discarded."""
 

@@ -66,7 +66,6 @@ class Feature:
             feature.
         requires: the features that it depends on.
         preview_names: names under which earlier releases listed the feature.
-        is_read: whether tahoe can read tables that list it.
         properties: the table properties that are removed when the feature is dropped.
         conflict: what in a table's protocol and metadata breaks the rule, as worded in an error message; None if
             nothing does.
@@ -82,7 +81,6 @@ class Feature:
     legacy_writer_version: int | None = None
     requires: tuple[str, ...] = ()
     preview_names: tuple[str, ...] = ()
-    is_read: bool = True
     properties: tuple[str, ...] = ()
     conflict: Callable[[Protocol, Metadata], str | None] = lambda _, __: None
 
@@ -93,6 +91,11 @@ class Feature:
 def property_is_true(name: str) -> Test:
     """The test whether a table property is true."""
     return lambda _, configuration: configuration.get(name, "").strip().lower() == "true"
+
+
+def _times_off(_: Protocol, metadata: Metadata) -> str | None:
+    is_on = metadata.configuration.get("delta.enableInCommitTimestamps", "").strip().lower() == "true"
+    return None if is_on else "it needs delta.enableInCommitTimestamps = true"
 
 
 def _mapped_columns(_: Struct, configuration: Configuration) -> bool:
@@ -374,10 +377,10 @@ FEATURES: tuple[Feature, ...] = (
         is_reader_feature=True,
         requires=("inCommitTimestamp", "vacuumProtocolCheck"),
         active=_always,
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="catalog-managed commits",
-        why="Only the catalog knows the newest commits, so the log in storage may be out of date.",
-        is_read=False,
+        why="Only the catalog knows the newest commits, so the table is opened through its catalog.",
+        conflict=_times_off,
     ),
 )
 
@@ -459,7 +462,7 @@ def check_readable(protocol: Protocol, metadata: Metadata, *, table: str) -> Non
     if protocol.reader_version not in READER_VERSIONS:
         raise _unknown_version(protocol, table)
     listed = protocol.reader_features or frozenset()
-    unknown = sorted(name for name in listed if (f := feature_named(name)) is None or not f.is_read)
+    unknown = sorted(name for name in listed if feature_named(name) is None)
     if unknown and protocol.reader_version >= READER_VERSION_FEATURES:
         raise UnsupportedReaderFeatureError(table=table, features=", ".join(unknown), tahoe_version=VERSION)
     if metadata.format.provider.lower() != _FORMAT:

@@ -30,7 +30,7 @@ from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.symlink_manifests import check_manifests_before_commit, manifests_after_commit
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot import Snapshot, check_may_open
 
 _logger = logging.getLogger("tahoe")
 
@@ -211,6 +211,7 @@ class Draft:
             the version that was committed; None if this write's `txn` is already recorded.
 
         Raises:
+            CatalogManagedTableError: the table was opened by its path, and is, or would be, managed by a catalog.
             DeltaConcurrentModificationException: a winner conflicts; nothing was committed.
             CommitOutcomeUnknownError: the storage did not tell whether the commit was written; the files stay.
             PostCommitHookFailedError, ManifestsWithVectorsError: the version is committed, but its manifests are not
@@ -224,6 +225,7 @@ class Draft:
         )
         watch = _PutWatch(self.log.env.watch, self)
         try:
+            check_may_open(self.log, self.protocol)
             transaction = self._transaction(info, replace(self.log, env=replace(self.log.env, watch=watch)))
             self.on_discard(lambda: self.log.env.discard(transaction.vector_files))
             version = transaction.commit()

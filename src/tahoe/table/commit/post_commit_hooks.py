@@ -32,7 +32,7 @@ from tahoe.protocol.log.actions import (
 from tahoe.protocol.log.log_files import Checkpoint, Kind, LogFile
 from tahoe.protocol.log.replay import FileKey, file_key
 from tahoe.protocol.log.version_checksum import VersionChecksum, encode_version_checksum
-from tahoe.storage.env import FileInfo
+from tahoe.storage.env import FileInfo, may_be_described
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.checkpoint import read_checkpoint, read_other_actions, sidecar_key
 from tahoe.table.log.delta_log import Log
@@ -87,7 +87,8 @@ def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequenc
                     error,
                 )
 
-    log.env.background(work)
+    if may_be_described(log.env.store, version):
+        log.env.background(work)
 
 
 def _after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequence[Action], size_bytes: int) -> None:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from tahoe._cached import cached_property
 from tahoe._progress import showing
 from tahoe.errors import (
+    CatalogManagedTableError,
     CommitGoneError,
     CorruptCheckpointError,
     DeltaAnalysisError,
@@ -28,13 +29,14 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.errors.root import cause_text
-from tahoe.protocol.configuration.features import check_readable, supported_features
+from tahoe.protocol.configuration.features import check_readable, supported_features, supports
 from tahoe.protocol.log import log_files
 from tahoe.protocol.log.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn
 from tahoe.protocol.log.log_files import LogFile, Segment
 from tahoe.protocol.log.replay import State, apply_actions
 from tahoe.protocol.log.version_checksum import VersionChecksum, parse_version_checksum
 from tahoe.protocol.types.schema import check_readable_names
+from tahoe.storage.env import is_managed
 from tahoe.table.arguments import COUNT, FILTER, NAMES, takes
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.calls import of_objects
@@ -302,6 +304,16 @@ def _without_files(actions: Iterable[Action]) -> list[Action]:
     return [a for a in actions if isinstance(a, (Protocol, Metadata, Txn, DomainMetadata))]
 
 
+def check_may_open(log: Log, protocol: Protocol) -> None:
+    """Refuse a catalog-managed table without its catalog.
+
+    Raises:
+        CatalogManagedTableError: it was opened by its path.
+    """
+    if not is_managed(log.env.store) and supports(protocol, "catalogManaged"):
+        raise CatalogManagedTableError(table=log.url)
+
+
 def _checked_snapshot(
     log: Log,
     state: State,
@@ -319,6 +331,7 @@ def _checked_snapshot(
     assert state.protocol is not None
     assert state.metadata is not None
     check_readable(state.protocol, state.metadata, table=log.url)
+    check_may_open(log, state.protocol)
     origin = Origin(
         table=log.url,
         version=version,

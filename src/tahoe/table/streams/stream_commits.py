@@ -28,7 +28,7 @@ from tahoe.protocol.log.log_files import Kind, LogFile
 from tahoe.protocol.streams.stream_offset import StreamOffset
 from tahoe.storage.threads import REQUESTS, in_threads
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.reading.snapshot import Snapshot, check_may_open, load_snapshot
 from tahoe.table.streams.stream_schema import StreamSchema
 
 _logger = logging.getLogger("tahoe")
@@ -180,6 +180,7 @@ class StreamCommits(Generic[Commit]):
         protocol = next((a for a in actions if isinstance(a, Protocol)), None)
         if protocol is not None:
             check_readable(protocol, self._snapshot.metadata, table=self._snapshot.url)
+            check_may_open(self._snapshot.log, protocol)
         if self._schema.meet(file.version, metadata, protocol):
             self._changing.add(file.version)
         return self._content(file.version, actions)

@@ -1,0 +1,275 @@
+"""`Catalog`, the user's handle on a catalog of tables.
+
+catalog = tahoe.Catalog("sqlite:///lake.db", root="/data/lake")
+orders = catalog.create_table("shop.orders", schema)
+with catalog.transaction() as changes:
+    changes.table("shop.orders").append(rows)
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from tahoe.catalog.commits import CatalogCommits
+from tahoe.catalog.database import open_database, transaction
+from tahoe.catalog.entries import TableEntry
+from tahoe.catalog.tables_of_database import COMMITS, NAME_LENGTH_MAX, SCHEMAS, TABLES
+from tahoe.catalog.transaction import CatalogTransaction
+from tahoe.errors import (
+    CatalogNameError,
+    CatalogNameTakenError,
+    CatalogTableNotFoundError,
+    SchemaNotFoundError,
+)
+from tahoe.protocol.types.schema import Struct
+from tahoe.storage import system_env
+from tahoe.storage.env import Store, Watch
+from tahoe.storage.locations import normalise
+from tahoe.storage.managed import ManagedStore
+from tahoe.storage.ratified import TableCommits
+from tahoe.table.table import Table
+
+# What makes a table a catalog-managed one. Protocol: "Writer Requirements for Catalog-managed tables".
+MANAGED = {"delta.feature.catalogManaged": "supported", "delta.enableInCommitTimestamps": "true"}
+
+
+class Catalog:
+    """A catalog of Delta tables in a database, which decides who commits to them.
+
+    Args:
+        url: of the database: `sqlite:///lake.db` for one machine, `postgresql+psycopg://user@host/lake` for many.
+        root: the folder in which new tables get theirs. A table can be made elsewhere, too.
+        storage_options: credentials and settings for object stores.
+
+    Raises:
+        CatalogUrlError, CatalogUnavailableError, NewerCatalogError: it cannot be opened.
+    """
+
+    def __init__(self, url: str, *, root: str | None = None, storage_options: Mapping[str, str] | None = None) -> None:
+        self._engine = open_database(url)
+        self._root = None if root is None else normalise(root)
+        self._options = storage_options
+        self.url = self._engine.url.render_as_string(hide_password=True)
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.url!r})"
+
+    # --- schemas
+
+    def create_schema(self, name: str, *, comment: str | None = None, if_not_exists: bool = False) -> None:
+        """Make a schema, which holds tables.
+
+        Raises:
+            CatalogNameTakenError: there is one, and `if_not_exists` is false.
+        """
+        _check_name(name, name)
+        with self._begin() as connection:
+            if connection.execute(sa.select(SCHEMAS.c.id).where(SCHEMAS.c.name == name)).first() is None:
+                connection.execute(sa.insert(SCHEMAS).values(id=str(uuid.uuid4()), name=name, comment=comment))
+            elif not if_not_exists:
+                raise CatalogNameTakenError(url=self.url, name=f"a schema {name}")
+
+    def schemas(self) -> list[str]:
+        """The names of all schemas."""
+        with self._begin() as connection:
+            return list(connection.execute(sa.select(SCHEMAS.c.name).order_by(SCHEMAS.c.name)).scalars())
+
+    # --- tables
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema | Struct,
+        *,
+        location: str | None = None,
+        partition_by: Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        comment: str | None = None,
+    ) -> Table:
+        """Make a table that this catalog manages.
+
+        Args:
+            name: schema and table, such as `shop.orders`.
+            location: its folder; None for a new one in the catalog's root.
+
+        Raises:
+            SchemaNotFoundError, CatalogNameTakenError, CatalogNameError: the name cannot be given.
+            DeltaAnalysisError: as `Table.create`.
+        """
+        schema_name, table_name = _parts(name)
+        table_id = str(uuid.uuid4())
+        if location is None and self._root is None:
+            detail = "the catalog has no root, and no location is given"
+            raise CatalogNameError(name=name, detail=detail)
+        url = normalise(location) if location is not None else f"{self._root}/{table_id}"
+        entry = {"id": table_id, "name": table_name, "kind": "managed", "url": url, "comment": comment}
+        self._enter(schema_name, name, {**entry, "created_ms": time.time_ns() // 1_000_000, "latest_version": -1})
+        table = self._open(table_id, url)
+        try:
+            table.create(
+                schema, partition_by=partition_by, properties={**(properties or {}), **MANAGED}, comment=comment
+            )
+        except BaseException:
+            self._remove(table_id)
+            raise
+        return table
+
+    def table(self, name: str) -> Table:
+        """A table by its name. Each call of the table sees the newest version that the catalog has ratified.
+
+        Raises:
+            CatalogTableNotFoundError: there is none.
+        """
+        with self._begin() as connection:
+            found = self._find(connection, name)
+        return self._open(found.id, found.url)
+
+    def tables(self, schema: str | None = None) -> list[TableEntry]:
+        """The tables of a schema, or all tables, by their names."""
+        with self._begin() as connection:
+            return list(self._entries(connection, schema))
+
+    def drop_table(self, name: str) -> None:
+        """Remove a table's name. Its files stay.
+
+        Raises:
+            CatalogTableNotFoundError: there is none.
+        """
+        with self._begin() as connection:
+            found = self._find(connection, name)
+        self._store(found.id, found.url).publish()
+        self._remove(found.id)
+
+    def publish(self, name: str) -> int:
+        """Copy the ratified commits of a table into its log; returns how many there were."""
+        with self._begin() as connection:
+            found = self._find(connection, name)
+        return self._store(found.id, found.url).publish()
+
+    # --- transactions
+
+    @contextmanager
+    def transaction(self) -> Iterator[CatalogTransaction]:
+        """Change several tables at once: with the end of the block all commits become visible, or none.
+
+        Tables of the block are opened by its own `table`. Its reads see one moment of all tables, and what the block
+        itself has written.
+
+        Raises:
+            TransactionConflictError: another writer has committed to one of the tables meanwhile.
+        """
+        with self._begin() as connection:
+            entries = {entry.name: entry for entry in self._entries(connection, None)}
+        changes = CatalogTransaction(self.url, self._begin, entries, self._open_in)
+        try:
+            yield changes
+        except BaseException:
+            changes.roll_back()
+            raise
+        changes.commit()
+
+    # --- the database
+
+    def _begin(self) -> AbstractContextManager[sa.Connection]:
+        return transaction(self._engine)
+
+    def _find(self, connection: sa.Connection, name: str) -> sa.Row[Any, Any]:
+        schema, table = _parts(name)
+        query = sa.select(TABLES.c.id, TABLES.c.url).join(SCHEMAS)
+        found = connection.execute(query.where((SCHEMAS.c.name == schema) & (TABLES.c.name == table))).first()
+        if found is None:
+            raise CatalogTableNotFoundError(url=self.url, name=name)
+        return found
+
+    def _entries(self, connection: sa.Connection, schema: str | None) -> Iterator[TableEntry]:
+        unpublished = (
+            sa.select(sa.func.count()).where(COMMITS.c.table_id == TABLES.c.id).correlate(TABLES).scalar_subquery()
+        )
+        columns = TABLES.c.id, SCHEMAS.c.name, TABLES.c.name, TABLES.c.url, TABLES.c.comment, TABLES.c.latest_version
+        query = sa.select(*columns, unpublished).join(SCHEMAS).order_by(SCHEMAS.c.name, TABLES.c.name)
+        if schema is not None:
+            query = query.where(SCHEMAS.c.name == schema)
+        for table_id, of_schema, table, url, comment, latest, count in connection.execute(query):
+            yield TableEntry(
+                id=table_id,
+                name=f"{of_schema}.{table}",
+                url=url,
+                comment=comment,
+                latest_version=latest,
+                unpublished=count,
+            )
+
+    def _enter(self, schema: str, name: str, entry: Mapping[str, object]) -> None:
+        with self._begin() as connection:
+            schema_id = connection.execute(sa.select(SCHEMAS.c.id).where(SCHEMAS.c.name == schema)).scalar()
+            if schema_id is None:
+                known = ", ".join(connection.execute(sa.select(SCHEMAS.c.name)).scalars()) or "none"
+                raise SchemaNotFoundError(url=self.url, name=schema, known=known)
+            try:
+                connection.execute(sa.insert(TABLES).values(schema_id=schema_id, **entry))
+            except IntegrityError as error:
+                raise CatalogNameTakenError(url=self.url, name=f"a table {name}") from error
+
+    def _remove(self, table_id: str) -> None:
+        with self._begin() as connection:
+            connection.execute(sa.delete(TABLES).where(TABLES.c.id == table_id))
+
+    # --- stores
+
+    def _open(self, table_id: str, url: str) -> Table:
+        return self._table_of(self._store(table_id, url))
+
+    def _open_in(self, entry: TableEntry, commits: TableCommits) -> Table:
+        return self._table_of(ManagedStore(system_env(entry.url, self._options).store, commits))
+
+    def _store(self, table_id: str, url: str) -> ManagedStore:
+        commits = CatalogCommits(self._begin, table_id, url)
+        return ManagedStore(system_env(url, self._options).store, commits)
+
+    def _table_of(self, store: ManagedStore) -> Table:
+        env = system_env(store.url, self._options)
+        at = partial(_store_at, store, env.store_at)
+        watch = _Publishing(store, env.background)
+        return Table(store.url, env=replace(env, store=store, store_at=at, watch=watch))
+
+
+@dataclass(frozen=True, slots=True)
+class _Publishing(Watch):
+    """Publishes each commit, later."""
+
+    store: ManagedStore
+    background: Callable[[Callable[[], None]], None]
+
+    def committed(self, url: str, version: int) -> None:  # noqa: ARG002
+        if self.store.commits.may_describe(version):
+            self.background(lambda: self._publish(version))
+
+    def _publish(self, version: int) -> None:
+        self.store.publish(version)
+
+
+def _store_at(store: ManagedStore, others: Callable[[str], Store], url: str) -> Store:
+    return store if url == store.url else others(url)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    schema, _, table = name.partition(".")
+    _check_name(schema, name)
+    _check_name(table, name)
+    return schema, table
+
+
+def _check_name(part: str, name: str) -> None:
+    if not part or len(part) > NAME_LENGTH_MAX or any(c in part for c in "./ \\`'\"\0") or not part.isprintable():
+        detail = f"{part!r} is empty, too long, or has a dot, a blank, a slash or a quote"
+        raise CatalogNameError(name=name, detail=detail)

@@ -1,0 +1,114 @@
+"""The commits of one table, in the database of its catalog. Protocol: "Commit Protocol" of catalog-managed tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import sqlalchemy as sa
+
+from tahoe.catalog.tables_of_database import COMMITS, TABLES
+from tahoe.errors import CatalogUnavailableError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors.root import cause_text
+from tahoe.storage.ratified import Ratified, RatifiedCommit
+
+Begin: TypeAlias = Callable[[], AbstractContextManager[sa.Connection]]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogCommits:
+    """The `TableCommits` of a table.
+
+    Attributes:
+        begin: opens a transaction of the database.
+        table: the table's url, for errors.
+    """
+
+    begin: Begin
+    table_id: str
+    table: str
+
+    def ratified(self) -> Ratified:
+        with self._begun("read the ratified commits") as connection:
+            return ratified(connection, self.table_id)
+
+    def ratify(self, commit: RatifiedCommit) -> bool:
+        with self._begun(f"ratify version {commit.version}") as connection:
+            latest = ratified(connection, self.table_id).latest
+            if commit.version > latest + 1:
+                detail = f"version {commit.version} does not follow {latest}, the latest one"
+                raise StorageRefusedError(table=self.table, operation=f"commit {commit.file}", detail=detail)
+            return ratify_all(connection, self.table_id, latest, [commit]) if commit.version == latest + 1 else False
+
+    def may_describe(self, version: int) -> bool:  # noqa: ARG002
+        return True
+
+    def published(self, version: int) -> None:
+        with self._begun(f"forget commits up to version {version}") as connection:
+            is_older = (COMMITS.c.table_id == self.table_id) & (COMMITS.c.version <= version)
+            connection.execute(sa.delete(COMMITS).where(is_older))
+
+    def _begun(self, operation: str) -> AbstractContextManager[sa.Connection]:
+        return _Told(self.begin(), self.table, operation)
+
+
+class _Told(AbstractContextManager[sa.Connection]):
+    """A transaction whose failures are a storage's, so that a commit treats them as such."""
+
+    def __init__(self, begun: AbstractContextManager[sa.Connection], table: str, operation: str) -> None:
+        self._begun, self._table, self._operation = begun, table, operation
+
+    def __enter__(self) -> sa.Connection:
+        try:
+            return self._begun.__enter__()
+        except CatalogUnavailableError as error:
+            raise self._unavailable(error) from error
+
+    def __exit__(self, *error: object) -> bool | None:
+        try:
+            return self._begun.__exit__(*error)  # type: ignore[arg-type]
+        except CatalogUnavailableError as failed:
+            raise self._unavailable(failed) from failed
+
+    def _unavailable(self, error: CatalogUnavailableError) -> StorageUnavailableError:
+        return StorageUnavailableError(table=self._table, operation=self._operation, detail=cause_text(error))
+
+
+def ratified(connection: sa.Connection, table_id: str) -> Ratified:
+    """What the catalog knows of a table's commits.
+
+    Raises:
+        FileNotFoundError: the table has been dropped.
+    """
+    latest = connection.execute(sa.select(TABLES.c.latest_version).where(TABLES.c.id == table_id)).scalar()
+    if latest is None:
+        raise FileNotFoundError(f"the catalog has no table {table_id} any more")
+    columns = COMMITS.c.version, COMMITS.c.file, COMMITS.c.size_bytes, COMMITS.c.modified_ms
+    rows = connection.execute(
+        sa.select(*columns).where(COMMITS.c.table_id == table_id).order_by(COMMITS.c.version)
+    ).mappings()
+    return Ratified(latest, tuple(RatifiedCommit(**row) for row in rows))
+
+
+def ratify_all(connection: sa.Connection, table_id: str, latest: int, commits: Sequence[RatifiedCommit]) -> bool:
+    """Let commits own the versions that follow the latest one; False if it is not the latest one any more."""
+    is_latest = (TABLES.c.id == table_id) & (TABLES.c.latest_version == latest)
+    moved = connection.execute(sa.update(TABLES).where(is_latest).values(latest_version=commits[-1].version))
+    if moved.rowcount != 1:
+        return False
+    connection.execute(
+        sa.insert(COMMITS),
+        [
+            {
+                "table_id": table_id,
+                "version": commit.version,
+                "file": commit.file,
+                "size_bytes": commit.size_bytes,
+                "modified_ms": commit.modified_ms,
+            }
+            for commit in commits
+        ],
+    )
+    return True

@@ -1,0 +1,103 @@
+"""Opens the database of a catalog, and brings its tables to the newest schema.
+
+SQLite serves one machine, PostgreSQL many. A database that a newer tahoe has upgraded is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from tahoe.errors import CatalogUnavailableError, CatalogUrlError, NewerCatalogError
+
+_MIGRATIONS = Path(__file__).with_name("migrations")
+
+# So long a writer of SQLite waits for another one.
+_BUSY_SECONDS = 60
+
+# Any number, the same for all: PostgreSQL's lock of those who upgrade.
+_UPGRADE_LOCK = 7_361_915
+
+
+def open_database(url: str) -> sa.Engine:
+    """The engine of a database, whose tables have the newest schema.
+
+    Args:
+        url: as SQLAlchemy has it: `sqlite:///lake.db`, `postgresql+psycopg://host/lake`.
+
+    Raises:
+        CatalogUrlError: the url is none, or its driver is not installed.
+        CatalogUnavailableError: the database cannot be reached.
+        NewerCatalogError: a newer tahoe has upgraded it.
+    """
+    try:
+        engine = sa.create_engine(url, pool_pre_ping=True, **_settings(url))
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise CatalogUrlError(url=_without_password(url), detail=str(error)) from error
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _prepare_sqlite)
+        sa.event.listen(engine, "begin", _begin_at_once)
+    with transaction(engine) as connection:
+        _upgrade(connection)
+    return engine
+
+
+@contextmanager
+def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A transaction of the database.
+
+    Raises:
+        CatalogUnavailableError: the database cannot be reached, or fails. Whether the transaction was committed is then
+            not known.
+    """
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except DBAPIError as error:
+        url = engine.url.render_as_string(hide_password=True)
+        raise CatalogUnavailableError(url=url, detail=str(error.orig)) from error
+
+
+def _settings(url: str) -> dict[str, Any]:
+    return {"connect_args": {"timeout": _BUSY_SECONDS}} if url.startswith("sqlite") else {}
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # transactions begin where `_begin_at_once` begins them
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_at_once(connection: sa.Connection) -> None:
+    """A transaction that reads first and then writes must not find that another one has written in between."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _upgrade(connection: sa.Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _UPGRADE_LOCK})
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.attributes["connection"] = connection
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    found = MigrationContext.configure(connection).get_current_revision()
+    if found is not None and found not in known:
+        url = connection.engine.url.render_as_string(hide_password=True)
+        raise NewerCatalogError(url=url, revision=found, known=max(known))
+    command.upgrade(config, "head")
+
+
+def _without_password(url: str) -> str:
+    try:
+        return sa.make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        return url

@@ -1,0 +1,76 @@
+"""The catalog of tables: its database, its names, and transactions over several tables."""
+
+from __future__ import annotations
+
+from tahoe.errors.conflicts import DeltaConcurrentModificationException
+from tahoe.errors.root import DeltaAnalysisError, DeltaError
+
+
+class DeltaCatalogError(DeltaError):
+    condition = "DELTA_CATALOG_ERROR"
+    sqlstate = "58000"
+
+
+class CatalogUrlError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_URL_INVALID"
+    sqlstate = "42602"
+    what = "The catalog {url} cannot be opened: {detail}."
+    todo = "Give the url of a database, such as sqlite:///lake.db or postgresql+psycopg://user@host/lake."
+
+
+class CatalogUnavailableError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_UNAVAILABLE"
+    sqlstate = "08000"
+    what = "The catalog {url} did not answer: {detail}."
+    todo = (
+        "Check that its database runs and can be reached, and try again. Whether the last change was made can be read "
+        "from it."
+    )
+
+
+class NewerCatalogError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_IS_NEWER"
+    sqlstate = "0A000"
+    what = "The catalog {url} has the schema {revision}, which a newer tahoe has made; this one knows up to {known}."
+    todo = "Upgrade tahoe."
+
+
+class CatalogNameError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_NAME_INVALID"
+    sqlstate = "42602"
+    what = "{name} is not the name of a table in a catalog: {detail}."
+    todo = "Give a schema and a table, such as shop.orders."
+
+
+class SchemaNotFoundError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_SCHEMA_NOT_FOUND"
+    sqlstate = "42704"
+    what = "The catalog {url} has no schema {name}; it has {known}."
+    todo = "Make it with create_schema, or check the spelling."
+
+
+class CatalogTableNotFoundError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_TABLE_NOT_FOUND"
+    sqlstate = "42P01"
+    what = "The catalog {url} has no table {name}."
+    todo = "Check the spelling; catalog.tables() lists the names."
+
+
+class CatalogNameTakenError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_NAME_TAKEN"
+    sqlstate = "42710"
+    what = "The catalog {url} already has {name}."
+    todo = "Choose another name, or drop what has it."
+
+
+class TransactionConflictError(DeltaConcurrentModificationException):
+    condition = "DELTA_CATALOG_TRANSACTION_CONFLICT"
+    what = "The transaction was not committed: {table}: another writer committed first ({winner}), and {detail}."
+    todo = "Nothing of the transaction is visible, in none of its tables: run the block again."
+
+
+class TransactionClosedError(DeltaAnalysisError):
+    condition = "DELTA_CATALOG_TRANSACTION_CLOSED"
+    sqlstate = "25000"
+    what = "{table} was opened in a transaction of a catalog that has ended."
+    todo = "Open the table again, from the catalog or in another transaction."

@@ -1,0 +1,217 @@
+"""The store of a catalog-managed table: the catalog decides who commits, and knows the newest commits alone.
+
+A commit is staged in `_delta_log/_staged_commits`, and the catalog ratifies it. Readers see ratified commits under
+their names in the log; later they are published, which copies them there. So everything above a store commits to such
+a table, and reads it, as it does with any other one.
+
+Protocol: "Catalog-managed tables".
+"""
+
+from __future__ import annotations
+
+import heapq
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO, ClassVar, TypeVar
+
+from tahoe.errors import CommitEntryError
+from tahoe.protocol.log.log_files import LOG_FOLDER, STAGED_FOLDER, Kind, LogFile, commit_key, commit_name, parse_name
+from tahoe.storage.coordinated import create
+from tahoe.storage.delegating import DelegatingStore
+from tahoe.storage.env import FileInfo, Store, byte_order
+from tahoe.storage.ratified import Ratified, RatifiedCommit, TableCommits
+
+T = TypeVar("T")
+
+# They replace commits for readers without the catalog, so these commits must have been published.
+_OF_PUBLISHED = frozenset(Kind) - {Kind.COMMIT, Kind.CHECKSUM}
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedStore(DelegatingStore):
+    """A `Store` over another one, whose commits a catalog ratifies.
+
+    Args:
+        inner: the store with the files.
+        commits: the catalog's part in this table's commits.
+        new_id: returns a new UUID for staged commits.
+    """
+
+    inner: Store
+    commits: TableCommits
+    new_id: Callable[[], str] = _new_id
+    _known: list[Ratified] = field(default_factory=lambda: [Ratified()], compare=False, repr=False)
+
+    is_managed: ClassVar[bool] = True
+
+    def may_be_described(self, version: int) -> bool:
+        return self.commits.may_describe(version)
+
+    # --- reading
+
+    def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
+        """The catalog is asked first: what is published meanwhile is then known twice, and nothing is missed. Files of
+        versions that it does not know are left out.
+        """
+        if prefix != LOG_FOLDER:
+            return self.inner.list_from(prefix, start_after)
+        state = self._ask()
+        ratified = {commit_key(commit.version): commit for commit in state.commits}
+        unpublished = (_info(commit) for key, commit in ratified.items() if key > start_after)
+        files = (
+            info
+            for info in self.inner.list_from(prefix, start_after)
+            if info.key not in ratified and _newest_version(info.key) <= state.latest
+        )
+        return heapq.merge(files, unpublished, key=lambda info: byte_order(info.key))
+
+    def get(self, key: str) -> bytes:
+        return self._read(key, self.inner.get)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self._read(key, lambda at: self.inner.get_range(at, start, length))
+
+    def head(self, key: str) -> FileInfo | None:
+        version = _commit_version(key)
+        if version is None:
+            return self.inner.head(key)
+        if version > self._known[0].latest:
+            self._ask()
+        commit = self._commit(version)
+        if commit is not None:
+            return _info(commit)
+        return self.inner.head(key) if version <= self._known[0].latest else None
+
+    def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
+        return self._read(key, lambda at: self.inner.open(at, known if at == key else None))
+
+    def _read(self, key: str, read: Callable[[str], T]) -> T:
+        """Read a commit where it is: staged, or published."""
+        version = _commit_version(key)
+        if version is None:
+            return read(key)
+        if version > self._known[0].latest:
+            self._ask()
+        for _ in range(2):
+            commit = self._commit(version)
+            if version > self._known[0].latest:
+                break
+            try:
+                return read(key if commit is None else f"{STAGED_FOLDER}/{commit.file}")
+            except FileNotFoundError:  # published since, and cleaned up where it was staged
+                self._ask()
+        raise FileNotFoundError(key)
+
+    # --- writing
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        version = _commit_version(key)
+        if version is not None:
+            return self._ratified(version, data)
+        self._publish_for(key)
+        return self.inner.put_if_absent(key, data)
+
+    def put(self, key: str, data: bytes | BinaryIO) -> None:
+        self._publish_for(key)
+        self.inner.put(key, data)
+
+    def _ratified(self, version: int, data: bytes) -> bool:
+        """Stage a commit and have it ratified. If the catalog does not answer, the staged commit may own its version,
+        and stays.
+        """
+        if version <= self._ask().latest:
+            return False
+        staged = f"{STAGED_FOLDER}/{version:020d}.{self.new_id()}.json"
+        self.inner.put(staged, data)
+        info = self.inner.head(staged)
+        modified_ms = 0 if info is None else info.modified_ms
+        commit = RatifiedCommit(
+            version=version, file=staged.rpartition("/")[2], size_bytes=len(data), modified_ms=modified_ms
+        )
+        is_ours = self.commits.ratify(commit)
+        if not is_ours:
+            self.inner.delete(staged)
+        self._ask()
+        return is_ours
+
+    # --- publishing
+
+    def publish(self, version: int | None = None) -> int:
+        """Copy ratified commits into the log, in the order of their versions.
+
+        Args:
+            version: the last one; None publishes all.
+
+        Returns:
+            how many there were. Others may publish at the same time.
+
+        Raises:
+            CommitEntryError: the log has another commit of that version, or a staged commit has been lost.
+        """
+        published = 0
+        for commit in self._ask().commits:
+            if version is not None and commit.version > version:
+                break
+            self._publish(commit)
+            published += 1
+        if published:
+            self._ask()
+        return published
+
+    def _publish(self, commit: RatifiedCommit) -> None:
+        key = commit_key(commit.version)
+        try:
+            data = self.inner.get(f"{STAGED_FOLDER}/{commit.file}")
+        except FileNotFoundError as error:
+            if self.inner.head(key) is None:
+                detail = f"the catalog has ratified {commit.file}, which does not exist"
+                raise CommitEntryError(table=self.url, file=commit_name(commit.version), detail=detail) from error
+        else:
+            if not create(self.inner, key, data) and self.inner.get(key) != data:
+                detail = f"the catalog has ratified {commit.file}, and the log has another commit of that version"
+                raise CommitEntryError(table=self.url, file=commit_name(commit.version), detail=detail)
+        self.commits.published(commit.version)
+
+    def _publish_for(self, key: str) -> None:
+        """Publish the commits that a file replaces for readers without the catalog."""
+        file = _log_file(key)
+        if file is not None and file.kind in _OF_PUBLISHED:
+            self.publish(file.end_version)
+
+    # --- what the catalog knows
+
+    def _ask(self) -> Ratified:
+        self._known[0] = self.commits.ratified()
+        return self._known[0]
+
+    def _commit(self, version: int) -> RatifiedCommit | None:
+        """A commit that is not known to be published."""
+        commits = self._known[0].commits
+        if not commits or not commits[0].version <= version <= commits[-1].version:
+            return None
+        return commits[version - commits[0].version]
+
+
+def _info(commit: RatifiedCommit) -> FileInfo:
+    return FileInfo(commit_key(commit.version), commit.size_bytes, commit.modified_ms, commit.file)
+
+
+def _log_file(key: str) -> LogFile | None:
+    folder, _, name = key.rpartition("/")
+    return parse_name(name) if folder == LOG_FOLDER else None
+
+
+def _commit_version(key: str) -> int | None:
+    file = _log_file(key)
+    return file.version if file is not None and file.kind is Kind.COMMIT else None
+
+
+def _newest_version(key: str) -> int:
+    """The newest version that a file of the log is about; -1 for other files."""
+    file = _log_file(key)
+    return -1 if file is None else file.end_version

@@ -1,0 +1,206 @@
+"""A catalog in a database: names, commits that it ratifies, and transactions over several tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tahoe
+from tahoe.catalog.catalog import Catalog
+from tahoe.errors import (
+    CatalogManagedTableError,
+    CatalogNameError,
+    CatalogNameTakenError,
+    CatalogTableNotFoundError,
+    CatalogUrlError,
+    DeltaConcurrentModificationException,
+    NewerCatalogError,
+    SchemaNotFoundError,
+    TransactionClosedError,
+    TransactionConflictError,
+)
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def ids(table: tahoe.Table) -> list[int]:
+    return sorted(table.to_arrow()["id"].to_pylist())
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/lake.db"
+
+
+@pytest.fixture
+def catalog(url: str, tmp_path: Path) -> Catalog:
+    found = Catalog(url, root=str(tmp_path / "lake"))
+    found.create_schema("shop")
+    return found
+
+
+def test_a_table_of_a_catalog_is_written_and_read_like_any_other(catalog: Catalog, url: str) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows(1, 2, 3))
+    made.delete("id = 2")
+    assert ids(catalog.table("shop.orders")) == ids(Catalog(url).table("shop.orders")) == [1, 3]
+    assert [entry["operation"] for entry in made.history()] == ["DELETE", "WRITE", "CREATE TABLE"]
+    assert ids(tahoe.Table(made.url, env=made.env)) == [1, 3]
+    assert [(entry.name, entry.latest_version) for entry in catalog.tables()] == [("shop.orders", 2)]
+
+
+def test_a_path_does_not_show_what_only_the_catalog_knows(catalog: Catalog) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    catalog.publish("shop.orders")
+    for call in (lambda: tahoe.Table(made.url).to_arrow(), lambda: tahoe.Table(made.url).append(rows(1))):
+        with pytest.raises(CatalogManagedTableError, match="by its name"):
+            call()
+
+
+def test_published_commits_are_those_of_the_catalog(catalog: Catalog) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    for number in range(5):
+        made.append(rows(number))
+    catalog.publish("shop.orders")
+    (entry,) = catalog.tables("shop")
+    assert (entry.latest_version, entry.unpublished) == (5, 0)
+    log = Path(made.url.removeprefix("file://")) / "_delta_log"
+    assert sorted(path.name for path in log.glob("*.json")) == [f"{version:020}.json" for version in range(6)]
+    info = json.loads((log / f"{5:020}.json").read_text().splitlines()[0])["commitInfo"]
+    assert info["txnId"]
+    assert info["inCommitTimestamp"]
+    assert ids(catalog.table("shop.orders")) == list(range(5))
+
+
+def test_a_version_that_the_catalog_does_not_know_is_not_there(catalog: Catalog) -> None:
+    """Whoever writes past the catalog does not change what its readers see."""
+    made = catalog.create_table("shop.orders", SCHEMA)
+    catalog.publish("shop.orders")
+    made.env.store.inner.put(f"_delta_log/{1:020}.json", b'{"commitInfo": {"operation": "past the catalog"}}')
+    assert catalog.table("shop.orders").version == 0
+    catalog.table("shop.orders").append(rows(1))
+    assert ids(catalog.table("shop.orders")) == [1]
+
+
+def test_two_writers_of_a_table_take_turns(catalog: Catalog, url: str) -> None:
+    catalog.create_table("shop.orders", SCHEMA).append(rows(1))
+    one, other = catalog.table("shop.orders"), Catalog(url).table("shop.orders")
+    with one.transaction() as changes:
+        changes.append(rows(2))
+        other.append(rows(3))
+    assert ids(one) == [1, 2, 3]
+    with pytest.raises(DeltaConcurrentModificationException), one.transaction() as changes:
+        changes.delete("id = 1")
+        other.delete("id <= 3")
+
+
+# --- transactions
+
+
+def test_all_tables_of_a_transaction_change_at_once(catalog: Catalog) -> None:
+    orders, stock = (catalog.create_table(f"shop.{name}", SCHEMA) for name in ("orders", "stock"))
+    with catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(1))
+        changes.table("shop.stock").append(rows(10))
+        changes.table("shop.orders").append(rows(2))
+        assert ids(changes.table("shop.orders")) == [1, 2], "it sees what it has written"
+        assert ids(orders) == ids(stock) == [], "others do not"
+    assert (ids(orders), ids(stock)) == ([1, 2], [10])
+
+
+def test_a_transaction_that_fails_leaves_nothing(catalog: Catalog) -> None:
+    orders = catalog.create_table("shop.orders", SCHEMA)
+    with pytest.raises(KeyError), catalog.transaction() as changes:
+        changed = changes.table("shop.orders")
+        changed.append(rows(1))
+        raise KeyError
+    assert (ids(orders), orders.version) == ([], 0)
+    staged = Path(orders.url.removeprefix("file://")) / "_delta_log" / "_staged_commits"
+    catalog.publish("shop.orders")
+    assert len(list(staged.glob(f"{1:020}.*"))) == 0
+    with pytest.raises(TransactionClosedError):
+        changed.to_arrow()
+
+
+def test_reads_of_a_transaction_see_one_moment(catalog: Catalog) -> None:
+    orders, stock = (catalog.create_table(f"shop.{name}", SCHEMA) for name in ("orders", "stock"))
+    orders.append(rows(1))
+    with catalog.transaction() as changes:
+        stock.append(rows(10))
+        catalog.publish("shop.stock")
+        assert (ids(changes.table("shop.orders")), ids(changes.table("shop.stock"))) == ([1], [])
+
+
+def test_a_conflict_in_one_table_leaves_all_as_they_were(catalog: Catalog) -> None:
+    orders, stock = (catalog.create_table(f"shop.{name}", SCHEMA) for name in ("orders", "stock"))
+    with pytest.raises(TransactionConflictError, match=r"shop\.stock") as caught, catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(1))
+        changes.table("shop.stock").append(rows(10))
+        stock.append(rows(20))
+    assert "run the block again" in str(caught.value)
+    assert (ids(orders), ids(stock)) == ([], [20])
+
+
+def test_checkpoints_wait_until_a_transaction_is_committed(catalog: Catalog) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA, properties={"delta.checkpointInterval": "2"})
+    log = Path(made.url.removeprefix("file://")) / "_delta_log"
+    with pytest.raises(KeyError), catalog.transaction() as changes:
+        for number in range(6):
+            changes.table("shop.orders").append(rows(number))
+        raise KeyError
+    assert not [path.name for path in log.iterdir() if "checkpoint" in path.name]
+    assert not list(log.glob(f"{1:020}.*"))
+    for number in range(4):
+        made.append(rows(number))
+    catalog.publish("shop.orders")
+    assert ids(catalog.table("shop.orders")) == list(range(4))
+
+
+# --- names
+
+
+def test_names_that_cannot_be_are_refused(catalog: Catalog) -> None:
+    catalog.create_table("shop.orders", SCHEMA)
+    for name in ("orders", "shop.", ".orders", "a.b.c", "shop.a b", "shop.a/b", "shop." + "x" * 300):
+        with pytest.raises(CatalogNameError):
+            catalog.create_table(name, SCHEMA)
+    with pytest.raises(SchemaNotFoundError, match="shop"):
+        catalog.create_table("hops.orders", SCHEMA)
+    with pytest.raises(CatalogNameTakenError, match=r"shop\.orders"):
+        catalog.create_table("shop.orders", SCHEMA)
+    with pytest.raises(CatalogNameTakenError):
+        catalog.create_schema("shop")
+    with pytest.raises(CatalogTableNotFoundError):
+        catalog.table("shop.order")
+
+
+def test_a_table_that_could_not_be_made_has_no_name(catalog: Catalog) -> None:
+    with pytest.raises(tahoe.errors.DeltaError):
+        catalog.create_table("shop.orders", SCHEMA, partition_by=["missing"])
+    catalog.create_table("shop.orders", SCHEMA)
+
+
+def test_a_dropped_name_leaves_the_files(catalog: Catalog) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows(1))
+    catalog.drop_table("shop.orders")
+    assert catalog.tables() == []
+    log = Path(made.url.removeprefix("file://")) / "_delta_log"
+    assert len(list(log.glob("*.json"))) == 2
+
+
+def test_a_database_that_is_none_or_newer_is_told(catalog: Catalog, url: str) -> None:
+    for wrong in ("lake.db", "nothing://x", "mysql+nothing://x"):
+        with pytest.raises(CatalogUrlError):
+            Catalog(wrong)
+    with catalog._begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(NewerCatalogError, match="9999"):
+        Catalog(url)

@@ -1,0 +1,64 @@
+"""Money moves between two tables, by processes of which some are killed: no reader ever sees half a transfer, and none
+that was acknowledged is lost.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tahoe
+from tests import sample
+from tests.catalog.ledger import TABLES
+
+MONEY = 1_000_000
+WRITERS = 2 if sample.MODE == "quick" else 4
+TRANSFERS = 5 if sample.MODE == "quick" else 20
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[tahoe.Catalog]:
+    found = tahoe.Catalog(f"sqlite:///{tmp_path}/bank.db", root=str(tmp_path / "bank"))
+    found.create_schema("bank")
+    for name in TABLES:
+        found.create_table(name, pa.schema([("account", pa.int64()), ("money", pa.int64())]))
+        found.table(name).append(pa.table({"account": [1], "money": [MONEY]}))
+    yield found
+    for name in TABLES:
+        found.publish(name)
+
+
+def writer(catalog: tahoe.Catalog, seed: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.catalog.ledger", catalog.url, str(seed), str(TRANSFERS)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).resolve().parents[2])
+
+
+def money(catalog: tahoe.Catalog) -> list[int]:
+    with catalog.transaction() as changes:
+        return [changes.table(name).to_arrow()["money"].to_pylist()[0] for name in TABLES]
+
+
+def test_no_money_is_made_or_lost(catalog: tahoe.Catalog) -> None:
+    writers = [writer(catalog, seed) for seed in range(WRITERS)]
+    victim = writer(catalog, WRITERS)
+    acknowledged: list[int] = []
+    killer = threading.Thread(target=lambda: (time.sleep(3), victim.kill()))
+    killer.start()
+    while any(one.poll() is None for one in writers):
+        assert sum(money(catalog)) == len(TABLES) * MONEY
+    killer.join()
+    for one in (*writers, victim):
+        acknowledged += [int(line) for line in one.communicate()[0].split()]
+    assert all(one.returncode == 0 for one in writers)
+    moved = MONEY - money(catalog)[0]
+    in_doubt = moved - sum(acknowledged)
+    assert sum(money(catalog)) == len(TABLES) * MONEY
+    assert len(acknowledged) >= WRITERS * TRANSFERS
+    assert 0 <= in_doubt < 100, "the victim's last transfer may have been made without being told"
