@@ -19,7 +19,7 @@ from tahoe.errors import (
 from tahoe.table.table import Table
 from tahoe.table.verify import keys
 from tahoe.table.verify.keys import key_findings
-from tests.table.builders import memory_env
+from tests.table.builders import memory_env, put_commit
 
 NAN = float("nan")
 
@@ -116,10 +116,43 @@ def test_keys_go_with_their_columns(tmp_path: Path) -> None:
     assert names(table) == ["pk", "uq"]
     table.clone(tmp_path / "clone")
     assert names(Table(tmp_path / "clone")) == ["pk", "uq"]
+    with pytest.raises(InvalidPropertyError, match="columns of the source are not checked"):
+        table.clone(tmp_path / "other", properties={"tahoe.keys.k": "x"})
     table.overwrite(pa.table({"id": [5]}), overwrite_schema=True)
     assert names(table) == ["pk"]
     table.optimize()
     assert names(table) == ["pk"]
+
+
+def write_property(table: Table, text: str) -> None:
+    """What another program may write."""
+    start = table.snapshot()
+    metadata = start.metadata.replace(configuration={**start.properties, "tahoe.keys.k": text})
+    put_commit(table.env, start.version + 1, [metadata])
+
+
+def test_a_key_of_a_column_that_another_writer_took_is_not_checked() -> None:
+    table = make({"id": [1]})
+    write_property(table, '{"kind":"UNIQUE","columns":["gone"]}')
+    (report,) = table.check_keys()
+    assert report.violations is None
+    assert report.is_kept is None
+    assert "has no column gone" in str(report)
+    table.append(pa.table({"id": [2], "more": [3]}), merge_schema=True)  # keys that nothing can have any more go
+    assert table.check_keys() == []
+
+
+def test_a_text_of_another_program_that_is_no_key_can_be_removed() -> None:
+    table = make({"id": [1]})
+    write_property(table, "PRIMARY KEY (id)")
+    for look in (table.check_keys, table.inspect.constraints):
+        with pytest.raises(InvalidPropertyError, match=r"tahoe\.keys\.k.*must be a key"):
+            look()
+    table.report()
+    table.append(pa.table({"id": [2]}))
+    with table.transaction() as changes:
+        changes.unset_properties(["tahoe.keys.k"])
+    assert table.check_keys() == []
 
 
 def test_the_report_shows_them(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tahoe.errors import (
 from tahoe.protocol.changes.assigned_numbers import with_identity_marks_of
 from tahoe.protocol.changes.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.configuration.column_mapping import MODE, declared_mode
+from tahoe.protocol.configuration.declared_keys import is_key
 from tahoe.protocol.configuration.feature_upgrade import split_features, upgrade, upgrade_for
 from tahoe.protocol.configuration.features import check_writable, setting, supported_features
 from tahoe.protocol.configuration.properties import (
@@ -307,8 +308,9 @@ class _Cloning:
         """The properties that the clone stores, and those that set its protocol."""
         stored, asked = split_features(normalise(self.request.properties, table=self.target.url))
         for name, value in stored.items():
-            if name.lower().startswith(CONSTRAINT):
-                detail = "the rows of the source are not checked; add the constraint to the clone with ALTER TABLE"
+            if name.lower().startswith(CONSTRAINT) or is_key(name):
+                what = "columns" if is_key(name) else "rows"
+                detail = f"the {what} of the source are not checked; add the constraint to the clone with ALTER TABLE"
                 raise InvalidPropertyError(property=name, table=self.target.url, value=value, detail=detail)
         check_listed(stored, self.source.schema, self.source.partition_columns, table=self.target.url)
         before = declared_mode(self.source.properties)
