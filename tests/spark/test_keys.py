@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 import tahoe
 from tahoe import DeltaTable
 from tahoe.errors import ConstraintExistsError, ConstraintNotFoundError, InvalidKeyError
+from tahoe.spark.maintenance import keys as keys_of_rows
 
 MAPPING = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 
@@ -160,6 +161,13 @@ def test_the_rows_that_violate_keys_are_counted(spark: SparkSession, t: str, pat
     for name in ("pk", "u", "both", "fk", "fk_of_key"):
         assert without[name].violations == rows[name].violations
         assert sorted(without[name].shown_examples) == sorted(rows[name].examples)
+
+
+def test_the_keys_of_a_referenced_table_are_not_broadcast(spark: SparkSession) -> None:
+    """Five million of them take ten megabytes in files, and did not fit into a driver of a gigabyte."""
+    found = keys_of_rows._without(spark.range(3), ["id"], spark.range(2), ["id"])
+    assert "Broadcast" not in found._jdf.queryExecution().executedPlan().toString()
+    assert [tuple(row) for row in found.collect()] == [(2, 1, 1, 0)]
 
 
 def test_a_table_that_is_referenced_by_name(spark: SparkSession, table_name: str, path: str) -> None:

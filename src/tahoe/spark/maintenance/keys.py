@@ -103,7 +103,8 @@ def _without(rows: DataFrame, columns: Sequence[str], other: DataFrame, names: S
     given, known = groups.alias("given"), other.select(*_columns(names)).alias("known")
     pairs = zip(columns, names, strict=True)
     matches = [F.col(f"given.{quoted(one)}") == F.col(f"known.{quoted(name)}") for one, name in pairs]
-    lacking = given.join(known, reduce(and_, matches), "left_anti")
+    # Keys take little space in files, so Spark would broadcast more of them than the driver has room for.
+    lacking = given.join(known.hint("merge"), reduce(and_, matches), "left_anti")
     return lacking.select("*", F.col(quoted(count)).alias(surplus), F.lit(0).alias(nulls))
 
 
