@@ -286,6 +286,14 @@ def test_a_folder_of_somebody_else_is_not_touched(spark: SparkSession, cache: Bl
     assert [path.name for path in cache.folder.iterdir()] == ["thesis"]
 
 
+@pytest.mark.usefixtures("cache")
+def test_a_folder_that_a_jvm_cannot_name(spark: SparkSession, url: str, tmp_path: Path) -> None:
+    """As one with an umlaut, for an executor that was started with LC_ALL=C."""
+    append(rows(spark), url)
+    use_cache(spark, tmp_path / "not\0a path")
+    assert fetched(spark, load(spark, url).selectExpr("count(text)"))[0] == [Row(ROWS)]
+
+
 def test_it_stays_within_its_bound(spark: SparkSession, cache: BlockCache, url: str) -> None:
     bound = 2 << 20
     use_cache(spark, cache.folder, bytes_max=bound)
