@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo docs links test lint bench everything spark dml native interop interop-s3 interop-s3-servers interop-hdfs tools corpus explore large sim processes killed-streams killed-pipelines long-stream lock clean java
+.PHONY: help demo docs links test lint bench everything spark dml native interop interop-s3 interop-s3-servers interop-hdfs tools corpus explore large sim processes killed-streams killed-pipelines long-stream next-spark lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -91,6 +91,9 @@ killed-pipelines: java .venv/installed .venv/classes.jsa ## kill updates of a de
 
 long-stream: java .venv/installed ## follow a commit a second for two hours, and fail if the memory of the driver or of Python grows (MINUTES=10 for less)
 	TAHOE_LONG_STREAM=$$((60 * $(or $(MINUTES),120))) .venv/bin/python -m pytest tests/programs/test_long_stream.py -s
+
+next-spark: java .venv/installed ## show what the newest PySpark of the index changes, previews and release candidates included (half an hour; SPARK=pyspark==4.2.1 for another)
+	scripts/next-spark $(SPARK)
 
 lock: ## update requirements/dev.txt and tools.txt to the newest versions
 	scripts/lock

@@ -25,8 +25,9 @@ TURN = int(os.environ.get("TAHOE_TURN", "0"))
 IS_PROOF = "TAHOE_PROOF" in os.environ
 
 NEWEST_SPARK = "4.3"
-# Natively the newest is the one that Comet has a build for.
-_IS_OLDER_SPARK = "TAHOE_NATIVE" not in os.environ and not version("pyspark").startswith(NEWEST_SPARK)
+# Natively the newest is the one that Comet has a build for. `make next-spark` compares all cases.
+_AS_NEWEST = {"TAHOE_NATIVE", "TAHOE_NEXT_SPARK"}
+_IS_OLDER_SPARK = not _AS_NEWEST & set(os.environ) and not version("pyspark").startswith(NEWEST_SPARK)
 
 # So many that each test runs with one of its cases.
 _ONE = 1000

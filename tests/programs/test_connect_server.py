@@ -31,6 +31,8 @@ import tahoe
 from tahoe.spark.api.connect.table import RemoteDeltaTable
 from tahoe.spark.jvm.failures import class_for_clients
 from tests.programs.connect_servers import PATIENCE_SECONDS, ROOT, TOKEN, Gate, Running, Server, serving, until
+from tests.spark.case_runs import names_here, unchanged_tables, wrong_answers
+from tests.spark.places import Places
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +86,23 @@ def test_the_line_that_says_ready_says_how_to_connect(server):
 def test_a_client_without_the_token_is_refused(server):
     with pytest.raises(PySparkException, match=r"(?i)token|unauthenticated"):
         SparkSession.builder.remote(f"{server.url}/;token=wrong").create().range(1).collect()
+
+
+# Streams that call functions of the client, and files of other formats, are left out.
+SAMPLE = [name for name in names_here() if "Stream" not in name][::12]
+
+
+@pytest.mark.every_spark
+@pytest.mark.parametrize("name", SAMPLE)
+def test_methods_and_statements_answer_a_client_as_they_should(server, tmp_path, name):
+    """A sample of the table of cases: tests/spark/test_spark_api.py has them all."""
+    spark = server.client()
+    try:
+        places = Places(spark, tmp_path)
+        with unchanged_tables(places) as unchanged:
+            assert wrong_answers(name, places, unchanged, ("name", "partitioned path")) == {}
+    finally:
+        spark.stop()
 
 
 @pytest.mark.every_spark

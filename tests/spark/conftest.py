@@ -11,13 +11,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from py4j.java_collections import JavaIterator
 from pyspark.sql import SparkSession
 
 import tahoe
+from tahoe.spark.jvm import gateway
 from tahoe.table.commit.draft import Draft
 from tests.sample import INTERPRETED, settings_of_spark
+
+if "TAHOE_NEXT_SPARK" in os.environ:
+    gateway.SUPPORTED_VERSIONS = (*gateway.SUPPORTED_VERSIONS, ".".join(pyspark.__version__.split(".")[:2]))
 
 
 @pytest.fixture(scope="session")
