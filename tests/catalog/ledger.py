@@ -8,7 +8,7 @@ import random
 import sys
 
 import tahoe
-from tahoe.errors import TransactionConflictError
+from tahoe.errors import DeltaConcurrentModificationException
 
 TABLES = ("bank.one", "bank.other")
 
@@ -18,7 +18,7 @@ def transfer(catalog: tahoe.Catalog, amount: int) -> bool:
         with catalog.transaction() as changes:
             for name, change in zip(TABLES, (-amount, amount), strict=True):
                 changes.table(name).update({"money": f"money + {change}"}, "account = 1")
-    except TransactionConflictError:
+    except DeltaConcurrentModificationException:
         return False
     return True
 

@@ -138,14 +138,55 @@ def test_reads_of_a_transaction_see_one_moment(catalog: Catalog) -> None:
         assert (ids(changes.table("shop.orders")), ids(changes.table("shop.stock"))) == ([1], [])
 
 
-def test_a_conflict_in_one_table_leaves_all_as_they_were(catalog: Catalog) -> None:
+def test_a_transaction_goes_behind_what_does_not_conflict(catalog: Catalog) -> None:
     orders, stock = (catalog.create_table(f"shop.{name}", SCHEMA) for name in ("orders", "stock"))
-    with pytest.raises(TransactionConflictError, match=r"shop\.stock") as caught, catalog.transaction() as changes:
+    stock.append(rows(1, 2))
+    with catalog.transaction() as changes:
         changes.table("shop.orders").append(rows(1))
         changes.table("shop.stock").append(rows(10))
         stock.append(rows(20))
+        orders.append(rows(2))
+    assert (ids(orders), ids(stock)) == ([1, 2], [1, 2, 10, 20])
+    assert [entry["version"] for entry in orders.history()] == [2, 1, 0]
+
+
+def test_a_conflict_in_one_table_leaves_all_as_they_were(catalog: Catalog) -> None:
+    orders, stock = (catalog.create_table(f"shop.{name}", SCHEMA) for name in ("orders", "stock"))
+    stock.append(rows(1))
+    with pytest.raises(DeltaConcurrentModificationException), catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(1))
+        changes.table("shop.stock").delete("id = 1")
+        stock.delete("id = 1")
+    assert (ids(orders), ids(stock)) == ([], [])
+
+
+def test_a_table_that_was_changed_twice_is_not_put_behind_others(catalog: Catalog) -> None:
+    orders = catalog.create_table("shop.orders", SCHEMA)
+    with pytest.raises(TransactionConflictError, match=r"shop\.orders.*2 times") as caught:  # noqa: SIM117
+        with catalog.transaction() as changes:
+            changes.table("shop.orders").append(rows(1))
+            changes.table("shop.orders").append(rows(2))
+            orders.append(rows(3))
     assert "run the block again" in str(caught.value)
-    assert (ids(orders), ids(stock)) == ([], [20])
+    assert ids(orders) == [3]
+
+
+@pytest.mark.parametrize("serializable", [False, True])
+def test_write_skew_is_refused_where_that_is_asked_for(catalog: Catalog, serializable: bool) -> None:
+    """Each of two blocks reads what the other one writes."""
+    one, other = (catalog.create_table(f"shop.{name}", SCHEMA) for name in ("one", "other"))
+    first, second = (catalog.transaction(serializable=serializable) for _ in range(2))
+    a, b = first.__enter__(), second.__enter__()
+    for block, read, written in ((a, "one", "other"), (b, "other", "one")):
+        if not ids(block.table(f"shop.{read}")):
+            block.table(f"shop.{written}").append(rows(1))
+    first.__exit__(None, None, None)
+    if serializable:
+        with pytest.raises(TransactionConflictError, match=r"shop\.other"):
+            second.__exit__(None, None, None)
+    else:
+        second.__exit__(None, None, None)
+    assert (ids(one), ids(other)) == ([] if serializable else [1], [1])
 
 
 def test_checkpoints_wait_until_a_transaction_is_committed(catalog: Catalog) -> None:

@@ -73,7 +73,7 @@ FOR_USERS = [
 ]
 FENCED = re.compile(r"^(?:`{3}|:{3}|<!--).*?^(?:`{3}|:{3}|.*?-->)$", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"^(?! *[-*] |\d\. )[^\s].*\n\n    \S|\A    \S", re.MULTILINE)
-LANGUAGES = {"python", "sql", "sh", "text", "toml", "yaml", "{toctree}", "{eval-rst}"}
+LANGUAGES = {"python", "sql", "sh", "jinja", "text", "toml", "yaml", "{toctree}", "{eval-rst}"}
 
 
 @pytest.mark.parametrize("page", FOR_USERS, ids=[page.relative_to(DOCS).as_posix() for page in FOR_USERS])

@@ -319,7 +319,7 @@ class Watched(Watch):
 
     def __init__(self, puts: int) -> None:
         self.puts = puts
-        self.made: list[int] = []
+        self.versions: list[int] = []
 
     def before_put(self) -> None:
         self.puts -= 1
@@ -327,7 +327,7 @@ class Watched(Watch):
             raise CommandCancelledError(reason="nobody wants it")
 
     def committed(self, url: str, version: int) -> None:
-        self.made.append(version)
+        self.versions.append(version)
 
 
 def watched(log, puts):
@@ -340,7 +340,7 @@ def test_a_commit_that_is_not_wanted_any_more_is_not_put():
     with pytest.raises(CommandCancelledError, match="nobody wants it"):
         append(log, "mine").commit()
     assert paths(log) == ["a"]
-    assert watch.made == []
+    assert watch.versions == []
 
 
 def test_a_commit_is_asked_about_again_when_it_goes_behind_a_winner():
@@ -350,7 +350,7 @@ def test_a_commit_is_asked_about_again_when_it_goes_behind_a_winner():
     assert paths(log) == ["a", "b"]
     log, watch = watched(log, 2)
     assert append(log, "mine").commit() == 2
-    assert watch.made == [2]
+    assert watch.versions == [2]
 
 
 def test_a_transaction_that_is_behind_catches_up_before_it_puts_again(monkeypatch):

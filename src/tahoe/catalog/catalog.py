@@ -33,6 +33,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.types.schema import Struct
 from tahoe.storage import system_env
+from tahoe.storage.background import in_background
 from tahoe.storage.env import Store, Watch
 from tahoe.storage.locations import normalise
 from tahoe.storage.managed import ManagedStore
@@ -159,24 +160,30 @@ class Catalog:
     # --- transactions
 
     @contextmanager
-    def transaction(self) -> Iterator[CatalogTransaction]:
+    def transaction(self, *, serializable: bool = False) -> Iterator[CatalogTransaction]:
         """Change several tables at once: with the end of the block all commits become visible, or none.
 
         Tables of the block are opened by its own `table`. Its reads see one moment of all tables, and what the block
         itself has written.
 
+        Args:
+            serializable: refuse the block also if a table that it has opened and not changed has changed meanwhile.
+
         Raises:
-            TransactionConflictError: another writer has committed to one of the tables meanwhile.
+            DeltaConcurrentModificationException: what another writer has committed meanwhile conflicts. A
+                TransactionConflictError among them says that running the block again can help.
         """
         with self._begin() as connection:
             entries = {entry.name: entry for entry in self._entries(connection, None)}
-        changes = CatalogTransaction(self.url, self._begin, entries, self._open_in)
+        changes = CatalogTransaction(self.url, self._begin, entries, self._open_in, is_serializable=serializable)
         try:
             yield changes
         except BaseException:
             changes.roll_back()
             raise
         changes.commit()
+        for table_id, url in changes.changed:
+            in_background(partial(_publish, self._store(table_id, url)))
 
     # --- the database
 
@@ -227,19 +234,19 @@ class Catalog:
     # --- stores
 
     def _open(self, table_id: str, url: str) -> Table:
-        return self._table_of(self._store(table_id, url))
+        store = self._store(table_id, url)
+        return self._table_of(store, _Publishing(store))
 
-    def _open_in(self, entry: TableEntry, commits: TableCommits) -> Table:
-        return self._table_of(ManagedStore(system_env(entry.url, self._options).store, commits))
+    def _open_in(self, entry: TableEntry, commits: TableCommits, watch: Watch) -> Table:
+        return self._table_of(ManagedStore(system_env(entry.url, self._options).store, commits), watch)
 
     def _store(self, table_id: str, url: str) -> ManagedStore:
         commits = CatalogCommits(self._begin, table_id, url)
         return ManagedStore(system_env(url, self._options).store, commits)
 
-    def _table_of(self, store: ManagedStore) -> Table:
+    def _table_of(self, store: ManagedStore, watch: Watch) -> Table:
         env = system_env(store.url, self._options)
         at = partial(_store_at, store, env.store_at)
-        watch = _Publishing(store, env.background)
         return Table(store.url, env=replace(env, store=store, store_at=at, watch=watch))
 
 
@@ -248,14 +255,13 @@ class _Publishing(Watch):
     """Publishes each commit, later."""
 
     store: ManagedStore
-    background: Callable[[Callable[[], None]], None]
 
     def committed(self, url: str, version: int) -> None:  # noqa: ARG002
-        if self.store.commits.may_describe(version):
-            self.background(lambda: self._publish(version))
+        in_background(partial(_publish, self.store, version))
 
-    def _publish(self, version: int) -> None:
-        self.store.publish(version)
+
+def _publish(store: ManagedStore, version: int | None = None) -> None:
+    store.publish(version)
 
 
 def _store_at(store: ManagedStore, others: Callable[[str], Store], url: str) -> Store:

@@ -92,6 +92,12 @@ def ratified(connection: sa.Connection, table_id: str) -> Ratified:
     return Ratified(latest, tuple(RatifiedCommit(**row) for row in rows))
 
 
+def is_latest(connection: sa.Connection, table_id: str, version: int) -> bool:
+    """Whether a version is a table's latest one, and stays it until the end of the transaction."""
+    query = sa.select(TABLES.c.latest_version).where(TABLES.c.id == table_id).with_for_update(read=True)
+    return connection.execute(query).scalar() == version
+
+
 def ratify_all(connection: sa.Connection, table_id: str, latest: int, commits: Sequence[RatifiedCommit]) -> bool:
     """Let commits own the versions that follow the latest one; False if it is not the latest one any more."""
     is_latest = (TABLES.c.id == table_id) & (TABLES.c.latest_version == latest)

@@ -12,10 +12,16 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from tahoe.catalog.commits import Begin, ratified, ratify_all
+from tahoe.catalog.commits import Begin, is_latest, ratified, ratify_all
 from tahoe.catalog.entries import TableEntry
-from tahoe.errors import CatalogTableNotFoundError, TransactionClosedError, TransactionConflictError
+from tahoe.errors import (
+    CatalogTableNotFoundError,
+    DeltaConcurrentModificationException,
+    TransactionClosedError,
+    TransactionConflictError,
+)
 from tahoe.protocol.log.log_files import STAGED_FOLDER
+from tahoe.storage.env import Env, Watch
 from tahoe.storage.ratified import Ratified, RatifiedCommit, TableCommits
 from tahoe.table.table import Table
 
@@ -52,10 +58,21 @@ class PendingCommits:
 
 
 @dataclass(slots=True)
-class _Opened:
+class _Opened(Watch):
+    """A table of a block, and how to make its commits again."""
+
     entry: TableEntry
     commits: PendingCommits
-    table: Table
+    table: Table | None = None
+    again: list[Callable[[Env], int]] = field(default_factory=list)
+
+    def made(self, commit: Callable[[Env], int]) -> None:
+        self.again.append(commit)
+
+    @property
+    def opened(self) -> Table:
+        assert self.table is not None
+        return self.table
 
 
 class CatalogTransaction:
@@ -66,9 +83,12 @@ class CatalogTransaction:
         url: str,
         begin: Begin,
         entries: Mapping[str, TableEntry],
-        open_table: Callable[[TableEntry, TableCommits], Table],
+        open_table: Callable[[TableEntry, TableCommits, Watch], Table],
+        *,
+        is_serializable: bool = False,
     ) -> None:
         self._url, self._begin, self._entries, self._open_table = url, begin, entries, open_table
+        self._is_serializable = is_serializable
         self._opened: dict[str, _Opened] = {}
 
     def table(self, name: str) -> Table:
@@ -81,46 +101,94 @@ class CatalogTransaction:
             entry = self._entries.get(name)
             if entry is None:
                 raise CatalogTableNotFoundError(url=self._url, name=name)
-            commits = PendingCommits(self._at_begin(entry), entry.url)
-            self._opened[name] = _Opened(entry, commits, self._open_table(entry, commits))
-        return self._opened[name].table
+            found = _Opened(entry, PendingCommits(self._known(entry, entry.latest_version), entry.url))
+            found.table = self._open_table(entry, found.commits, found)
+            self._opened[name] = found
+        return self._opened[name].opened
 
-    def _at_begin(self, entry: TableEntry) -> Ratified:
+    def _known(self, entry: TableEntry, latest: int | None = None) -> Ratified:
+        """What the catalog has ratified of a table, up to a version."""
         with self._begin() as connection:
             now = ratified(connection, entry.id)
-        return Ratified(entry.latest_version, tuple(c for c in now.commits if c.version <= entry.latest_version))
+        latest = now.latest if latest is None else latest
+        return Ratified(latest, tuple(commit for commit in now.commits if commit.version <= latest))
 
     def commit(self) -> None:
-        """Make all commits of the block visible.
+        """Make all commits of the block visible. What others have committed meanwhile goes before them, unless it
+        conflicts.
 
         Raises:
-            TransactionConflictError: another writer has committed to one of its tables meanwhile; nothing is visible.
+            DeltaConcurrentModificationException: it does; nothing is visible. A TransactionConflictError says that
+                running the block again can help.
             CatalogUnavailableError: the database did not tell whether it is.
         """
-        changed = [opened for opened in self._opened.values() if opened.commits.own]
         try:
-            with self._begin() as connection:
-                for opened in sorted(changed, key=lambda one: one.entry.id):
-                    self._ratify(connection, opened)
-        except TransactionConflictError:
+            while (behind := self._ratified_behind()) is not None:
+                self._commit_again(behind)
+        except DeltaConcurrentModificationException:
             self.roll_back()
             raise
         self._close()
 
-    def _ratify(self, connection: sa.Connection, opened: _Opened) -> None:
-        base, own = opened.commits.base.latest, opened.commits.own
-        if not ratify_all(connection, opened.entry.id, base, own):
-            latest = ratified(connection, opened.entry.id).latest
-            detail = f"the block has read version {base}"
-            raise TransactionConflictError(table=opened.entry.name, winner=f"version {latest}", detail=detail)
+    def _ratified_behind(self) -> _Opened | None:
+        """Ratify the commits of all tables; if one of them has new commits of others, that one, and nothing is
+        ratified.
+        """
+        tables = sorted(self._opened.values(), key=lambda one: one.entry.id)
+        try:
+            with self._begin() as connection:
+                for one in tables:
+                    self._ratify(connection, one)
+        except _Behind as error:
+            return error.table
+        return None
+
+    def _ratify(self, connection: sa.Connection, one: _Opened) -> None:
+        table_id, base, own = one.entry.id, one.commits.base.latest, one.commits.own
+        if own and not ratify_all(connection, table_id, base, own):
+            raise _Behind(one)
+        if not own and self._is_serializable and not is_latest(connection, table_id, base):
+            raise TransactionConflictError(
+                table=one.entry.name, winner=f"behind version {base}", detail="the serializable block has read it"
+            )
+
+    def _commit_again(self, one: _Opened) -> None:
+        """Commit what the block has committed to a table behind what others have."""
+        if len(one.again) != 1:
+            raise self._conflict(one, f"the block has committed {len(one.again)} times to it")
+        before, again = one.commits, one.again.pop()
+        one.commits = PendingCommits(self._known(one.entry), one.entry.url)
+        one.table = self._open_table(one.entry, one.commits, one)
+        before.is_closed = True
+        self._discard(one, before)
+        again(one.opened.env)
+
+    def _conflict(self, one: _Opened, detail: str) -> TransactionConflictError:
+        winner = f"version {self._known(one.entry).latest}"
+        return TransactionConflictError(table=one.entry.name, winner=winner, detail=detail)
 
     def roll_back(self) -> None:
         """Leave nothing of the block but data files, which VACUUM deletes."""
-        staged = [(opened.table.env, commit) for opened in self._opened.values() for commit in opened.commits.own]
         self._close()
-        for env, commit in staged:
-            env.discard([f"{STAGED_FOLDER}/{commit.file}"])
+        for one in self._opened.values():
+            self._discard(one, one.commits)
+
+    def _discard(self, one: _Opened, commits: PendingCommits) -> None:
+        one.opened.env.discard([f"{STAGED_FOLDER}/{commit.file}" for commit in commits.own])
 
     def _close(self) -> None:
-        for opened in self._opened.values():
-            opened.commits.is_closed = True
+        for one in self._opened.values():
+            one.commits.is_closed = True
+
+    @property
+    def changed(self) -> list[tuple[str, str]]:
+        """The ids and urls of the tables that the block has committed to."""
+        return [(one.entry.id, one.entry.url) for one in self._opened.values() if one.commits.own]
+
+
+class _Behind(Exception):
+    """Ends a transaction of the database in which not all commits could be ratified."""
+
+    def __init__(self, table: _Opened) -> None:
+        super().__init__(table.entry.name)
+        self.table = table

@@ -301,6 +301,11 @@ class Watch:
     def committed(self, url: str, version: int) -> None:
         """Called after a version of a table was committed. It must not raise."""
 
+    def made(self, commit: Callable[[Env], int]) -> None:
+        """Called after a version was committed, with what commits the same again in another environment, behind what
+        that one has. It must not raise.
+        """
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Env:

@@ -24,7 +24,7 @@ from tahoe.protocol.configuration.features import setting
 from tahoe.protocol.configuration.properties import ENABLE_DELETION_VECTORS
 from tahoe.protocol.log.actions import Action, Add, Cdc, DomainMetadata, Metadata, Protocol, Txn, remove_of
 from tahoe.protocol.statistics.moved_rows import CopiedRows
-from tahoe.storage.env import Watch
+from tahoe.storage.env import Env, Watch
 from tahoe.table.commit.new_files import NewFiles, note
 from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.symlink_manifests import check_manifests_before_commit, manifests_after_commit
@@ -74,6 +74,9 @@ class _PutWatch(Watch):
 
     def committed(self, url: str, version: int) -> None:
         self._watch.committed(url, version)
+
+    def made(self, commit: Callable[[Env], int]) -> None:
+        self._watch.made(commit)
 
 
 @dataclass(kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tahoe._cached import cached_property
@@ -51,6 +52,7 @@ from tahoe.protocol.log.log_files import LogFile
 from tahoe.protocol.log.replay import check_commit
 from tahoe.protocol.statistics import moved_rows
 from tahoe.protocol.statistics.moved_rows import MovedRows
+from tahoe.storage.env import Env
 from tahoe.table.commit.carried_deletions import FileChanges, behind_compaction, behind_deletions
 from tahoe.table.commit.continuity import CommitMismatch, check_base, check_follows, gone
 from tahoe.table.commit.post_commit_hooks import after_commit
@@ -174,6 +176,7 @@ class Transaction:
             case Committed():
                 self._check_follows(version, data)
                 env.watch.committed(self.log.url, version)
+                env.watch.made(partial(_committed_again, self))
                 after_commit(self.log, self.base, version, actions, len(data))
                 return True
             case Lost():
@@ -419,6 +422,13 @@ class Transaction:
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         is_append = bool(files) and all(isinstance(a, Add) and a.data_change for a in files)
         return is_append and not self.intent.reads_table and not self.deletions
+
+
+def _committed_again(transaction: Transaction, env: Env) -> int:
+    """Commit a transaction in another environment, in which it was not committed. Its vectors are written anew."""
+    env.discard(transaction.vector_files)
+    transaction.vector_files.clear()
+    return replace(transaction, log=replace(transaction.log, env=env)).commit()
 
 
 def _winner(log: Log, version: int) -> Winner:

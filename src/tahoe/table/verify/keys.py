@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from tahoe.errors import DeltaError
 from tahoe.protocol.configuration.declared_keys import FOREIGN, PRIMARY, Key, keys_of
 from tahoe.protocol.types.names import counted, dotted, literal
+from tahoe.table.arrow.chunks import reordered_table
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.findings import Finding, Kind, finding
 from tahoe.table.versions.table_reader import TableReader
@@ -216,4 +217,5 @@ def _examples(groups: pa.Table) -> tuple[Example, ...]:
     """The values of which there are most rows."""
     columns = [name for name in groups.column_names if name != _COUNT]
     order: list[tuple[str, Any]] = [(_COUNT, "descending"), *((name, "ascending") for name in columns)]
-    return tuple(groups.sort_by(order).slice(0, EXAMPLES_MAX).select(columns).to_pylist())
+    first = pc.sort_indices(groups, sort_keys=order).slice(0, EXAMPLES_MAX)
+    return tuple(reordered_table(groups.select(columns), first).to_pylist())
