@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.catalog.catalog import Catalog
+from tahoe.catalog.catalog import Catalog, _Publishing
 from tahoe.errors import (
     CatalogManagedTableError,
     CatalogNameError,
@@ -18,10 +19,13 @@ from tahoe.errors import (
     CatalogUrlError,
     DeltaConcurrentModificationException,
     NewerCatalogError,
+    OperationNotAllowedError,
     SchemaNotFoundError,
+    StorageRefusedError,
     TransactionClosedError,
     TransactionConflictError,
 )
+from tahoe.storage.background import finish_background
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -204,6 +208,16 @@ def test_checkpoints_wait_until_a_transaction_is_committed(catalog: Catalog) -> 
     assert ids(catalog.table("shop.orders")) == list(range(4))
 
 
+@pytest.mark.parametrize("call", ["repair", "drop"])
+def test_what_deletes_files_waits_for_the_end_of_a_block(catalog: Catalog, call: str) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA, properties={"delta.enableDeletionVectors": "true"})
+    made.append(rows(1))
+    with catalog.transaction() as changes, pytest.raises(OperationNotAllowedError):
+        inside = changes.table("shop.orders")
+        inside.repair() if call == "repair" else inside.drop_feature("deletionVectors")
+    assert (ids(made), made.version) == ([1], 1)
+
+
 # --- names
 
 
@@ -238,10 +252,144 @@ def test_a_dropped_name_leaves_the_files(catalog: Catalog) -> None:
 
 
 def test_a_database_that_is_none_or_newer_is_told(catalog: Catalog, url: str) -> None:
-    for wrong in ("lake.db", "nothing://x", "mysql+nothing://x"):
+    for wrong in ("lake.db", "nothing://x", "mysql+nothing://x", "sqlite://", "sqlite:///:memory:"):
         with pytest.raises(CatalogUrlError):
             Catalog(wrong)
     with catalog._begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(NewerCatalogError, match="9999"):
         Catalog(url)
+
+
+# --- what cannot be undone
+
+
+def _log(table: tahoe.Table) -> list[str]:
+    folder = Path(table.url.removeprefix("file://")) / "_delta_log"
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+@pytest.mark.parametrize(
+    "describe", [lambda table: table.create_checkpoint(), lambda table: table.compact_logs(0, 2)], ids=["whole", "part"]
+)
+def test_the_log_does_not_tell_of_a_transaction_that_can_be_undone(
+    catalog: Catalog, describe: Callable[[tahoe.Table], object]
+) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows(1))
+    with pytest.raises(StorageRefusedError), catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(99))
+        describe(changes.table("shop.orders"))
+    assert f"{2:020}.json" not in _log(made)
+    made.append(rows(2))
+    catalog.publish("shop.orders")
+    assert ids(catalog.table("shop.orders")) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "clean",
+    [
+        lambda table: table.vacuum(0, retention_check=False),
+        lambda table: table.erase("id = 1", retention_check=False),
+        lambda table: table.cleanup_metadata(),
+    ],
+    ids=["vacuum", "erase", "log"],
+)
+def test_a_transaction_deletes_no_files(catalog: Catalog, clean: Callable[[tahoe.Table], object]) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows(1))
+    with pytest.raises(OperationNotAllowedError, match="outside"), catalog.transaction() as changes:
+        changes.table("shop.orders").delete("id = 1")
+        clean(changes.table("shop.orders"))
+    assert ids(catalog.table("shop.orders")) == [1]
+
+
+def test_manifests_wait_until_a_transaction_is_committed(catalog: Catalog) -> None:
+    kept = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
+    made = catalog.create_table("shop.orders", SCHEMA, properties=kept)
+    made.append(rows(1))
+    manifest = Path(made.url.removeprefix("file://")) / "_symlink_format_manifest" / "manifest"
+    before = manifest.read_text()
+    with pytest.raises(KeyError), catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(2))
+        raise KeyError
+    assert manifest.read_text() == before
+    with catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(2))
+    finish_background()
+    assert len(manifest.read_text().splitlines()) == 2
+
+
+def test_a_transaction_does_not_see_what_others_tell_of_their_versions(catalog: Catalog) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows(1))
+    with catalog.transaction() as changes:
+        changed = changes.table("shop.orders")
+        changed.append(rows(2))
+        made.append(rows(3))
+        made.compact_logs(0, 2)
+        assert ids(tahoe.Table(changed.url, env=changed.env)) == [1, 2]
+    assert ids(made) == [1, 2, 3]
+
+
+# --- the end of a transaction
+
+
+def test_a_transaction_that_the_user_ends_has_ended(catalog: Catalog) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    with catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(1))
+        changes.roll_back()
+    assert (ids(made), made.version) == ([], 0)
+    with catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(1))
+        changes.commit()
+        assert ids(made) == [1]
+    changes.roll_back()
+    assert ids(made) == [1]
+    with pytest.raises(TransactionClosedError):
+        changes.table("shop.orders")
+    with pytest.raises(TransactionClosedError):
+        changes.commit()
+
+
+def test_a_table_that_was_dropped_meanwhile_is_a_conflict(catalog: Catalog) -> None:
+    orders, stock = (catalog.create_table(f"shop.{name}", SCHEMA) for name in ("orders", "stock"))
+    with pytest.raises(TransactionConflictError, match="dropped"), catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(1))
+        changes.table("shop.stock").append(rows(1))
+        catalog.drop_table("shop.orders")
+        catalog.create_table("shop.orders", SCHEMA)
+    assert (ids(catalog.table("shop.orders")), ids(stock)) == ([], [])
+    staged = Path(orders.url.removeprefix("file://")) / "_delta_log" / "_staged_commits"
+    assert not list(staged.glob(f"{1:020}.*"))
+
+
+def test_a_transaction_is_published_and_described_after_its_end(catalog: Catalog) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA, properties={"delta.checkpointInterval": "2"})
+    for number in range(4):
+        with catalog.transaction() as changes:
+            changes.table("shop.orders").append(rows(number))
+    finish_background()
+    assert [entry.unpublished for entry in catalog.tables()] == [0]
+    assert {f"{4:020}.json", f"{4:020}.crc", f"{4:020}.checkpoint.parquet"} <= set(_log(made))
+
+
+def test_commits_that_are_not_published_can_be_compacted_and_checkpointed(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Publishing, "committed", lambda *_: None)
+    made = catalog.create_table("shop.orders", SCHEMA)
+    for number in range(3):
+        made.append(rows(number))
+    made.compact_logs(0, 3)
+    made.append(rows(3))
+    assert made.create_checkpoint() == 4
+    assert ids(catalog.table("shop.orders")) == [0, 1, 2, 3]
+
+
+def test_a_new_table_says_in_its_log_that_it_is_managed(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Publishing, "committed", lambda *_: None)
+    made = catalog.create_table("shop.orders", SCHEMA)
+    with pytest.raises(CatalogManagedTableError):
+        tahoe.Table(made.url).to_arrow()

@@ -32,9 +32,9 @@ from tahoe.errors import (
 )
 from tahoe.storage import cloud, env, open_store
 from tahoe.storage.background import finish_background
-from tahoe.storage.cloud import CloudStore
+from tahoe.storage.cloud import CloudStore, _without_markers
 from tahoe.storage.cloud_options import cloud_config, credentials_missing
-from tahoe.storage.env import branches
+from tahoe.storage.env import FileInfo, branches
 from tests.storage.proxies import proxied
 from tests.storage.servers import BUCKET, S3_KEY, S3_SECRET, Server, hadoop_options, s3_client, s3_options
 
@@ -658,3 +658,9 @@ def test_what_is_missing_may_be_something_else_than_the_file(code: str) -> None:
         pytest.raises(FileNotFoundError),
     ):
         store.get("k")
+
+
+def test_names_between_a_marker_and_what_is_below_it() -> None:
+    keys = {"p=1": 0, "p=1.5": 0, "p=1.5/x": 1, "p=1/x": 1, "q": 0, "r": 1}
+    files = [FileInfo(key, size, 0) for key, size in keys.items()]
+    assert sorted(info.key for info in _without_markers(files)) == ["p=1.5/x", "p=1/x", "q", "r"]

@@ -16,6 +16,7 @@ from tahoe.errors import (
     InvalidKeyError,
     InvalidPropertyError,
 )
+from tahoe.protocol.configuration.declared_keys import with_column_moved
 from tahoe.table.table import Table
 from tahoe.table.verify import keys
 from tahoe.table.verify.keys import key_findings
@@ -234,3 +235,31 @@ def test_findings_say_the_key_the_rows_and_what_to_do() -> None:
     assert violated.detail == "pk PRIMARY KEY (`id`): violated by 1 row, for example id = 1"
     assert (unchecked.kind.value, unchecked.severity.value) == ("unchecked-key", "warning")
     assert "only Spark knows the table main.t" in unchecked.detail
+
+
+def test_a_key_that_refers_to_its_own_table_follows_a_rename(tmp_path: Path) -> None:
+    mapped = {"delta.columnMapping.mode": "name"}
+    table = make({"id": [1, 2], "parent": [1, 1]}, tmp_path / "t", mapped)
+    declare(table, "parent", "parent", kind="FOREIGN KEY", references=table.url, referenced_columns=["id"])
+    with table.transaction() as changes:
+        changes.rename_column("id", "key")
+    assert [report.violations for report in table.check_keys()] == [0]
+
+
+def test_a_property_of_another_spelling_follows_its_column() -> None:
+    spelled = {"TAHOE.keys.pk": '{"kind":"PRIMARY KEY","columns":["id"]}'}
+    assert with_column_moved(spelled, ("id",), ("key",), table="t") == {
+        "TAHOE.keys.pk": '{"kind":"PRIMARY KEY","columns":["key"]}'
+    }
+    assert with_column_moved(spelled, ("id",), None, table="t") == {}
+
+
+def test_values_that_cannot_be_compared_do_not_end_the_check(tmp_path: Path) -> None:
+    other = make({"id": ["1"]}, tmp_path / "other")
+    table = make({"id": [1, 1]}, tmp_path / "t")
+    declare(table, "pk", "id")
+    declare(table, "fk", "id", kind="FOREIGN KEY", references=other.url, referenced_columns=["id"])
+    primary, foreign = table.check_keys()
+    assert primary.violations == 1
+    assert foreign.violations is None
+    assert "cannot be compared" in str(foreign.reason)

@@ -85,6 +85,7 @@ def dead(found: Tree, *actions: Any, cutoff_ms: int = 100, url: str = URL, **sco
         ("p=%C3%A9/x", "p=e\u0301/x"),
         ("p=stra\u00dfe/x", "p=STRASSE/x"),
         ("p=\u03bf\u03b4\u03bf\u03c2/x", "p=\u039f\u0394\u039f\u03a3/x"),  # the last letter has two small forms
+        ("file:/mnt/other/name/OF/T/X", "x"),
     ],
 )
 @pytest.mark.parametrize("kind", [Add, Remove])

@@ -31,13 +31,15 @@ from tahoe.errors import (
     CatalogTableNotFoundError,
     SchemaNotFoundError,
 )
+from tahoe.protocol.configuration.properties import SYMLINK_MANIFESTS
 from tahoe.protocol.types.schema import Struct
 from tahoe.storage import system_env
 from tahoe.storage.background import in_background
 from tahoe.storage.env import Store, Watch
 from tahoe.storage.locations import normalise
 from tahoe.storage.managed import ManagedStore
-from tahoe.storage.ratified import TableCommits
+from tahoe.storage.ratified import RatifiedCommit, TableCommits
+from tahoe.table.commit.post_commit_hooks import after_commit
 from tahoe.table.table import Table
 
 # What makes a table a catalog-managed one. Protocol: "Writer Requirements for Catalog-managed tables".
@@ -123,6 +125,7 @@ class Catalog:
         except BaseException:
             self._remove(table_id)
             raise
+        self._store(table_id, url).publish()  # whoever opens the folder by its path then finds a managed table
         return table
 
     def table(self, name: str) -> Table:
@@ -181,9 +184,10 @@ class Catalog:
         except BaseException:
             changes.roll_back()
             raise
-        changes.commit()
-        for table_id, url in changes.changed:
-            in_background(partial(_publish, self._store(table_id, url)))
+        if not changes.is_closed:
+            changes.commit()
+            for entry, commits in changes.changed:
+                in_background(partial(self._after_commits, entry, commits))
 
     # --- the database
 
@@ -239,6 +243,15 @@ class Catalog:
 
     def _open_in(self, entry: TableEntry, commits: TableCommits, watch: Watch) -> Table:
         return self._table_of(ManagedStore(system_env(entry.url, self._options).store, commits), watch)
+
+    def _after_commits(self, entry: TableEntry, commits: Sequence[RatifiedCommit]) -> None:
+        """Publish the commits of a block, and run the hooks that have waited for its end."""
+        self._store(entry.id, entry.url).publish()
+        table = self._open(entry.id, entry.url)
+        for commit in commits:
+            after_commit(table.log, None, commit.version, table.log.read_version(commit.version), commit.size_bytes)
+        if SYMLINK_MANIFESTS.get(table.properties):
+            table.generate()
 
     def _store(self, table_id: str, url: str) -> ManagedStore:
         commits = CatalogCommits(self._begin, table_id, url)

@@ -44,6 +44,10 @@ def open_database(url: str) -> sa.Engine:
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise CatalogUrlError(url=_without_password(url), detail=str(error)) from error
     if engine.dialect.name == "sqlite":
+        if engine.url.database in (None, "", ":memory:"):
+            raise CatalogUrlError(
+                url=url, detail="it names no file, and a database in memory is one of a single thread"
+            )
         sa.event.listen(engine, "connect", _prepare_sqlite)
         sa.event.listen(engine, "begin", _begin_at_once)
     with transaction(engine) as connection:

@@ -90,13 +90,16 @@ class CatalogTransaction:
         self._url, self._begin, self._entries, self._open_table = url, begin, entries, open_table
         self._is_serializable = is_serializable
         self._opened: dict[str, _Opened] = {}
+        self.is_closed = False
 
     def table(self, name: str) -> Table:
         """A table as it was when the block began, with what the block itself has written.
 
         Raises:
             CatalogTableNotFoundError: there was none.
+            TransactionClosedError: the block has ended.
         """
+        self._check_open(name)
         if name not in self._opened:
             entry = self._entries.get(name)
             if entry is None:
@@ -108,8 +111,12 @@ class CatalogTransaction:
 
     def _known(self, entry: TableEntry, latest: int | None = None) -> Ratified:
         """What the catalog has ratified of a table, up to a version."""
-        with self._begin() as connection:
-            now = ratified(connection, entry.id)
+        try:
+            with self._begin() as connection:
+                now = ratified(connection, entry.id)
+        except FileNotFoundError:
+            detail = "it was dropped"
+            raise TransactionConflictError(table=entry.name, winner="behind all versions", detail=detail) from None
         latest = now.latest if latest is None else latest
         return Ratified(latest, tuple(commit for commit in now.commits if commit.version <= latest))
 
@@ -121,14 +128,21 @@ class CatalogTransaction:
             DeltaConcurrentModificationException: it does; nothing is visible. A TransactionConflictError says that
                 running the block again can help.
             CatalogUnavailableError: the database did not tell whether it is.
+            TransactionClosedError: the block has ended.
         """
+        self._check_open(self._url)
         try:
             while (behind := self._ratified_behind()) is not None:
-                self._commit_again(behind)
+                try:
+                    self._commit_again(behind)
+                except BaseException:
+                    self.roll_back()
+                    raise
         except DeltaConcurrentModificationException:
             self.roll_back()
             raise
-        self._close()
+        finally:
+            self._close()
 
     def _ratified_behind(self) -> _Opened | None:
         """Ratify the commits of all tables; if one of them has new commits of others, that one, and nothing is
@@ -168,22 +182,30 @@ class CatalogTransaction:
         return TransactionConflictError(table=one.entry.name, winner=winner, detail=detail)
 
     def roll_back(self) -> None:
-        """Leave nothing of the block but data files, which VACUUM deletes."""
-        self._close()
-        for one in self._opened.values():
-            self._discard(one, one.commits)
+        """End the block, and leave nothing of it but data files, which VACUUM deletes. Nothing happens if it has ended:
+        what it staged may be ratified.
+        """
+        if not self.is_closed:
+            self._close()
+            for one in self._opened.values():
+                self._discard(one, one.commits)
 
     def _discard(self, one: _Opened, commits: PendingCommits) -> None:
         one.opened.env.discard([f"{STAGED_FOLDER}/{commit.file}" for commit in commits.own])
 
+    def _check_open(self, name: str) -> None:
+        if self.is_closed:
+            raise TransactionClosedError(table=name)
+
     def _close(self) -> None:
+        self.is_closed = True
         for one in self._opened.values():
             one.commits.is_closed = True
 
     @property
-    def changed(self) -> list[tuple[str, str]]:
-        """The ids and urls of the tables that the block has committed to."""
-        return [(one.entry.id, one.entry.url) for one in self._opened.values() if one.commits.own]
+    def changed(self) -> list[tuple[TableEntry, list[RatifiedCommit]]]:
+        """The tables that the block has committed to, and its commits."""
+        return [(one.entry, one.commits.own) for one in self._opened.values() if one.commits.own]
 
 
 class _Behind(Exception):

@@ -538,16 +538,19 @@ def _without_folders(files: list[FileInfo]) -> list[FileInfo]:
 
 
 def _without_markers(files: Iterable[FileInfo]) -> Iterator[FileInfo]:
-    """The same of files that the storage lists one by one, in order: below a marker is what follows it."""
-    held: FileInfo | None = None
+    """The same of files that the storage lists one by one, in order. Between a marker and what is below it are names
+    that go on with a character before the slash, as `p=1.5` behind `p=1`.
+    """
+    held: list[FileInfo] = []
     for info in files:
-        if held is not None and not info.key.startswith(f"{held.key}/"):
-            yield held
-        held = None if info.size_bytes else info
-        if held is None:
+        waiting = [one for one in held if not info.key.startswith(f"{one.key}/")]
+        held = [one for one in waiting if byte_order(info.key) <= byte_order(f"{one.key}/")]
+        yield from (one for one in waiting if one not in held)
+        if info.size_bytes:
             yield info
-    if held is not None:
-        yield held
+        else:
+            held.append(info)
+    yield from held
 
 
 def _detail(error: Exception) -> str:

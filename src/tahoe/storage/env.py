@@ -132,6 +132,17 @@ def may_be_described(store: Store, version: int) -> bool:
     return asked is None or asked(version)
 
 
+def before_describing(store: Store, version: int) -> None:
+    """Called before files about a version are written, such as checkpoints: its commit must be in the log.
+
+    Raises:
+        StorageRefusedError: the version can still be undone.
+    """
+    told: Callable[[int], None] | None = getattr(store, "before_describing", None)
+    if told is not None:
+        told(version)
+
+
 class FileReplacedError(OSError):
     """A file was replaced while it was read in ranges. The data read so far must be discarded."""
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, ClassVar, TypeVar
 
-from tahoe.errors import CommitEntryError
+from tahoe.errors import CommitEntryError, StorageRefusedError
 from tahoe.protocol.log.log_files import LOG_FOLDER, STAGED_FOLDER, Kind, LogFile, commit_key, commit_name, parse_name
 from tahoe.storage.coordinated import create
 from tahoe.storage.delegating import DelegatingStore
@@ -52,11 +52,26 @@ class ManagedStore(DelegatingStore):
     def may_be_described(self, version: int) -> bool:
         return self.commits.may_describe(version)
 
+    def before_describing(self, version: int) -> None:
+        """Publish the commits that a file about a version replaces for readers without the catalog.
+
+        Raises:
+            StorageRefusedError: the version can still be undone.
+        """
+        self._check_describable(version)
+        self.publish(version)
+
+    def _check_describable(self, version: int) -> None:
+        if not self.commits.may_describe(version):
+            detail = "it is part of a transaction over several tables, which has not ended"
+            raise StorageRefusedError(table=self.url, operation=f"describe version {version} in the log", detail=detail)
+
     # --- reading
 
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
         """The catalog is asked first: what is published meanwhile is then known twice, and nothing is missed. Files of
-        versions that it does not know are left out.
+        versions that it does not know are left out. Within a block of changes, so are those about its own versions:
+        other writers have made them, for commits of their own.
         """
         if prefix != LOG_FOLDER:
             return self.inner.list_from(prefix, start_after)
@@ -66,9 +81,12 @@ class ManagedStore(DelegatingStore):
         files = (
             info
             for info in self.inner.list_from(prefix, start_after)
-            if info.key not in ratified and _newest_version(info.key) <= state.latest
+            if info.key not in ratified and self._is_told(_newest_version(info.key), state.latest)
         )
         return heapq.merge(files, unpublished, key=lambda info: byte_order(info.key))
+
+    def _is_told(self, version: int, latest: int) -> bool:
+        return version <= latest and (version < 0 or self.commits.may_describe(version))
 
     def get(self, key: str) -> bytes:
         return self._read(key, self.inner.get)
@@ -150,12 +168,14 @@ class ManagedStore(DelegatingStore):
         Returns:
             how many there were. Others may publish at the same time.
 
+        Commits that can still be undone are not published.
+
         Raises:
             CommitEntryError: the log has another commit of that version, or a staged commit has been lost.
         """
         published = 0
         for commit in self._ask().commits:
-            if version is not None and commit.version > version:
+            if (version is not None and commit.version > version) or not self.commits.may_describe(commit.version):
                 break
             self._publish(commit)
             published += 1
@@ -178,10 +198,11 @@ class ManagedStore(DelegatingStore):
         self.commits.published(commit.version)
 
     def _publish_for(self, key: str) -> None:
-        """Publish the commits that a file replaces for readers without the catalog."""
         file = _log_file(key)
         if file is not None and file.kind in _OF_PUBLISHED:
-            self.publish(file.end_version)
+            self.before_describing(file.end_version)
+        elif file is not None:
+            self._check_describable(file.end_version)
 
     # --- what the catalog knows
 

@@ -213,15 +213,19 @@ def followed_keys(configuration: Configuration, before: Struct, after: Struct, *
 
 
 def _moved(configuration: Configuration, name_of: Callable[[str], str | None], *, table: str) -> dict[str, str]:
-    """The properties with the columns of keys renamed; a key of which a column has no name goes."""
+    """The properties with the columns of keys renamed, also those that a key of the table itself refers to; a key of
+    which a column has no name goes."""
     changed = dict(configuration)
+    properties = {name[len(PREFIX) :]: name for name in configuration if is_key(name)}
     for key in keys_of(configuration, table=table):
-        names = [name_of(column) for column in key.columns]
-        columns = tuple(name for name in names if name is not None)
-        if len(columns) < len(names):
-            changed.pop(PREFIX + key.name, None)
-        elif columns != key.columns:
-            changed |= with_key({}, replace(key, columns=columns))
+        others = key.referenced_columns if key.location == table else ()
+        names = [name_of(column) for column in (*key.columns, *others)]
+        known = tuple(name for name in names if name is not None)
+        columns, referenced = known[: len(key.columns)], known[len(key.columns) :] or key.referenced_columns
+        if len(known) < len(names):
+            del changed[properties[key.name]]
+        elif (columns, referenced) != (key.columns, key.referenced_columns):
+            changed[properties[key.name]] = encode_key(replace(key, columns=columns, referenced_columns=referenced))
     return changed
 
 

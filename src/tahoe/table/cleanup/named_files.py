@@ -111,7 +111,8 @@ class Keys:
         is_named = reduce(pc.or_, (known.has(compared) for known in self.keys))
         if self.names:
             names = pa.chunked_array([pa.array(sorted(self.names), pa.string())])
-            is_named = pc.or_(is_named, is_in(pc.replace_substring_regex(keys, r"(?s)^.*/", ""), names))
+            names = _without_case(names) if self.ignore_case else names
+            is_named = pc.or_(is_named, is_in(pc.replace_substring_regex(compared, r"(?s)^.*/", ""), names))
         return is_named
 
 

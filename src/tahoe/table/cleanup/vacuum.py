@@ -60,7 +60,7 @@ from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Author, Draft, OperationInfo
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
-from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot import Snapshot, check_may_delete
 from tahoe.table.versions.history import version_before
 from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.versions.tags import holding_tags
@@ -174,6 +174,8 @@ def vacuum(table: TableReader, request: VacuumRequest) -> VacuumReport:
         TagLostError: the version of a tag can no longer be read, so it is unknown what it needs; nothing was deleted.
         DeltaError: the table cannot be read or listed, or VACUUM START cannot be committed; nothing was deleted.
     """
+    if not request.dry_run:
+        check_may_delete(table.log, "VACUUM")
     now_ms, table = table.env.clock_ms(), TableReader.knowing(replace(table.log, kept=KeptCommits()), None)
     if request.lite and request.inventory is not None:
         raise InvalidOptionError(

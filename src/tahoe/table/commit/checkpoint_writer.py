@@ -41,6 +41,7 @@ from tahoe.protocol.log.log_files import Checkpoint, Kind, LogFile, Segment, par
 from tahoe.protocol.log.replay import FileKey, file_key
 from tahoe.protocol.statistics.stats import statistics_columns
 from tahoe.protocol.types.schema import DataType
+from tahoe.storage.env import before_describing
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.compression import arrow_codec
 from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX
@@ -213,14 +214,13 @@ class _Writer:
 
     def _put(self, key: str, data: bytes | BinaryIO, *, if_absent: bool = False) -> None:
         """Put a file that readers look for. If the table was dropped or recreated meanwhile, the file is deleted again.
-
-        Args:
-            if_absent: leave the file of another writer in place, unless the content is too large for a conditional put.
+        With `if_absent` another writer's file stays, unless the content is too large for a conditional put.
 
         Raises:
             MissingVersionError: the version no longer exists.
         """
         snapshot, store = self.snapshot, self.snapshot.log.env.store
+        before_describing(store, snapshot.version)
         commit = None if snapshot.commit is None else snapshot.log.commit_file(snapshot.version)
         if snapshot.commit is not None and (commit is None or not is_current(snapshot)):
             raise self._gone()

@@ -24,7 +24,7 @@ from tahoe.protocol.configuration.features import setting
 from tahoe.protocol.configuration.properties import ENABLE_DELETION_VECTORS
 from tahoe.protocol.log.actions import Action, Add, Cdc, DomainMetadata, Metadata, Protocol, Txn, remove_of
 from tahoe.protocol.statistics.moved_rows import CopiedRows
-from tahoe.storage.env import Env, Watch
+from tahoe.storage.env import Env, Watch, may_be_described
 from tahoe.table.commit.new_files import NewFiles, note
 from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.symlink_manifests import check_manifests_before_commit, manifests_after_commit
@@ -249,7 +249,10 @@ class Draft:
             raise
         self._discards.clear()  # committed: the files now belong to the table
         self._note(version, is_blind_append=transaction.is_blind_append)
-        manifests_after_commit(self.log, self.base, version, self.metadata, [*self.adds, *self.removed_files.values()])
+        if may_be_described(self.log.env.store, version):
+            manifests_after_commit(
+                self.log, self.base, version, self.metadata, [*self.adds, *self.removed_files.values()]
+            )
         return version
 
     def _note(self, version: int, *, is_blind_append: bool) -> None:

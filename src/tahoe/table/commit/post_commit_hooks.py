@@ -32,12 +32,12 @@ from tahoe.protocol.log.actions import (
 from tahoe.protocol.log.log_files import Checkpoint, Kind, LogFile
 from tahoe.protocol.log.replay import FileKey, file_key
 from tahoe.protocol.log.version_checksum import VersionChecksum, encode_version_checksum
-from tahoe.storage.env import FileInfo, may_be_described
+from tahoe.storage.env import FileInfo, before_describing, may_be_described
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.checkpoint import read_checkpoint, read_other_actions, sidecar_key
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles
-from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
+from tahoe.table.reading.snapshot import Snapshot, check_may_delete, is_current, load_snapshot, refresh
 from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
 from tahoe.table.versions.history import version_before
 from tahoe.table.versions.tags import oldest_held
@@ -165,6 +165,7 @@ def compact_log(log: Log, start: int, end: int) -> LogFile:
         raise InvalidOptionError(
             option="ending_version", value=end, table=log.url, detail=f"it must be after the starting version, {start}"
         )
+    before_describing(log.env.store, end)
     last = log.commit_file(end)
     name = log_files.compacted_name(start, end)
     actions = _reconciled(log, (log.read_version(v) for v in range(start, end + 1)))
@@ -221,6 +222,7 @@ def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[st
     Returns:
         the keys of the files that were deleted.
     """
+    check_may_delete(snapshot.log, "cleaning up the log")
     log, now_ms = snapshot.log, snapshot.log.env.clock_ms()
     cutoff_ms = _cutoff_ms(snapshot, retention, now_ms)
     newest = refresh(snapshot)

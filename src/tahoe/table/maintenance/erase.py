@@ -27,7 +27,7 @@ from tahoe.table.cleanup.vacuum import VacuumReport, VacuumRequest, vacuum
 from tahoe.table.layout.compaction import CompactionSettings
 from tahoe.table.layout.optimize import REORG, OptimizeRequest, optimize
 from tahoe.table.maintenance.table_rows import TableRows
-from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot import Snapshot, check_may_delete
 from tahoe.table.versions.history import version_before
 from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.versions.tags import holding_tags, tagged_snapshot
@@ -155,6 +155,8 @@ def erase(table: TableRows, request: EraseRequest) -> EraseReport:
         DeltaProtocolError: the table has a feature that tahoe does not know.
         DeltaError: a step failed. Run it again.
     """
+    if not request.dry_run:
+        check_may_delete(table.log, "erase()")
     before = _truncatable_version(table)
     texts = _texts_of(before, request.filter)
     report = _dry_report(before, request, texts)

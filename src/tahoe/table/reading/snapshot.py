@@ -25,6 +25,7 @@ from tahoe.errors import (
     InvalidActionError,
     MissingActionError,
     MissingVersionError,
+    OperationNotAllowedError,
     UnsupportedDataTypeError,
     VersionNotFoundError,
 )
@@ -36,7 +37,7 @@ from tahoe.protocol.log.log_files import LogFile, Segment
 from tahoe.protocol.log.replay import State, apply_actions
 from tahoe.protocol.log.version_checksum import VersionChecksum, parse_version_checksum
 from tahoe.protocol.types.schema import check_readable_names
-from tahoe.storage.env import is_managed
+from tahoe.storage.env import is_managed, may_be_described
 from tahoe.table.arguments import COUNT, FILTER, NAMES, takes
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.calls import of_objects
@@ -312,6 +313,19 @@ def check_may_open(log: Log, protocol: Protocol) -> None:
     """
     if not is_managed(log.env.store) and supports(protocol, "catalogManaged"):
         raise CatalogManagedTableError(table=log.url)
+
+
+def check_may_delete(log: Log, operation: str) -> None:
+    """Refuse to delete files in a transaction over several tables: they do not come back if it is undone.
+
+    Raises:
+        OperationNotAllowedError: the table was opened in such a transaction.
+    """
+    if not may_be_described(log.env.store, log_files.VERSION_MAX):
+        detail = "it deletes files, which do not come back if the transaction over several tables is undone"
+        raise OperationNotAllowedError(
+            operation=operation, table=log.url, detail=detail, remedy="Do it outside of the transaction."
+        )
 
 
 def _checked_snapshot(

@@ -20,6 +20,7 @@ from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.draft import Author
 from tahoe.table.commit.post_commit_hooks import clean_log
 from tahoe.table.commit.transaction import Transaction
+from tahoe.table.reading.snapshot import check_may_delete
 from tahoe.table.transactions.feature_traces import check_files, check_history_matters, other_domains, wait_for
 from tahoe.table.transactions.transaction_builder import TransactionBuilder
 from tahoe.table.versions.table_reader import TableReader
@@ -49,6 +50,8 @@ def drop_feature(
     snapshot = table.snapshot()
     feature = droppable_feature(snapshot.protocol, name, table=table.url)
     check_history_matters(feature, truncate_history=truncate_history, table=table.url)
+    if feature.is_reader_feature or truncate_history:
+        check_may_delete(table.log, f"dropping the feature {feature.name}")
     cleared = clear(feature)
     snapshot = table.snapshot()
     check_files(feature, snapshot)

@@ -137,7 +137,10 @@ def _checked_foreign(key: Key, groups: pa.Table, opened: Callable[[str], TableRe
     except DeltaError as error:
         raise LookupError(error.what.format(**error.parameters)) from error
     given = groups.filter(_any([pc.is_null(groups[name]) for name in columns], negated=True))
-    lacking = _without(given, known.drop_columns([_COUNT]).rename_columns(columns), columns)
+    try:
+        lacking = _without(given, known.drop_columns([_COUNT]).rename_columns(columns), columns)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise LookupError(f"its values cannot be compared with those of {other.url}: {error}") from error
     return KeyReport(key=key, violations=_sum(lacking), examples=_examples(lacking))
 
 

@@ -20,7 +20,7 @@ from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.commit.post_commit_hooks import delete_if_same
 from tahoe.table.layout.statistics import AnalyzeRequest, compute_statistics
-from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.reading.snapshot import Snapshot, check_may_delete, load_snapshot
 from tahoe.table.verify.file_repairs import (
     FSCK,
     FileRepairs,
@@ -113,6 +113,8 @@ def repair(table: TableReader, request: RepairRequest) -> RepairReport:
         AppendOnlyTableError: files are gone, but the table does not allow to remove rows.
         MetadataChangedException: the table was replaced since it was checked.
     """
+    if not request.dry_run:
+        check_may_delete(table.log, "repair()")
     listed = {info.key: info for info in table.env.store.list_from(log_files.LOG_FOLDER)}
     in_log, snapshot = _check_log(table)
     of_files = FileRepairs()
