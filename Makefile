@@ -87,7 +87,7 @@ killed-streams: java .venv/installed .venv/classes.jsa ## kill the drivers of st
 	TAHOE_KILLS=$(or $(KILLS),200) TAHOE_SEED=$(or $(SEED),1) .venv/bin/python -m pytest tests/programs/test_killed_stream.py -s
 
 killed-pipelines: java .venv/installed .venv/classes.jsa ## kill updates of a declarative pipeline with AutoCDC flows at each second, and compare their tables (half an hour)
-	TAHOE_MODE=full TAHOE_KILLED_UPDATES=$(or $(KILLS),40) .venv/bin/python -m pytest tests/programs/test_auto_cdc.py -k killed -s
+	TAHOE_MODE=full TAHOE_KILLED_UPDATES=$(or $(KILLS),40) .venv/bin/python -m pytest tests/programs/test_pipelines.py -k killed -s
 
 long-stream: java .venv/installed ## follow a commit a second for two hours, and fail if the memory of the driver or of Python grows (MINUTES=10 for less)
 	TAHOE_LONG_STREAM=$$((60 * $(or $(MINUTES),120))) .venv/bin/python -m pytest tests/programs/test_long_stream.py -s

@@ -1,4 +1,4 @@
-"""The pipeline of `test_auto_cdc`: AutoCDC flows of each kind from one stream of changes, two flows that append to one
+"""The pipeline of `test_pipelines`: AutoCDC flows of each kind from one stream of changes, two flows that append to one
 table, a materialised view and a sink.
 
 `{root}` and `{columns}` stand for the folder of the changes and their schema.

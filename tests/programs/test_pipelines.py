@@ -1,5 +1,8 @@
 """Spark's declarative pipelines: the examples of the page about them, in a server that they start themselves and in one
-whose driver has called `enable`.
+whose driver has called `enable`; and AutoCDC flows of each kind. The servers have one port on a machine, so the tests are
+in one file.
+
+`TAHOE_KILLED_UPDATES=30` kills an update at each of so many seconds (`make killed-pipelines`).
 """
 
 from __future__ import annotations
@@ -9,17 +12,24 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyspark
 import pytest
 
 import tahoe
+from tests import sample
+from tests.programs.changes_model import COLUMNS, Pipeline, random_events
 from tests.programs.command import RUN as WITH_TAHOE
 from tests.programs.pipelines import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
+KILLS = int(os.environ.get("TAHOE_KILLED_UPDATES", "1"))
+since_4_3 = pytest.mark.skipif(
+    tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 3), reason="SCD type 2 is new in Spark 4.3"
+)
 SETTINGS = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
 
 
@@ -109,9 +119,7 @@ CHANGES = (
 )
 
 
-@pytest.mark.skipif(
-    tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 3), reason="SCD type 2 is new in Spark 4.3"
-)
+@since_4_3
 def test_changes_that_arrive_late_and_twice_are_applied_once(tmp_path: Path) -> None:
     """The target is an ordinary table for other readers, and the history has all rows with their spans."""
     (tmp_path / "transformations").mkdir()
@@ -148,3 +156,44 @@ def test_changes_that_arrive_late_and_twice_are_applied_once(tmp_path: Path) -> 
         (3, "cay", 1, None),
         (4, "dan", 1, None),
     ]
+
+
+# --- AutoCDC flows of each kind, beside a model
+
+
+@since_4_3
+def test_each_kind_of_flow_is_its_model(tmp_path: Path) -> None:
+    """Also behind a column that is new, and behind full refreshes of one target and of all."""
+    pipeline = Pipeline(tmp_path)
+    for number in range(2):
+        pipeline.add(random_events(number, 30))
+        pipeline.update()
+        pipeline.check()
+    pipeline.columns(f"{COLUMNS}, country STRING")
+    pipeline.add(random_events(2, 30), country="it")
+    pipeline.update()
+    pipeline.check()
+    assert ("it",) in pipeline.rows("current", ["country"])
+    if sample.MODE == "full":  # an update takes twenty seconds
+        pipeline.update("--full-refresh", "current")
+        pipeline.check()
+        pipeline.update("--full-refresh-all")
+        pipeline.check(mirrored=2)
+
+
+@pytest.mark.skipif(
+    sample.MODE != "full", reason="make killed-pipelines, and make everything without TAHOE_MODE, run it"
+)
+def test_an_update_that_was_killed_is_made_again(tmp_path: Path) -> None:
+    """At each second of it, the same rows as without."""
+    pipeline = Pipeline(tmp_path)
+    pipeline.add(random_events(0, 30))
+    pipeline.update()
+    seconds: Iterable[float] = range(3, 3 + KILLS) if KILLS > 1 else [12]
+    for number, second in enumerate(seconds, 1):
+        pipeline.add(random_events(number, 30))
+        was_killed = pipeline.killed(second)
+        pipeline.update()
+        pipeline.check()
+        if not was_killed:
+            break

@@ -101,6 +101,7 @@ STAGED = StagedTable(
     partitioning=(),
     properties={},
     replaces=False,
+    is_of_pipeline=False,
 )
 
 

@@ -1,8 +1,4 @@
-"""AutoCDC flows into Delta tables of each kind are compared with a model in Python, behind each update of the pipeline,
-behind full refreshes, and behind updates that were killed.
-
-`TAHOE_KILLED_UPDATES=30` kills an update at each of so many seconds (`make killed-pipelines`).
-"""
+"""AutoCDC flows of each kind into Delta tables (`auto_cdc`), and a model in Python of what they make of all changes."""
 
 from __future__ import annotations
 
@@ -18,20 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyspark
-import pytest
 
 import tahoe
-from tests import sample
 from tests.programs.command import RUN as WITH_TAHOE
-
-pytestmark = pytest.mark.skipif(
-    tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 3), reason="SCD type 2 is new in Spark 4.3"
-)
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [*WITH_TAHOE, str(Path(pyspark.__file__).parent / "bin" / "spark-pipelines"), "run"]
 FLOWS = Path(__file__).with_name("auto_cdc.py")
-KILLS = int(os.environ.get("TAHOE_KILLED_UPDATES", "1"))
 COLUMNS = "id INT, name STRING, city STRING, seq INT, op STRING"
 IN_SQL = """
 CREATE STREAMING TABLE in_sql USING delta;
@@ -172,40 +161,3 @@ def history(events: Iterable[Event], tracked: Sequence[str]) -> list[tuple[Any, 
                 spans.append([event, event.seq, None])
         found += [(event.id, event.name, event.city, start, end) for event, start, end in spans]
     return found
-
-
-def test_each_kind_of_flow_is_its_model(tmp_path: Path) -> None:
-    """Also behind a column that is new, and behind full refreshes of one target and of all."""
-    pipeline = Pipeline(tmp_path)
-    for number in range(2):
-        pipeline.add(random_events(number, 30))
-        pipeline.update()
-        pipeline.check()
-    pipeline.columns(f"{COLUMNS}, country STRING")
-    pipeline.add(random_events(2, 30), country="it")
-    pipeline.update()
-    pipeline.check()
-    assert ("it",) in pipeline.rows("current", ["country"])
-    if sample.MODE == "full":  # an update takes twenty seconds
-        pipeline.update("--full-refresh", "current")
-        pipeline.check()
-        pipeline.update("--full-refresh-all")
-        pipeline.check(mirrored=2)
-
-
-@pytest.mark.skipif(
-    sample.MODE != "full", reason="make killed-pipelines, and make everything without TAHOE_MODE, run it"
-)
-def test_an_update_that_was_killed_is_made_again(tmp_path: Path) -> None:
-    """At each second of it, the same rows as without."""
-    pipeline = Pipeline(tmp_path)
-    pipeline.add(random_events(0, 30))
-    pipeline.update()
-    seconds: Iterable[float] = range(3, 3 + KILLS) if KILLS > 1 else [12]
-    for number, second in enumerate(seconds, 1):
-        pipeline.add(random_events(number, 30))
-        was_killed = pipeline.killed(second)
-        pipeline.update()
-        pipeline.check()
-        if not was_killed:
-            break
