@@ -100,8 +100,8 @@ def is_latest(connection: sa.Connection, table_id: str, version: int) -> bool:
 
 def ratify_all(connection: sa.Connection, table_id: str, latest: int, commits: Sequence[RatifiedCommit]) -> bool:
     """Let commits own the versions that follow the latest one; False if it is not the latest one any more."""
-    is_latest = (TABLES.c.id == table_id) & (TABLES.c.latest_version == latest)
-    moved = connection.execute(sa.update(TABLES).where(is_latest).values(latest_version=commits[-1].version))
+    is_still = (TABLES.c.id == table_id) & (TABLES.c.latest_version == latest)
+    moved = connection.execute(sa.update(TABLES).where(is_still).values(latest_version=commits[-1].version))
     if moved.rowcount != 1:
         return False
     connection.execute(

@@ -160,15 +160,13 @@ class ManagedStore(DelegatingStore):
     # --- publishing
 
     def publish(self, version: int | None = None) -> int:
-        """Copy ratified commits into the log, in the order of their versions.
+        """Copy ratified commits into the log, in the order of their versions. Those that can still be undone are not.
 
         Args:
             version: the last one; None publishes all.
 
         Returns:
             how many there were. Others may publish at the same time.
-
-        Commits that can still be undone are not published.
 
         Raises:
             CommitEntryError: the log has another commit of that version, or a staged commit has been lost.

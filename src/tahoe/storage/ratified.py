@@ -40,8 +40,7 @@ class Ratified:
 
 
 class TableCommits(Protocol):
-    """The commits of one table. Thread-safe and strongly consistent; pickled ones are opened again where they are
-    unpickled.
+    """The commits of one table. Thread-safe and strongly consistent.
 
     Raises:
         StorageUnavailableError: the catalog cannot be reached or fails. The outcome of `ratify` is then *unknown*.
