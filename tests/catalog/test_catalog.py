@@ -218,6 +218,19 @@ def test_what_deletes_files_waits_for_the_end_of_a_block(catalog: Catalog, call:
     assert (ids(made), made.version) == ([1], 1)
 
 
+def test_a_block_that_is_committed_before_its_end_is_published(catalog: Catalog) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    with catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(1))
+        changes.commit()
+    finish_background()
+    assert [entry.unpublished for entry in catalog.tables()] == [0]
+    with catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(2))
+        changes.roll_back()
+    assert (ids(made), changes.changed) == ([1], [])
+
+
 # --- names
 
 

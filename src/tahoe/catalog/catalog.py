@@ -186,8 +186,8 @@ class Catalog:
             raise
         if not changes.is_closed:
             changes.commit()
-            for entry, commits in changes.changed:
-                in_background(partial(self._after_commits, entry, commits))
+        for entry, commits in changes.changed:
+            in_background(partial(self._after_commits, entry, commits))
 
     # --- the database
 

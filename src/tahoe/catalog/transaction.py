@@ -91,6 +91,7 @@ class CatalogTransaction:
         self._is_serializable = is_serializable
         self._opened: dict[str, _Opened] = {}
         self.is_closed = False
+        self._is_committed = False
 
     def table(self, name: str) -> Table:
         """A table as it was when the block began, with what the block itself has written.
@@ -138,6 +139,7 @@ class CatalogTransaction:
                 except BaseException:
                     self.roll_back()
                     raise
+            self._is_committed = True
         except DeltaConcurrentModificationException:
             self.roll_back()
             raise
@@ -204,8 +206,9 @@ class CatalogTransaction:
 
     @property
     def changed(self) -> list[tuple[TableEntry, list[RatifiedCommit]]]:
-        """The tables that the block has committed to, and its commits."""
-        return [(one.entry, one.commits.own) for one in self._opened.values() if one.commits.own]
+        """The tables that the block has changed, and its commits; none before it is committed."""
+        tables = self._opened.values() if self._is_committed else ()
+        return [(one.entry, one.commits.own) for one in tables if one.commits.own]
 
 
 class _Behind(Exception):
