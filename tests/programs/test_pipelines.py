@@ -1,6 +1,5 @@
 """Spark's declarative pipelines: the examples of the page about them, in a server that they start themselves and in one
-whose driver has called `enable`; and AutoCDC flows of each kind. The servers have one port on a machine, so the tests are
-in one file.
+whose driver has called `enable`; and AutoCDC flows of each kind.
 
 `TAHOE_KILLED_UPDATES=30` kills an update at each of so many seconds (`make killed-pipelines`).
 """
@@ -26,6 +25,7 @@ from tests.programs.pipelines import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
+pytestmark = pytest.mark.usefixtures("connect_port")
 KILLS = int(os.environ.get("TAHOE_KILLED_UPDATES", "1"))
 since_4_3 = pytest.mark.skipif(
     tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 3), reason="SCD type 2 is new in Spark 4.3"

@@ -144,6 +144,7 @@ print("FOUND " + json.dumps({"client": type(spark).__module__, "rows": rows}))
 """
 
 
+@pytest.mark.usefixtures("connect_port")
 def test_a_connect_server_in_the_program(environment: dict[str, str], tmp_path: Path) -> None:
     """The driver is enabled, and so its clients have nothing to register."""
     program = tmp_path / "connected.py"

@@ -153,6 +153,7 @@ def test_what_the_class_throws_is_told(spark: SparkSession, url: str) -> None:
 def test_few_calls_into_the_jvm(spark: SparkSession, url: str, messages: list[str]) -> None:
     """Each costs as much as a request to a near storage: a commit is one, and a version that is read is one."""
     append(spark.range(3), url)
+    finish_background()
     store = table_cache.open_table(spark, url).env.store
     for work in (
         lambda: store.put_if_absent("_delta_log/probe.txt", b"{}\n"),
