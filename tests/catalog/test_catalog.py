@@ -20,6 +20,7 @@ from tahoe.errors import (
     DeltaConcurrentModificationException,
     NewerCatalogError,
     OperationNotAllowedError,
+    SchemaNotEmptyError,
     SchemaNotFoundError,
     StorageRefusedError,
     TransactionClosedError,
@@ -262,6 +263,32 @@ def test_a_dropped_name_leaves_the_files(catalog: Catalog) -> None:
     assert catalog.tables() == []
     log = Path(made.url.removeprefix("file://")) / "_delta_log"
     assert len(list(log.glob("*.json"))) == 2
+
+
+def test_names_have_no_capitals_and_can_be_changed(catalog: Catalog) -> None:
+    """As in Spark and in Unity."""
+    made = catalog.create_table("Shop.Orders", SCHEMA)
+    catalog.create_schema("Archive")
+    catalog.create_table("archive.other", SCHEMA)
+    catalog.rename_table("SHOP.orders", "archive.Orders_2025")
+    assert [entry.name for entry in catalog.tables()] == ["archive.orders_2025", "archive.other"]
+    assert catalog.table("ARCHIVE.ORDERS_2025").url == made.url
+    with catalog.transaction() as changes:
+        changes.table("Archive.Orders_2025").append(rows(1))
+    assert ids(made) == [1]
+    with pytest.raises(CatalogNameTakenError):
+        catalog.rename_table("archive.other", "archive.orders_2025")
+
+
+def test_a_schema_with_tables_is_dropped_with_them_or_not_at_all(catalog: Catalog) -> None:
+    catalog.create_table("shop.orders", SCHEMA)
+    with pytest.raises(SchemaNotEmptyError, match="shop.orders"):
+        catalog.drop_schema("shop")
+    assert catalog.schemas() == ["shop"]
+    catalog.drop_schema("SHOP", cascade=True)
+    assert (catalog.schemas(), catalog.tables()) == ([], [])
+    with pytest.raises(SchemaNotFoundError):
+        catalog.drop_schema("shop")
 
 
 def test_a_database_that_is_none_or_newer_is_told(catalog: Catalog, url: str) -> None:

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,13 +30,14 @@ from tahoe.errors import (
     CatalogNameError,
     CatalogNameTakenError,
     CatalogTableNotFoundError,
+    SchemaNotEmptyError,
     SchemaNotFoundError,
 )
 from tahoe.protocol.configuration.properties import SYMLINK_MANIFESTS
 from tahoe.protocol.types.schema import Struct
 from tahoe.storage import system_env
 from tahoe.storage.background import in_background
-from tahoe.storage.env import Store, Watch
+from tahoe.storage.env import Env, Store, Watch, Watches
 from tahoe.storage.locations import normalise
 from tahoe.storage.managed import ManagedStore
 from tahoe.storage.ratified import RatifiedCommit, TableCommits
@@ -61,11 +63,17 @@ class Catalog:
     def __init__(self, url: str, *, root: str | None = None, storage_options: Mapping[str, str] | None = None) -> None:
         self._engine = open_database(url)
         self._root = None if root is None else normalise(root)
-        self._options = storage_options
+        self._env_at: Callable[[str], Env] = partial(system_env, storage_options=storage_options)
         self.url = self._engine.url.render_as_string(hide_password=True)
 
     def __repr__(self) -> str:
         return f"Catalog({self.url!r})"
+
+    def opening_by(self, env_at: Callable[[str], Env]) -> Catalog:
+        """The same catalog, which opens the folders of tables by another function."""
+        other = copy(self)
+        other._env_at = env_at
+        return other
 
     # --- schemas
 
@@ -75,6 +83,7 @@ class Catalog:
         Raises:
             CatalogNameTakenError: there is one, and `if_not_exists` is false.
         """
+        name = name.lower()
         _check_name(name, name)
         with self._begin() as connection:
             if connection.execute(sa.select(SCHEMAS.c.id).where(SCHEMAS.c.name == name)).first() is None:
@@ -86,6 +95,28 @@ class Catalog:
         """The names of all schemas."""
         with self._begin() as connection:
             return list(connection.execute(sa.select(SCHEMAS.c.name).order_by(SCHEMAS.c.name)).scalars())
+
+    def drop_schema(self, name: str, *, cascade: bool = False) -> None:
+        """Remove a schema.
+
+        Args:
+            cascade: remove the names of its tables, too; their files stay.
+
+        Raises:
+            SchemaNotFoundError: there is none.
+            SchemaNotEmptyError: it has tables, and `cascade` is false.
+        """
+        tables = self.tables(name)
+        if tables and not cascade:
+            raise SchemaNotEmptyError(url=self.url, name=name, tables=", ".join(entry.name for entry in tables))
+        for entry in tables:
+            self.drop_table(entry.name)
+        with self._begin() as connection:
+            schema_id = self._schema_id(connection, name)
+            try:
+                connection.execute(sa.delete(SCHEMAS).where(SCHEMAS.c.id == schema_id))
+            except IntegrityError as error:  # a table was made meanwhile
+                raise SchemaNotEmptyError(url=self.url, name=name, tables="a new table") from error
 
     # --- tables
 
@@ -109,6 +140,20 @@ class Catalog:
             SchemaNotFoundError, CatalogNameTakenError, CatalogNameError: the name cannot be given.
             DeltaAnalysisError: as `Table.create`.
         """
+        with self.new_table(name, location=location, comment=comment) as table:
+            table.create(
+                schema, partition_by=partition_by, properties={**(properties or {}), **MANAGED}, comment=comment
+            )
+        return table
+
+    @contextmanager
+    def new_table(self, name: str, *, location: str | None = None, comment: str | None = None) -> Iterator[Table]:
+        """Give a name to a new table, whose first version the block commits, with the properties `MANAGED`. If the
+        block fails, the name is free again.
+
+        Raises:
+            SchemaNotFoundError, CatalogNameTakenError, CatalogNameError: the name cannot be given.
+        """
         schema_name, table_name = _parts(name)
         table_id = str(uuid.uuid4())
         if location is None and self._root is None:
@@ -117,16 +162,12 @@ class Catalog:
         url = normalise(location) if location is not None else f"{self._root}/{table_id}"
         entry = {"id": table_id, "name": table_name, "kind": "managed", "url": url, "comment": comment}
         self._enter(schema_name, name, {**entry, "created_ms": time.time_ns() // 1_000_000, "latest_version": -1})
-        table = self._open(table_id, url)
         try:
-            table.create(
-                schema, partition_by=partition_by, properties={**(properties or {}), **MANAGED}, comment=comment
-            )
+            yield self.open(table_id, url)
         except BaseException:
             self._remove(table_id)
             raise
         self._store(table_id, url).publish()  # whoever opens the folder by its path then finds a managed table
-        return table
 
     def table(self, name: str) -> Table:
         """A table by its name. Each call of the table sees the newest version that the catalog has ratified.
@@ -134,9 +175,23 @@ class Catalog:
         Raises:
             CatalogTableNotFoundError: there is none.
         """
+        return self.open(*self.located(name))
+
+    def located(self, name: str) -> tuple[str, str]:
+        """The id and the folder of a table.
+
+        Raises:
+            CatalogTableNotFoundError: there is none.
+        """
         with self._begin() as connection:
             found = self._find(connection, name)
-        return self._open(found.id, found.url)
+        return found.id, found.url
+
+    def table_at(self, url: str) -> str | None:
+        """The id of the table in a folder; None if there is none."""
+        with self._begin() as connection:
+            found: str | None = connection.execute(sa.select(TABLES.c.id).where(TABLES.c.url == url)).scalar()
+        return found
 
     def tables(self, schema: str | None = None) -> list[TableEntry]:
         """The tables of a schema, or all tables, by their names."""
@@ -149,16 +204,28 @@ class Catalog:
         Raises:
             CatalogTableNotFoundError: there is none.
         """
+        table_id, url = self.located(name)
+        self._store(table_id, url).publish()
+        self._remove(table_id)
+
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Give a table another name, in the same or in another schema. Its files stay where they are.
+
+        Raises:
+            CatalogTableNotFoundError, SchemaNotFoundError, CatalogNameTakenError: it cannot be renamed.
+        """
+        schema, table = _parts(new_name)
         with self._begin() as connection:
             found = self._find(connection, name)
-        self._store(found.id, found.url).publish()
-        self._remove(found.id)
+            names = {"schema_id": self._schema_id(connection, schema), "name": table}
+            try:
+                connection.execute(sa.update(TABLES).where(TABLES.c.id == found.id).values(**names))
+            except IntegrityError as error:
+                raise CatalogNameTakenError(url=self.url, name=f"a table {new_name}") from error
 
     def publish(self, name: str) -> int:
         """Copy the ratified commits of a table into its log; returns how many there were."""
-        with self._begin() as connection:
-            found = self._find(connection, name)
-        return self._store(found.id, found.url).publish()
+        return self._store(*self.located(name)).publish()
 
     # --- transactions
 
@@ -209,7 +276,7 @@ class Catalog:
         columns = TABLES.c.id, SCHEMAS.c.name, TABLES.c.name, TABLES.c.url, TABLES.c.comment, TABLES.c.latest_version
         query = sa.select(*columns, unpublished).join(SCHEMAS).order_by(SCHEMAS.c.name, TABLES.c.name)
         if schema is not None:
-            query = query.where(SCHEMAS.c.name == schema)
+            query = query.where(SCHEMAS.c.name == schema.lower())
         for table_id, of_schema, table, url, comment, latest, count in connection.execute(query):
             yield TableEntry(
                 id=table_id,
@@ -220,12 +287,16 @@ class Catalog:
                 unpublished=count,
             )
 
+    def _schema_id(self, connection: sa.Connection, schema: str) -> str:
+        found: str | None = connection.execute(sa.select(SCHEMAS.c.id).where(SCHEMAS.c.name == schema.lower())).scalar()
+        if found is None:
+            known = ", ".join(connection.execute(sa.select(SCHEMAS.c.name)).scalars()) or "none"
+            raise SchemaNotFoundError(url=self.url, name=schema, known=known)
+        return found
+
     def _enter(self, schema: str, name: str, entry: Mapping[str, object]) -> None:
         with self._begin() as connection:
-            schema_id = connection.execute(sa.select(SCHEMAS.c.id).where(SCHEMAS.c.name == schema)).scalar()
-            if schema_id is None:
-                known = ", ".join(connection.execute(sa.select(SCHEMAS.c.name)).scalars()) or "none"
-                raise SchemaNotFoundError(url=self.url, name=schema, known=known)
+            schema_id = self._schema_id(connection, schema)
             try:
                 connection.execute(sa.insert(TABLES).values(schema_id=schema_id, **entry))
             except IntegrityError as error:
@@ -237,30 +308,36 @@ class Catalog:
 
     # --- stores
 
-    def _open(self, table_id: str, url: str) -> Table:
-        store = self._store(table_id, url)
-        return self._table_of(store, _Publishing(store))
+    def open(self, table_id: str, url: str) -> Table:
+        """The table with an id and a folder, as `reserve` and `located` tell them. Nothing is read."""
+        env = self._env_at(url)
+        store = ManagedStore(env.store, self._commits(table_id, url))
+        return _table_of(env, store, _Publishing(store))
 
     def _open_in(self, entry: TableEntry, commits: TableCommits, watch: Watch) -> Table:
-        return self._table_of(ManagedStore(system_env(entry.url, self._options).store, commits), watch)
+        env = self._env_at(entry.url)
+        return _table_of(env, ManagedStore(env.store, commits), watch)
 
     def _after_commits(self, entry: TableEntry, commits: Sequence[RatifiedCommit]) -> None:
         """Publish the commits of a block, and run the hooks that have waited for its end."""
         self._store(entry.id, entry.url).publish()
-        table = self._open(entry.id, entry.url)
+        table = self.open(entry.id, entry.url)
         for commit in commits:
             after_commit(table.log, None, commit.version, table.log.read_version(commit.version), commit.size_bytes)
         if SYMLINK_MANIFESTS.get(table.properties):
             table.generate()
 
     def _store(self, table_id: str, url: str) -> ManagedStore:
-        commits = CatalogCommits(self._begin, table_id, url)
-        return ManagedStore(system_env(url, self._options).store, commits)
+        return ManagedStore(self._env_at(url).store, self._commits(table_id, url))
 
-    def _table_of(self, store: ManagedStore, watch: Watch) -> Table:
-        env = system_env(store.url, self._options)
-        at = partial(_store_at, store, env.store_at)
-        return Table(store.url, env=replace(env, store=store, store_at=at, watch=watch))
+    def _commits(self, table_id: str, url: str) -> CatalogCommits:
+        return CatalogCommits(self._begin, table_id, url)
+
+
+def _table_of(env: Env, store: ManagedStore, watch: Watch) -> Table:
+    """A table whose files are those of an environment, and whose commits go through another store."""
+    at = partial(_store_at, store, env.store_at)
+    return Table(store.url, env=replace(env, store=store, store_at=at, watch=Watches((env.watch, watch))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +359,8 @@ def _store_at(store: ManagedStore, others: Callable[[str], Store], url: str) -> 
 
 
 def _parts(name: str) -> tuple[str, str]:
-    schema, _, table = name.partition(".")
+    """Schema and table, in lower case, as every name of a catalog."""
+    schema, _, table = name.lower().partition(".")
     _check_name(schema, name)
     _check_name(table, name)
     return schema, table

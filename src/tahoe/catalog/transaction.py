@@ -101,14 +101,23 @@ class CatalogTransaction:
             TransactionClosedError: the block has ended.
         """
         self._check_open(name)
-        if name not in self._opened:
-            entry = self._entries.get(name)
-            if entry is None:
-                raise CatalogTableNotFoundError(url=self._url, name=name)
+        entry = self._entries.get(name.lower())
+        if entry is None:
+            raise CatalogTableNotFoundError(url=self._url, name=name)
+        return self._table_of(entry)
+
+    def table_at(self, url: str) -> Table | None:
+        """The table in a folder, as `table`; None if none was there."""
+        entry = next((entry for entry in self._entries.values() if entry.url == url), None)
+        return None if entry is None else self._table_of(entry)
+
+    def _table_of(self, entry: TableEntry) -> Table:
+        self._check_open(entry.name)
+        if entry.name not in self._opened:
             found = _Opened(entry, PendingCommits(self._known(entry, entry.latest_version), entry.url))
             found.table = self._open_table(entry, found.commits, found)
-            self._opened[name] = found
-        return self._opened[name].opened
+            self._opened[entry.name] = found
+        return self._opened[entry.name].opened
 
     def _known(self, entry: TableEntry, latest: int | None = None) -> Ratified:
         """What the catalog has ratified of a table, up to a version."""

@@ -80,7 +80,7 @@
     │       OperationNotAllowedError, StreamTimeTravelError, IncompatibleFormatError
     ├── DeltaCatalogError             a catalog cannot be used, or does not have a name
     │   └── CatalogUrlError, CatalogUnavailableError, NewerCatalogError, CatalogNameError, SchemaNotFoundError,
-    │       CatalogTableNotFoundError, CatalogNameTakenError
+    │       CatalogTableNotFoundError, CatalogNameTakenError, SchemaNotEmptyError
     ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError, CatalogManagedTableError

@@ -49,6 +49,13 @@ class SchemaNotFoundError(DeltaCatalogError):
     todo = "Make it with create_schema, or check the spelling."
 
 
+class SchemaNotEmptyError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_SCHEMA_NOT_EMPTY"
+    sqlstate = "2BP01"
+    what = "The schema {name} of the catalog {url} has {tables}."
+    todo = "Drop the tables first, or drop the schema with all of them (cascade)."
+
+
 class CatalogTableNotFoundError(DeltaCatalogError):
     condition = "DELTA_CATALOG_TABLE_NOT_FOUND"
     sqlstate = "42P01"

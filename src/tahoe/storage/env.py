@@ -318,6 +318,29 @@ class Watch:
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Watches(Watch):
+    """Several watches, each of which is told."""
+
+    watches: tuple[Watch, ...]
+
+    def before_put(self) -> None:
+        for watch in self.watches:
+            watch.before_put()
+
+    def lost(self) -> None:
+        for watch in self.watches:
+            watch.lost()
+
+    def committed(self, url: str, version: int) -> None:
+        for watch in self.watches:
+            watch.committed(url, version)
+
+    def made(self, commit: Callable[[Env], int]) -> None:
+        for watch in self.watches:
+            watch.made(commit)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Env:
     """Everything the table ring can access outside itself. With other fields, the same code runs in a simulation.
