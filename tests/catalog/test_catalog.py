@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
 
 import tahoe
 from tahoe.catalog.catalog import Catalog, _Publishing
+from tahoe.catalog.database import MIGRATIONS, open_database
+from tahoe.catalog.tables_of_database import METADATA
 from tahoe.errors import (
     CatalogManagedTableError,
     CatalogNameError,
@@ -282,7 +289,7 @@ def test_names_have_no_capitals_and_can_be_changed(catalog: Catalog) -> None:
 
 def test_a_schema_with_tables_is_dropped_with_them_or_not_at_all(catalog: Catalog) -> None:
     catalog.create_table("shop.orders", SCHEMA)
-    with pytest.raises(SchemaNotEmptyError, match="shop.orders"):
+    with pytest.raises(SchemaNotEmptyError, match=r"shop\.orders"):
         catalog.drop_schema("shop")
     assert catalog.schemas() == ["shop"]
     catalog.drop_schema("SHOP", cascade=True)
@@ -433,3 +440,25 @@ def test_a_new_table_says_in_its_log_that_it_is_managed(catalog: Catalog, monkey
     made = catalog.create_table("shop.orders", SCHEMA)
     with pytest.raises(CatalogManagedTableError):
         tahoe.Table(made.url).to_arrow()
+
+
+# --- the database
+
+
+def test_the_migrations_make_the_tables_that_are_declared(tmp_path: Path) -> None:
+    with open_database(f"sqlite:///{tmp_path}/lake.db").begin() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, METADATA) == []
+
+
+def test_an_older_database_is_upgraded_and_keeps_its_names(url: str, tmp_path: Path) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with sa.create_engine(url).begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        connection.exec_driver_sql("INSERT INTO schemas (id, name) VALUES ('1', 'shop')")
+    catalog = Catalog(url, root=str(tmp_path / "lake"))
+    assert catalog.schemas() == ["shop"]
+    catalog.create_table("shop.orders", SCHEMA).append(rows(1))
+    assert ids(catalog.table("shop.orders")) == [1]

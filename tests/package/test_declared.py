@@ -21,6 +21,10 @@ EXTRAS = {
     "dynamodb": ("tahoe.storage.dynamodb", {"boto3": {"boto3", "botocore"}}),
     "iceberg": ("tahoe.table.adoption.iceberg_source", {"pyiceberg": {"pyiceberg"}}),
     "catalog": ("tahoe.catalog", {"sqlalchemy": {"sqlalchemy"}, "alembic": {"alembic"}}),
+    "catalog-server": (
+        "tahoe.catalog.server",
+        {name: {name} for name in ("sqlalchemy", "alembic", "starlette", "uvicorn")},
+    ),
     "pandas": ("tahoe.table", {"pandas": {"pandas"}}),
     "polars": ("tahoe.table", {"polars": {"polars"}}),
     "sql": ("tahoe.cli.duckdb_queries", {"duckdb": {"duckdb"}}),

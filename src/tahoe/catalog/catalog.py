@@ -30,6 +30,7 @@ from tahoe.errors import (
     CatalogNameError,
     CatalogNameTakenError,
     CatalogTableNotFoundError,
+    ExternalTableError,
     SchemaNotEmptyError,
     SchemaNotFoundError,
 )
@@ -46,6 +47,9 @@ from tahoe.table.table import Table
 
 # What makes a table a catalog-managed one. Protocol: "Writer Requirements for Catalog-managed tables".
 MANAGED = {"delta.feature.catalogManaged": "supported", "delta.enableInCommitTimestamps": "true"}
+
+# By this property, clients of Unity Catalog know a table that it manages.
+TABLE_ID = "io.unitycatalog.tableId"
 
 
 class Catalog:
@@ -140,14 +144,16 @@ class Catalog:
             SchemaNotFoundError, CatalogNameTakenError, CatalogNameError: the name cannot be given.
             DeltaAnalysisError: as `Table.create`.
         """
-        with self.new_table(name, location=location, comment=comment) as table:
-            table.create(
-                schema, partition_by=partition_by, properties={**(properties or {}), **MANAGED}, comment=comment
-            )
+        table_id = str(uuid.uuid4())
+        kept = {**(properties or {}), **MANAGED, TABLE_ID: table_id}
+        with self.new_table(name, location=location, comment=comment, table_id=table_id) as table:
+            table.create(schema, partition_by=partition_by, properties=kept, comment=comment)
         return table
 
     @contextmanager
-    def new_table(self, name: str, *, location: str | None = None, comment: str | None = None) -> Iterator[Table]:
+    def new_table(
+        self, name: str, *, location: str | None = None, comment: str | None = None, table_id: str | None = None
+    ) -> Iterator[Table]:
         """Give a name to a new table, whose first version the block commits, with the properties `MANAGED`. If the
         block fails, the name is free again.
 
@@ -155,7 +161,7 @@ class Catalog:
             SchemaNotFoundError, CatalogNameTakenError, CatalogNameError: the name cannot be given.
         """
         schema_name, table_name = _parts(name)
-        table_id = str(uuid.uuid4())
+        table_id = table_id or str(uuid.uuid4())
         if location is None and self._root is None:
             detail = "the catalog has no root, and no location is given"
             raise CatalogNameError(name=name, detail=detail)
@@ -175,16 +181,23 @@ class Catalog:
         Raises:
             CatalogTableNotFoundError: there is none.
         """
-        return self.open(*self.located(name))
+        with self._begin() as connection:
+            found = self._find(connection, name)
+        if found.kind == "managed":
+            return self.open(found.id, found.url)
+        return Table(found.url, env=self._env_at(found.url))
 
     def located(self, name: str) -> tuple[str, str]:
-        """The id and the folder of a table.
+        """The id and the folder of a table that the catalog manages.
 
         Raises:
             CatalogTableNotFoundError: there is none.
+            ExternalTableError: it does not manage it.
         """
         with self._begin() as connection:
             found = self._find(connection, name)
+        if found.kind != "managed":
+            raise ExternalTableError(url=self.url, name=name, operation="ratify commits of it")
         return found.id, found.url
 
     def table_at(self, url: str) -> str | None:
@@ -204,9 +217,11 @@ class Catalog:
         Raises:
             CatalogTableNotFoundError: there is none.
         """
-        table_id, url = self.located(name)
-        self._store(table_id, url).publish()
-        self._remove(table_id)
+        with self._begin() as connection:
+            found = self._find(connection, name)
+        if found.kind == "managed":
+            self._store(found.id, found.url).publish()
+        self._remove(found.id)
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name, in the same or in another schema. Its files stay where they are.
@@ -224,7 +239,11 @@ class Catalog:
                 raise CatalogNameTakenError(url=self.url, name=f"a table {new_name}") from error
 
     def publish(self, name: str) -> int:
-        """Copy the ratified commits of a table into its log; returns how many there were."""
+        """Copy the ratified commits of a table into its log; returns how many there were.
+
+        Raises:
+            CatalogTableNotFoundError, ExternalTableError: as `located`.
+        """
         return self._store(*self.located(name)).publish()
 
     # --- transactions
@@ -261,9 +280,9 @@ class Catalog:
     def _begin(self) -> AbstractContextManager[sa.Connection]:
         return transaction(self._engine)
 
-    def _find(self, connection: sa.Connection, name: str) -> sa.Row[Any, Any]:
+    def _find(self, connection: sa.Connection, name: str) -> sa.Row[Any, Any, Any]:
         schema, table = _parts(name)
-        query = sa.select(TABLES.c.id, TABLES.c.url).join(SCHEMAS)
+        query = sa.select(TABLES.c.id, TABLES.c.url, TABLES.c.kind).join(SCHEMAS)
         found = connection.execute(query.where((SCHEMAS.c.name == schema) & (TABLES.c.name == table))).first()
         if found is None:
             raise CatalogTableNotFoundError(url=self.url, name=name)
@@ -273,15 +292,17 @@ class Catalog:
         unpublished = (
             sa.select(sa.func.count()).where(COMMITS.c.table_id == TABLES.c.id).correlate(TABLES).scalar_subquery()
         )
-        columns = TABLES.c.id, SCHEMAS.c.name, TABLES.c.name, TABLES.c.url, TABLES.c.comment, TABLES.c.latest_version
-        query = sa.select(*columns, unpublished).join(SCHEMAS).order_by(SCHEMAS.c.name, TABLES.c.name)
+        columns = TABLES.c.id, SCHEMAS.c.name, TABLES.c.name, TABLES.c.url, TABLES.c.kind, TABLES.c.comment
+        query = sa.select(*columns, TABLES.c.latest_version, unpublished).join(SCHEMAS)
+        query = query.order_by(SCHEMAS.c.name, TABLES.c.name)
         if schema is not None:
             query = query.where(SCHEMAS.c.name == schema.lower())
-        for table_id, of_schema, table, url, comment, latest, count in connection.execute(query):
+        for table_id, of_schema, table, url, kind, comment, latest, count in connection.execute(query):
             yield TableEntry(
                 id=table_id,
                 name=f"{of_schema}.{table}",
                 url=url,
+                kind=kind,
                 comment=comment,
                 latest_version=latest,
                 unpublished=count,

@@ -11,13 +11,15 @@ class TableEntry:
 
     Attributes:
         name: schema and table, such as `shop.orders`.
-        latest_version: the newest version; -1 before the first.
+        kind: `managed` or `external`: only a managed table has its commits ratified by the catalog.
+        latest_version: the newest version of a managed table; -1 before the first.
         unpublished: how many commits the catalog keeps, as they may not be in the log yet.
     """
 
     id: str
     name: str
     url: str
+    kind: str
     comment: str | None
     latest_version: int
     unpublished: int

@@ -17,6 +17,7 @@ from tahoe.catalog.entries import TableEntry
 from tahoe.errors import (
     CatalogTableNotFoundError,
     DeltaConcurrentModificationException,
+    ExternalTableError,
     TransactionClosedError,
     TransactionConflictError,
 )
@@ -98,6 +99,7 @@ class CatalogTransaction:
 
         Raises:
             CatalogTableNotFoundError: there was none.
+            ExternalTableError: the catalog does not manage its commits.
             TransactionClosedError: the block has ended.
         """
         self._check_open(name)
@@ -113,6 +115,8 @@ class CatalogTransaction:
 
     def _table_of(self, entry: TableEntry) -> Table:
         self._check_open(entry.name)
+        if entry.kind != "managed":
+            raise ExternalTableError(url=self._url, name=entry.name, operation="change it together with other tables")
         if entry.name not in self._opened:
             found = _Opened(entry, PendingCommits(self._known(entry, entry.latest_version), entry.url))
             found.table = self._open_table(entry, found.commits, found)

@@ -80,7 +80,8 @@
     │       OperationNotAllowedError, StreamTimeTravelError, IncompatibleFormatError
     ├── DeltaCatalogError             a catalog cannot be used, or does not have a name
     │   └── CatalogUrlError, CatalogUnavailableError, NewerCatalogError, CatalogNameError, SchemaNotFoundError,
-    │       CatalogTableNotFoundError, CatalogNameTakenError, SchemaNotEmptyError
+    │       CatalogTableNotFoundError, CatalogNameTakenError, SchemaNotEmptyError,
+    │       ExternalTableError
     ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError, CatalogManagedTableError

@@ -70,6 +70,13 @@ class CatalogNameTakenError(DeltaCatalogError):
     todo = "Choose another name, or drop what has it."
 
 
+class ExternalTableError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_EXTERNAL_TABLE"
+    sqlstate = "0A000"
+    what = "The catalog {url} cannot {operation}: {name} is an external table, whose commits it does not manage."
+    todo = "Use the table by itself, or make a table that the catalog manages."
+
+
 class TransactionConflictError(DeltaConcurrentModificationException):
     condition = "DELTA_CATALOG_TRANSACTION_CONFLICT"
     what = "The transaction was not committed: {table}: another writer committed first ({winner}), and {detail}."
