@@ -29,6 +29,7 @@ if _TYPE_CHECKING:
     from tahoe.spark.api.delta_table import DeltaTable, DeltaTableBuilder
     from tahoe.spark.api.session import configure, enable
     from tahoe.spark.api.sql import sql
+    from tahoe.spark.api.transactions import transaction
     from tahoe.storage.cache.configuration import cache
     from tahoe.table.reading.snapshot import Snapshot
     from tahoe.table.table import Table
@@ -42,6 +43,7 @@ _FOUND_IN = {
     "cache": "tahoe.storage.cache.configuration",
     "configure": "tahoe.spark.api.session",
     "enable": "tahoe.spark.api.session",
+    "transaction": "tahoe.spark.api.transactions",
     "install_as_delta": "tahoe.programs.delta_names",
     "DeltaTable": "tahoe.spark.api.delta_table",
     "DeltaTableBuilder": "tahoe.spark.api.delta_table",
@@ -64,6 +66,7 @@ __all__ = [
     "install_as_delta",
     "sql",
     "tables",
+    "transaction",
 ]
 
 if (

@@ -382,6 +382,22 @@ def test_a_transaction_does_not_see_what_others_tell_of_their_versions(catalog: 
 # --- the end of a transaction
 
 
+def test_a_time_shows_all_tables_of_a_transaction_or_none(catalog: Catalog) -> None:
+    tables = [catalog.create_table(f"shop.t{number}", SCHEMA) for number in range(3)]
+    for times in (1, 3):
+        with catalog.transaction() as changes:
+            for number in range(3):
+                for _ in range(1 + number * times // 2):
+                    changes.table(f"shop.t{number}").append(rows(number))
+            last = changes.table("shop.t2").version
+        newest = [table.history(1)[0] for table in tables]
+        assert len({entry["timestamp"] for entry in newest}) == 1
+        assert last == tables[2].version
+    catalog.publish("shop.t2")
+    times_of = [entry["timestamp"] for entry in tables[2].history()]
+    assert times_of == sorted(set(times_of), reverse=True)
+
+
 def test_a_transaction_that_the_user_ends_has_ended(catalog: Catalog) -> None:
     made = catalog.create_table("shop.orders", SCHEMA)
     with catalog.transaction() as changes:

@@ -12,7 +12,16 @@ import pytest
 import tahoe
 
 WITHOUT_SPARK = {"Catalog", "Snapshot", "Table", "__version__", "cache", "errors", "exceptions"}
-WITH_SPARK = {"DeltaTable", "DeltaTableBuilder", "configure", "enable", "install_as_delta", "sql", "tables"}
+WITH_SPARK = {
+    "DeltaTable",
+    "DeltaTableBuilder",
+    "configure",
+    "enable",
+    "install_as_delta",
+    "sql",
+    "tables",
+    "transaction",
+}
 
 
 @pytest.mark.parametrize("module", ["tahoe", "tahoe.errors", "tahoe.exceptions", "tahoe.tables"])

@@ -126,6 +126,34 @@ def test_a_client_without_tahoe_has_every_statement(spark):
     assert [row.operation for row in spark.sql("DESCRIBE HISTORY plain LIMIT 2").collect()] == ["MERGE", "UPDATE"]
 
 
+@pytest.mark.every_spark
+def test_a_client_changes_several_tables_at_once(server, tmp_path):
+    """With tahoe's function, and by statements alone; other clients see all of it or nothing."""
+    one, other = (server.client() for _ in range(2))
+    for session in (one, other):
+        for name, value in {
+            "": "delta.AttachedCatalog",
+            ".url": f"sqlite:///{tmp_path}/l.db",
+            ".root": str(tmp_path),
+        }.items():
+            session.conf.set(f"spark.sql.catalog.lake{name}", value)
+    one.sql("CREATE SCHEMA lake.shop")
+    for table in ("orders", "stock"):
+        one.sql(f"CREATE TABLE lake.shop.{table} AS SELECT 0L AS id")
+    with tahoe.transaction(one, catalog="lake"):
+        for table in ("orders", "stock"):
+            one.range(1, 3).write.format("delta").mode("append").saveAsTable(f"lake.shop.{table}")
+            assert ids(one.table(f"lake.shop.{table}")) == [0, 1, 2]
+            assert ids(other.table(f"lake.shop.{table}")) == [0]
+    assert ids(other.table("lake.shop.stock")) == ids(other.table("lake.shop.orders")) == [0, 1, 2]
+    other.sql("USE lake.shop")
+    for statement in ("BEGIN TRANSACTION", "DELETE FROM orders", "ROLLBACK"):
+        other.sql(statement)
+    assert ids(one.table("lake.shop.orders")) == [0, 1, 2]
+    for session in (one, other):
+        session.stop()
+
+
 def test_merge_into_of_a_dataframe(spark):
     spark.range(3).write.format("delta").saveAsTable("merged")
     spark.range(2, 5).alias("s").mergeInto(

@@ -42,7 +42,7 @@ from tahoe.errors import (
     UnsupportedDataTypeError,
 )
 from tahoe.spark.api.table_builder import IdentityGenerator
-from tahoe.spark.ddl import creation
+from tahoe.spark.ddl import creation, table_names
 from tahoe.spark.jvm.failures import for_user
 from tahoe.table.commit import transaction
 
@@ -413,7 +413,7 @@ def test_create_if_not_exists_beside_another_session(
 def test_create_if_not_exists_beside_another_session_that_adds_the_name(
     spark: SparkSession, table_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    race(monkeypatch, creation, "new_entry", lambda: spark.sql(f"CREATE TABLE {table_name} USING delta"))
+    race(monkeypatch, table_names, "new_entry", lambda: spark.sql(f"CREATE TABLE {table_name} USING delta"))
     spark.sql(f"CREATE TABLE IF NOT EXISTS {table_name} (id INT) USING delta")
     assert spark.table(table_name).columns == ["id"]
 

@@ -12,6 +12,7 @@ from tahoe.errors import UnsupportedOperationError
 from tahoe.protocol.types.schema import INTEGER, STRING, Field, Struct
 from tahoe.spark.ddl.show_describe import reserved_properties, statement_that_creates
 from tahoe.spark.ddl.table_like import definition_of, target
+from tahoe.spark.ddl.table_names import SessionName
 from tahoe.spark.jvm.statements.catalog_entries import TableEntry
 from tahoe.spark.jvm.statements.table_like_plans import SourceTable, TableLike
 from tahoe.table.writing.planning import create_table
@@ -30,16 +31,19 @@ def like(*parts: str, location: str | None = None) -> TableLike:
     )
 
 
+NAME = SessionName(None, "the name")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("parts", [("delta", "/p"), ("DELTA", "s3://b/p")])
 def test_the_new_table_may_be_a_path(parts: tuple[str, str]) -> None:
-    new = target(like(*parts))
+    new = target(like(*parts), NAME)
     assert (new.name, new.location, new.properties) == (None, parts[1], {"a": "1"})
 
 
 @pytest.mark.parametrize("parts", [("spark_catalog", "db", "t"), ("delta", "t"), ("t",)])
 def test_the_new_table_may_have_a_name(parts: tuple[str, ...]) -> None:
-    new = target(like(*parts, location="/p"))
-    assert (new.name, new.location) == ("the name", "/p")
+    new = target(like(*parts, location="/p"), NAME)
+    assert (new.name, new.location) == (NAME, "/p")
 
 
 def test_a_table_of_another_format_gives_its_columns_and_its_users_properties() -> None:

@@ -13,6 +13,7 @@ from tahoe.sql.grammar import parse, parse_name, statement_in_script
 from tahoe.sql.statements import (
     AddFeature,
     AsOf,
+    BeginTransaction,
     CacheSelect,
     Clone,
     ComputeStatistics,
@@ -24,6 +25,7 @@ from tahoe.sql.statements import (
     DropBloomFilters,
     DropFeature,
     DropTag,
+    EndTransaction,
     Expression,
     Fsck,
     Generate,
@@ -176,6 +178,12 @@ STATEMENTS = {
     "reorg table t apply (upgrade uniform (iceberg_compat_version = 2))": ReorgUpgradeUniform(
         table=T, iceberg_compat_version=At("2")
     ),
+    "begin transaction": BeginTransaction(),
+    "start transaction isolation level serializable": BeginTransaction(is_serializable=True),
+    "begin transaction isolation level snapshot": BeginTransaction(),
+    "commit": EndTransaction(commits=True),
+    "commit work": EndTransaction(commits=True),
+    "rollback transaction": EndTransaction(commits=False),
 }
 
 by_statement = pytest.mark.parametrize("text", STATEMENTS)
@@ -265,6 +273,8 @@ NOT_OURS = (
     "with vacuum as (select 1) select * from vacuum",
     "explain select 1",
     "begin describe history t; end",
+    "begin select 1; end",
+    "start metrics",
     "convert to json x",
     "set describe = history",
 )
@@ -307,6 +317,8 @@ MISTAKES = {
     "drop bloomfilter index t": ("'t'", 1, 23),
     "reorg table t apply (clean)": ("'clean'", 1, 21),
     "reorg t apply (purge)": ("'t'", 1, 6),
+    "begin transaction isolation level chaos": ("'chaos'", 1, 34),
+    "commit and chain": ("'and'", 1, 7),
 }
 
 

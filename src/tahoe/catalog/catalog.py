@@ -35,6 +35,7 @@ from tahoe.errors import (
     SchemaNotFoundError,
 )
 from tahoe.protocol.configuration.properties import SYMLINK_MANIFESTS
+from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.protocol.types.schema import Struct
 from tahoe.storage import system_env
 from tahoe.storage.background import in_background
@@ -45,11 +46,13 @@ from tahoe.storage.ratified import RatifiedCommit, TableCommits
 from tahoe.table.commit.post_commit_hooks import after_commit
 from tahoe.table.table import Table
 
-# What makes a table a catalog-managed one. Protocol: "Writer Requirements for Catalog-managed tables".
-MANAGED = {"delta.feature.catalogManaged": "supported", "delta.enableInCommitTimestamps": "true"}
-
 # By this property, clients of Unity Catalog know a table that it manages.
 TABLE_ID = "io.unitycatalog.tableId"
+
+
+def managed_properties(table_id: str) -> dict[str, str]:
+    """What makes a table a catalog-managed one. Protocol: "Writer Requirements for Catalog-managed tables"."""
+    return {"delta.feature.catalogManaged": "supported", "delta.enableInCommitTimestamps": "true", TABLE_ID: table_id}
 
 
 class Catalog:
@@ -144,36 +147,53 @@ class Catalog:
             SchemaNotFoundError, CatalogNameTakenError, CatalogNameError: the name cannot be given.
             DeltaAnalysisError: as `Table.create`.
         """
-        table_id = str(uuid.uuid4())
-        kept = {**(properties or {}), **MANAGED, TABLE_ID: table_id}
-        with self.new_table(name, location=location, comment=comment, table_id=table_id) as table:
+        with self.new_table(name, location=location, comment=comment) as (table_id, url):
+            table = self.open(table_id, url)
+            kept = {**(properties or {}), **managed_properties(table_id)}
             table.create(schema, partition_by=partition_by, properties=kept, comment=comment)
         return table
 
     @contextmanager
     def new_table(
-        self, name: str, *, location: str | None = None, comment: str | None = None, table_id: str | None = None
-    ) -> Iterator[Table]:
-        """Give a name to a new table, whose first version the block commits, with the properties `MANAGED`. If the
-        block fails, the name is free again.
+        self, name: str, *, location: str | None = None, comment: str | None = None
+    ) -> Iterator[tuple[str, str]]:
+        """Give a name to a new table, whose first version the block commits, with the properties that
+        `managed_properties` tells. If the block fails, the name is free again.
+
+        Returns:
+            its id and its folder, as `located`.
 
         Raises:
             SchemaNotFoundError, CatalogNameTakenError, CatalogNameError: the name cannot be given.
         """
         schema_name, table_name = _parts(name)
-        table_id = table_id or str(uuid.uuid4())
-        if location is None and self._root is None:
-            detail = "the catalog has no root, and no location is given"
-            raise CatalogNameError(name=name, detail=detail)
-        url = normalise(location) if location is not None else f"{self._root}/{table_id}"
+        url = self.new_folder(name) if location is None else normalise(location)
+        self._check_free(name, url)
+        table_id = str(uuid.uuid4())
         entry = {"id": table_id, "name": table_name, "kind": "managed", "url": url, "comment": comment}
         self._enter(schema_name, name, {**entry, "created_ms": time.time_ns() // 1_000_000, "latest_version": -1})
         try:
-            yield self.open(table_id, url)
+            yield table_id, url
         except BaseException:
             self._remove(table_id)
             raise
         self._store(table_id, url).publish()  # whoever opens the folder by its path then finds a managed table
+
+    def new_folder(self, name: str) -> str:
+        """A folder for a new table, in the catalog's root.
+
+        Raises:
+            CatalogNameError: the catalog has no root.
+        """
+        if self._root is None:
+            detail = "the catalog has no root, and no location is given"
+            raise CatalogNameError(name=name, detail=detail)
+        return f"{self._root}/{uuid.uuid4()}"
+
+    def _check_free(self, name: str, url: str) -> None:
+        if any(self._env_at(url).store.list_from(LOG_FOLDER)):
+            detail = f"there is a table in {url}, whose commits are no catalog's"
+            raise CatalogNameError(name=name, detail=detail)
 
     def table(self, name: str) -> Table:
         """A table by its name. Each call of the table sees the newest version that the catalog has ratified.
@@ -194,16 +214,26 @@ class Catalog:
             CatalogTableNotFoundError: there is none.
             ExternalTableError: it does not manage it.
         """
+        table_id, url = self.folder_of(name)
+        if table_id is None:
+            raise ExternalTableError(url=self.url, name=name, operation="ratify commits of it")
+        return table_id, url
+
+    def folder_of(self, name: str) -> tuple[str | None, str]:
+        """The id and the folder of a table; None is the id of an external one.
+
+        Raises:
+            CatalogTableNotFoundError: there is none.
+        """
         with self._begin() as connection:
             found = self._find(connection, name)
-        if found.kind != "managed":
-            raise ExternalTableError(url=self.url, name=name, operation="ratify commits of it")
-        return found.id, found.url
+        return found.id if found.kind == "managed" else None, found.url
 
     def table_at(self, url: str) -> str | None:
-        """The id of the table in a folder; None if there is none."""
+        """The id of the table in a folder; None if there is none that the catalog manages."""
+        is_there = (TABLES.c.url == url) & (TABLES.c.kind == "managed")
         with self._begin() as connection:
-            found: str | None = connection.execute(sa.select(TABLES.c.id).where(TABLES.c.url == url)).scalar()
+            found: str | None = connection.execute(sa.select(TABLES.c.id).where(is_there)).scalar()
         return found
 
     def tables(self, schema: str | None = None) -> list[TableEntry]:
@@ -264,7 +294,8 @@ class Catalog:
         """
         with self._begin() as connection:
             entries = {entry.name: entry for entry in self._entries(connection, None)}
-        changes = CatalogTransaction(self.url, self._begin, entries, self._open_in, is_serializable=serializable)
+        open_table = partial(self._open_in, time.time_ns() // 1_000_000)
+        changes = CatalogTransaction(self.url, self._begin, entries, open_table, is_serializable=serializable)
         try:
             yield changes
         except BaseException:
@@ -335,8 +366,9 @@ class Catalog:
         store = ManagedStore(env.store, self._commits(table_id, url))
         return _table_of(env, store, _Publishing(store))
 
-    def _open_in(self, entry: TableEntry, commits: TableCommits, watch: Watch) -> Table:
-        env = self._env_at(entry.url)
+    def _open_in(self, began_ms: int, entry: TableEntry, commits: TableCommits, watch: Watch) -> Table:
+        """A table in a block, for which all commits are made at the time when it began."""
+        env = replace(self._env_at(entry.url), clock_ms=lambda: began_ms)
         return _table_of(env, ManagedStore(env.store, commits), watch)
 
     def _after_commits(self, entry: TableEntry, commits: Sequence[RatifiedCommit]) -> None:

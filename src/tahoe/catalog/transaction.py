@@ -8,7 +8,8 @@ checkpoints, wait for a later commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -21,7 +22,8 @@ from tahoe.errors import (
     TransactionClosedError,
     TransactionConflictError,
 )
-from tahoe.protocol.log.log_files import STAGED_FOLDER
+from tahoe.protocol.log.actions import in_commit_timestamp, with_in_commit_timestamp
+from tahoe.protocol.log.log_files import STAGED_FOLDER, commit_key
 from tahoe.storage.env import Env, Watch
 from tahoe.storage.ratified import Ratified, RatifiedCommit, TableCommits
 from tahoe.table.table import Table
@@ -102,16 +104,27 @@ class CatalogTransaction:
             ExternalTableError: the catalog does not manage its commits.
             TransactionClosedError: the block has ended.
         """
-        self._check_open(name)
+        return self._table_of(self._entry(name))
+
+    def table_with(self, table_id: str) -> Table | None:
+        """The table with an id, as `table`; None if there was none."""
+        entry = next((entry for entry in self._entries.values() if entry.id == table_id), None)
+        return None if entry is None else self._table_of(entry)
+
+    def folder_of(self, name: str) -> tuple[str | None, str]:
+        """The id and the folder of a table when the block began; None is the id of an external one.
+
+        Raises:
+            CatalogTableNotFoundError: there was none.
+        """
+        entry = self._entry(name)
+        return entry.id if entry.kind == "managed" else None, entry.url
+
+    def _entry(self, name: str) -> TableEntry:
         entry = self._entries.get(name.lower())
         if entry is None:
             raise CatalogTableNotFoundError(url=self._url, name=name)
-        return self._table_of(entry)
-
-    def table_at(self, url: str) -> Table | None:
-        """The table in a folder, as `table`; None if none was there."""
-        entry = next((entry for entry in self._entries.values() if entry.url == url), None)
-        return None if entry is None else self._table_of(entry)
+        return entry
 
     def _table_of(self, entry: TableEntry) -> Table:
         self._check_open(entry.name)
@@ -146,18 +159,53 @@ class CatalogTransaction:
         """
         self._check_open(self._url)
         try:
+            self._undoing(self._give_one_time)
             while (behind := self._ratified_behind()) is not None:
-                try:
-                    self._commit_again(behind)
-                except BaseException:
-                    self.roll_back()
-                    raise
+                self._undoing(partial(self._commit_again, behind))
+                self._undoing(self._give_one_time)
             self._is_committed = True
         except DeltaConcurrentModificationException:
             self.roll_back()
             raise
         finally:
             self._close()
+
+    def _undoing(self, step: Callable[[], None]) -> None:
+        """Take a step before anything is ratified; if it fails, nothing of the block is left."""
+        try:
+            step()
+        except BaseException:
+            self.roll_back()
+            raise
+
+    def _give_one_time(self) -> None:
+        """Give the newest commits of all tables one in-commit timestamp, the newest of them: then a read of several
+        tables as of a time has all of them or none. Earlier commits of the block are as near to it as they can be.
+        """
+        changed = [one for one in self._opened.values() if one.commits.own]
+        if len(changed) < 2:
+            return
+        texts = [[one.opened.env.store.get(commit_key(c.version)) for c in one.commits.own] for one in changed]
+        newest = max(in_commit_timestamp(commits[-1]) for commits in texts)
+        for one, commits in zip(changed, texts, strict=True):
+            before = one.commits.own
+            one.commits.own = [
+                self._at(one, commit, text, newest - place)
+                for place, (commit, text) in zip(
+                    range(len(before) - 1, -1, -1), zip(before, commits, strict=True), strict=True
+                )
+            ]
+            replaced = [commit for commit in before if commit not in one.commits.own]
+            one.opened.env.discard([f"{STAGED_FOLDER}/{commit.file}" for commit in replaced])
+
+    def _at(self, one: _Opened, commit: RatifiedCommit, text: bytes, time_ms: int) -> RatifiedCommit:
+        """A staged commit with an in-commit timestamp that is not before a time."""
+        if in_commit_timestamp(text) >= time_ms:
+            return commit
+        env, data = one.opened.env, with_in_commit_timestamp(text, time_ms)
+        file = f"{commit.version:020d}.{env.new_id()}.json"
+        env.store.put(f"{STAGED_FOLDER}/{file}", data)
+        return replace(commit, file=file, size_bytes=len(data))
 
     def _ratified_behind(self) -> _Opened | None:
         """Ratify the commits of all tables; if one of them has new commits of others, that one, and nothing is

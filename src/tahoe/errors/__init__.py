@@ -75,13 +75,13 @@
     │   │   SchemaLogStartError
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError; below the second MissingWhenError
     │   ├── StatementSyntaxError          the SQL cannot be parsed; below it MutuallyExclusiveClausesError
-    │   ├── TransactionClosedError        a block of changes over several tables has ended
+    │   ├── TransactionClosedError          a block of changes over several tables has ended
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
     │       OperationNotAllowedError, StreamTimeTravelError, IncompatibleFormatError
     ├── DeltaCatalogError             a catalog cannot be used, or does not have a name
     │   └── CatalogUrlError, CatalogUnavailableError, NewerCatalogError, CatalogNameError, SchemaNotFoundError,
-    │       CatalogTableNotFoundError, CatalogNameTakenError, SchemaNotEmptyError,
-    │       ExternalTableError
+    │       CatalogTableNotFoundError, CatalogNameTakenError, SchemaNotEmptyError, ExternalTableError,
+    │       CatalogNotChosenError, TransactionStateError
     ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError, CatalogManagedTableError

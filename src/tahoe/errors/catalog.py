@@ -77,6 +77,13 @@ class ExternalTableError(DeltaCatalogError):
     todo = "Use the table by itself, or make a table that the catalog manages."
 
 
+class CatalogNotChosenError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_NOT_CHOSEN"
+    sqlstate = "42704"
+    what = "The transaction needs a catalog, and the session has {name}; it has attached: {known}."
+    todo = "Attach one with tahoe.enable(spark, catalogs=...), make it the current one with USE, or name it."
+
+
 class TransactionConflictError(DeltaConcurrentModificationException):
     condition = "DELTA_CATALOG_TRANSACTION_CONFLICT"
     what = "The transaction was not committed: {table}: another writer committed first ({winner}), and {detail}."
@@ -88,3 +95,10 @@ class TransactionClosedError(DeltaAnalysisError):
     sqlstate = "25000"
     what = "{table} was opened in a transaction of a catalog that has ended."
     todo = "Open the table again, from the catalog or in another transaction."
+
+
+class TransactionStateError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_TRANSACTION_STATE"
+    sqlstate = "25000"
+    what = "The statement is not possible here: {detail}."
+    todo = "A transaction begins with BEGIN TRANSACTION, and ends with COMMIT or ROLLBACK."

@@ -5,7 +5,7 @@
 
 Other statements return None. Text that starts like a Delta statement but does not parse raises `StatementSyntaxError`.
 The grammar is the reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS, CACHE
-SELECT, FSCK REPAIR TABLE, and the statements about tags and Bloom filters.
+SELECT, FSCK REPAIR TABLE, transactions, and the statements about tags and Bloom filters.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tahoe.errors import MutuallyExclusiveClausesError, StatementSyntaxError
 from tahoe.sql.statements import (
     AddFeature,
     AsOf,
+    BeginTransaction,
     CacheSelect,
     Clone,
     ComputeStatistics,
@@ -30,6 +31,7 @@ from tahoe.sql.statements import (
     DropBloomFilters,
     DropFeature,
     DropTag,
+    EndTransaction,
     ExplainMode,
     Expression,
     Fsck,
@@ -119,6 +121,7 @@ _BOUNDS = ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
 _FIRST_WORDS = (
     *("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "ANALYZE", "FSCK", "GENERATE", "CONVERT"),
     *("RESTORE", "REORG", "ALTER", "CREATE", "DROP", "REPLACE", "SHOW", "CACHE"),
+    *("BEGIN", "START", "COMMIT", "ROLLBACK"),
 )
 
 _EXPLAIN_MODES: Mapping[str, ExplainMode] = {
@@ -206,6 +209,20 @@ class _Parser(TokenParser):
         table = self.name()
         where = self.expression("a condition") if self.takes("WHERE") else None
         return CacheSelect(table=table, columns=tuple(columns), where=where)
+
+    def begin_transaction(self) -> BeginTransaction:
+        self.place += 2
+        if not self.takes("ISOLATION"):
+            return BeginTransaction()
+        self.require("LEVEL")
+        if not self.sees("SERIALIZABLE|SNAPSHOT"):
+            self.fail("SERIALIZABLE or SNAPSHOT")
+        return BeginTransaction(is_serializable=self.next().is_word("SERIALIZABLE"))
+
+    def end_transaction(self) -> EndTransaction:
+        commits = self.next().is_word("COMMIT")
+        self.takes("TRANSACTION|WORK")
+        return EndTransaction(commits=commits)
 
     def analyze(self) -> ComputeStatistics:
         table = self.analyzed()
@@ -531,4 +548,6 @@ _HEADS = (
     _Head(_alters(_begins("DROP", "TAG")), _Parser.drop_tag),
     _Head(_begins("SHOW", "TAGS"), _Parser.show_tags),
     _Head(_clones, _Parser.clone),
+    _Head(_begins("BEGIN|START", "TRANSACTION"), _Parser.begin_transaction),
+    _Head(_begins("COMMIT|ROLLBACK"), _Parser.end_transaction),
 )

@@ -252,6 +252,20 @@ class ReorgUpgradeUniform:
     iceberg_compat_version: Expression
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginTransaction:
+    """BEGIN | START TRANSACTION [ISOLATION LEVEL SERIALIZABLE | SNAPSHOT]"""
+
+    is_serializable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransaction:
+    """COMMIT | ROLLBACK [TRANSACTION | WORK]"""
+
+    commits: bool
+
+
 Statement: TypeAlias = (
     DescribeHistory
     | DescribeDetail
@@ -275,6 +289,8 @@ Statement: TypeAlias = (
     | CreateBloomFilters
     | DropBloomFilters
     | ReorgUpgradeUniform
+    | BeginTransaction
+    | EndTransaction
 )
 
 ExplainMode: TypeAlias = Literal["simple", "extended", "codegen", "cost", "formatted"]

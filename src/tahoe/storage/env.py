@@ -297,6 +297,13 @@ class RemoteStore(Store, Protocol):
 class Watch:
     """Callbacks around commits, called in the committing thread. This default allows all commits."""
 
+    def begin(self, url: str) -> None:
+        """Called before a table is changed, and before any of its files are written or deleted.
+
+        Raises:
+            DeltaError: the table must not be changed here.
+        """
+
     def before_put(self) -> None:
         """Called before each attempt to write a commit.
 
@@ -323,6 +330,10 @@ class Watches(Watch):
     """Several watches, each of which is told."""
 
     watches: tuple[Watch, ...]
+
+    def begin(self, url: str) -> None:
+        for watch in self.watches:
+            watch.begin(url)
 
     def before_put(self) -> None:
         for watch in self.watches:

@@ -475,6 +475,24 @@ def encode_commit(actions: Iterable[Action]) -> bytes:
     return b"".join(encode_action(action) + b"\n" for action in actions)
 
 
+def in_commit_timestamp(commit: bytes) -> int:
+    """The in-commit timestamp of an encoded commit that has one, in milliseconds since 1970."""
+    time_ms: int = _first_fields(commit)["inCommitTimestamp"]
+    return time_ms
+
+
+def with_in_commit_timestamp(commit: bytes, time_ms: int) -> bytes:
+    """An encoded commit with another in-commit timestamp."""
+    fields = {**_first_fields(commit), "inCommitTimestamp": time_ms}
+    return encode_action(CommitInfo(fields)) + commit[commit.index(b"\n") :]
+
+
+def _first_fields(commit: bytes) -> dict[str, Any]:
+    """Protocol: "Writer Requirements for In-Commit Timestamps": the first line has the commit's information."""
+    fields: dict[str, Any] = msgspec.json.decode(commit[: commit.index(b"\n")])["commitInfo"]
+    return fields
+
+
 def encode_action(action: Action) -> bytes:
     if isinstance(action, CommitInfo):
         return dump_json(action_to_json(action)).encode()

@@ -12,6 +12,7 @@ from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
 from tahoe.spark.ddl import guard, table_commands, table_like
 from tahoe.spark.ddl.creation import NewTable, declared_constraints, declared_schema, make_table, make_table_of
 from tahoe.spark.ddl.table_commands import altered_table
+from tahoe.spark.ddl.table_names import check_outside_of_block, table_name
 from tahoe.spark.dml import resolved_plans, write
 from tahoe.spark.dml.replace import Matching
 from tahoe.spark.dml.write import Insert
@@ -87,6 +88,7 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
     if name == _SHOW_TABLES and shows_whole_tables(plan):
         return _command(gateway, "SHOW TABLE EXTENDED", plan)
     if name == START:
+        check_outside_of_block(gateway, "A stream", "its sink")
         triggers.check_trigger(gateway, plan)
         source.check_source(gateway, plan)
     guard.check_allowed(gateway, name, plan)
@@ -130,7 +132,7 @@ def _write(gateway: Gateway, command: WriteCommand) -> None:
         write.insert(gateway.spark, new_insert)
         recache(gateway, new_insert.url)
         return
-    new = new_table(command.staged)
+    new = new_table(gateway, command.staged)
     make_table_of(
         gateway, new, command.rows, {**new.options, **_write_options(command)}, replaces=command.staged.replaces
     )
@@ -206,11 +208,11 @@ def insert(gateway: Gateway, table: str, selection: str | None, data: JavaObject
 def create(gateway: Gateway, staged: JavaObject) -> None:
     """Run CREATE TABLE or REPLACE TABLE without rows."""
     table = staged_table(gateway, staged)
-    make_table(gateway, new_table(table), replaces=table.replaces)
+    make_table(gateway, new_table(gateway, table), replaces=table.replaces)
     table.set_made()
 
 
-def new_table(staged: StagedTable) -> NewTable:
+def new_table(gateway: Gateway, staged: StagedTable) -> NewTable:
     """The table that a statement defines.
 
     Raises:
@@ -222,7 +224,7 @@ def new_table(staged: StagedTable) -> NewTable:
     schema = declared_schema(staged.columns, staged.value_sources, table=table)
     constraints = declared_constraints(staged.constraints, schema, table=table)
     return NewTable(
-        name=staged.name,
+        name=table_name(gateway, staged.name),
         location=location,
         schema=schema,
         partition_by=_partition_columns(staged.partitioning, table),

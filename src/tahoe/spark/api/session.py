@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyspark
 from pyspark.errors import PySparkException, PySparkRuntimeError
@@ -19,18 +19,22 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from tahoe._notebook_errors import shorten_errors
+from tahoe.errors import UnsupportedOperationError
 from tahoe.native_settings import JAR_VARIABLE, PACKAGES, native_settings, obstacle
 from tahoe.reference_settings import CATALOG_CLASS as REFERENCE_CATALOG_CLASS
 from tahoe.reference_settings import without_reference
 from tahoe.spark.api.connect.session import is_connect, is_served
 from tahoe.spark.api.source import Source
 from tahoe.spark.api.table_functions import FUNCTIONS
-from tahoe.spark.jvm import failures
+from tahoe.spark.jvm import attached_catalogs, failures
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, java_error
 from tahoe.spark.jvm.native_engine import prefer_native, runs_natively
 from tahoe.spark.writing.store_assignment import REFUSED
 
 JAVA_SOURCES = Path(__file__).parents[1] / "java"
+
+# The url of a catalog, and the folder of its new tables.
+CatalogPlace: TypeAlias = tuple[str, str]
 
 # Spark looks catalogs up case-sensitively.
 PATH_CATALOGS = ("delta", "DELTA", "Delta")
@@ -56,12 +60,16 @@ STATEMENTS_OF_RULES = {
 }
 
 
-def enable(spark: SparkSession) -> SparkSession:
+def enable(spark: SparkSession, *, catalogs: Mapping[str, str | CatalogPlace] | None = None) -> SparkSession:
     """Enable Delta tables in a session, and in sessions created from it: `spark = tahoe.enable(spark)`.
 
     A second call changes nothing. After `spark.stop()`, enable the new session again. In a Spark Connect session whose
     server has tahoe, the server does everything. With another server `format("delta")` works through Python; a warning
     says what is slower and missing.
+
+    Args:
+        catalogs: to attach, by the names that they get in the session: the url of each, or url and root as a pair.
+            Their tables are `lake.shop.orders` in every statement. See `tahoe.Catalog`.
 
     Returns:
         the same session.
@@ -72,6 +80,7 @@ def enable(spark: SparkSession) -> SparkSession:
         ReferenceJarPresentError: the class path has another source with the name delta.
     """
     shorten_errors(PySparkException)
+    _check_attachable(spark, catalogs)
     if is_served(spark):
         from tahoe.spark.api.connect.conflicts import know_conflicts  # noqa: PLC0415 - needs grpc
 
@@ -97,7 +106,23 @@ def enable(spark: SparkSession) -> SparkSession:
     _install_parser(gateway)
     _install_functions(gateway)
     prefer_native(gateway)
+    for name, place in (catalogs or {}).items():
+        url, root = (place, None) if isinstance(place, str) else place
+        attached_catalogs.attach(gateway, name, url, root)
     return spark
+
+
+def _check_attachable(spark: SparkSession, catalogs: Mapping[str, str | CatalogPlace] | None) -> None:
+    """
+    Raises:
+        UnsupportedOperationError: the catalogs of a Spark Connect session are those of its server.
+    """
+    if catalogs and is_connect(spark):
+        detail = "the catalogs of a Spark Connect session are those of its server"
+        remedy = "Attach them on the server, by the settings spark.sql.catalog.<name>."
+        raise UnsupportedOperationError(
+            operation="enable(catalogs=...)", table="the session", detail=detail, remedy=remedy
+        )
 
 
 def _install_quiet(gateway: Gateway) -> None:

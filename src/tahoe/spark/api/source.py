@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from tahoe.spark.api import changes_clause, commands, statements, table_functions
-from tahoe.spark.ddl import alter_table, catalog, guard, show_describe
+from tahoe.spark.ddl import alter_table, catalog, guard, show_describe, table_names
+from tahoe.spark.jvm import attached_catalogs
+from tahoe.spark.jvm.attached_catalogs import AttachedName
 from tahoe.spark.jvm.cancellation import interruptible
 from tahoe.spark.jvm.connect_mode import as_server
 from tahoe.spark.jvm.failures import to_java
@@ -134,6 +136,37 @@ class Source:
     @_answering
     def exists(self, session: JavaObject, path: str) -> bool:
         return catalog.path_exists(Gateway.of(session), path)
+
+    @_answering
+    def attachedTable(self, session: JavaObject, name: str, schema: str, table: str) -> str | None:  # noqa: N802  Java's name
+        return attached_catalogs.table_url(Gateway.of(session), name, schema.split("\0"), table)
+
+    @_answering
+    def attachedTables(self, session: JavaObject, name: str, schema: str) -> str:  # noqa: N802  Java's name
+        return "\0".join(attached_catalogs.tables(Gateway.of(session), name, schema))
+
+    @_answering
+    def attachedSchemas(self, session: JavaObject, name: str) -> str:  # noqa: N802  Java's name
+        return "\0".join(attached_catalogs.schemas(Gateway.of(session), name))
+
+    @_answering
+    def createSchema(self, session: JavaObject, name: str, schema: str, comment: str | None) -> None:  # noqa: N802  Java's name
+        table_names.create_schema(Gateway.of(session), name, schema, comment)
+
+    @_answering
+    def dropSchema(self, session: JavaObject, name: str, schema: str, cascade: bool) -> None:  # noqa: N802  Java's name
+        table_names.drop_schema(Gateway.of(session), name, schema, cascade=cascade)
+
+    @_answering
+    def dropAttached(self, session: JavaObject, *name: str) -> None:  # noqa: N802  Java's name
+        table_names.drop_table(Gateway.of(session), AttachedName(*name))
+
+    @_answering
+    def renameAttached(  # noqa: N802  Java's name
+        self, session: JavaObject, name: str, schema: str, table: str, new_schema: str, new_table: str
+    ) -> None:
+        new = AttachedName(name, new_schema, new_table)
+        table_names.rename_table(Gateway.of(session), AttachedName(name, schema, table), new)
 
     @_answering
     def isDelta(self, session: JavaObject, name: str) -> bool:  # noqa: N802  Java's name

@@ -28,6 +28,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.log.tags import version_or_tag
 from tahoe.protocol.types.names import quoted
+from tahoe.spark.api import transactions
 from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.optimize_builder import run_optimize, run_reorg, with_filters
 from tahoe.spark.ddl.catalog import name_parts, path_in, path_of
@@ -518,6 +519,14 @@ def _convert(statement: statements.ConvertToDelta, context: StatementContext) ->
     run_convert(context.gateway.spark, context.parts(statement.table), columns or None, statement.statistics)
 
 
+def _begin(statement: statements.BeginTransaction, context: StatementContext) -> None:
+    transactions.begin(context.gateway.spark, is_serializable=statement.is_serializable)
+
+
+def _end(statement: statements.EndTransaction, context: StatementContext) -> None:
+    transactions.end(context.gateway.spark, commits=statement.commits)
+
+
 def _later(statement: statements.ReorgUpgradeUniform, context: StatementContext) -> None:
     """Raise `OperationNotYetSupportedError`. The table must exist."""
     how, table = _HOW[type(statement)], context.table(statement.table)._handle.table.url
@@ -559,6 +568,8 @@ _HOW: Mapping[type[Any], _How] = {
     statements.DropTag: _How("DROP TAG", NOTHING, _drop_tag),
     statements.ShowTags: _How("SHOW TAGS", TAGS, _show_tags),
     statements.ReorgUpgradeUniform: _How("REORG UPGRADE UNIFORM", NOTHING, _later),
+    statements.BeginTransaction: _How("BEGIN TRANSACTION", NOTHING, _begin),
+    statements.EndTransaction: _How("COMMIT or ROLLBACK", NOTHING, _end),
 }
 
 

@@ -80,8 +80,8 @@ class TableHandle:
         """The name with its catalog and database; None for a table that is addressed by path."""
         if self.name is None:
             return None
-        identifier, _ = named_or_path(Gateway(self.spark), self.name)
-        return None if identifier is None else str(identifier.unquotedString())
+        name, _ = named_or_path(Gateway(self.spark), self.name)
+        return None if name is None else name.text
 
     def identifier(self) -> str:
         """How SQL and `forName` name the table: its name, or its path as in ``delta.`/data/t` ``."""

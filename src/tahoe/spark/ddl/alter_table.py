@@ -23,7 +23,7 @@ from tahoe.protocol.types.schema import Struct
 from tahoe.spark.ddl.creation import condition_of_constraint
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
 from tahoe.spark.jvm.hadoop_store import url_of_uri
-from tahoe.spark.jvm.statements.catalog_entries import session_catalog, uri_of_text
+from tahoe.spark.jvm.statements.catalog_entries import has_entry, session_catalog, uri_of_text
 from tahoe.spark.jvm.statements.table_changes import (
     AddColumn,
     AddConstraint,
@@ -236,11 +236,11 @@ def _set_location(gateway: Gateway, target: JavaObject, change: TableChange) -> 
             operation="SET PROVIDER", table=name, detail=detail, remedy="Write its rows to a new table."
         )
     catalog = session_catalog(gateway)
-    if not catalog.tableExists(entry.identifier()):
+    if not has_entry(gateway, entry.identifier()):
         raise UnsupportedOperationError(
             operation="SET LOCATION",
             table=name,
-            detail="the table is given by its path, and only a name in the catalog has a location to set",
+            detail="only a name in the session's catalog has a location to set, and the table is not there",
             remedy="Use the other path.",
         )
     uri = uri_of_text(gateway, value)

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
 from tahoe.protocol.types.names import quoted
+from tahoe.spark.jvm.attached_catalogs import AttachedName, attached_name, table_url, tables
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.statements.catalog_entries import (
@@ -74,6 +75,9 @@ def location_of(spark: SparkSession, name: str) -> str:
     path = path_of(parts)
     if path is not None:
         return path
+    attached = attached_name(gateway, parts)
+    if attached is not None:
+        return _attached_location(gateway, attached)
     table = catalog_table(gateway, parts)
     if session_catalog(gateway).isTempView(gateway.seq(parts)):
         raise NameOfAnotherKindError(table=name, kind="a temporary view")
@@ -84,6 +88,15 @@ def location_of(spark: SparkSession, name: str) -> str:
         kind = f"a table of the format {provider.get()}" if provider.isDefined() else "a view"
         raise NameOfAnotherKindError(table=name, kind=kind)
     return url_of_uri(gateway, table.location())
+
+
+def _attached_location(gateway: Gateway, name: AttachedName) -> str:
+    found = table_url(gateway, name.catalog, [name.schema], name.table)
+    if found is None:
+        known = tables(gateway, name.catalog, name.schema)
+        near = difflib.get_close_matches(name.table.lower(), known, n=_SHOWN_NAMES_MAX, cutoff=0.6)
+        raise TableNameNotFoundError(table=name.text, near=f"; it has {', '.join(near)}" if near else "")
+    return found
 
 
 def name_not_found(gateway: Gateway, name: str) -> TableNameNotFoundError:
@@ -127,9 +140,13 @@ def name_within(gateway: Gateway, name: str, within: Sequence[str]) -> str:
 
 def qualified_name(spark: SparkSession, name: str) -> list[str]:
     """The catalog, the database and the name of a table; empty for delta.`path`."""
-    parts = name_parts(Gateway(spark), name)
+    gateway = Gateway(spark)
+    parts = name_parts(gateway, name)
     if path_of(parts) is not None:
         return []
+    attached = attached_name(gateway, parts)
+    if attached is not None:
+        return [attached.catalog, attached.schema, attached.table]
     database = [spark.catalog.currentDatabase()] if len(parts) == 1 else []
     return [*([SESSION_CATALOG] if len(parts) < 3 else []), *database, *parts]
 
@@ -157,6 +174,9 @@ def names_delta_table(gateway: Gateway, parts: list[str]) -> bool:
     if path_of(parts) is not None:
         return True
     with suppress(*JVM_ERRORS):  # the table may be dropped meanwhile, or its database does not exist: Spark says so
+        attached = attached_name(gateway, parts)
+        if attached is not None:
+            return table_url(gateway, attached.catalog, [attached.schema], attached.table) is not None
         table = catalog_table(gateway, parts)
         return table is not None and not session_catalog(gateway).isTempView(gateway.seq(parts)) and is_delta(table)
     return False

@@ -7,17 +7,16 @@ contradict them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from tahoe.errors import (
     DeltaConcurrentModificationException,
-    InvalidOptionError,
     InvalidPropertyError,
     PipelineTableUnknownError,
     SchemaMismatchError,
@@ -41,14 +40,13 @@ from tahoe.protocol.statistics.clustering import FEATURE as CLUSTERING
 from tahoe.protocol.types.schema import Struct, map_fields
 from tahoe.protocol.types.type_widening import TYPE_CHANGES
 from tahoe.spark.ddl.catalog import in_session_catalog, name_parts, path_of
+from tahoe.spark.ddl.table_names import TableLocation, TableName, table_name
 from tahoe.spark.dml.write import create_as_select
-from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
-from tahoe.spark.jvm.hadoop_store import qualified_url, url_of_uri
+from tahoe.spark.jvm.attached_catalogs import attached_name
+from tahoe.spark.jvm.gateway import Gateway, author_of
+from tahoe.spark.jvm.hadoop_store import qualified_url
 from tahoe.spark.jvm.statements.catalog_entries import (
-    PROVIDER,
     SESSION_CATALOG,
-    is_delta,
-    new_entry,
     session_catalog,
     table_identifier,
 )
@@ -70,14 +68,14 @@ class NewTable:
     """The table that a statement defines.
 
     Attributes:
-        name: a `TableIdentifier` of the session's catalog; None for a table without a name, which has only a path.
+        name: None for a table without a name, which has only a path.
         location: the table's folder; None lets the catalog choose it.
         schema: the columns; empty if they come from the rows or from an existing table in the folder.
         options: of the catalog's entry.
         is_of_pipeline: whether a declarative pipeline makes it, which takes a table that it makes for an empty one.
     """
 
-    name: JavaObject | None = None
+    name: TableName | None = None
     location: str | None = None
     schema: Struct = field(default_factory=Struct)
     partition_by: tuple[str, ...] = ()
@@ -103,10 +101,16 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
             table.
     """
     place = place_of(gateway, new)
+    with given_name(new, place) as named:
+        _make_in(gateway, named, place, replaces=replaces)
+    enter(new, place)
+
+
+def _make_in(gateway: Gateway, new: NewTable, place: TableLocation, *, replaces: bool) -> None:
     table = open_table(gateway.spark, place.url)
     check_expressions(gateway.spark, new.schema, table=table.url)
     if not replaces and table.exists():
-        _check_may_have_the_name(gateway, table, new, place)
+        _check_may_have_the_name(table, new, place)
     elif not new.schema.fields and place.is_external and not replaces:
         raise TableNotFoundError(table=table.url)
     else:
@@ -118,8 +122,7 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
         except DeltaConcurrentModificationException:
             if replaces or not table.exists():
                 raise
-            _check_may_have_the_name(gateway, table, new, place)
-    enter(gateway, new, place)
+            _check_may_have_the_name(table, new, place)
 
 
 def make_table_of(
@@ -135,20 +138,21 @@ def make_table_of(
         as `make_table`; WriteFailedError: the job failed. No table was created, and an old table is unchanged.
     """
     place = place_of(gateway, new)
-    create_as_select(
-        gateway.spark,
-        place.url,
-        rows,
-        replaces=replaces,
-        operation="CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT",
-        is_managed=not place.is_external,
-        partition_by=new.partition_by,
-        cluster_by=new.cluster_by,
-        properties=new.properties,
-        comment=new.comment,
-        options={name: value for name, value in options.items() if name.lower() != "path"},
-    )
-    enter(gateway, new, place)
+    with given_name(new, place) as named:
+        create_as_select(
+            gateway.spark,
+            place.url,
+            rows,
+            replaces=replaces,
+            operation="CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT",
+            is_managed=not place.is_external,
+            partition_by=named.partition_by,
+            cluster_by=named.cluster_by,
+            properties=named.properties,
+            comment=named.comment,
+            options={name: value for name, value in options.items() if name.lower() != "path"},
+        )
+    enter(new, place)
 
 
 def declared_schema(
@@ -202,12 +206,12 @@ def condition_of_constraint(constraint: AddConstraint, *, table: str) -> str:
     return constraint.condition
 
 
-def named_or_path(gateway: Gateway, name: str) -> tuple[JavaObject | None, str | None]:
-    """Resolve a user's name of a table to a `TableIdentifier` of the session's catalog, or to the location in
-    delta.`path`; the other value is None.
+def named_or_path(gateway: Gateway, name: str) -> tuple[TableName | None, str | None]:
+    """Resolve a user's name of a table to a name in a catalog, or to the location in delta.`path`; the other value is
+    None.
 
     Raises:
-        UnsupportedOperationError: the name is in another catalog.
+        UnsupportedOperationError: the name is in a catalog that is not tahoe's.
     """
     parts = name_parts(gateway, name)
     path = path_of(parts)
@@ -215,13 +219,16 @@ def named_or_path(gateway: Gateway, name: str) -> tuple[JavaObject | None, str |
         return None, path
     names = in_session_catalog(gateway, parts)
     if names is None:
-        detail = f"tahoe enters the names of Delta tables only into {SESSION_CATALOG}"
+        attached = attached_name(gateway, parts)
+        if attached is not None:
+            return table_name(gateway, attached), None
+        detail = f"tahoe enters the names of Delta tables only into {SESSION_CATALOG} and into catalogs of its own"
         remedy = f"Give a name of three parts that begins with {SESSION_CATALOG}, or delta.`/path`."
         raise UnsupportedOperationError(
             operation="Making a table in another catalog", table=name, detail=detail, remedy=remedy
         )
     given = table_identifier(gateway, names[-1], names[-2] if len(names) > 1 else None)
-    return session_catalog(gateway).qualifyIdentifier(given), None
+    return table_name(gateway, session_catalog(gateway).qualifyIdentifier(given)), None
 
 
 def make_table_like(gateway: Gateway, source: NewTable, new: NewTable, *, if_not_exists: bool) -> None:
@@ -233,15 +240,11 @@ def make_table_like(gateway: Gateway, source: NewTable, new: NewTable, *, if_not
     Raises:
         TableExistsError: a table with that name or at that location exists.
     """
-    exists = (
-        open_table(gateway.spark, place_of(gateway, new).url).exists()
-        if new.name is None
-        else session_catalog(gateway).tableExists(new.name)
-    )
+    exists = open_table(gateway.spark, place_of(gateway, new).url).exists() if new.name is None else new.name.exists()
     if exists:
         if if_not_exists:
             return
-        raise TableExistsError(table=new.location if new.name is None else new.name.unquotedString())
+        raise TableExistsError(table=new.location if new.name is None else new.name.text)
     properties = {**source.properties, **new.properties}
     try:
         make_table(
@@ -288,15 +291,6 @@ def made_with(snapshot: Snapshot) -> dict[str, str]:
 # --- the folder
 
 
-@dataclass(frozen=True, slots=True)
-class TableLocation:
-    """Where a table is or will be. `is_known`: the catalog has the table."""
-
-    url: str
-    is_external: bool
-    is_known: bool
-
-
 def place_of(gateway: Gateway, new: NewTable) -> TableLocation:
     """Where a table is or will be: its location in the catalog, else the statement's location, else the catalog's
     default.
@@ -309,31 +303,20 @@ def place_of(gateway: Gateway, new: NewTable) -> TableLocation:
     if new.name is None:
         assert new.location is not None
         return TableLocation(qualified_url(gateway, new.location), is_external=True, is_known=False)
-    catalog = session_catalog(gateway)
-    location = None if new.location is None else qualified_url(gateway, new.location)
-    if catalog.tableExists(new.name):
-        url = _location_to_replace(gateway, catalog.getTableMetadata(new.name), location)
-        return TableLocation(url, is_external=location is not None, is_known=True)
-    if location is not None:
-        return TableLocation(location, is_external=True, is_known=False)
-    return TableLocation(url_of_uri(gateway, catalog.defaultTablePath(new.name)), is_external=False, is_known=False)
+    return new.name.place(None if new.location is None else qualified_url(gateway, new.location))
 
 
-def _location_to_replace(gateway: Gateway, entry: JavaObject, location: str | None) -> str:
-    """The location of a table in the catalog."""
-    name = entry.identifier().unquotedString()
-    if not is_delta(entry):  # a view has no location
-        detail = f"{name} exists and is not a Delta table"
-        raise UnsupportedOperationError(
-            operation="REPLACE TABLE", table=name, detail=detail, remedy="Drop it first, or use another name."
-        )
-    url = url_of_uri(gateway, entry.location())
-    if location is not None and location != url:
-        raise InvalidOptionError(option="LOCATION", value=location, table=name, detail=f"the table is at {url}")
-    return url
+@contextmanager
+def given_name(new: NewTable, place: TableLocation) -> Iterator[NewTable]:
+    """The block that commits the first version of a table: with the properties that the catalog of its name demands."""
+    if new.name is None:
+        yield new
+        return
+    with new.name.given(place, new.comment) as demanded:
+        yield replace(new, properties={**new.properties, **demanded})
 
 
-def _check_may_have_the_name(gateway: Gateway, table: Table, new: NewTable, place: TableLocation) -> None:
+def _check_may_have_the_name(table: Table, new: NewTable, place: TableLocation) -> None:
     """Refuse to give an existing table in the folder the name of a statement, unless the table is what the statement
     defines.
 
@@ -342,10 +325,10 @@ def _check_may_have_the_name(gateway: Gateway, table: Table, new: NewTable, plac
         PipelineTableUnknownError: the update of a pipeline before this one has made it.
         DeltaAnalysisError: the table is another one.
     """
-    if new.name is None or _has_appeared(gateway, new, place):
+    if new.name is None or _has_appeared(new.name, place):
         raise TableExistsError(table=table.url)
     if new.is_of_pipeline:
-        raise PipelineTableUnknownError(table=table.url, name=new.name.unquotedString())
+        raise PipelineTableUnknownError(table=table.url, name=new.name.text)
     _check_same(table, new)
 
 
@@ -405,29 +388,16 @@ def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> W
 # --- the name
 
 
-def _has_appeared(gateway: Gateway, new: NewTable, place: TableLocation) -> bool:
+def _has_appeared(name: TableName, place: TableLocation) -> bool:
     """Whether another session has added the table's name to the catalog since this statement began."""
-    return not place.is_known and bool(session_catalog(gateway).tableExists(new.name))
+    return not place.is_known and name.exists()
 
 
-def enter(gateway: Gateway, new: NewTable, place: TableLocation) -> None:
-    """Add the table's name to the catalog if the catalog does not have it yet; otherwise refresh the catalog's entry.
+def enter(new: NewTable, place: TableLocation) -> None:
+    """Add the table's name to its catalog behind the commit.
 
     Raises:
         TableExistsError: another session has added the name since this statement began.
     """
-    if new.name is None:
-        return
-    catalog = session_catalog(gateway)
-    if place.is_known:
-        catalog.refreshTable(new.name)
-        return
-    entry = new_entry(
-        gateway, new.name, place.url, PROVIDER, is_external=place.is_external, options=new.options, comment=new.comment
-    )
-    try:
-        catalog.createTable(entry, False, False)
-    except AnalysisException as error:
-        if not _has_appeared(gateway, new, place):
-            raise
-        raise TableExistsError(table=new.name.unquotedString()) from error
+    if new.name is not None:
+        new.name.enter(place, new.options, new.comment)

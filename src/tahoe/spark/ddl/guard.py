@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tahoe.errors import IncompatibleFormatError, UnsupportedOperationError
 from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.spark.configuration import setting_names
+from tahoe.spark.ddl.table_names import check_outside_of_block
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.statements.catalog_entries import nearest_with
 from tahoe.spark.jvm.statements.guarded_commands import GuardedCommand, guarded_command
@@ -91,6 +92,11 @@ _INTO_FOLDERS: Mapping[str, str] = {
     _SET_LOCATION: "Writing",
 }
 
+# Further commands that a transaction over tables of a catalog does not undo.
+_OTHERS_TABLES = frozenset(
+    {"DropTable", "DropTableCommand", "DropNamespace", "DropDatabaseCommand", "InsertIntoHiveTable"}
+)
+
 _TO_FOLDERS = 'Write with format("delta"), or write to another folder.'
 
 
@@ -107,6 +113,8 @@ def check_allowed(gateway: Gateway, name: str, plan: JavaObject) -> None:
         path = gateway.dict(plan.options()).get("path")
         if path is not None and (table := nearest_with(gateway, path, LOG_FOLDER)) is not None:
             check_read(gateway.settings(), path, table)
+    if name in _INTO_FOLDERS or name in _OTHERS_TABLES:
+        check_outside_of_block(gateway, _INTO_FOLDERS.get(name, name), "a table of another catalog")
     if name in _REFUSALS or name in _INTO_FOLDERS:
         check_command(
             guarded_command(gateway, name, plan),

@@ -16,7 +16,13 @@ from tahoe.protocol.changes.table_configuration import COMMENT
 from tahoe.spark.ddl import alter_table, show_describe
 from tahoe.spark.ddl.catalog import ANALYZED_VERSION
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, author_of
-from tahoe.spark.jvm.statements.catalog_entries import analyze_columns, analyze_table, defined_table, session_catalog
+from tahoe.spark.jvm.statements.catalog_entries import (
+    analyze_columns,
+    analyze_table,
+    defined_table,
+    has_entry,
+    session_catalog,
+)
 from tahoe.spark.jvm.statements.time_travel import check_newest
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.reading.scan import message_of
@@ -72,7 +78,7 @@ def _truncate_partition(gateway: Gateway, target: JavaObject, table: Table, plan
 def _refresh(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> None:
     """Refresh the catalog's entry. The caller refreshes Spark's cache, as after every statement here."""
     catalog, name = session_catalog(gateway), target.v1Table().identifier()
-    if catalog.tableExists(name):
+    if has_entry(gateway, name):
         catalog.refreshTable(name)
 
 
@@ -93,8 +99,8 @@ def _analyze_column(gateway: Gateway, target: JavaObject, table: Table, plan: Ja
 
 def _name_of(gateway: Gateway, target: JavaObject) -> JavaObject:
     name = target.v1Table().identifier()
-    if not session_catalog(gateway).tableExists(name):
-        detail = "Spark stores the result under the table's name in the catalog, but this table is given by its path"
+    if not has_entry(gateway, name):
+        detail = "Spark stores the result under the table's name in its own catalog, which does not have this table"
         remedy = "Create a name for it: CREATE TABLE ... USING delta LOCATION ..."
         raise UnsupportedOperationError(operation="ANALYZE TABLE", table=target.url(), detail=detail, remedy=remedy)
     return name

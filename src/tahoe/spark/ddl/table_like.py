@@ -8,6 +8,7 @@ from __future__ import annotations
 from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.ddl.catalog import path_of
 from tahoe.spark.ddl.creation import NewTable, declared_schema, described_by, make_table_like
+from tahoe.spark.ddl.table_names import TableName, table_name
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.statements.catalog_entries import is_delta_provider
 from tahoe.spark.jvm.statements.table_like_plans import SourceTable, TableLike, source_table, table_like
@@ -46,7 +47,12 @@ def create(gateway: Gateway, plan: JavaObject) -> None:
     statement = table_like(gateway, plan)
     url, source = _source_of(gateway, statement)
     definition = definition_of(source) if url is None else described_by(open_table(gateway.spark, url).snapshot())
-    make_table_like(gateway, definition, target(statement), if_not_exists=statement.if_not_exists)
+    make_table_like(
+        gateway,
+        definition,
+        target(statement, table_name(gateway, statement.name)),
+        if_not_exists=statement.if_not_exists,
+    )
 
 
 def definition_of(source: SourceTable | None) -> NewTable:
@@ -67,9 +73,9 @@ def definition_of(source: SourceTable | None) -> NewTable:
     )
 
 
-def target(statement: TableLike) -> NewTable:
+def target(statement: TableLike, name: TableName | None) -> NewTable:
     """The name or location, and the properties, that the statement gives to the new table."""
     path = path_of(statement.target)
     if path is not None:
         return NewTable(location=path, properties=statement.properties)
-    return NewTable(name=statement.name, location=statement.location, properties=statement.properties)
+    return NewTable(name=name, location=statement.location, properties=statement.properties)

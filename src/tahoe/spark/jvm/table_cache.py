@@ -30,16 +30,26 @@ from tahoe.protocol.statistics.limits import RowLimit
 from tahoe.protocol.types.predicate import TRUE, Predicate
 from tahoe.protocol.types.time_zones import zone_asked_for
 from tahoe.spark.configuration.local_cache import session_cache
+from tahoe.spark.jvm.attached_catalogs import (
+    BLOCK,
+    Block,
+    ManagedTable,
+    OutsideOfBlock,
+    block_of,
+    block_with,
+    managed_at,
+)
 from tahoe.spark.jvm.cancellation import CommandWatch
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import HadoopStore, is_hadoops, qualified_url
 from tahoe.spark.jvm.log_store import log_store_settings, with_log_store
 from tahoe.storage import env_of, open_store
 from tahoe.storage.cache.block_cache import BlockCache
-from tahoe.storage.env import Store
+from tahoe.storage.env import Env, Store, may_be_described
 from tahoe.storage.locations import spelled, split_url
 from tahoe.storage.schemes import S3_SCHEMES, store_factory
 from tahoe.storage.service_options import REFERENCE_PREFIXES
+from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.answers import left_of
 from tahoe.table.reading.limits import needed
 from tahoe.table.reading.scan import Scan, may_match, part_of
@@ -63,14 +73,23 @@ TIME_ZONE = "spark.sql.session.timeZone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenTable:
-    """A table, and all settings with which its store and its log were opened; the local cache through which it is
-    read.
-    """
+    """A table, and how it was opened."""
 
     table: Table
+    access: _Access
+    managed: ManagedTable | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """All settings with which the store and the log of a table are opened; the local cache through which it is read."""
+
     settings: Mapping[str, str]
     log_settings: Mapping[str, str]
     cache: BlockCache | None
+
+    def env_at(self, url: str) -> Env:
+        return env_of(url, partial(_store_at, self), CommandWatch())
 
 
 # Tables by their keys (see `key_of`), and the storage settings from options by the hash in a key.
@@ -99,21 +118,45 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
     """
     gateway = Gateway(spark)
     url = qualified_url(gateway, location)
-    log_settings = log_store_settings(_context_settings(spark), gateway.settings)
-    own_settings = _storage_options_in(options)
-    settings, zone = {**_storage_settings(gateway, url), **own_settings}, session_zone(spark, url)
-    cache = session_cache(gateway.settings(), url) if split_url(url)[0] in _HADOOP_PREFIXES else None
-    key = key_of(url, own_settings)
-    cached = _tables.get(key)
-    kept = None if cached is None else (cached.settings, cached.log_settings, cached.cache, cached.table.log.zone)
-    if cached is not None and kept == (settings, log_settings, cache, zone):
+    own_settings, zone = _storage_options_in(options), session_zone(spark, url)
+    cached = _tables.get(key := key_of(url, own_settings))
+    managed = managed_at(url, asks=cached is None)
+    block = block_with(own_settings[BLOCK]) if BLOCK in own_settings else block_of(gateway)
+    if block is not None and (table := block.table(managed)) is not None:
+        return _in_zone(table, zone)
+    access = _access(gateway, url, own_settings)
+    if block is not None:
+        return _in_zone(Table(url, env=replace(access.env_at(url), watch=OutsideOfBlock(block.name))), zone)
+    if cached is not None and (cached.access, cached.managed, cached.table.log.zone) == (access, managed, zone):
         return cached.table
     if is_hadoops(url):
         gateway.check_enabled()
-    table = Table(url, env=env_of(url, partial(_store_at, settings, log_settings, cache), CommandWatch()))
-    table.log = replace(table.log, zone=zone)
-    _tables.put(key, _OpenTable(table=table, settings=settings, log_settings=log_settings, cache=cache))
+    table = (
+        Table(url, env=access.env_at(url))
+        if managed is None
+        else managed.catalog.opening_by(access.env_at).open(managed.id, url)
+    )
+    _tables.put(key, _OpenTable(table=_in_zone(table, zone), access=access, managed=managed))
     return table
+
+
+def _in_zone(table: Table, zone: tzinfo) -> Table:
+    if table.log.zone != zone:
+        table.log = replace(table.log, zone=zone)
+    return table
+
+
+def _access(gateway: Gateway, url: str, own_settings: Mapping[str, str]) -> _Access:
+    return _Access(
+        settings={**_storage_settings(gateway, url), **own_settings},
+        log_settings=log_store_settings(_context_settings(gateway.spark), gateway.settings),
+        cache=session_cache(gateway.settings(), url) if split_url(url)[0] in _HADOOP_PREFIXES else None,
+    )
+
+
+def session_env(spark: SparkSession, url: str) -> Env:
+    """The environment of a folder, with the session's storage settings as they are now."""
+    return _access(Gateway(spark), url, {}).env_at(url)
 
 
 def table_finder(spark: SparkSession, options: Mapping[str, str] | None = None) -> Callable[[str], bool]:
@@ -125,11 +168,14 @@ def _storage_options_in(options: Mapping[str, str] | None) -> dict[str, str]:
     return {name: value for name, value in (options or {}).items() if name.startswith(("fs.", "dfs."))}
 
 
-def key_of(url: str, options: Mapping[str, str] | None) -> str:
+def key_of(url: str, options: Mapping[str, str] | None, block: Block | None = None) -> str:
     """The key by which Spark's plans refer to a table: its url, and a hash of the storage settings in the options if
     there are any.
+
+    Args:
+        block: in which the table is read: its rows are those of no other plan.
     """
-    storage_options = _storage_options_in(options)
+    storage_options = _storage_options_in(options) | ({} if block is None else {BLOCK: block.id})
     if not storage_options:
         return url
     name = hashlib.sha256(repr(sorted(storage_options.items())).encode("utf-8", "surrogatepass")).hexdigest()
@@ -150,10 +196,8 @@ def storage_options_of(key: str) -> Mapping[str, str]:
     return storage_options
 
 
-def _store_at(
-    settings: Mapping[str, str], log_settings: Mapping[str, str], cache: BlockCache | None, url: str
-) -> Store:
-    return with_log_store(_files_at(settings, cache, url), log_settings, settings)
+def _store_at(access: _Access, url: str) -> Store:
+    return with_log_store(_files_at(access.settings, access.cache, url), access.log_settings, access.settings)
 
 
 def _files_at(settings: Mapping[str, str], cache: BlockCache | None, url: str) -> Store:
@@ -173,9 +217,12 @@ def table_of_key(spark: SparkSession, key: str) -> Table:
 def recache(gateway: Gateway, url: str) -> None:
     """Refresh Spark's cached DataFrames and tables that read a table, after a commit.
 
+    Within a block it does nothing, because other sessions would see rows that are not committed yet; its end does it.
     It never raises, because the version is committed already. Spark drops cache entries before it builds them again, so
     an entry that can no longer be planned, for example because a column was dropped, is no longer cached.
     """
+    if block_of(gateway) is not None:
+        return
     try:
         gateway.session.sharedState().cacheManager().recacheByPath(gateway.session, url)
     except Exception as error:  # any error of Spark, or of another table that the entry reads
@@ -248,9 +295,15 @@ def metadata_identity(snapshot: Snapshot) -> str:
 
 def remember(snapshot: Snapshot) -> Snapshot:
     """Cache a snapshot that a query was planned with, for its execution."""
-    for store in (id(snapshot.log.env.store), None):
+    for store in _stores(snapshot.log, snapshot.version):
         _snapshots.put((snapshot.url, snapshot.version, store), snapshot)
     return snapshot
+
+
+def _stores(log: Log, version: int) -> tuple[int | None, ...]:
+    """The stores by which a version is cached. One that is not committed yet is that of its block alone."""
+    store = log.env.store
+    return (id(store), None) if may_be_described(store, version) else (id(store),)
 
 
 def snapshot_of(table: Table, version: int) -> Snapshot:
@@ -261,7 +314,7 @@ def snapshot_of(table: Table, version: int) -> Snapshot:
     """
     # A snapshot that is loaded again may list its files in another order than the plan knows. So one that was read with
     # credentials that were renewed since is better than a new one.
-    candidates = (_snapshots.get((table.url, version, store)) for store in (id(table.log.env.store), None))
+    candidates = (_snapshots.get((table.url, version, store)) for store in _stores(table.log, version))
     cached = next(
         (snapshot for snapshot in candidates if snapshot is not None and snapshot.log.zone == table.log.zone), None
     )
@@ -394,7 +447,7 @@ def _numbers_in(within: str) -> list[int] | None:
 def remember_feed(feed: ChangeFeed) -> ChangeFeed:
     """Cache a change feed that a query was analysed with, for its planning and execution."""
     log = feed.snapshot.log
-    for store in (id(log.env.store), None):
+    for store in _stores(log, max(feed.range.end, feed.range.schema_version)):
         _feeds.put((feed.url, str(log.zone), feed.range, store), feed)
     return feed
 
@@ -405,8 +458,7 @@ def feed_of(table: Table, versions: FeedRange) -> ChangeFeed:
     Raises:
         DeltaError: the feed is not in the cache any more, and the log no longer has all of its commits.
     """
-    candidates = (
-        _feeds.get((table.url, str(table.log.zone), versions, store)) for store in (id(table.log.env.store), None)
-    )
+    newest = max(versions.end, versions.schema_version)
+    candidates = (_feeds.get((table.url, str(table.log.zone), versions, store)) for store in _stores(table.log, newest))
     cached = next((feed for feed in candidates if feed is not None), None)
     return cached or remember_feed(load_feed(snapshot_of(table, versions.schema_version), versions))

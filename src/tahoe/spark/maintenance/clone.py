@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tahoe.errors import CloneAmbiguousTargetError, InvalidClonePathError, ReplacedTableMissingError, TableExistsError
-from tahoe.spark.ddl.creation import NewTable, TableLocation, enter, named_or_path, place_of
+from tahoe.spark.ddl.creation import NewTable, enter, given_name, named_or_path, place_of
+from tahoe.spark.ddl.table_names import TableLocation
 from tahoe.spark.jvm.gateway import Gateway, author_of
 from tahoe.spark.jvm.hadoop_store import qualified_url
 from tahoe.spark.jvm.table_cache import open_table, recache
@@ -84,24 +85,29 @@ def _clone_into_catalog(gateway: Gateway, command: CloneCommand) -> CloneReport 
     """Clone, and add the target's name to the catalog. Returns None if the table exists and need not be made."""
     new = _target(gateway, command)
     place = place_of(gateway, new)
-    table = open_table(gateway.spark, place.url)
-    if _is_done(command, new, place, table):
+    if _is_done(gateway, command, new, place):
         return None
+    with given_name(new, place) as named:
+        report = _clone_into(gateway, command, named, place.url)
+    enter(new, place)
+    if report.version is not None:
+        recache(gateway, place.url)
+    return report
+
+
+def _clone_into(gateway: Gateway, command: CloneCommand, new: NewTable, url: str) -> CloneReport:
+    table = open_table(gateway.spark, url)
     request = CloneRequest(
         is_shallow=command.is_shallow,
         version=command.version,
         timestamp=command.timestamp,
         mode=command.mode,
-        properties=command.properties,
+        properties={**command.properties, **new.properties},
         source_name=command.source_name,
         **author_of(gateway.spark),
     )
     with no_new_folder_left(table.url):
-        report = clone(command.source, table, request)
-    enter(gateway, new, place)
-    if report.version is not None:
-        recache(gateway, table.url)
-    return report
+        return clone(command.source, table, request)
 
 
 def _target(gateway: Gateway, command: CloneCommand) -> NewTable:
@@ -119,7 +125,7 @@ def _target(gateway: Gateway, command: CloneCommand) -> NewTable:
     return NewTable(name=name, location=command.location if path is None else path)
 
 
-def _is_done(command: CloneCommand, new: NewTable, place: TableLocation, table: Table) -> bool:
+def _is_done(gateway: Gateway, command: CloneCommand, new: NewTable, place: TableLocation) -> bool:
     """Whether the catalog has the name, or the path without a name a table, and that is enough.
 
     Raises:
@@ -128,7 +134,7 @@ def _is_done(command: CloneCommand, new: NewTable, place: TableLocation, table: 
     if new.name is not None and not place.is_known and command.mode == "replace":
         raise ReplacedTableMissingError(table=command.target)
     if new.name is None and command.if_not_exists:
-        return table.exists()
+        return open_table(gateway.spark, place.url).exists()
     if not place.is_known or command.mode != "create":
         return False
     if not command.if_not_exists:

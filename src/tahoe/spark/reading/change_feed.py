@@ -26,6 +26,7 @@ from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol.types.predicate import Predicate
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.flags import parse_flag
+from tahoe.spark.jvm.attached_catalogs import block_of
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.statements.time_travel import MomentOf, TimeTravelTarget, session_moment, target_of_options
@@ -138,7 +139,10 @@ def relation(gateway: Gateway, path: str, options: Mapping[str, str], java_optio
     mode = setting_names.FEED_SCHEMA_MODE.of(gateway.spark.conf, table=newest.url)
     feed = remember_feed(plan_feed(newest, versions, mode=mode, clip=clips(gateway)))
     changes = gateway.java_class("delta.Changes")(
-        key_of(feed.url, options), feed.range.end, Selection(changes=feed.range).encode(), feed.size_bytes
+        key_of(feed.url, options, block_of(gateway)),
+        feed.range.end,
+        Selection(changes=feed.range).encode(),
+        feed.size_bytes,
     )
     return gateway.java_class("delta.Relation").ofChanges(
         gateway.session, changes, visible_schema(feed.schema).to_json(), java_options

@@ -13,6 +13,7 @@ from tahoe.errors import InvalidOptionError, SchemaChangedError
 from tahoe.protocol.configuration.row_tracking import METADATA
 from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, parse_schema
 from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
+from tahoe.spark.jvm.attached_catalogs import block_of
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.native_engine import runs_natively
 from tahoe.spark.jvm.plans import dataset
@@ -66,7 +67,8 @@ def relation(
         return change_feed.relation(gateway, path, options, java_options)
     target = target_of_options(session_moment(gateway), table_finder(gateway.spark, options), path, options)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location, options)))
-    return relation_of(gateway, snapshot, java_options, pinned=target.is_pinned, key=key_of(snapshot.url, options))
+    key = key_of(snapshot.url, options, block_of(gateway))
+    return relation_of(gateway, snapshot, java_options, pinned=target.is_pinned, key=key)
 
 
 # --- planning

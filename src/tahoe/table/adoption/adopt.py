@@ -112,6 +112,7 @@ def adopt(table: TableReader, plan: Callable[[Snapshot | None], Adoption | None]
         planned = plan(newest)
         return lambda: None if planned is None else _commit_adoption(planned, table.log, newest)
 
+    table.env.watch.begin(table.url)
     return planned_anew(table, attempt)
 
 

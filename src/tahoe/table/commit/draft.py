@@ -125,6 +125,9 @@ class Draft:
     _discards: list[Callable[[], None]] = field(default_factory=list, init=False)
     may_be_put: bool = field(default=False, init=False)
 
+    def __post_init__(self) -> None:
+        self.log.env.watch.begin(self.log.url)
+
     def __enter__(self) -> Draft:
         return self
 
@@ -259,7 +262,7 @@ class Draft:
         """Note the files with new or deleted rows for auto compaction, which follows the write."""
         paths = frozenset(file.path for file in self.adds if file.data_change)
         marked = frozenset(deletion.file.path for deletion in self.by_vector.values())
-        if self.compacts and (paths or marked):
+        if self.compacts and (paths or marked) and may_be_described(self.log.env.store, version):
             new = NewFiles(
                 log=self.log,
                 base=self.base,

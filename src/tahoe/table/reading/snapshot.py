@@ -321,6 +321,7 @@ def check_may_delete(log: Log, operation: str) -> None:
     Raises:
         OperationNotAllowedError: the table was opened in such a transaction.
     """
+    log.env.watch.begin(log.url)
     if not may_be_described(log.env.store, log_files.VERSION_MAX):
         detail = "it deletes files, which do not come back if the transaction over several tables is undone"
         raise OperationNotAllowedError(

@@ -55,6 +55,9 @@ class WritePlan:
     replace_where: Predicate | None
     clustering: DomainMetadata | None = None
 
+    def __post_init__(self) -> None:
+        self.table.env.watch.begin(self.url)
+
     @property
     def url(self) -> str:
         return self.table.url

@@ -83,7 +83,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   }
 
   private static Staged stage(String mode, Identifier table, Staged.Described described) {
-    return new Staged(mode, table.name(), table, described);
+    return new Staged(mode, null, table.name(), table, described);
   }
 
   private static Table create(Identifier table, Staged.Described described) throws TableAlreadyExistsException {

@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -65,13 +66,20 @@ public class Entry {
   static Entry of(String location, String at) { return (Entry) Ask.answer(Ask.python.entry(SparkSession.active(), location, at)); }
 
   /** The table for delta.`path`. */
-  Table ofPath(String path) {
-    TableIdentifier name = new TableIdentifier(path, Option.apply(Names.DELTA), Option.apply(isPinned() ? pinnedCatalog() : CATALOG));
+  Table ofPath(String path) { return named(path, Names.DELTA, CATALOG, CatalogTableType.EXTERNAL()); }
+
+  /** The table for a name in an {@link AttachedCatalog}. */
+  Table ofAttached(String catalog, Identifier table) {
+    return named(table.name(), table.namespace()[0], catalog, CatalogTableType.MANAGED());
+  }
+
+  private Table named(String table, String database, String catalog, CatalogTableType type) {
+    TableIdentifier name = new TableIdentifier(table, Option.apply(database), Option.apply(isPinned() ? pinned(catalog) : catalog));
     HashMap storage = new HashMap();
     storage.put("locationUri", Option.apply(new Path(url).toUri()));
     storage.put("properties", options(CatalogStorageFormat.empty()));
     Object format = Cases.changed(CatalogStorageFormat.empty(), storage);
-    List first = Arrays.asList(new Object[] {name, CatalogTableType.EXTERNAL(), format, schema, Option.apply(Names.DELTA), partitions});
+    List first = Arrays.asList(new Object[] {name, type, format, schema, Option.apply(Names.DELTA), partitions});
     take(name);
     return new V1Table((CatalogTable) Cases.built("org.apache.spark.sql.catalyst.catalog.CatalogTable", first));
   }
@@ -84,7 +92,7 @@ public class Entry {
     fields.put("tracksPartitionsInCatalog", Boolean.FALSE);
     if (isPinned()) {
       fields.put("storage", Cases.changed(table.storage(), Collections.singletonMap("properties", options(table.storage()))));
-      Object catalog = Option.apply(pinnedCatalog());
+      Object catalog = Option.apply(pinned(CATALOG));
       fields.put("identifier", Cases.changed(table.identifier(), Collections.singletonMap("catalog", catalog)));
     }
     boolean isOfNow = table.properties().get(analyzed).contains(Long.toString(version));
@@ -96,7 +104,7 @@ public class Entry {
   private boolean isPinned() { return !asked.isEmpty(); }
 
   /** A catalog name for a pinned version. Spark caches relations by full name, and users do not see the catalog's part of it. */
-  private String pinnedCatalog() { return CATALOG + "@v" + version; }
+  private String pinned(String catalog) { return catalog + "@v" + version; }
 
   /** The options of the relation. Time travel, by timestamp too, is the option versionAsOf. Spark wants it as a reader has given it. */
   private Map options(CatalogStorageFormat storage) {

@@ -20,7 +20,7 @@ import scala.runtime.AbstractFunction2;
  */
 public class Parser implements InvocationHandler {
   private static final Set ALWAYS =
-      new HashSet(Arrays.asList(new String[] {"VACUUM", "OPTIMIZE", "GENERATE", "CONVERT", "RESTORE", "REORG", "FSCK"}));
+      new HashSet(Arrays.asList(new String[] {"VACUUM", "OPTIMIZE", "GENERATE", "CONVERT", "RESTORE", "REORG", "FSCK", "COMMIT", "ROLLBACK"}));
   private static final Set MODES = new HashSet(Arrays.asList(new String[] {"EXTENDED", "CODEGEN", "COST", "FORMATTED"}));
 
   private final SparkSession session;
@@ -107,6 +107,7 @@ public class Parser implements InvocationHandler {
     if (first.equals("CREATE") || first.equals("REPLACE")) return has(text, "CLONE") || second.equals("BLOOMFILTER");
     if (first.equals("DROP")) return second.equals("BLOOMFILTER");
     if (first.equals("SHOW")) return second.equals("TAGS");
+    if (first.equals("BEGIN") || first.equals("START")) return second.equals("TRANSACTION");
     if (first.equals("CACHE")) return second.equals("SELECT");
     return (first.equals("DESCRIBE") || first.equals("DESC")) && (second.equals("HISTORY") || second.equals("DETAIL"));
   }

@@ -95,6 +95,24 @@ public interface Python {
   /** {@code ddl.catalog.path_exists}: whether there is a Delta table at a path. */
   Object exists(SparkSession session, String path);
 
+  /**
+   * {@code jvm.attached_catalogs.table_url}: the folder of a table of an {@link AttachedCatalog}; null if there is none. Here and below,
+   * {@code schema} is a namespace whose parts are separated by NUL.
+   */
+  Object attachedTable(SparkSession session, String catalog, String schema, String table);
+
+  /** {@code jvm.attached_catalogs.tables}: the names of a schema's tables, separated by NUL. */
+  Object attachedTables(SparkSession session, String catalog, String schema);
+
+  /** {@code jvm.attached_catalogs.schemas}: the names of a catalog's schemas, separated by NUL. */
+  Object attachedSchemas(SparkSession session, String catalog);
+
+  /** {@code ddl.table_names}: these change the names of a catalog. {@code comment} may be null. */
+  Object createSchema(SparkSession session, String catalog, String schema, String comment);
+  Object dropSchema(SparkSession session, String catalog, String schema, boolean cascade);
+  Object dropAttached(SparkSession session, String catalog, String schema, String table);
+  Object renameAttached(SparkSession session, String catalog, String schema, String table, String newSchema, String newTable);
+
   /** {@code ddl.catalog.names_delta_table}: whether a name in a statement is of a Delta table. {@code name}: its parts, separated by NUL. */
   Object isDelta(SparkSession session, String name);
 

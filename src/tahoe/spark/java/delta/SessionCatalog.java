@@ -196,7 +196,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   private static Staged staged(String mode, Identifier name, Staged.Described table) {
-    return new Staged(mode, null, name, table);
+    return new Staged(mode, null, null, name, table);
   }
 
   // tables of other formats

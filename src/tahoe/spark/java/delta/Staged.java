@@ -19,22 +19,26 @@ import org.apache.spark.sql.types.StructType;
 /** A table that a statement is about to create or replace. Python commits the table, together with the rows that the statement writes. */
 public class Staged extends WriteTable implements StagedTable {
   private final String mode;
+  private final String catalog;
   private final Identifier identifier;
   private final Described described;
   private boolean made;
 
   /**
    * @param mode create, create in a pipeline, replace, or create or replace
-   * @param path the table's folder; null for a table that has a name in the session's catalog
+   * @param catalog of the table's name; null for the session's catalog
+   * @param path the table's folder; null for a table that has a name in a catalog
    */
-  public Staged(String mode, String path, Identifier identifier, Described described) {
+  public Staged(String mode, String catalog, String path, Identifier identifier, Described described) {
     super(described, path);
     this.mode = mode;
+    this.catalog = catalog;
     this.identifier = identifier;
     this.described = described;
   }
 
   public String mode() { return mode; }
+  public String catalog() { return catalog; }
   public Identifier identifier() { return identifier; }
 
   /** The columns that the statement declares as generated or identity columns. */

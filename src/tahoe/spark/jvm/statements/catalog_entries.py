@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from tahoe.protocol.types.column_metadata import generated, identity
+from tahoe.spark.jvm.attached_catalogs import attached
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
 
@@ -121,9 +122,20 @@ class TableEntry:
 def table_entry(gateway: Gateway, target: JavaObject) -> TableEntry:
     """The entry of a `delta.DefinedTable`."""
     entry = target.v1Table()
-    is_known = session_catalog(gateway).tableExists(entry.identifier())
+    catalog = entry.identifier().catalog()
+    is_attached = catalog.isDefined() and attached(gateway, str(catalog.get())) is not None
+    is_known = is_attached or has_entry(gateway, entry.identifier())
     name = str(entry.identifier().quotedString()) if is_known else None
     return TableEntry(name=name, owner=str(entry.owner()), is_managed=is_managed(entry))
+
+
+def has_entry(gateway: Gateway, identifier: JavaObject) -> bool:
+    """Whether a `TableIdentifier` is of a table in the session's catalog, which itself would ignore that it is in
+    another one.
+    """
+    catalog = identifier.catalog()
+    is_in_session = not catalog.isDefined() or str(catalog.get()).partition("@")[0] == SESSION_CATALOG
+    return is_in_session and bool(session_catalog(gateway).tableExists(identifier))
 
 
 def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:

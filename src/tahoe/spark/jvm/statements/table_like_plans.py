@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
+from tahoe.spark.jvm.attached_catalogs import AttachedName, attached_name
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.plans import kind_of
@@ -45,13 +46,13 @@ class TableLike:
 
     Attributes:
         target: the parts of the new name, the first of which may be a catalog.
-        name: the new name as a `TableIdentifier`, qualified.
+        name: the new name as a `TableIdentifier`, qualified, or in an attached catalog.
         source: the parts of the source's name in the statement; empty if Spark has resolved it to a Delta table.
         source_url: the folder of the Delta table to which Spark has resolved the source; None if it has not.
     """
 
     target: tuple[str, ...]
-    name: JavaObject
+    name: JavaObject | AttachedName
     location: str | None
     provider: str | None
     properties: Mapping[str, str]
@@ -73,7 +74,7 @@ def _v2_table_like(gateway: Gateway, plan: JavaObject) -> TableLike:
     table = source.table() if kind_of(source) == "ResolvedTable" else None
     return TableLike(
         target=(str(plan.name().catalog().name()), *_parts(new)),
-        name=qualified_name(gateway, new),
+        name=_name_in(gateway, str(plan.name().catalog().name()), new),
         location=plan.location().get() if plan.location().isDefined() else None,
         provider=_provider(plan),
         properties=gateway.dict(plan.properties()),
@@ -81,6 +82,10 @@ def _v2_table_like(gateway: Gateway, plan: JavaObject) -> TableLike:
         source=_parts(source.identifier()),
         source_url=str(table.url()) if table is not None and our_class(table) == "DefinedTable" else None,
     )
+
+
+def _name_in(gateway: Gateway, catalog: str, identifier: JavaObject) -> JavaObject | AttachedName:
+    return attached_name(gateway, [catalog, *_parts(identifier)]) or qualified_name(gateway, identifier)
 
 
 def _parts(identifier: JavaObject) -> tuple[str, ...]:

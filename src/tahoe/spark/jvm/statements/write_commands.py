@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
+from tahoe.spark.jvm.attached_catalogs import AttachedName
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.statements.catalog_entries import (
@@ -49,7 +50,8 @@ class StagedTable:
 
     Attributes:
         staged: the `delta.Staged`.
-        name: its `TableIdentifier` in the session's catalog; None for a table without a name, which has only a path.
+        name: its `TableIdentifier` in the session's catalog, or its name in an attached one; None for a table without
+            a name, which has only a path.
         path: its path; None for a table with a name.
         text: the name that the statement gives.
         value_sources: the metadata of its generated and identity columns, by their names.
@@ -60,7 +62,7 @@ class StagedTable:
     """
 
     staged: JavaObject
-    name: JavaObject | None
+    name: JavaObject | AttachedName | None
     path: str | None
     text: str
     columns: StructType
@@ -162,7 +164,7 @@ def staged_table(gateway: Gateway, staged: JavaObject) -> StagedTable:
     path = staged.url()
     return StagedTable(
         staged=staged,
-        name=None if path is not None else qualified_name(gateway, staged.identifier()),
+        name=None if path is not None else _name_of(gateway, staged),
         path=path,
         text=str(staged.name()),
         columns=declared_columns(gateway, staged.schema()),
@@ -173,6 +175,13 @@ def staged_table(gateway: Gateway, staged: JavaObject) -> StagedTable:
         replaces="replace" in staged.mode(),
         is_of_pipeline=staged.mode() == "create in a pipeline",
     )
+
+
+def _name_of(gateway: Gateway, staged: JavaObject) -> JavaObject | AttachedName:
+    catalog, identifier = staged.catalog(), staged.identifier()
+    if catalog is None:
+        return qualified_name(gateway, identifier)
+    return AttachedName(str(catalog), "\0".join(identifier.namespace()), str(identifier.name()))
 
 
 def _target(plan: JavaObject) -> tuple[JavaObject | None, str | None]:

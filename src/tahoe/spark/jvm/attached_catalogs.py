@@ -1,0 +1,311 @@
+"""The catalogs that a session has attached by settings, their tables by names and by folders, and the blocks in which
+sessions change several of them at once.
+
+    spark.sql.catalog.lake       delta.AttachedCatalog
+    spark.sql.catalog.lake.url   sqlite:////data/lake.db
+    spark.sql.catalog.lake.root  /data/lake
+
+Spark's plans refer to a table by its folder. So `table_cache` asks here who opens a folder: the catalog that manages
+the table in it, and within a block that block.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tahoe._cached import Recent
+from tahoe.errors import (
+    CatalogNameError,
+    CatalogNotChosenError,
+    CatalogTableNotFoundError,
+    CatalogUrlError,
+    OperationNotAllowedError,
+    TransactionStateError,
+)
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.hadoop_store import qualified_url
+from tahoe.storage.env import Env, Watch
+
+if TYPE_CHECKING:  # a catalog needs SQLAlchemy, which sessions without one do not
+    from tahoe.catalog.catalog import Catalog
+    from tahoe.catalog.transaction import CatalogTransaction
+    from tahoe.table.table import Table
+
+CLASS = "delta.AttachedCatalog"
+SETTING = "spark.sql.catalog."
+
+# The storage option of tables that are read in a block, with the block's id.
+BLOCK = "fs.tahoe.block"
+
+# So many folders are known to be managed without asking a catalog.
+FOLDERS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedName:
+    """The name of a table in an attached catalog."""
+
+    catalog: str
+    schema: str
+    table: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.catalog}.{self.within}"
+
+    @property
+    def within(self) -> str:
+        """The name within the catalog."""
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedTable:
+    """A table by its catalog, which opens it."""
+
+    catalog: Catalog
+    id: str
+
+
+# By the settings url and root.
+_catalogs: dict[tuple[str, str | None], Catalog] = {}
+_managed: Recent[str, ManagedTable] = Recent(FOLDERS_MAX)
+
+
+# --- catalogs
+
+
+def attach(gateway: Gateway, name: str, url: str, root: str | None) -> None:
+    """Attach a catalog to the session, and to sessions created from it.
+
+    Raises:
+        CatalogUrlError, CatalogUnavailableError, NewerCatalogError: it cannot be opened.
+    """
+    _opened(url, root)
+    settings = {SETTING + name: CLASS, f"{SETTING}{name}.url": url, f"{SETTING}{name}.root": root}
+    shared = gateway.session.sharedState().conf()
+    for setting, value in settings.items():
+        if value is not None:
+            gateway.spark.conf.set(setting, value)
+            shared.set(setting, value)
+
+
+def attached(gateway: Gateway, name: str) -> Catalog | None:
+    """The catalog that the session has attached under a name; None if Spark has it from elsewhere, or not at all."""
+    settings = gateway.spark.conf
+    if settings.get(SETTING + name, None) != CLASS:
+        return None
+    url = settings.get(f"{SETTING}{name}.url", None)
+    if url is None:
+        raise CatalogUrlError(url=name, detail=f"the setting {SETTING}{name}.url is missing")
+    return _opened(url, settings.get(f"{SETTING}{name}.root", None))
+
+
+def _opened(url: str, root: str | None) -> Catalog:
+    if (url, root) not in _catalogs:
+        from tahoe.catalog import Catalog  # noqa: PLC0415 - needs SQLAlchemy
+
+        _catalogs[url, root] = Catalog(url, root=root)
+    return _catalogs[url, root]
+
+
+def attached_name(gateway: Gateway, parts: Sequence[str]) -> AttachedName | None:
+    """The parts of a name in an attached catalog, by Spark's rules; None if it is not one."""
+    if len(parts) == 3:
+        return None if attached(gateway, parts[0]) is None else AttachedName(*parts)
+    manager = gateway.session.sessionState().catalogManager()
+    current = str(manager.currentCatalog().name())
+    if len(parts) > 3 or attached(gateway, current) is None:
+        return None
+    namespace = [*map(str, manager.currentNamespace())] if len(parts) == 1 else []
+    whole = [current, *namespace, *parts]
+    return AttachedName(*whole) if len(whole) == 3 else None
+
+
+def schemas(gateway: Gateway, name: str) -> list[str]:
+    """The schemas of an attached catalog."""
+    return attached_catalog(gateway, name).schemas()
+
+
+def tables(gateway: Gateway, name: str, schema: str) -> list[str]:
+    """The names of the tables in a schema of an attached catalog."""
+    return [entry.name.partition(".")[2] for entry in attached_catalog(gateway, name).tables(schema)]
+
+
+def attached_catalog(gateway: Gateway, name: str) -> Catalog:
+    """An attached catalog.
+
+    Raises:
+        CatalogUrlError: it is not attached.
+    """
+    found = attached(gateway, name)
+    if found is None:
+        raise CatalogUrlError(url=name, detail=f"the setting {SETTING}{name} is not {CLASS} any more")
+    return found
+
+
+# --- tables
+
+
+def table_url(gateway: Gateway, name: str, namespace: Sequence[str], table: str) -> str | None:
+    """The folder of a table of an attached catalog; None if there is none."""
+    if len(namespace) != 1:
+        return None
+    catalog, block = attached_catalog(gateway, name), block_of(gateway)
+    within = f"{namespace[0]}.{table}"
+    is_in_block = block is not None and block.catalog is catalog
+    try:
+        table_id, url = block.changes.folder_of(within) if block and is_in_block else catalog.folder_of(within)
+    except (CatalogTableNotFoundError, CatalogNameError):
+        return None
+    return qualified_url(gateway, url) if table_id is None else note(gateway, catalog, table_id, url)
+
+
+def note(gateway: Gateway, catalog: Catalog, table_id: str, url: str) -> str:
+    """Note that a catalog manages the table in a folder. Returns the folder as plans have it."""
+    folder = qualified_url(gateway, url)
+    _managed.put(folder, ManagedTable(catalog, table_id))
+    return folder
+
+
+def managed_at(url: str, *, asks: bool) -> ManagedTable | None:
+    """The table in a folder, if a catalog that this process has opened manages it.
+
+    Args:
+        asks: whether to ask catalogs about a folder that no name has led to.
+    """
+    found = _managed.get(url)
+    if found is None and asks:
+        for catalog in list(_catalogs.values()):
+            table_id = catalog.table_at(url)
+            if table_id is not None:
+                return _managed.put(url, ManagedTable(catalog, table_id))
+    return found
+
+
+# --- blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A transaction over several tables of one catalog, in which all statements of a session are.
+
+    Attributes:
+        id: of this process, for keys of tables.
+        name: the catalog's name in the session.
+    """
+
+    id: str
+    name: str
+    catalog: Catalog
+    changes: CatalogTransaction
+    manager: AbstractContextManager[CatalogTransaction]
+
+    def table(self, managed: ManagedTable | None) -> Table | None:
+        """A table as the block sees it; None if it is not a table of the block's catalog, or was made after its
+        begin.
+        """
+        is_ours = managed is not None and managed.catalog is self.catalog
+        return self.changes.table_with(managed.id) if managed and is_ours else None
+
+    @property
+    def changed(self) -> list[str]:
+        """The folders of the tables that the block has changed; none before its end."""
+        return [entry.url for entry, _ in self.changes.changed]
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideOfBlock(Watch):
+    """Refuses to change a table in a block that it is no part of.
+
+    Attributes:
+        catalog: of the block, by its name in the session.
+    """
+
+    catalog: str
+
+    def begin(self, url: str) -> None:
+        detail = (
+            f"the session is in a transaction over tables of the catalog {self.catalog}, which is not undone for others"
+        )
+        remedy = "End the transaction first, or use a table of its catalog that was there when it began."
+        raise OperationNotAllowedError(operation="A change", table=url, detail=detail, remedy=remedy)
+
+
+_numbers = itertools.count(1)
+# By their ids, and the ids by sessions.
+_blocks: dict[str, Block] = {}
+_of_sessions: dict[str, str] = {}
+
+
+def begin(gateway: Gateway, name: str | None, env_at: Callable[[str], Env], *, is_serializable: bool) -> Block:
+    """Begin a block in a session.
+
+    Args:
+        name: of the attached catalog; None for the current one, else for the only one.
+        env_at: opens folders.
+
+    Raises:
+        TransactionStateError: the session has a block.
+        CatalogNotChosenError: there is no such catalog, or none is named and there are several.
+    """
+    if block_of(gateway) is not None:
+        raise TransactionStateError(detail="the session is in a transaction already, and there are none within others")
+    chosen = name or _default(gateway)
+    catalog = attached(gateway, chosen)
+    if catalog is None:
+        raise CatalogNotChosenError(name=chosen, known=", ".join(_names(gateway)) or "none")
+    manager = catalog.opening_by(env_at).transaction(serializable=is_serializable)
+    block = Block(str(next(_numbers)), chosen, catalog, manager.__enter__(), manager)
+    _blocks[block.id] = block
+    _of_sessions[_session(gateway)] = block.id
+    return block
+
+
+def _default(gateway: Gateway) -> str:
+    current = str(gateway.session.sessionState().catalogManager().currentCatalog().name())
+    names = _names(gateway)
+    if current in names or len(names) == 1:
+        return current if current in names else names[0]
+    raise CatalogNotChosenError(name="no catalog", known=", ".join(names) or "none")
+
+
+def _names(gateway: Gateway) -> list[str]:
+    """The names of the attached catalogs."""
+    settings = gateway.settings()
+    return sorted(setting.removeprefix(SETTING) for setting, value in settings.items() if value == CLASS)
+
+
+def end(gateway: Gateway, *, commits: bool) -> Block:
+    """End the session's block.
+
+    Raises:
+        TransactionStateError: there is none.
+        DeltaConcurrentModificationException: another writer's commit conflicts; nothing is visible.
+    """
+    block = block_of(gateway)
+    if block is None:
+        raise TransactionStateError(detail="the session is in no transaction")
+    del _blocks[block.id], _of_sessions[_session(gateway)]
+    if not commits:
+        block.changes.roll_back()
+    block.manager.__exit__(None, None, None)
+    return block
+
+
+def block_of(gateway: Gateway) -> Block | None:
+    """The session's block, if it is in one."""
+    return _blocks[found] if _blocks and (found := _of_sessions.get(_session(gateway))) else None
+
+
+def block_with(block_id: str) -> Block | None:
+    """A block by its id; None if it has ended."""
+    return _blocks.get(block_id)
+
+
+def _session(gateway: Gateway) -> str:
+    return str(gateway.session.sessionUUID())
