@@ -233,8 +233,7 @@ def _command_line() -> Iterator[str]:
     yield "`vacuum` could not delete a file or `erase` is not proven, and 2 if the command fails, with the message on standard error.\n"
     yield "Completion of commands and options for bash, zsh, fish and PowerShell: `tahoe --install-completion`, then open a new shell."
     yield "`tahoe --show-completion` prints the script instead.\n"
-    for name in SUMMARIES:
-        command = load_command(name)
+    for name, command in _commands():
         yield f"## tahoe {name}\n"
         yield _plain(command.help or "") + "\n"
         yield f"```text\ntahoe {name} {' '.join(_usage(command))}\n```\n"
@@ -243,6 +242,16 @@ def _command_line() -> Iterator[str]:
         for parameter in command.params:
             yield _row(_code(_spelled(parameter)), _plain(getattr(parameter, "help", None) or ""))
         yield ""
+
+
+def _commands() -> Iterator[tuple[str, Any]]:
+    for name in SUMMARIES:
+        command = load_command(name)
+        below = getattr(command, "commands", None)
+        if below is None:
+            yield name, command
+        else:
+            yield from ((f"{name} {each}", one) for each, one in below.items())
 
 
 def _usage(command: Any) -> Iterator[str]:

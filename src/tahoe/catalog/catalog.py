@@ -91,7 +91,7 @@ class Catalog:
             CatalogNameTakenError: there is one, and `if_not_exists` is false.
         """
         name = name.lower()
-        _check_name(name, name)
+        check_name(name, name)
         with self._begin() as connection:
             if connection.execute(sa.select(SCHEMAS.c.id).where(SCHEMAS.c.name == name)).first() is None:
                 connection.execute(sa.insert(SCHEMAS).values(id=str(uuid.uuid4()), name=name, comment=comment))
@@ -414,12 +414,17 @@ def _store_at(store: ManagedStore, others: Callable[[str], Store], url: str) -> 
 def _parts(name: str) -> tuple[str, str]:
     """Schema and table, in lower case, as every name of a catalog."""
     schema, _, table = name.lower().partition(".")
-    _check_name(schema, name)
-    _check_name(table, name)
+    check_name(schema, name)
+    check_name(table, name)
     return schema, table
 
 
-def _check_name(part: str, name: str) -> None:
+def check_name(part: str, name: str) -> None:
+    """Refuse a schema's or a table's name, which is a part of a name.
+
+    Raises:
+        CatalogNameError: it cannot be one.
+    """
     if not part or len(part) > NAME_LENGTH_MAX or any(c in part for c in "./ \\`'\"\0") or not part.isprintable():
         detail = f"{part!r} is empty, too long, or has a dot, a blank, a slash or a quote"
         raise CatalogNameError(name=name, detail=detail)

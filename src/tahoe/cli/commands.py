@@ -42,6 +42,7 @@ SUMMARIES = {
         "Write symlink manifests, which list the data files for Presto, Athena and other engines without Delta."
     ),
     "cache": "Show, clear or verify the local cache of what was read from remote storages.",
+    "catalog": "Make, serve and show a catalog of tables, and say who may use it.",
     "connect-server": "Serve Delta tables to clients of Spark Connect, who need no tahoe, until SIGINT or SIGTERM.",
     "run": (
         "Run a program unchanged: every Spark session that it makes has Delta tables, and `import delta` finds tahoe."
@@ -72,6 +73,8 @@ def load_command(name: str) -> Any:
     """The command of a name, with its options and its whole help."""
     function_name = name.replace("-", "_")
     function = getattr(import_module(f"tahoe.cli.{_MODULES.get(name, function_name)}"), function_name)
+    if isinstance(function, typer.Typer):  # it has commands of its own
+        return typer.main.get_command(function)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.command(name, context_settings=_SETTINGS.get(name))(function)
     return typer.main.get_command(alone)

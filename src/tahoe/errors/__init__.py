@@ -81,7 +81,8 @@
     ├── DeltaCatalogError             a catalog cannot be used, or does not have a name
     │   └── CatalogUrlError, CatalogUnavailableError, NewerCatalogError, CatalogNameError, SchemaNotFoundError,
     │       CatalogTableNotFoundError, CatalogNameTakenError, SchemaNotEmptyError, ExternalTableError,
-    │       CatalogNotChosenError, TransactionStateError
+    │       CatalogNotChosenError, TransactionStateError, PrincipalNotFoundError, PrivilegeError,
+    │       CatalogServerError
     ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError, CatalogManagedTableError

@@ -84,6 +84,27 @@ class CatalogNotChosenError(DeltaCatalogError):
     todo = "Attach one with tahoe.enable(spark, catalogs=...), make it the current one with USE, or name it."
 
 
+class PrincipalNotFoundError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_PRINCIPAL_NOT_FOUND"
+    sqlstate = "28000"
+    what = "The catalog knows no principal {name!r}."
+    todo = "Make a token for it first: tahoe catalog token. A name is printable text."
+
+
+class PrivilegeError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_PRIVILEGE_INVALID"
+    sqlstate = "0LP01"
+    what = "{privilege} cannot be granted on a {kind}."
+    todo = "Grant one of these: {fitting}."
+
+
+class CatalogServerError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_SERVER_CONFIGURATION"
+    sqlstate = "42616"
+    what = "The catalog cannot be served: {detail}."
+    todo = "{remedy}"
+
+
 class TransactionConflictError(DeltaConcurrentModificationException):
     condition = "DELTA_CATALOG_TRANSACTION_CONFLICT"
     what = "The transaction was not committed: {table}: another writer committed first ({winner}), and {detail}."

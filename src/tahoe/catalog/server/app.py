@@ -1,0 +1,188 @@
+"""The ASGI application: routes, tokens, limits, the audit log, and errors in the form of Unity Catalog's."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from tahoe.catalog.grants import Rights, principal_of, rights_of
+from tahoe.catalog.server import catalogs, commits, credentials, permissions, tables
+from tahoe.catalog.server.calls import Call, optional_text
+from tahoe.catalog.server.metrics import Metrics
+from tahoe.catalog.server.refusals import Refusal, invalid, refusal_of, unauthenticated, unavailable
+from tahoe.catalog.server.service import Service
+from tahoe.errors import DeltaError
+from tahoe.protocol.types.json_text import load_json
+
+PREFIX = "/api/2.1/unity-catalog"
+
+# No legal request is longer; a table of ten thousand columns takes about two megabytes.
+BODY_BYTES_MAX = 8 << 20
+
+_LOGGER = logging.getLogger("tahoe.catalog.server")
+_AUDIT = logging.getLogger("tahoe.catalog.audit")
+
+Endpoint: TypeAlias = Callable[[Call], Mapping[str, Any]]
+
+_ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
+    ("GET", "/metastore_summary", catalogs.metastore_summary),
+    ("GET", "/catalogs", catalogs.list_catalogs),
+    ("POST", "/catalogs", catalogs.create_catalog),
+    ("GET", "/catalogs/{name}", catalogs.get_catalog),
+    ("PATCH", "/catalogs/{name}", catalogs.change_catalog),
+    ("DELETE", "/catalogs/{name}", catalogs.change_catalog),
+    ("GET", "/schemas", catalogs.list_schemas),
+    ("POST", "/schemas", catalogs.create_schema),
+    ("GET", "/schemas/{full_name}", catalogs.get_schema),
+    ("PATCH", "/schemas/{full_name}", catalogs.update_schema),
+    ("DELETE", "/schemas/{full_name}", catalogs.delete_schema),
+    ("GET", "/tables", tables.list_tables),
+    ("POST", "/tables", tables.create_table),
+    ("GET", "/tables/{full_name}", tables.get_table),
+    ("DELETE", "/tables/{full_name}", tables.delete_table),
+    ("POST", "/staging-tables", tables.create_staging_table),
+    ("POST", "/temporary-table-credentials", credentials.of_table),
+    ("POST", "/temporary-path-credentials", credentials.of_path),
+    ("GET", "/permissions/{kind}/{full_name}", permissions.get_permissions),
+    ("PATCH", "/permissions/{kind}/{full_name}", permissions.change_permissions),
+    ("GET", "/delta/preview/commits", commits.get_commits),
+    ("POST", "/delta/preview/commits", commits.post_commit),
+)
+
+
+def application(service: Service) -> Starlette:
+    metrics = Metrics()
+
+    def metrics_of(_: Call) -> str:
+        return metrics.as_text()
+
+    routes = [
+        Route(PREFIX + path, _answering(service, endpoint, metrics), methods=[method], name=endpoint.__name__)
+        for method, path, endpoint in _ROUTES
+    ]
+    routes.append(Route("/metrics", _answering(service, metrics_of, metrics), methods=["GET"], name="metrics"))
+    routes.append(Route("/health", _health(service), methods=["GET"]))
+    return Starlette(routes=routes, exception_handlers={HTTPException: _no_route})
+
+
+def _answering(
+    service: Service, endpoint: Callable[[Call], Any], metrics: Metrics
+) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        started, request_id = time.perf_counter(), str(uuid.uuid4())
+        caller: list[str] = []
+        response: Response
+        try:
+            raw = await _body(request)
+            told = await run_in_threadpool(_call, service, endpoint, request, raw, caller)
+            response = PlainTextResponse(told) if isinstance(told, str) else JSONResponse(told)
+        except ClientDisconnect:
+            response = _refused(Refusal(400, "CANCELLED", "The client is gone."))
+        except Refusal as refusal:
+            response = _refused(refusal)
+        except DeltaError as error:
+            response = _refused(refusal_of(error))
+            _LOGGER.warning("request %s: %s", request_id, error)
+        except Exception as error:  # whoever calls learns nothing of the server from its faults
+            response = _refused(_failed(request_id, error))
+        seconds = time.perf_counter() - started
+        metrics.count(endpoint.__name__, response.status_code, seconds)
+        entry = {"request": request_id, "principal": caller[0] if caller else None, "endpoint": endpoint.__name__}
+        path = {"method": request.method, "path": request.url.path, "status": response.status_code}
+        _AUDIT.info("%s", json.dumps({**entry, **path, "milliseconds": round(seconds * 1000, 1)}))
+        response.headers["X-Request-Id"] = request_id
+        return response
+
+    return answer
+
+
+async def _body(request: Request) -> bytes:
+    """What was sent, if it is not too long."""
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > BODY_BYTES_MAX:
+            raise Refusal(413, "INVALID_ARGUMENT", f"A request has at most {BODY_BYTES_MAX} bytes.")
+    return bytes(data)
+
+
+def _call(service: Service, endpoint: Callable[[Call], Any], request: Request, raw: bytes, caller: list[str]) -> Any:
+    rights = _rights(service, request)
+    if rights.principal is not None:
+        caller.append(rights.principal)
+    path, query = (
+        {name: optional_text(given, name) or "" for name in given}
+        for given in (request.path_params, dict(request.query_params))
+    )
+    return endpoint(Call(service=service, rights=rights, path=path, query=query, body=_object(raw)))
+
+
+def _rights(service: Service, request: Request) -> Rights:
+    if not service.needs_token:
+        return Rights(principal=None)
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    with service.begin() as connection:
+        principal = principal_of(connection, token.strip()) if scheme.lower() == "bearer" else None
+        if principal is None:
+            raise unauthenticated("A valid token is needed: Authorization: Bearer TOKEN.")
+        return rights_of(connection, principal)
+
+
+def _object(raw: bytes) -> Mapping[str, Any]:
+    if not raw.strip():
+        return {}
+    try:
+        found = load_json(raw)
+    except ValueError as error:
+        raise invalid("The body is not JSON.") from error
+    if not isinstance(found, dict):
+        raise invalid("The body must be a JSON object.")
+    return found
+
+
+def _refused(refusal: Refusal) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else None
+    return JSONResponse(refusal.as_json(), status_code=refusal.status, headers=headers)
+
+
+def _failed(request_id: str, error: Exception) -> Refusal:
+    _LOGGER.error("request %s failed", request_id, exc_info=error)
+    if isinstance(error, (OSError, sa.exc.SQLAlchemyError)):
+        return unavailable("The database or the storage did not answer. Try again later.")
+    return Refusal(500, "INTERNAL", f"The server failed; its log has the reason, under the request {request_id}.")
+
+
+async def _no_route(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    code, message = {
+        404: ("NOT_FOUND", "The server has no such endpoint."),
+        405: ("UNIMPLEMENTED", "The endpoint does not have this method."),
+    }.get(status, ("INVALID_ARGUMENT", "The request is invalid."))
+    return _refused(Refusal(status, code, message))
+
+
+def _health(service: Service) -> Callable[[Request], Awaitable[Response]]:
+    def ask() -> None:
+        with service.begin() as connection:
+            connection.execute(sa.select(1))
+
+    async def health(_: Request) -> Response:
+        try:
+            await run_in_threadpool(ask)
+        except DeltaError:
+            return JSONResponse({"status": "the database does not answer"}, status_code=503)
+        return JSONResponse({"status": "ok"})
+
+    return health

@@ -1,0 +1,62 @@
+"""Catalogs, schemas and tables as JSON, with the fields of Unity Catalog's API 2.1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tahoe.catalog.server.calls import Call
+from tahoe.catalog.server.securables import Found
+
+Json = Mapping[str, Any]
+
+
+def catalog_info(call: Call) -> Json:
+    service = call.service
+    return _told({"name": service.name, "id": service.id, "storage_root": service.root})
+
+
+def schema_info(call: Call, found: Found) -> Json:
+    row = found.row
+    return _told(
+        {
+            "name": row["name"],
+            "catalog_name": call.service.name,
+            "full_name": found.name,
+            "comment": row["comment"],
+            "properties": _map(row["properties"]),
+            "owner": row["owner"],
+            "created_at": row["created_ms"],
+            "schema_id": row["id"],
+        }
+    )
+
+
+def table_info(call: Call, found: Found, row: Json) -> Json:
+    schema = found.securable.above
+    assert schema is not None
+    return _told(
+        {
+            "name": row["name"],
+            "catalog_name": call.service.name,
+            "schema_name": schema.name.partition(".")[2],
+            "table_type": row["kind"].upper(),
+            "data_source_format": "DELTA",
+            "columns": [] if row["columns"] is None else json.loads(row["columns"]),
+            "storage_location": row["url"],
+            "comment": row["comment"],
+            "properties": _map(row["properties"]),
+            "owner": row["owner"],
+            "created_at": row["created_ms"],
+            "table_id": row["id"],
+        }
+    )
+
+
+def _map(text: str | None) -> Mapping[str, str]:
+    return {} if text is None else json.loads(text)
+
+
+def _told(values: Json) -> Json:
+    return {name: value for name, value in values.items() if value is not None}

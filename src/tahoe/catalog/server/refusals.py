@@ -1,0 +1,104 @@
+"""How the server refuses a call, in the form of Unity Catalog's errors, and what each error of tahoe is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tahoe.errors import (
+    CatalogManagedTableError,
+    CatalogNameError,
+    CatalogNameTakenError,
+    CatalogTableNotFoundError,
+    CatalogUnavailableError,
+    CatalogUrlError,
+    DeltaConcurrentModificationException,
+    DeltaError,
+    ExternalTableError,
+    InvalidOptionError,
+    NewerCatalogError,
+    PrincipalNotFoundError,
+    PrivilegeError,
+    SchemaNotEmptyError,
+    SchemaNotFoundError,
+    StorageUnavailableError,
+    UnsupportedStorageError,
+)
+
+
+class Refusal(Exception):
+    """Ends a call.
+
+    Attributes:
+        status: of HTTP.
+        code: the `error_code` of Unity Catalog.
+    """
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+
+    def as_json(self) -> Mapping[str, Any]:
+        return {"error_code": self.code, "message": self.message, "details": []}
+
+
+def invalid(message: str) -> Refusal:
+    return Refusal(400, "INVALID_ARGUMENT", message)
+
+
+def unauthenticated(message: str) -> Refusal:
+    return Refusal(401, "UNAUTHENTICATED", message)
+
+
+def denied(privilege: str, name: str) -> Refusal:
+    return Refusal(403, "PERMISSION_DENIED", f"This needs {privilege} on {name}.")
+
+
+def not_found(kind: str, name: str) -> Refusal:
+    """What does not exist, or may not be seen by who asks."""
+    return Refusal(404, f"{kind.upper()}_NOT_FOUND", f"There is no {kind} {name}.")
+
+
+def taken(kind: str, name: str) -> Refusal:
+    return Refusal(409, f"{kind.upper()}_ALREADY_EXISTS", f"There is already a {kind} {name}.")
+
+
+def conflict(message: str) -> Refusal:
+    return Refusal(409, "ALREADY_EXISTS", message)
+
+
+def unimplemented(message: str) -> Refusal:
+    return Refusal(501, "UNIMPLEMENTED", message)
+
+
+def unavailable(message: str) -> Refusal:
+    return Refusal(503, "UNAVAILABLE", message)
+
+
+# The first class that fits counts.
+_OF_ERRORS: tuple[tuple[type[DeltaError], int, str], ...] = (
+    (CatalogNameError, 400, "INVALID_ARGUMENT"),
+    (CatalogNameTakenError, 409, "ALREADY_EXISTS"),
+    (SchemaNotEmptyError, 409, "FAILED_PRECONDITION"),
+    (CatalogTableNotFoundError, 404, "TABLE_NOT_FOUND"),
+    (SchemaNotFoundError, 404, "SCHEMA_NOT_FOUND"),
+    (PrincipalNotFoundError, 404, "USER_NOT_FOUND"),
+    (PrivilegeError, 400, "INVALID_ARGUMENT"),
+    (UnsupportedStorageError, 400, "INVALID_ARGUMENT"),
+    (InvalidOptionError, 400, "INVALID_ARGUMENT"),
+    (ExternalTableError, 400, "FAILED_PRECONDITION"),
+    (CatalogManagedTableError, 400, "FAILED_PRECONDITION"),
+    (DeltaConcurrentModificationException, 409, "ABORTED"),
+    (StorageUnavailableError, 503, "UNAVAILABLE"),
+    (CatalogUnavailableError, 503, "UNAVAILABLE"),
+    (NewerCatalogError, 503, "UNAVAILABLE"),
+    (CatalogUrlError, 503, "UNAVAILABLE"),
+    (DeltaError, 400, "FAILED_PRECONDITION"),
+)
+
+
+def refusal_of(error: DeltaError) -> Refusal:
+    status, code = next((status, code) for kind, status, code in _OF_ERRORS if isinstance(error, kind))
+    if status == 503:
+        return Refusal(status, code, "The database or the storage did not answer. Try again later.")
+    return Refusal(status, code, str(error))
