@@ -47,11 +47,6 @@ def ids(table: tahoe.Table) -> list[int]:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/lake.db"
-
-
-@pytest.fixture
 def catalog(url: str, tmp_path: Path) -> Catalog:
     found = Catalog(url, root=str(tmp_path / "lake"))
     found.create_schema("shop")

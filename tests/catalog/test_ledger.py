@@ -24,8 +24,8 @@ TRANSFERS = 5 if sample.MODE == "quick" else 20
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[tahoe.Catalog]:
-    found = tahoe.Catalog(f"sqlite:///{tmp_path}/bank.db", root=str(tmp_path / "bank"))
+def catalog(tmp_path: Path, url: str) -> Iterator[tahoe.Catalog]:
+    found = tahoe.Catalog(url, root=str(tmp_path / "bank"))
     found.create_schema("bank")
     for name in TABLES:
         found.create_table(name, pa.schema([("account", pa.int64()), ("money", pa.int64())]))

@@ -246,7 +246,6 @@ SCOPES: dict[str, tuple[tuple[Program, ...], Any, int]] = {
             "two transactions and a reader": ((*PAIR, reader), whole, 0),
             "two transactions of which one dies": (PAIR, whole, 1),
             "beside a writer and a publisher": ((changes("t1"), writer("w", "b"), publisher), whole, 0),
-            "beside a writer and a reader": ((changes("t1"), writer("w", "a"), reader), whole, 0),
         }
         if sample.IS_PROOF
         else {}

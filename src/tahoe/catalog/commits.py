@@ -86,9 +86,9 @@ def ratified(connection: sa.Connection, table_id: str) -> Ratified:
     if latest is None:
         raise FileNotFoundError(f"the catalog has no table {table_id} any more")
     columns = COMMITS.c.version, COMMITS.c.file, COMMITS.c.size_bytes, COMMITS.c.modified_ms
-    rows = connection.execute(
-        sa.select(*columns).where(COMMITS.c.table_id == table_id).order_by(COMMITS.c.version)
-    ).mappings()
+    # others may have committed since the line above
+    are_known = (COMMITS.c.table_id == table_id) & (COMMITS.c.version <= latest)
+    rows = connection.execute(sa.select(*columns).where(are_known).order_by(COMMITS.c.version)).mappings()
     return Ratified(latest, tuple(RatifiedCommit(**row) for row in rows))
 
 

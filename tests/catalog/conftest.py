@@ -1,0 +1,37 @@
+"""The databases in which the tests' catalogs are."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tests.catalog.databases import postgresql, programs
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    if programs() is None and os.environ.get("TAHOE_POSTGRESQL") != "required":
+        pytest.skip("PostgreSQL is not installed: scripts/postgresql does it")
+    with postgresql() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A new, empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/lake.db"
+    server: str = request.getfixturevalue("server")
+    name = f"lake{next(_numbers)}"
+    engine = sa.create_engine(f"{server}postgres", isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return server + name
