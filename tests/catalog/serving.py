@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import tahoe
 from tahoe.catalog.grants import Securable, grant, new_token
 from tahoe.catalog.server.app import PREFIX, application
 from tahoe.catalog.server.service import Service
-from tahoe.protocol.log.actions import Action, Add, CommitInfo, encode_commit
+from tahoe.protocol.log.actions import Action, Add, CommitInfo, Metadata, Protocol, encode_commit
 from tahoe.storage.locations import local_path
 
 WHOLE = Securable(kind="catalog", id="", name="lake")
@@ -104,3 +105,20 @@ def staged(url: str, version: int, actions: Sequence[Action] | bytes, timestamp_
         "file_size": len(data),
         "file_modification_timestamp": timestamp_ms,
     }
+
+
+def first_version(url: str, *, features: frozenset[str] = frozenset({"catalogManaged", "inCommitTimestamp"})) -> None:
+    """Write the first version of a table."""
+    protocol = Protocol(
+        reader_version=3, writer_version=7, reader_features=features & {"catalogManaged"}, writer_features=features
+    )
+    fields = [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]
+    metadata = Metadata(
+        id="1",
+        schema_string=json.dumps({"type": "struct", "fields": fields}),
+        configuration={"delta.enableInCommitTimestamps": "true"},
+    )
+    info = CommitInfo({"operation": "CREATE TABLE", "inCommitTimestamp": 1, "timestamp": 1})
+    commit = staged(url, 0, [info, protocol, metadata], 1)
+    log = Path(local_path(url)) / "_delta_log"
+    (log / "_staged_commits" / commit["file_name"]).rename(log / f"{0:020}.json")

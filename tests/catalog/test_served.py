@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import tahoe
-from tahoe.cli.app import app
+from tests.catalog.commands import fine, run, serving
 from tests.catalog.serving import appended, staged
-
-
-def run(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["catalog", *arguments])
-
-
-def fine(*arguments: str) -> str:
-    done = run(*arguments)
-    assert done.exit_code == 0, done.output
-    return str(done.stdout)
 
 
 @pytest.fixture
@@ -42,23 +27,6 @@ def orders(url: str, tmp_path: Path) -> tahoe.Table:
     catalog = tahoe.Catalog(url, root=str(tmp_path / "lake"))
     catalog.create_schema("shop")
     return catalog.create_table("shop.orders", pa.schema([("id", pa.int64())]))
-
-
-@contextmanager
-def serving(url: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server in a process of its own, and its address."""
-    code = "from tahoe.cli import main; main()"
-    command = [sys.executable, "-c", code, "catalog", "serve", url, "--port", "0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            said = process.stdout.readline()
-            if not said.startswith("ready: "):
-                process.kill()
-                pytest.fail(process.communicate()[1])
-            yield process, said.removeprefix("ready: ").strip()
-        finally:
-            process.kill()
 
 
 def ask(at: str, path: str, token: str | None, body: Any = None) -> tuple[int, Any]:

@@ -14,10 +14,10 @@ import pytest
 
 import tahoe
 from tahoe.catalog.grants import CREATE_SCHEMA, CREATE_TABLE, MODIFY, SELECT, USE_CATALOG, USE_SCHEMA
-from tahoe.protocol.log.actions import Action, CommitInfo, Metadata, Protocol, Remove
+from tahoe.protocol.log.actions import Action, CommitInfo, Remove
 from tahoe.storage.background import finish_background
 from tahoe.storage.locations import local_path
-from tests.catalog.serving import Client, Served, appended, served, staged
+from tests.catalog.serving import Client, Served, appended, first_version, served, staged
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("price", pa.decimal128(10, 2))])
 COMMITS = "/delta/preview/commits"
@@ -155,7 +155,7 @@ def test_a_managed_table_is_made_of_a_staging_table(lake: Served, admin: Client)
     staging = admin.post("/staging-tables", **names)
     given = {**names, "table_type": "MANAGED", "storage_location": staging["staging_location"]}
     assert admin.refused("POST", "/tables", given) == (400, "FAILED_PRECONDITION")
-    first(staging["staging_location"])
+    first_version(staging["staging_location"])
     made = admin.post("/tables", **given)
     assert (made["table_id"], made["columns"][0]["name"]) == (staging["id"], "id")
     assert lake.catalog.table("shop.stock").version == 0
@@ -164,27 +164,10 @@ def test_a_managed_table_is_made_of_a_staging_table(lake: Served, admin: Client)
     assert admin.refused("POST", "/tables", given) == (409, "TABLE_ALREADY_EXISTS")
 
 
-def first(url: str, *, features: frozenset[str] = frozenset({"catalogManaged", "inCommitTimestamp"})) -> None:
-    """Write the first version of a table."""
-    protocol = Protocol(
-        reader_version=3, writer_version=7, reader_features=features & {"catalogManaged"}, writer_features=features
-    )
-    fields = [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]
-    metadata = Metadata(
-        id="1",
-        schema_string=json.dumps({"type": "struct", "fields": fields}),
-        configuration={"delta.enableInCommitTimestamps": "true"},
-    )
-    info = CommitInfo({"operation": "CREATE TABLE", "inCommitTimestamp": 1, "timestamp": 1})
-    commit = staged(url, 0, [info, protocol, metadata], 1)
-    log = Path(local_path(url)) / "_delta_log"
-    (log / "_staged_commits" / commit["file_name"]).rename(log / f"{0:020}.json")
-
-
 def test_a_managed_table_without_the_feature_is_refused(admin: Client) -> None:
     names = {"catalog_name": "lake", "schema_name": "shop", "name": "stock"}
     staging = admin.post("/staging-tables", **names)
-    first(staging["staging_location"], features=frozenset({"inCommitTimestamp"}))
+    first_version(staging["staging_location"], features=frozenset({"inCommitTimestamp"}))
     given = {**names, "table_type": "MANAGED", "storage_location": staging["staging_location"]}
     assert admin.refused("POST", "/tables", given) == (400, "INVALID_ARGUMENT")
 
@@ -192,7 +175,7 @@ def test_a_managed_table_without_the_feature_is_refused(admin: Client) -> None:
 def test_only_its_maker_uses_a_staging_table(lake: Served, admin: Client) -> None:
     names = {"catalog_name": "lake", "schema_name": "shop", "name": "stock"}
     staging = admin.post("/staging-tables", **names)
-    first(staging["staging_location"])
+    first_version(staging["staging_location"])
     other = lake.client("bob", USE_CATALOG, USE_SCHEMA, CREATE_TABLE)
     given = {**names, "table_type": "MANAGED", "storage_location": staging["staging_location"]}
     assert other.refused("POST", "/tables", given)[0] == 400
@@ -222,7 +205,7 @@ def test_a_commit_is_ratified_and_published(lake: Served, orders: tahoe.Table, a
     for _ in range(2):
         admin.post(COMMITS, **body_of(lake, orders, commit_info=info))  # its answer was lost
     other = staged(orders.url, 1, appended(stamp + 1), stamp + 1)
-    assert admin.refused("POST", COMMITS, body_of(lake, orders, commit_info=other)) == (409, "ALREADY_EXISTS")
+    assert admin.refused("POST", COMMITS, body_of(lake, orders, commit_info=other)) == (409, "COMMIT_VERSION_CONFLICT")
 
 
 def test_commits_that_are_not_published_are_told(
@@ -360,7 +343,7 @@ def test_owners_may_do_everything_with_what_is_theirs(lake: Served) -> None:
     owner.post("/schemas", catalog_name="lake", name="mine")
     names = {"catalog_name": "lake", "schema_name": "mine", "name": "stock"}
     staging = owner.post("/staging-tables", **names)
-    first(staging["staging_location"])
+    first_version(staging["staging_location"])
     owner.post("/tables", **names, table_type="MANAGED", storage_location=staging["staging_location"])
     assert owner.refused("POST", "/staging-tables", {**names, "schema_name": "shop"})[0] == 404
     owner.delete("/tables/lake.mine.stock")

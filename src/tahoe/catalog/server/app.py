@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from tahoe.catalog.grants import Rights, principal_of, rights_of
-from tahoe.catalog.server import catalogs, commits, credentials, permissions, tables
+from tahoe.catalog.server import catalogs, commits, credentials, delta_tables, permissions, tables
 from tahoe.catalog.server.calls import Call, optional_text
 from tahoe.catalog.server.metrics import Metrics
 from tahoe.catalog.server.refusals import Refusal, invalid, refusal_of, unauthenticated, unavailable
@@ -27,6 +27,10 @@ from tahoe.errors import DeltaError
 from tahoe.protocol.types.json_text import load_json
 
 PREFIX = "/api/2.1/unity-catalog"
+
+# The Delta tables API, which reports errors in its own form.
+_DELTA = "/delta/v1"
+_DELTA_SCHEMA = f"{_DELTA}/catalogs/{{catalog}}/schemas/{{schema}}"
 
 # No legal request is longer; a table of ten thousand columns takes about two megabytes.
 BODY_BYTES_MAX = 8 << 20
@@ -59,6 +63,13 @@ _ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("PATCH", "/permissions/{kind}/{full_name}", permissions.change_permissions),
     ("GET", "/delta/preview/commits", commits.get_commits),
     ("POST", "/delta/preview/commits", commits.post_commit),
+    ("GET", f"{_DELTA}/config", delta_tables.configuration),
+    ("POST", f"{_DELTA_SCHEMA}/staging-tables", delta_tables.create_staging_table),
+    ("POST", f"{_DELTA_SCHEMA}/tables", delta_tables.create_table),
+    ("GET", f"{_DELTA_SCHEMA}/tables/{{table}}", delta_tables.load_table),
+    ("POST", f"{_DELTA_SCHEMA}/tables/{{table}}", delta_tables.update_table),
+    ("DELETE", f"{_DELTA_SCHEMA}/tables/{{table}}", delta_tables.delete_table),
+    ("GET", f"{_DELTA_SCHEMA}/tables/{{table}}/credentials", delta_tables.table_credentials),
 )
 
 
@@ -88,15 +99,8 @@ def _answering(
             raw = await _body(request)
             told = await run_in_threadpool(_call, service, endpoint, request, raw, caller)
             response = PlainTextResponse(told) if isinstance(told, str) else JSONResponse(told)
-        except ClientDisconnect:
-            response = _refused(Refusal(400, "CANCELLED", "The client is gone."))
-        except Refusal as refusal:
-            response = _refused(refusal)
-        except DeltaError as error:
-            response = _refused(refusal_of(error))
-            _LOGGER.warning("request %s: %s", request_id, error)
         except Exception as error:  # whoever calls learns nothing of the server from its faults
-            response = _refused(_failed(request_id, error))
+            response = _refused(_refusal(request_id, error), is_delta=request.url.path.startswith(f"{PREFIX}{_DELTA}/"))
         seconds = time.perf_counter() - started
         metrics.count(endpoint.__name__, response.status_code, seconds)
         entry = {"request": request_id, "principal": caller[0] if caller else None, "endpoint": endpoint.__name__}
@@ -152,12 +156,20 @@ def _object(raw: bytes) -> Mapping[str, Any]:
     return found
 
 
-def _refused(refusal: Refusal) -> Response:
+def _refused(refusal: Refusal, *, is_delta: bool = False) -> Response:
     headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else None
-    return JSONResponse(refusal.as_json(), status_code=refusal.status, headers=headers)
+    told = refusal.as_delta_json() if is_delta else refusal.as_json()
+    return JSONResponse(told, status_code=refusal.status, headers=headers)
 
 
-def _failed(request_id: str, error: Exception) -> Refusal:
+def _refusal(request_id: str, error: Exception) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, ClientDisconnect):
+        return Refusal(400, "CANCELLED", "The client is gone.")
+    if isinstance(error, DeltaError):
+        _LOGGER.warning("request %s: %s", request_id, error)
+        return refusal_of(error)
     _LOGGER.error("request %s failed", request_id, exc_info=error)
     if isinstance(error, (OSError, sa.exc.SQLAlchemyError)):
         return unavailable("The database or the storage did not answer. Try again later.")

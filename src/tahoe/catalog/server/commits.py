@@ -5,7 +5,7 @@ Protocol: "Commit Protocol" of catalog-managed tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tahoe.catalog.commits import ratified
@@ -34,16 +34,21 @@ def get_commits(call: Call) -> Json:
     found, state = _table(call, SELECT)
     last = state.latest if end is None else end
     asked = [commit for commit in state.commits if start <= commit.version <= last]
+    return {"commits": commit_infos(call, found, asked), "latest_table_version": state.latest}
+
+
+def commit_infos(call: Call, found: Found, commits: Iterable[RatifiedCommit]) -> list[dict[str, Any]]:
+    """Ratified commits as clients are told of them, with their in-commit timestamps."""
     log = call.service.catalog.open(found.row["id"], found.row["url"]).log
     told = []
-    for commit in asked:
+    for commit in commits:
         info = log.commit_info(commit.version)
         stamp = None if info is None else info.in_commit_timestamp_ms
         told.append(_commit_info(commit, commit.modified_ms if stamp is None else stamp))
-    return {"commits": told, "latest_table_version": state.latest}
+    return told
 
 
-def _commit_info(commit: RatifiedCommit, timestamp_ms: int) -> Json:
+def _commit_info(commit: RatifiedCommit, timestamp_ms: int) -> dict[str, Any]:
     return {
         "version": commit.version,
         "timestamp": timestamp_ms,
@@ -61,17 +66,26 @@ def post_commit(call: Call) -> Json:
         raise unimplemented("The server keeps no metadata of Iceberg.")
     if given is None and published is None:
         raise invalid("Neither commit_info nor latest_backfilled_version is given.")
-    proposed = None if given is None else _proposed(given)
+    proposed = None if given is None else proposed_commit(given)
     found, state = _table(call, MODIFY)
+    change(call, found, state, proposed, published)
+    return {}
+
+
+def change(call: Call, found: Found, state: Ratified, proposed: Proposed | None, published: int | None) -> None:
+    """Forget the commits up to a published version, and ratify a commit.
+
+    Raises:
+        Refusal: either is not legal, or the version is another commit's.
+    """
     table = call.service.catalog.open(found.row["id"], found.row["url"])
     if published is not None:
         _published(table, state, published)
     if proposed is not None:
         _ratify(call, found, table, state, proposed)
-    return {}
 
 
-def _proposed(given: Mapping[str, Any]) -> Proposed:
+def proposed_commit(given: Mapping[str, Any]) -> Proposed:
     commit = RatifiedCommit(
         version=integer(given, "version"),
         file=text(given, "file_name"),
@@ -87,14 +101,18 @@ def _table(call: Call, privilege: str) -> tuple[Found, Ratified]:
     with call.service.begin() as connection:
         found = table_by_id(connection, call, table_id)
         require(call.rights, privilege, found.securable)
-        if found.row["kind"] != "managed":
-            raise Refusal(400, "FAILED_PRECONDITION", f"{found.name} is an external table.")
+        check_managed(found)
         if url != found.row["url"]:
             raise invalid(f"The table is at {found.row['url']}, not at {url}.")
         try:
             return found, ratified(connection, table_id)
         except FileNotFoundError as error:
             raise not_found("table", table_id) from error
+
+
+def check_managed(found: Found) -> None:
+    if found.row["kind"] != "managed":
+        raise Refusal(400, "FAILED_PRECONDITION", f"{found.name} is an external table.")
 
 
 def _ratify(call: Call, found: Found, table: Table, state: Ratified, proposed: Proposed) -> None:

@@ -23,7 +23,7 @@ from tahoe.storage.schemes import LOCAL_SCHEME
 # Clients ask again before this has passed.
 _VALID_MS = 3_600_000
 
-_TABLE_OPERATIONS = {"READ": (SELECT,), "READ_WRITE": (SELECT, MODIFY)}
+TABLE_OPERATIONS = {"READ": (SELECT,), "READ_WRITE": (SELECT, MODIFY)}
 _PATH_OPERATIONS = {"PATH_READ": (SELECT,), "PATH_READ_WRITE": (SELECT, MODIFY), "PATH_CREATE_TABLE": None}
 
 # The fields of each kind of credentials, by the names that the configuration has.
@@ -36,15 +36,15 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
 
 def of_table(call: Call) -> Json:
     table_id = text(call.body, "table_id")
-    needed = _TABLE_OPERATIONS[choice(call.body, "operation", _TABLE_OPERATIONS)]
+    needed = TABLE_OPERATIONS[choice(call.body, "operation", TABLE_OPERATIONS)]
     with call.service.begin() as connection:
         staging = staging_by(connection, call, STAGING_TABLES.c.id == table_id)
         if staging is not None:
-            return _credentials(call, staging["url"])
+            return credentials_of(call, staging["url"])
         found = table_by_id(connection, call, table_id)
         for privilege in needed:
             require(call.rights, privilege, found.securable)
-    return _credentials(call, found.row["url"])
+    return credentials_of(call, found.row["url"])
 
 
 def of_path(call: Call) -> Json:
@@ -60,14 +60,14 @@ def of_path(call: Call) -> Json:
                 found = table_by_id(connection, call, table_id)
                 for privilege in needed:
                     require(call.rights, privilege, found.securable)
-    return _credentials(call, url)
+    return credentials_of(call, url)
 
 
 def is_below(url: str, prefix: str) -> bool:
     return url == prefix or url.startswith(prefix.rstrip("/") + "/")
 
 
-def _credentials(call: Call, url: str) -> Json:
+def credentials_of(call: Call, url: str) -> dict[str, Any]:
     told: dict[str, Any] = {"url": url, "expiration_time": time.time_ns() // 1_000_000 + _VALID_MS}
     prefixes = [prefix for prefix in call.service.credentials if is_below(url, prefix)]
     if prefixes:

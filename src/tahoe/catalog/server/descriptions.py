@@ -16,8 +16,9 @@ from tahoe.catalog.server.calls import Call, choice, optional_integer, optional_
 from tahoe.catalog.server.refusals import invalid
 from tahoe.catalog.tables_of_database import TABLES
 from tahoe.errors import DeltaError
-from tahoe.protocol.log.actions import Metadata
+from tahoe.protocol.configuration.features import supported_features
 from tahoe.protocol.types.schema import Array, DataType, Decimal, Field, Map, Struct, encode_type
+from tahoe.table.reading.snapshot import Snapshot
 
 _LOGGER = logging.getLogger("tahoe.catalog.server")
 
@@ -44,20 +45,24 @@ def described(call: Call, row: Mapping[str, Any]) -> Mapping[str, Any]:
     except (DeltaError, OSError):
         _LOGGER.exception("the log of table %s cannot be read", row["id"])
         return row
-    values = {**definition(known.snapshot.metadata), "described_version": version}
+    values = {**definition(known.snapshot), "described_version": version}
     with call.service.begin() as connection:
         is_older = TABLES.c.described_version.is_(None) | (TABLES.c.described_version < version)
         connection.execute(sa.update(TABLES).where((TABLES.c.id == row["id"]) & is_older).values(**values))
     return {**row, **values}
 
 
-def definition(metadata: Metadata) -> dict[str, Any]:
-    """Columns, properties and comment as the database keeps them."""
+def definition(snapshot: Snapshot) -> dict[str, Any]:
+    """Columns, properties and comment as the database keeps them. The features of the table are among its properties:
+    by them, clients know that it is a managed one.
+    """
+    metadata = snapshot.metadata
+    features = {f"delta.feature.{name}": "supported" for name in sorted(supported_features(snapshot.protocol))}
     partitions = {name: number for number, name in enumerate(metadata.partition_columns)}
     columns = [_column(number, field, partitions) for number, field in enumerate(metadata.schema)]
     return {
         "columns": json.dumps(columns),
-        "properties": json.dumps(dict(metadata.configuration)),
+        "properties": json.dumps({**metadata.configuration, **features}),
         "comment": metadata.description,
     }
 

@@ -41,6 +41,30 @@ class Refusal(Exception):
     def as_json(self) -> Mapping[str, Any]:
         return {"error_code": self.code, "message": self.message, "details": []}
 
+    def as_delta_json(self) -> Mapping[str, Any]:
+        """The form of errors of the Delta tables API."""
+        kind = _DELTA_TYPES.get(self.code) or _DELTA_TYPES_OF_STATUS.get(self.status, "BadRequestException")
+        return {"error": {"message": self.message, "type": kind, "code": self.status}}
+
+
+_DELTA_TYPES = {
+    "INVALID_ARGUMENT": "InvalidParameterValueException",
+    "CATALOG_NOT_FOUND": "NoSuchCatalogException",
+    "SCHEMA_NOT_FOUND": "NoSuchSchemaException",
+    "TABLE_NOT_FOUND": "NoSuchTableException",
+    "COMMIT_VERSION_CONFLICT": "CommitVersionConflictException",
+    "REQUIREMENT_CONFLICT": "UpdateRequirementConflictException",
+}
+_DELTA_TYPES_OF_STATUS = {
+    401: "NotAuthorizedException",
+    403: "PermissionDeniedException",
+    404: "NotFoundException",
+    409: "AlreadyExistsException",
+    500: "InternalServerErrorException",
+    501: "NotImplementedException",
+    503: "InternalServerErrorException",
+}
+
 
 def invalid(message: str) -> Refusal:
     return Refusal(400, "INVALID_ARGUMENT", message)
@@ -64,7 +88,7 @@ def taken(kind: str, name: str) -> Refusal:
 
 
 def conflict(message: str) -> Refusal:
-    return Refusal(409, "ALREADY_EXISTS", message)
+    return Refusal(409, "COMMIT_VERSION_CONFLICT", message)
 
 
 def unimplemented(message: str) -> Refusal:

@@ -143,7 +143,7 @@ def _managed(call: Call, schema: Found, name: str, staging: Mapping[str, Any] | 
         "id": staging["id"],
         "latest_version": found.snapshot.version,
         "described_version": found.snapshot.version,
-        **definition(found.snapshot.metadata),
+        **definition(found.snapshot),
     }
 
 
