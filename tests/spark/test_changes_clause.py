@@ -113,6 +113,23 @@ def test_times_count_in_microseconds(spark: SparkSession, table: str) -> None:
     assert versions(f"FROM {at} EXCLUSIVE") == versions(f"FROM {behind}") == {3}
     assert versions(f"FROM TIMESTAMP '2000-01-01' TO {at}") == {1, 2}
     assert versions(f"FROM TIMESTAMP '2000-01-01' TO {at} EXCLUSIVE") == {1}
+    assert versions(f"FROM {at} EXCLUSIVE TO {at}") == versions(f"FROM {at} TO {at} EXCLUSIVE") == set()
+
+
+@pytest.mark.parametrize("bound", ["INCLUSIVE", "EXCLUSIVE"])
+def test_a_time_behind_the_newest_commit_ends_a_range(spark: SparkSession, table: str, bound: str) -> None:
+    """A job asks each time for what is later than what it has seen, until now."""
+    now = f"TIMESTAMP '2999-01-01' {bound}"
+    assert rows(spark.sql(f"SELECT * FROM changed CHANGES FROM TIMESTAMP '2000-01-01' TO {now}")) == rows(
+        renamed(feed(spark, table, 0))
+    )
+    assert rows(spark.sql(f"SELECT * FROM changed CHANGES FROM TIMESTAMP '2000-01-01' EXCLUSIVE TO {now}")) == rows(
+        renamed(feed(spark, table, 0))
+    )
+    seen = f"TIMESTAMP '{tahoe.Table(table).history()[0]['timestamp']}'"
+    for end in ("", f"TO {now}"):
+        assert spark.sql(f"SELECT * FROM changed CHANGES FROM {seen} EXCLUSIVE {end}").count() == 0
+        assert rows(spark.sql(f"SELECT * FROM changed CHANGES FROM {seen} {end}")) == rows(feed(spark, table, 3))
 
 
 def test_readers(spark: SparkSession, table: str) -> None:
@@ -175,6 +192,7 @@ def test_streams(spark: SparkSession, table: str, tmp_path: Path, updates: str) 
         ("FROM VERSION 9", ChangeStartTooLateError),
         ("FROM VERSION 3 TO VERSION 1", InvalidChangeRangeError),
         ("FROM VERSION 3 EXCLUSIVE TO VERSION 1", InvalidChangeRangeError),
+        ("FROM TIMESTAMP '2999-01-02' TO TIMESTAMP '2999-01-01'", InvalidChangeRangeError),
         ("FROM VERSION 'x'", InvalidOptionError),
         ("FROM TIMESTAMP '9999-12-31 23:59:59.999999'", TimestampOutOfRangeError),
         ("FROM VERSION 1 WITH (computeChanges = 'maybe')", InvalidOptionError),

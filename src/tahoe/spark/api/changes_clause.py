@@ -7,9 +7,9 @@ and a stream is the feed's stream.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
@@ -30,6 +30,8 @@ from tahoe.spark.reading.change_feed import (
     START_VERSION,
     feed_kind,
 )
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.versions.history import newest_time_ms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECONDS_MIN, _MILLISECONDS_MAX = -62_135_596_800_000, 253_402_300_799_000
@@ -107,15 +109,15 @@ def _without_updates() -> Column:
 def _batch(
     gateway: Gateway, table: str, start: _Bound | None, end: _Bound | None, options: Mapping[str, str]
 ) -> DataFrame:
-    first, last = start or _Bound("0", None, is_inclusive=True), end
-    range_options = {**_start_options(first, table), **({} if last is None else _end_options(last, table))}
-    empty_at = _empty_at(gateway, table, first, last, options)
-    if empty_at is not None:
-        range_options = {START_VERSION: empty_at, END_VERSION: empty_at}
-    reader = gateway.spark.read.format("delta").options(**options, **range_options, **{ENABLED_OPTIONS[0]: "true"})
+    def newest() -> Snapshot:
+        return open_table(gateway.spark, location_of(gateway.spark, table), options).snapshot()
+
+    first = start or _Bound("0", None, is_inclusive=True)
+    asked = _of_versions(table, first, end, newest) if first.micros is None else _of_times(table, first, end, newest)
+    reader = gateway.spark.read.format("delta").options(**options, **asked.options, **{ENABLED_OPTIONS[0]: "true"})
     path = path_of(name_parts(gateway, table))
     rows = reader.table(table) if path is None else reader.load(path)
-    return rows if empty_at is None else rows.where(F.lit(False))
+    return rows.where(F.lit(False)) if asked.is_empty else rows
 
 
 def _stream(
@@ -153,36 +155,74 @@ def _bounds(asked: JavaObject) -> tuple[_Bound | None, _Bound | None]:
             return None, None
 
 
-def _start_options(start: _Bound, table: str) -> dict[str, str]:
-    """The options of the feed for a start. Commits have times in milliseconds."""
-    if start.micros is None:
-        return {START_VERSION: str(_version(start, START_VERSION, table) + (not start.is_inclusive))}
-    return {START_TIMESTAMP: _time(-(-start.micros // 1000) if start.is_inclusive else start.micros // 1000 + 1)}
+class _Asked(NamedTuple):
+    """A range as options of the feed. One without versions, as its bounds are not inclusive, is a version next to it,
+    of which there are no rows.
+    """
+
+    options: dict[str, str]
+    is_empty: bool = False
+
+    @classmethod
+    def nothing_at(cls, version: int) -> Self:
+        return cls({START_VERSION: str(version), END_VERSION: str(version)}, is_empty=True)
 
 
-def _end_options(end: _Bound, table: str) -> dict[str, str]:
-    if end.micros is None:
-        return {END_VERSION: str(_version(end, END_VERSION, table) - (not end.is_inclusive))}
-    return {END_TIMESTAMP: _time(end.micros // 1000 if end.is_inclusive else -(-end.micros // 1000) - 1)}
-
-
-def _empty_at(
-    gateway: Gateway, table: str, start: _Bound, end: _Bound | None, options: Mapping[str, str]
-) -> str | None:
-    """A version next to a range that has none, as its bounds are not inclusive; None if there may be some."""
-    if start.version is None or (end is not None and end.version is None):
-        return None
-    first = _version(start, START_VERSION, table)
+def _of_versions(table: str, start: _Bound, end: _Bound | None, newest: Callable[[], Snapshot]) -> _Asked:
+    asked = _start_options(start, table)
     if end is not None:
-        last = _version(end, END_VERSION, table)
+        first, last = _version(start, START_VERSION, table), _version(end, END_VERSION, table)
         if last < first:
             raise InvalidChangeRangeError(table=table, start=f"version {first}", end=f"version {last}")
         if first + (not start.is_inclusive) > last - (not end.is_inclusive):
-            return str(first)
-    if start.is_inclusive:
-        return None
-    location = location_of(gateway.spark, table)
-    return str(first) if first == open_table(gateway.spark, location, options).version else None
+            return _Asked.nothing_at(first)
+        asked[END_VERSION] = str(last - (not end.is_inclusive))
+    if not start.is_inclusive and (first := _version(start, START_VERSION, table)) == newest().version:
+        return _Asked.nothing_at(first)
+    return _Asked(asked)
+
+
+def _of_times(table: str, start: _Bound, end: _Bound | None, newest: Callable[[], Snapshot]) -> _Asked:
+    """A range by time. Its end may be in the future, as that of a range of versions may be behind the newest."""
+    asked, first_ms = _start_options(start, table), _first_ms(start)
+    if end is None and start.is_inclusive:
+        return _Asked(asked)
+    snapshot = newest()
+    newest_ms = newest_time_ms(snapshot)
+    if not start.is_inclusive and first_ms - 1 == newest_ms:
+        return _Asked.nothing_at(snapshot.version)
+    if end is not None:
+        if _micros(end) < _micros(start):
+            raise InvalidChangeRangeError(
+                table=table, start=_time(_micros(start) // 1000), end=_time(_micros(end) // 1000)
+            )
+        last_ms = _last_ms(end)
+        if last_ms < first_ms:
+            return _Asked.nothing_at(snapshot.version)
+        is_late = newest_ms is not None and newest_ms < last_ms
+        asked |= {END_VERSION: str(snapshot.version)} if is_late else {END_TIMESTAMP: _time(last_ms)}
+    return _Asked(asked)
+
+
+def _start_options(start: _Bound, table: str) -> dict[str, str]:
+    """The options of the feed for a start."""
+    if start.micros is None:
+        return {START_VERSION: str(_version(start, START_VERSION, table) + (not start.is_inclusive))}
+    return {START_TIMESTAMP: _time(_first_ms(start))}
+
+
+def _first_ms(start: _Bound) -> int:
+    """The first millisecond of a range by time. Commits have times in milliseconds."""
+    return -(-_micros(start) // 1000) if start.is_inclusive else _micros(start) // 1000 + 1
+
+
+def _last_ms(end: _Bound) -> int:
+    return _micros(end) // 1000 if end.is_inclusive else -(-_micros(end) // 1000) - 1
+
+
+def _micros(bound: _Bound) -> int:
+    assert bound.micros is not None
+    return bound.micros
 
 
 def _version(bound: _Bound, option: str, table: str) -> int:

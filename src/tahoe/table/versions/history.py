@@ -251,10 +251,16 @@ def _considered(line: Timeline, first: int, timestamp_ms: int) -> tuple[int, int
     return (split, last) if timestamp_ms >= line.in_commit_since_ms and split <= last else (first, split - 1)
 
 
+def newest_time_ms(snapshot: Snapshot) -> int | None:
+    """When the newest commit was made; None if the log has no commit."""
+    line = timeline(snapshot)
+    return line.timestamp_ms(len(line.commits) - 1) if line.commits else None
+
+
 def newest_is_before(snapshot: Snapshot, timestamp_ms: int) -> bool:
     """Whether all commits were made before a time."""
-    line = timeline(snapshot)
-    return not line.commits or line.timestamp_ms(len(line.commits) - 1) < timestamp_ms
+    newest_ms = newest_time_ms(snapshot)
+    return newest_ms is None or newest_ms < timestamp_ms
 
 
 def _out_of_range(line: Timeline, first: int, timestamp_ms: int) -> TimestampOutOfRangeError:
