@@ -83,6 +83,34 @@ def test_options_without_effect_are_named(spark: SparkSession, source: str, tabl
         ).save(source)
 
 
+@pytest.mark.parametrize(
+    "columns", [{"clusterBy": ["s"]}, {"partitionBy": ["part"]}, {}], ids=["clustered", "partitioned", "plain"]
+)
+def test_clustering_columns_of_a_table_that_exists_are_told(
+    spark: SparkSession, source: str, tmp_path: Path, columns: dict[str, list[str]], recwarn: pytest.WarningsRecorder
+) -> None:
+    """They stay as they are: `clusterBy` has no effect then, in a batch and in a stream."""
+    target, rows = str(tmp_path / "target"), spark.read.format("delta").load(source)
+
+    def asked(column: str, number: int) -> list[str]:
+        stream = spark.readStream.format("delta").load(source).writeStream.format("delta").clusterBy(column)
+        stream = stream.option("checkpointLocation", str(tmp_path / f"c{number}")).trigger(availableNow=True)
+        recwarn.clear()
+        stream.start(target).awaitTermination()
+        rows.write.format("delta").mode("append").clusterBy(column).save(target)
+        return [str(told.message) for told in recwarn if "clusterBy" in str(told.message)]
+
+    writer = rows.limit(0).write.format("delta")
+    for method, names in columns.items():
+        getattr(writer, method)(*names)
+    writer.save(target)
+    has = "is clustered by s;" if "clusterBy" in columns else "has no clustering columns;"
+    said = asked("id", 1)
+    assert len(said) == 2
+    assert all(f"clusterBy(id) has no effect, because the table exists and {has}" in one for one in said)
+    assert len(asked("S", 2)) == (0 if "clusterBy" in columns else 2)
+
+
 def test_no_option_of_the_catalog_or_of_spark_is_named(
     spark: SparkSession, table_name: str, tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:

@@ -260,7 +260,12 @@ def warn_of_unknown(given: Iterable[str], place: OptionContext, *, table: str) -
         given: names, in any case.
     """
     for message in unknown_options(given, place, table=table):
-        warnings.warn(message, stacklevel=_level_of_caller())
+        warn(message)
+
+
+def warn(message: str) -> None:
+    """Warn in the user's line."""
+    warnings.warn(message, stacklevel=_level_of_caller())
 
 
 # The modules between a user's line and a warning.

@@ -34,7 +34,7 @@ from tahoe.spark.writing.assignment_by_position import named_by_position, named_
 from tahoe.spark.writing.data_writer import rows_for_files, translating_failures, write_rows
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.spark.writing.store_assignment import Refusals, retyped
-from tahoe.spark.writing.write_inputs import reads_table, table_schema, write_options
+from tahoe.spark.writing.write_inputs import reads_table, table_schema, warn_of_clustering, write_options
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.storage.local import no_new_folder_left
 from tahoe.table.table import Table
@@ -354,6 +354,7 @@ def _write(
     """
     if plan is None:
         return None
+    warn_of_clustering(plan)
     if plan.replaces_rows:
         return replace_rows(plan, options, frame, matching, user_frame)
     with no_new_folder_left(plan.url):

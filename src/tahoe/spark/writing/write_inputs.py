@@ -16,9 +16,10 @@ from tahoe.errors import UnsupportedDataTypeError
 from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
 from tahoe.protocol.types.assignment_rules import Policy
 from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
+from tahoe.protocol.types.names import dotted
 from tahoe.protocol.types.schema import Field, Struct, map_fields, walk_fields
 from tahoe.spark.configuration import setting_names
-from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
+from tahoe.spark.configuration.option_names import OptionContext, warn, warn_of_unknown
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import analysed
 from tahoe.spark.jvm.types import delta_schema, spark_schema
@@ -26,6 +27,7 @@ from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_f
 from tahoe.spark.writing.store_assignment import declares
 from tahoe.spark.writing.write_options import WriteOptions, parse_options
 from tahoe.table.versions.table_reader import TableReader
+from tahoe.table.writing.write_plan import WritePlan
 
 # Spark's metadata key for the collations of a column whose type is string.
 _COLLATIONS = "__COLLATIONS"
@@ -47,6 +49,25 @@ def write_options(
             setting_names.TXN_VERSION.name
         )  # otherwise the session's next write would count as a repetition of this one
     return parsed
+
+
+def warn_of_clustering(plan: WritePlan) -> None:
+    """Warn about `clusterBy` of a write to a table that exists, and that has other clustering columns or none: they are
+    chosen when a table is created.
+    """
+    asked, there = (
+        [dotted(path) for path in paths] for paths in (plan.request.cluster_by or (), plan.clustering_columns)
+    )
+    if plan.snapshot is None or not asked or [n.lower() for n in asked] == [n.lower() for n in there]:
+        return
+    has = f"is clustered by {', '.join(there)}" if there else "has no clustering columns"
+    columns = plan.partition_columns
+    remedy = (
+        f"it is partitioned by {', '.join(columns)}"
+        if columns
+        else f"ALTER TABLE ... CLUSTER BY ({', '.join(asked)}) changes them"
+    )
+    warn(f"{plan.url}: clusterBy({', '.join(asked)}) has no effect, because the table exists and {has}; {remedy}")
 
 
 def reads_table(frame: DataFrame, table: TableReader) -> bool:
