@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, UnsupportedOperationException
+from pyspark.errors import AnalysisException
 
 import tahoe
-from tahoe.errors import AppendOnlyTableError, InvalidPropertyError
+from tahoe.errors import AppendOnlyTableError, InvalidPropertyError, UnsupportedOperationError
 
 
 @pytest.fixture(params=["name", "path"])
@@ -141,5 +141,33 @@ def test_a_name_whose_folder_is_gone_can_be_dropped(spark, path, table_name):
 
 def test_a_path_has_no_name_to_drop(spark, path):
     spark.range(3).write.format("delta").save(path)
-    with pytest.raises(UnsupportedOperationException, match="it is a path, not a name"):
-        spark.sql(f"DROP TABLE delta.`{path}`")
+    for statement, instead in (
+        ("DROP TABLE delta.`{path}`", "Delete the folder"),
+        ("DROP TABLE IF EXISTS delta.`{path}`", "Delete the folder"),
+        ("ALTER TABLE delta.`{path}` RENAME TO other", "CREATE TABLE name USING delta LOCATION"),
+    ):
+        with pytest.raises(UnsupportedOperationError, match=instead) as caught:
+            spark.sql(statement.format(path=path))
+        assert caught.value.parameters["table"] == f"delta.`{path}`"
+    assert count(spark, f"delta.`{path}`") == 3
+
+
+def test_partitions_are_never_lost(spark, table):
+    with pytest.raises(UnsupportedOperationError, match="The log lists all partitions"):
+        spark.sql(f"ALTER TABLE {table} RECOVER PARTITIONS")
+    with pytest.raises(UnsupportedOperationError, match="The log lists all partitions"):
+        spark.catalog.recoverPartitions(table)
+
+
+@pytest.mark.parametrize("place", ["name", "path"])
+def test_a_default_collation_is_that_of_columns_added_later(spark, path, table_name, place):
+    name = f"{table_name}_collated" if place == "name" else f"delta.`{path}`"
+    spark.sql(f"CREATE TABLE {name} (a STRING) USING delta DEFAULT COLLATION UTF8_LCASE")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN b STRING")
+    spark.sql(f"ALTER TABLE {name} DEFAULT COLLATION UTF8_BINARY")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN c STRING")
+    spark.sql(f"INSERT INTO {name} VALUES ('A', 'B', 'C')")
+    matching = {c: spark.sql(f"SELECT * FROM {name} WHERE {c} = '{c}'").count() for c in "abc"}
+    assert matching == {"a": 1, "b": 1, "c": 0}
+    if place == "name":
+        spark.sql(f"DROP TABLE {name}")

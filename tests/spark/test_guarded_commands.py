@@ -44,6 +44,7 @@ ON_TABLES = {
     "AnalyzePartitionCommand": "ANALYZE TABLE",
     "LoadData": "LOAD DATA",
     "RepairTable": "MSCK REPAIR TABLE",
+    "RecoverPartitions": "RECOVER PARTITIONS",
     "AddPartitions": "ADD PARTITION",
     "DropPartitions": "DROP PARTITION",
     "RenamePartitions": "RENAME PARTITION",

@@ -54,7 +54,6 @@ _RESERVED = frozenset(
         "owner",
         "external",
         "is_managed_location",
-        "collation",
         "table_type",
         "schema",
         "clusteringcolumns",

@@ -185,6 +185,10 @@ class Source:
         guard.check_read(Gateway.of(session).settings(), path, table)
 
     @_answering
+    def refusesPath(self, kind: str, path: str) -> None:  # noqa: N802  Java's name
+        guard.refuse_path(kind, path)
+
+    @_answering
     def run(self, session: JavaObject, plan: JavaObject) -> JavaObject:
         with writing_command(gateway := Gateway.of(session)):
             return commands.run_command(gateway, plan)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tahoe.errors import IncompatibleFormatError, UnsupportedOperationError
 from tahoe.protocol.log.log_files import LOG_FOLDER
+from tahoe.protocol.types.names import quoted
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.ddl.table_names import check_outside_of_block
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
@@ -27,6 +28,9 @@ class _Refusal:
     detail: str
     remedy: str
 
+    def of(self, table: str | None) -> UnsupportedOperationError:
+        return UnsupportedOperationError(operation=self.operation, table=table, detail=self.detail, remedy=self.remedy)
+
 
 _ENTRY_ONLY = "Spark would change only the catalog's entry, not the table"
 _FILES = "Spark would write its own files into the table's folder"
@@ -38,6 +42,7 @@ _DROP_PARTITION = _Refusal(
     "DROP PARTITION", _ENTRY_ONLY, "Delete the rows, or overwrite the partition with replaceWhere."
 )
 _RENAME_PARTITION = _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Change the partition columns of the rows with UPDATE.")
+_RECOVER = _Refusal("RECOVER PARTITIONS", _ENTRY_ONLY, _REPAIR.remedy)
 _SERDE = _Refusal("SET SERDE", _ENTRY_ONLY, "Leave it out: Delta tables have no SerDe.")
 
 _STATEMENT = "Run the statement with spark.sql, on the table's name or on delta.`path`."
@@ -70,10 +75,25 @@ _REFUSALS: Mapping[str, _Refusal] = {
     # own interfaces.
     "LoadData": _LOAD,
     "RepairTable": _REPAIR,
+    "RecoverPartitions": _RECOVER,
     "AddPartitions": _ADD_PARTITION,
     "DropPartitions": _DROP_PARTITION,
     "RenamePartitions": _RENAME_PARTITION,
     "SetTableSerDeProperties": _SERDE,
+}
+
+# What is done to a name, where a path is given.
+_OF_NAMES: Mapping[str, _Refusal] = {
+    "drop": _Refusal(
+        "DROP TABLE",
+        "it is a path, not a name, so there is no entry of a catalog to drop",
+        "Delete the folder to delete the table with its history, or its rows with DELETE FROM.",
+    ),
+    "rename": _Refusal(
+        "ALTER TABLE ... RENAME",
+        "it is a path, not a name",
+        "Move the folder, or give the table a name with CREATE TABLE name USING delta LOCATION 'path'.",
+    ),
 }
 
 _SET_LOCATION = "AlterTableSetLocationCommand"
@@ -123,6 +143,18 @@ def check_allowed(gateway: Gateway, name: str, plan: JavaObject) -> None:
         )
 
 
+def refuse_path(kind: str, path: str) -> None:
+    """Refuse a statement that changes a name, because it names the path of a table.
+
+    Args:
+        kind: drop or rename.
+
+    Raises:
+        UnsupportedOperationError: always.
+    """
+    raise _OF_NAMES[kind].of(f"delta.{quoted(path)}")
+
+
 def check_read(settings: Mapping[str, str], path: str, table: str) -> None:
     """Refuse to read a table's folder as a folder of Parquet files, unless the session allows it.
 
@@ -151,9 +183,7 @@ def check_command(
             None,
             "Overwrite",
         ):  # Spark drops the table before it looks at the folder
-            raise UnsupportedOperationError(
-                operation=refusal.operation, table=command.table, detail=refusal.detail, remedy=refusal.remedy
-            )
+            raise refusal.of(command.table)
     elif command.is_delta:
         _check_location(command, is_table)
     elif command.folder is not None:

@@ -25,7 +25,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * The catalog {@code delta}, which Spark loads by its class name: delta.`/data/t` is the table at a path. Any other name in it belongs to
  * the database {@code delta} of the session's catalog, and is passed on to {@link SessionCatalog}. Python: {@code catalog.path_exists},
- * {@code alter_table.alter}.
+ * {@code alter_table.alter}, {@code guard.refuse_path}.
  */
 public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   private String name;
@@ -143,12 +143,12 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   }
 
   public boolean dropTable(Identifier table) {
-    if (isPath(table)) throw new UnsupportedOperationException("DROP TABLE is not supported on delta.`" + table.name() + "`: it is a path, not a name");
+    if (isPath(table)) Ask.answer(Ask.python.refusesPath("drop", table.name()));
     return names().dropTable(inDatabase(table));
   }
 
   public void renameTable(Identifier from, Identifier to) throws NoSuchTableException, TableAlreadyExistsException {
-    if (isPath(from)) throw new UnsupportedOperationException("ALTER TABLE RENAME is not supported on delta.`" + from.name() + "`: it is a path");
+    if (isPath(from)) Ask.answer(Ask.python.refusesPath("rename", from.name()));
     names().renameTable(inDatabase(from), inDatabase(to));
   }
 

@@ -131,6 +131,9 @@ public interface Python {
   /** {@code ddl.guard.check_read}: refuses to read a folder as Parquet that is the folder of a table, unless the session says so. */
   Object readsFiles(SparkSession session, String path, String table);
 
+  /** {@code ddl.guard.refuse_path}: refuses to {@code drop} or {@code rename} a path. */
+  Object refusesPath(String kind, String path);
+
   /** {@code api.commands.run_command}: runs the statement of a {@link Command}. Returns a Seq of rows. */
   Object run(SparkSession session, LogicalPlan plan);
 
