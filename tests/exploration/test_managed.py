@@ -54,7 +54,7 @@ class FileCommits:
 
 
 def managed(store: Store, new_id: Callable[[], str]) -> ManagedStore:
-    return ManagedStore(store, FileCommits(store), new_id)
+    return ManagedStore(store, FileCommits(store), new_id, lambda: 1_700_000_000_000)
 
 
 def writer(name: str, versions: Sequence[int]) -> Program:

@@ -120,7 +120,7 @@ def entries(begin: Begin) -> dict[str, TableEntry]:
 
 
 def opened(env: Env, entry: TableEntry, commits: TableCommits, watch: Watch) -> Any:
-    store = ManagedStore(Folder(env.store, entry.name), commits, env.new_id)
+    store = ManagedStore(Folder(env.store, entry.name), commits, env.new_id, env.clock_ms)
     return Table(replace(env, store=store), watch)
 
 
@@ -161,7 +161,9 @@ def writer(name: str, table: str) -> Program:
 
     def run(env: Env, acknowledge: Acknowledge) -> None:
         commits = CatalogCommits(begins(env.store), table, table)
-        committed(name, table, replace(env, store=ManagedStore(Folder(env.store, table), commits, env.new_id)))
+        committed(
+            name, table, replace(env, store=ManagedStore(Folder(env.store, table), commits, env.new_id, env.clock_ms))
+        )
         acknowledge(0, name)
 
     return run
@@ -169,7 +171,9 @@ def writer(name: str, table: str) -> Program:
 
 def publisher(env: Env, _: Acknowledge) -> None:
     for table in NAMES:
-        ManagedStore(Folder(env.store, table), CatalogCommits(begins(env.store), table, table), env.new_id).publish()
+        ManagedStore(
+            Folder(env.store, table), CatalogCommits(begins(env.store), table, table), env.new_id, env.clock_ms
+        ).publish()
 
 
 def writers_of(store: Store) -> list[str]:

@@ -10,6 +10,7 @@ Protocol: "Catalog-managed tables".
 from __future__ import annotations
 
 import heapq
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -32,6 +33,10 @@ def _new_id() -> str:
     return str(uuid.uuid4())
 
 
+def _clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class ManagedStore(DelegatingStore):
     """A `Store` over another one, whose commits a catalog ratifies.
@@ -40,11 +45,13 @@ class ManagedStore(DelegatingStore):
         inner: the store with the files.
         commits: the catalog's part in this table's commits.
         new_id: returns a new UUID for staged commits.
+        clock_ms: the time in milliseconds since 1970.
     """
 
     inner: Store
     commits: TableCommits
     new_id: Callable[[], str] = _new_id
+    clock_ms: Callable[[], int] = _clock_ms
     _known: list[Ratified] = field(default_factory=lambda: [Ratified()], compare=False, repr=False)
 
     is_managed: ClassVar[bool] = True
@@ -139,23 +146,24 @@ class ManagedStore(DelegatingStore):
         self.inner.put(key, data)
 
     def _ratified(self, version: int, data: bytes) -> bool:
-        """Stage a commit and have it ratified. If the catalog does not answer, the staged commit may own its version,
-        and stays.
+        """Stage a commit and have it ratified: one request of the storage, and one of the catalog. If the catalog does
+        not answer, the staged commit may own its version, and stays.
         """
-        if version <= self._ask().latest:
+        if version <= self._known[0].latest:
             return False
-        staged = f"{STAGED_FOLDER}/{version:020d}.{self.new_id()}.json"
-        self.inner.put(staged, data)
-        info = self.inner.head(staged)
-        modified_ms = 0 if info is None else info.modified_ms
-        commit = RatifiedCommit(
-            version=version, file=staged.rpartition("/")[2], size_bytes=len(data), modified_ms=modified_ms
-        )
-        is_ours = self.commits.ratify(commit)
-        if not is_ours:
-            self.inner.delete(staged)
-        self._ask()
-        return is_ours
+        file = f"{version:020d}.{self.new_id()}.json"
+        self.inner.put(f"{STAGED_FOLDER}/{file}", data)
+        commit = RatifiedCommit(version=version, file=file, size_bytes=len(data), modified_ms=self.clock_ms())
+        known = self._known[0]
+        if not self.commits.ratify(commit):
+            self.inner.delete(f"{STAGED_FOLDER}/{file}")
+            self._ask()
+            return False
+        if known.latest == version - 1:
+            self._known[0] = Ratified(version, (*known.commits, commit))
+        else:
+            self._ask()
+        return True
 
     # --- publishing
 
