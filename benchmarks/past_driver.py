@@ -18,18 +18,23 @@ from benchmarks.measure import FOLDER, Comparison, report
 from benchmarks.past_driver_logs import write_table
 
 FILES = int(os.environ.get("FILES", "20000000"))
-JOBS = tuple(filter(None, os.environ.get("JOBS", "point,point_in_spark,checkpoint,dry_vacuum,bins").split(",")))
+EVERY_JOB = "point,point_in_spark,checkpoint,dry_vacuum,bins,few_bins,cubes,optimize"
+JOBS = tuple(filter(None, os.environ.get("JOBS", EVERY_JOB).split(",")))
 MEMORY_MB = 4096.0
 WHAT = f"A table of {FILES:,} files that are not there: ours is the peak memory of the driver, theirs is the limit"
 
 
 def run() -> list[Comparison]:
-    source = FOLDER / f"past-driver-{FILES}"
+    return [_compared(job, _asked(job, _source(is_clustered=job == "cubes"))) for job in JOBS]
+
+
+def _source(*, is_clustered: bool) -> Path:
+    source = FOLDER / f"past-driver-{FILES}{'-clustered' if is_clustered else ''}"
     if not (source / "done").exists():
         shutil.rmtree(source, ignore_errors=True)
-        write_table(source, FILES)
+        write_table(source, FILES, is_clustered=is_clustered)
         (source / "done").touch()
-    return [_compared(job, _asked(job, source)) for job in JOBS]
+    return source
 
 
 def _asked(job: str, source: Path) -> dict[str, float]:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.logs import metadata_action
+from tahoe.protocol.log.cubes import PROVIDER, cube_tags
 from tahoe.table.log.checkpoint import TOMBSTONE
 from tahoe.table.log.file_parts import DELETION_VECTOR, TEXT_MAP
 
@@ -27,6 +28,8 @@ SIDECAR_FILES = 50_000
 GROUP_FILES = 10_000
 DAYS = 2500
 ORDERS_PER_FILE = 1000
+CUBES = 40
+SMALL_BYTES = 401_000  # one file in a hundred is smaller
 DEAD_SHARE = 0.01  # so many of the files in the folder belong to no version
 OLD_MS = 1_600_000_000_000
 TIME_MS = 1_700_000_000_000
@@ -73,11 +76,15 @@ _WRITTEN = {
 _SIDECAR = pa.schema([("remove", TOMBSTONE), ("add", _ADD)])
 
 
-def write_table(folder: Path, files: int) -> None:
-    """A log whose newest version has `files` files."""
+def write_table(folder: Path, files: int, *, is_clustered: bool = False) -> None:
+    """A log whose newest version has `files` files.
+
+    Args:
+        is_clustered: whether the files of the checkpoint are in cubes, as OPTIMIZE of a clustered table leaves them.
+    """
     log = folder / "_delta_log"
     (log / "_sidecars").mkdir(parents=True)
-    sidecars = [_put_sidecar(log, number, files) for number in range(-(-files // SIDECAR_FILES))]
+    sidecars = [_put_sidecar(log, number, files, is_clustered) for number in range(-(-files // SIDECAR_FILES))]
     protocol = {
         "minReaderVersion": 3,
         "minWriterVersion": 7,
@@ -124,12 +131,12 @@ def _put_commit(log: Path, version: int, actions: list[dict[str, Any]]) -> None:
     (log / f"{version:020}.json").write_text(text)
 
 
-def _put_sidecar(log: Path, number: int, files: int) -> dict[str, Any]:
+def _put_sidecar(log: Path, number: int, files: int, is_clustered: bool) -> dict[str, Any]:
     path = log / "_sidecars" / f"{number:08}-0000-4000-8000-000000000000.parquet"
     end = min((number + 1) * SIDECAR_FILES, files)
     with pq.ParquetWriter(path, _SIDECAR, **_WRITTEN) as out:
         for start in range(number * SIDECAR_FILES, end, GROUP_FILES):
-            adds = adds_of(np.arange(start, min(start + GROUP_FILES, end)), files)
+            adds = adds_of(np.arange(start, min(start + GROUP_FILES, end)), files, is_clustered)
             out.write_table(pa.Table.from_arrays([pa.nulls(len(adds), TOMBSTONE), adds], schema=_SIDECAR))
     return {"path": path.name, "sizeInBytes": path.stat().st_size, "modificationTime": TIME_MS}
 
@@ -139,7 +146,7 @@ def _joined(*parts: str | Numbers | pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(*columns, "")
 
 
-def adds_of(numbers: Numbers, files: int) -> pa.StructArray:
+def adds_of(numbers: Numbers, files: int, is_clustered: bool = False) -> pa.StructArray:
     """The entries of files by their numbers. A file has the orders of its number; each day has as many files."""
     count = len(numbers)
     days = pa.array((FIRST_DAY + numbers * DAYS // files).astype("datetime64[D]"))
@@ -173,6 +180,11 @@ def adds_of(numbers: Numbers, files: int) -> pa.StructArray:
         "partitionValues_parsed": pa.StructArray.from_arrays([days], fields=list(_DAY)),
         "stats_parsed": pa.StructArray.from_arrays(parsed, fields=list(_PARSED)),
     }
+    if is_clustered:
+        columns["tags"] = pa.array(
+            [list(cube_tags(f"cube-{n * CUBES // files:032}", ["order_key"]).items()) for n in numbers], TEXT_MAP
+        )
+        columns["clusteringProvider"] = pa.array([PROVIDER] * count)
     arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in _ADD]
     return pa.StructArray.from_arrays(arrays, fields=list(_ADD))
 

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any, cast
 
-from benchmarks.past_driver_logs import COMMITS, ORDERS_PER_FILE, VERSION, listed, put_change
+import pyarrow as pa
+
+from benchmarks.past_driver_logs import COMMITS, FIRST_DAY, ORDERS_PER_FILE, SMALL_BYTES, VERSION, listed, put_change
 from benchmarks.peak_memory import peak_megabytes, peak_megabytes_of_all
 from tahoe.storage.env import Store, Tree
 from tahoe.table.cleanup.vacuum import VacuumRequest, vacuum
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.layout.clustering import Order, OrderRequest, plan_cubes
 from tahoe.table.layout.compaction import CompactionSettings, plan_bins
 from tahoe.table.log.delta_log import Log
 from tahoe.table.table import Table
 from tahoe.table.versions.table_reader import TableReader
 
 LATER = 5
+APPENDS = 40
 
 
 def point(path: str, files: int) -> dict[str, float]:
@@ -96,8 +102,55 @@ def bins(path: str, files: int) -> dict[str, float]:
     return {"bins": len(plan_bins(Table(path).snapshot().full_scan, CompactionSettings()))}
 
 
+def few_bins(path: str, files: int) -> dict[str, float]:
+    """The same, if one file in a hundred is small."""
+    del files
+    settings = CompactionSettings(min_file_bytes=SMALL_BYTES)
+    found = plan_bins(Table(path).snapshot().full_scan, settings)
+    return {"bins": len(found), "files": sum(len(one_bin.numbers) for one_bin in found)}
+
+
+def cubes(path: str, files: int) -> dict[str, float]:
+    """The files that OPTIMIZE of a clustered table would lay out: those of the commits, which are in no cube."""
+    del files
+    order = Order(columns=(("order_key",),), is_clustered=True, request=OrderRequest())
+    found = plan_cubes(Table(path).snapshot().full_scan, order, CompactionSettings(), repeat("cube"))
+    return {"cubes": len(found), "files": sum(len(one_bin.numbers) for one_bin in found)}
+
+
+def append(path: str, files: int) -> dict[str, float]:
+    """Some small files that are there."""
+    del files
+    table, day = Table(path), pa.array([FIRST_DAY.item()] * 10)
+    for number in range(APPENDS):
+        numbers = pa.array(range(number * 10, number * 10 + 10))
+        amounts, comments = numbers.cast(pa.float64()), numbers.cast(pa.string())
+        table.append(pa.table({"order_key": numbers, "amount": amounts, "comment": comments, "day": day}))
+    return {}
+
+
+def optimize(path: str, files: int) -> dict[str, float]:
+    """OPTIMIZE, if only the files of some appends are small."""
+    subprocess.run([sys.executable, "-m", "benchmarks.past_driver_worker", "append", path, str(files)], check=True)
+    began = time.process_time()
+    report = Table(path).optimize(min_file_bytes=SMALL_BYTES // 2)
+    return {"took": time.process_time() - began, "rewritten": len(report.removed_bytes)}
+
+
 JOBS: dict[str, Callable[[str, int], dict[str, float]]] = {
-    job.__name__: job for job in (point, point_in_spark, checkpoint, whole_checkpoint, dry_vacuum, bins)
+    job.__name__: job
+    for job in (
+        point,
+        point_in_spark,
+        checkpoint,
+        whole_checkpoint,
+        dry_vacuum,
+        bins,
+        few_bins,
+        cubes,
+        append,
+        optimize,
+    )
 }
 
 if __name__ == "__main__":

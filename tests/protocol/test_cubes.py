@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.protocol.log.actions import Add
-from tahoe.protocol.log.cubes import PROVIDER, cube_leaves, cube_tags, files_to_cluster, joining_cubes
+from tahoe.protocol.log.cubes import PROVIDER, cube_leaves, cube_of, cube_tags, cubes_to_lay_out, joining_cubes
 
 COLUMNS = ("a", "b.c")
 SIZES = st.integers(1, 1000)
@@ -27,7 +29,12 @@ def file(
 
 
 def paths(files: list[Add], *, full: bool = False) -> list[str]:
-    return [found.path for found in files_to_cluster(files, COLUMNS, full=full)]
+    cubes = [cube_of(one.tags or {}, one.clustering_provider, COLUMNS) for one in files]
+    sizes = Counter[str | None]()
+    for one, cube in zip(files, cubes, strict=True):
+        sizes[cube] += one.size_bytes
+    chosen = cubes_to_lay_out(sizes, full=full)
+    return [one.path for one, cube in zip(files, cubes, strict=True) if cube in chosen]
 
 
 def test_tags_are_those_of_the_reference() -> None:

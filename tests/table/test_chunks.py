@@ -16,8 +16,9 @@ from tahoe.protocol.log.actions import Remove
 from tahoe.table.arrow import chunks, statistics
 from tahoe.table.arrow.chunks import one_array, replaced, sorted_table, taken
 from tahoe.table.log import checkpoint, file_parts
+from tahoe.table.log.file_entries import to_table
 from tahoe.table.log.file_parts import COLUMNS, MemoryPart
-from tahoe.table.log.live_files import LiveFiles, to_table
+from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.verify.check import check_table
 from tests.table.builders import add, make_log, memory_env
 

@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-
-from tahoe.protocol.log.actions import Add
+from collections.abc import Mapping, Sequence
 
 CUBE_ID = "ZCUBE_ID"
 CUBE_COLUMNS = "ZCUBE_ZORDER_BY"
@@ -45,54 +43,48 @@ def cube_tags(cube: str, columns: Sequence[str]) -> dict[str, str]:
 
 
 def zorder_tags(cube: str, columns: Sequence[str], target_bytes: int) -> dict[str, str]:
-    """The tags of a file that ZORDER BY has written; see `is_ordered`."""
+    """The tags of a file that ZORDER BY has written; see `ordered_cube`."""
     return {**cube_tags(cube, columns), TARGET_SIZE: str(target_bytes)}
 
 
-def files_to_cluster(
-    files: Iterable[Add], columns: Sequence[str], *, full: bool, closed_bytes: int = CLOSED_BYTES
-) -> list[Add]:
-    """The files that OPTIMIZE of a clustered table lays out together as a new cube; none if nothing was added since the
-    last time.
+def cube_of(tags: Mapping[str, str | None], provider: str | None, columns: Sequence[str]) -> str | None:
+    """The id of a file's cube; empty if it is in none; None if it was laid out by other columns or by somebody else.
 
-    What was added is files without a cube, and cubes that clustering on write has made.
-
-    Files of other clustering columns, or of another provider, are left alone unless `full`. Files that ZORDER BY has
-    written by other columns, before the table was clustered, count as added.
+    Files that ZORDER BY has written by other columns, before the table was clustered, are in none.
     """
-    found = list(files)
-    cubes = [_cube(file, columns) for file in found]
-    if full:
-        return [] if len(set(cubes)) == 1 and cubes[0] else found
-    sizes: dict[str, int] = {}
-    for file, cube in zip(found, cubes, strict=True):
-        if cube is not None:
-            sizes[cube] = sizes.get(cube, 0) + file.size_bytes
-    added = sizes.pop("", 0)
-    joined = {"", *joining_cubes(added, sizes, closed_bytes=closed_bytes)}
-    return [file for file, cube in zip(found, cubes, strict=True) if cube in joined]
-
-
-def _cube(file: Add, columns: Sequence[str]) -> str | None:
-    """The id of a file's cube; empty if it is in none; None if it was laid out by other columns or by somebody else."""
-    if file.clustering_provider not in (None, PROVIDER):
+    if provider not in (None, PROVIDER):
         return None
-    tags = file.tags or {}
     cube, by = tags.get(CUBE_ID), tags.get(CUBE_COLUMNS)
     if cube and by == cube_tags(cube, columns)[CUBE_COLUMNS]:
         return cube
-    is_of_others = bool(cube) and by is not None and file.clustering_provider == PROVIDER
+    is_of_others = bool(cube) and by is not None and provider == PROVIDER
     return None if is_of_others else ""
 
 
-def is_ordered(files: Iterable[Add], columns: Sequence[str], target_bytes: int) -> bool:
-    """Whether ZORDER BY has made these files, together, by these columns and for this target size, so that it would
-    change nothing.
+def ordered_cube(tags: Mapping[str, str | None], columns: Sequence[str], target_bytes: int) -> str:
+    """The id of the cube in which ZORDER BY has laid out a file by these columns and for this target size; empty if it
+    is in none.
     """
-    found = [file.tags or {} for file in files]
-    cube = (found[0].get(CUBE_ID) if found else None) or ""
-    wanted = zorder_tags(cube, columns, target_bytes)
-    return bool(cube) and all(wanted.items() <= tags.items() for tags in found)
+    cube = tags.get(CUBE_ID) or ""
+    return cube if zorder_tags(cube, columns, target_bytes).items() <= tags.items() else ""
+
+
+def cubes_to_lay_out(
+    sizes: Mapping[str | None, int], *, full: bool, closed_bytes: int = CLOSED_BYTES
+) -> set[str | None]:
+    """The cubes of a partition whose files become a new cube; none if nothing was added since the last time.
+
+    What was added is files without a cube, and cubes that clustering on write has made. Files of other clustering
+    columns, or of another provider, are left alone unless `full`.
+
+    Args:
+        sizes: the bytes of the files in each cube, by what `cube_of` or `ordered_cube` tells of them.
+        full: whether all files are laid out, unless they are one cube.
+    """
+    if full:
+        return set() if len(sizes) == 1 and all(sizes) else set(sizes)
+    cubes = {cube: size for cube, size in sizes.items() if cube}
+    return {"", *joining_cubes(sizes.get("", 0), cubes, closed_bytes=closed_bytes)}
 
 
 def joining_cubes(added: int, cubes: Mapping[str, int], *, closed_bytes: int = CLOSED_BYTES) -> list[str]:

@@ -52,8 +52,9 @@ from tahoe.table.adoption.foreign_sources import NO_VERSION, ForeignSource
 from tahoe.table.adoption.last_row_ids import with_last_row_ids
 from tahoe.table.adoption.missing_files import missing_since, shown
 from tahoe.table.commit.draft import OperationInfo
+from tahoe.table.log.file_entries import to_table
 from tahoe.table.log.file_parts import MemoryPart
-from tahoe.table.log.live_files import LiveFiles, to_table
+from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.versions.table_reader import TableReader
 

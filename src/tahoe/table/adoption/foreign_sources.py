@@ -13,8 +13,9 @@ from tahoe.errors import CloneIncompatibleSourceError, CloneNestedError, Invalid
 from tahoe.protocol.log.actions import Add, Metadata, Protocol
 from tahoe.table.adoption.convert import ConvertRequest, survey
 from tahoe.table.adoption.convert_footers import Examiner, examined_in_threads
+from tahoe.table.log.file_entries import to_table
 from tahoe.table.log.file_parts import MemoryPart
-from tahoe.table.log.live_files import LiveFiles, to_table
+from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.versions.table_reader import TableReader
 

@@ -112,7 +112,7 @@ def small_files(scan: Scan, added: Set[str], settings: AutoCompaction) -> Scan:
     is_added = np.asarray(one_array(pc.is_in(scan.column("path"), value_set=paths)))
     numbers = np.flatnonzero(is_small | is_added)
     chosen = []
-    for group in by_partition(scan.within(numbers.tolist()), np.arange(len(numbers))):
+    for group in by_partition(scan.within(numbers.tolist())):
         files = numbers[group]
         small = files[is_small[files]]
         if len(small) >= settings.min_files and (is_added[files].any() or not settings.only_modified):

@@ -5,12 +5,15 @@ Protocol: "Clustered Table". Nothing is read but the snapshot's columns.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tahoe.errors import (
     ClusteringWithPredicateError,
@@ -27,23 +30,38 @@ from tahoe.protocol.log.cubes import (
     CUBE_COLUMNS,
     CUBE_ID,
     PROVIDER,
+    TARGET_SIZE,
     cube_leaves,
+    cube_of,
     cube_tags,
-    files_to_cluster,
-    is_ordered,
+    cubes_to_lay_out,
+    ordered_cube,
     zorder_tags,
 )
 from tahoe.protocol.statistics.clustering import FEATURE
 from tahoe.protocol.statistics.stats import has_bounds, statistics_columns
 from tahoe.protocol.types.names import dotted, quoted
 from tahoe.protocol.types.schema import BINARY, BOOLEAN
-from tahoe.table.arrow.chunks import one_array
-from tahoe.table.layout.compaction import Bin, CompactionSettings, by_partition, live_sizes
-from tahoe.table.reading.scan import Scan
+from tahoe.table.arrow.chunks import one_array, taken
+from tahoe.table.layout.compaction import (
+    Bin,
+    CompactionSettings,
+    group_codes,
+    groups_of,
+    live_sizes,
+    partition_keys,
+)
+from tahoe.table.reading.scan import Scan, chosen_of
 from tahoe.table.reading.snapshot import Snapshot
 
 # Of a file without statistics, about: compressed rows of some ten columns.
 _ROW_BYTES = 50
+
+# The tags that tell a file's cube.
+_TAGS = (CUBE_ID, CUBE_COLUMNS, TARGET_SIZE)
+
+# The column of the cubes in the sums of groups.
+_CUBE = "cube"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,30 +211,38 @@ def _check_statistics(snapshot: Snapshot, request: OrderRequest, columns: Sequen
 def plan_cubes(scan: Scan, order: Order, settings: CompactionSettings, cubes: Iterator[str]) -> list[Bin]:
     """The cubes to make of the files of a scan. Files that need no rewrite are in none.
 
+    Of a large version what is kept of a file are two bytes, and of one that is laid out again its number and its path.
+
     Args:
         cubes: the ids of new cubes.
     """
-    live_bytes, deleted_share = live_sizes(scan)
-    worn = settings.is_worn(deleted_share)
-    file_numbers = np.asarray(scan.file_numbers)
-    rows, adds = _rows(scan), list(scan.adds())
-    choose = _files_to_cluster if order.is_clustered else _files_to_order
+    pieces: list[_Groups] = []
+
+    def choose(found: Sequence[_Groups]) -> Iterator[npt.NDArray[np.int64]]:
+        pieces[:] = found
+        yield from (np.flatnonzero(bins >= 0) for bins in _bins_of_files(found, order))
+
+    chosen = chosen_of(scan, lambda piece: _looked_at(piece, order, settings), choose)
+    if not pieces:
+        return []
+    groups = _joined(pieces)
+    live_bytes, rows = (np.asarray(groups[name]) for name in ("live_bytes", "rows"))
+    bins = np.concatenate([found[found >= 0] for found in _bins_of_files(pieces, order)])
+    files_of_bins = _by_bin(bins, np.asarray(chosen.file_numbers))
+    groups_of_bins = _by_bin(_bins_of_groups(groups, order), np.arange(len(groups)))
     cube_bins: list[Bin] = []
-    for partition_indexes in by_partition(scan, np.arange(len(file_numbers))):
-        indexes = choose(adds, partition_indexes, worn, order, settings)
-        if not len(indexes):
-            continue
-        size, target = int(live_bytes[indexes].sum()), settings.max_file_bytes
+    for files, members in zip(files_of_bins, groups_of_bins, strict=True):
+        size, target = int(live_bytes[members].sum()), settings.max_file_bytes
         file_count = max(round(size / target), 1)
         if order.is_clustered and not order.request.is_full:
             # A cube gets files for the size to which the table will grow; FULL makes files of the target size.
             file_count = cube_leaves(size, int(live_bytes.sum()), target)
         cube_bins.append(
             CubeBin(
-                numbers=tuple(file_numbers[indexes].tolist()),
+                numbers=tuple(files.tolist()),
                 live_bytes=size,
                 order=order,
-                rows=int(rows[indexes].sum()),
+                rows=int(rows[members].sum()),
                 file_count=file_count,
                 cube=next(cubes),
                 target_bytes=target,
@@ -225,37 +251,108 @@ def plan_cubes(scan: Scan, order: Order, settings: CompactionSettings, cubes: It
     return cube_bins
 
 
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The files of a scan by partition and cube.
+
+    Attributes:
+        of_files: the group of each file, in as few bytes as possible.
+        sums: of the files in each group: `cube`, `size_bytes`, `live_bytes`, `rows`, and the columns of
+            `partition_keys`.
+    """
+
+    of_files: npt.NDArray[np.integer[Any]]
+    sums: pa.Table
+
+
+def _looked_at(scan: Scan, order: Order, settings: CompactionSettings) -> _Groups:
+    live_bytes, deleted_share = live_sizes(scan)
+    keys = {_CUBE: _cubes(scan, order, settings), **partition_keys(scan)}
+    # Files with many deleted rows leave their cubes.
+    keys[_CUBE] = pc.dictionary_encode(pc.if_else(pa.array(settings.is_worn(deleted_share)), "", keys[_CUBE]))
+    groups = group_codes(list(keys.values()), scan.kept_files)
+    _, first = np.unique(groups, return_index=True)
+    sums = {"size_bytes": one_array(scan.column("size_bytes")), "live_bytes": live_bytes, "rows": _rows(scan)}
+    return _Groups(
+        groups.astype(np.min_scalar_type(len(first))),
+        pa.table(
+            {
+                **{name: taken(column, first) for name, column in keys.items()},
+                **{name: _added_up(np.asarray(values), groups, len(first)) for name, values in sums.items()},
+            }
+        ),
+    )
+
+
+def _added_up(values: npt.NDArray[Any], groups: npt.NDArray[np.int64], count: int) -> npt.NDArray[Any]:
+    sums = np.zeros(count, values.dtype)
+    np.add.at(sums, groups, values)
+    return sums
+
+
+def _cubes(scan: Scan, order: Order, settings: CompactionSettings) -> pa.ChunkedArray:
+    """The cube of each file, as `cube_of` or `ordered_cube` tells it."""
+    tags = scan.column("tags")
+    told = [pa.chunked_array([pc.map_lookup(c, name, "last") for c in tags.chunks], pa.string()) for name in _TAGS]
+    told.append(scan.column("clustering_provider"))
+    codes = group_codes([pc.dictionary_encode(column) for column in told], scan.kept_files)
+    _, first = np.unique(codes, return_index=True)
+    cubes = [
+        cube_of(dict(zip(_TAGS, values, strict=True)), provider, order.names)
+        if order.is_clustered
+        else ordered_cube(dict(zip(_TAGS, values, strict=True)), order.names, settings.max_file_bytes)
+        for *values, provider in zip(*(taken(column, first).to_pylist() for column in told), strict=True)
+    ]
+    return pa.chunked_array([pa.array(cubes, pa.string()).take(pa.array(codes))])
+
+
+def _by_bin(bins: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """The values of each bin, in their order; values without a bin are left out.
+
+    Args:
+        bins: of each value, from 0, without a gap; -1 for none.
+    """
+    in_order = np.argsort(bins, kind="stable")
+    ends = np.searchsorted(bins[in_order], np.arange(bins.max(initial=-1) + 2))
+    return np.split(values[in_order], ends)[1:-1]
+
+
+def _bins_of_files(pieces: Sequence[_Groups], order: Order) -> Iterator[npt.NDArray[np.int64]]:
+    """For each file of each piece the cube that it becomes a part of; -1 if it stays as it is."""
+    if not pieces:
+        return
+    bins, start = _bins_of_groups(_joined(pieces), order), 0
+    for piece in pieces:
+        yield bins[start : start + len(piece.sums)][piece.of_files]
+        start += len(piece.sums)
+
+
+def _joined(pieces: Sequence[_Groups]) -> pa.Table:
+    return pa.concat_tables([piece.sums for piece in pieces])
+
+
+def _bins_of_groups(groups: pa.Table, order: Order) -> npt.NDArray[np.int64]:
+    """The same for groups."""
+    cubes, sizes = groups[_CUBE].to_pylist(), groups["size_bytes"].to_pylist()
+    bins, number = np.full(len(groups), -1), 0
+    for members in groups_of(groups):
+        by_cube = Counter[str | None]()
+        for group in members:
+            by_cube[cubes[group]] += sizes[group]
+        asked = order.request
+        wanted = cubes_to_lay_out(
+            by_cube, full=asked.is_full or not order.is_clustered, closed_bytes=asked.closed_bytes
+        )
+        chosen = [group for group in members if cubes[group] in wanted]
+        bins[chosen] = number
+        number += bool(chosen)
+    return bins
+
+
 def _rows(scan: Scan) -> npt.NDArray[np.float64]:
     """The number of rows in each file, estimated where there are no statistics."""
     known = one_array(scan.num_records).cast(pa.float64()).to_numpy(zero_copy_only=False)
     return np.where(np.isnan(known), np.asarray(one_array(scan.column("size_bytes"))) / _ROW_BYTES, known)
-
-
-def _files_to_order(
-    adds: Sequence[Add],
-    indexes: npt.NDArray[np.int64],
-    worn: npt.NDArray[np.bool_],
-    order: Order,
-    settings: CompactionSettings,
-) -> npt.NDArray[np.int64]:
-    """All files of a partition; none if ZORDER BY has just written them."""
-    done = is_ordered((adds[n] for n in indexes), order.names, settings.max_file_bytes) and not worn[indexes].any()
-    return indexes[:0] if done else indexes
-
-
-def _files_to_cluster(
-    adds: Sequence[Add],
-    indexes: npt.NDArray[np.int64],
-    worn: npt.NDArray[np.bool_],
-    order: Order,
-    _: CompactionSettings,
-) -> npt.NDArray[np.int64]:
-    """The files that become a new cube. Files with many deleted rows leave their cubes."""
-    candidates = [adds[n].replace(tags=None, clustering_provider=None) if worn[n] else adds[n] for n in indexes]
-    places = {id(add): n for add, n in zip(candidates, indexes.tolist(), strict=True)}
-    asked = order.request
-    chosen = files_to_cluster(candidates, order.names, full=asked.is_full, closed_bytes=asked.closed_bytes)
-    return np.array([places[id(add)] for add in chosen], np.int64)
 
 
 def in_cubes_of(order: Order, removed: Sequence[Add]) -> list[Add]:

@@ -1,12 +1,13 @@
 """Chooses the files that OPTIMIZE rewrites, and packs them into bins. Each bin becomes one file.
 
-Paper §4.3 and §5: small files make listings, planning and reading slow. Nothing is read but the snapshot's columns, so
-that planning costs a fraction of a second for 100,000 files.
+Paper §4.3 and §5: small files make listings, planning and reading slow. Nothing is read but the snapshot's columns,
+which of a large version are looked at in pieces: planning costs a fraction of a second for 100,000 files, and needs
+memory for the files that may be rewritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +19,15 @@ from tahoe.protocol.configuration.column_mapping import stored_name
 from tahoe.protocol.configuration.properties import TARGET_FILE_SIZE
 from tahoe.protocol.types.schema import TIMESTAMP
 from tahoe.table.arrow.chunks import one_array, taken
-from tahoe.table.reading.scan import Scan, zoneless_texts
+from tahoe.table.reading.scan import Scan, chosen_of, part_of, zoneless_texts
 
 GIB = 1 << 30
 
 # A file joins the first of this many bins that has room for it.
 _OPEN_BINS_MAX = 16
+
+# How the names of the columns of `partition_keys` begin.
+_KEY = "key "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,36 +78,85 @@ class Bin:
     live_bytes: int
 
 
-def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.bool_] | None = None) -> list[Bin]:
+def plan_bins(
+    scan: Scan, settings: CompactionSettings, also: Callable[[Scan], npt.NDArray[np.bool_]] | None = None
+) -> list[Bin]:
     """The bins to rewrite among the files of a scan. Files that need no rewrite are in none.
 
     The files of a bin are in the order of their modification times, so that rows that were written together stay
-    together.
+    together. Of a large version what is kept of a file that may be rewritten are some numbers and its path, and of
+    others nothing.
 
     Args:
-        also: for each file of the scan whether it is rewritten in any case.
+        also: for each file of a scan whether it is rewritten in any case.
+    """
+    packed: list[tuple[npt.NDArray[np.int64], int]] = []
+
+    def choose(found: Sequence[pa.Table | None]) -> Iterator[npt.NDArray[np.int64]]:
+        there = [piece for piece in found if piece is not None]
+        packed[:] = _packed(pa.concat_tables(there), settings) if there else []
+        yield from _by_piece(found, _members(packed))
+
+    chosen = chosen_of(scan, lambda piece: _candidates(piece, settings, also), choose)
+    numbers, order = np.asarray(chosen.file_numbers), _members(packed)
+    return [
+        Bin(numbers=tuple(numbers[np.searchsorted(order, members)].tolist()), live_bytes=size)
+        for members, size in packed
+    ]
+
+
+def _candidates(
+    scan: Scan, settings: CompactionSettings, also: Callable[[Scan], npt.NDArray[np.bool_]] | None
+) -> pa.Table | None:
+    """The files of a scan that may be rewritten: their positions in it, what decides about them, and the columns of
+    `partition_keys`. None if there are none.
     """
     live_bytes, deleted_share = live_sizes(scan)
-    is_worn = settings.is_worn(deleted_share) if also is None else settings.is_worn(deleted_share) | also
-    candidates = np.flatnonzero((live_bytes < settings.min_file_bytes) | is_worn)
-    file_numbers = np.asarray(scan.file_numbers)
-    times = np.asarray(one_array(scan.column("modification_time_ms")))
-    found: list[Bin] = []
-    for files in by_partition(scan, candidates):
-        ordered = files[np.lexsort((file_numbers[files], times[files]))]
-        for members in _pack(ordered, live_bytes, settings.max_file_bytes):
+    is_worn = settings.is_worn(deleted_share) if also is None else settings.is_worn(deleted_share) | also(scan)
+    rows = np.flatnonzero((live_bytes < settings.min_file_bytes) | is_worn)
+    if not len(rows):
+        return None
+    candidates = part_of(scan, pa.array(rows))
+    times = np.asarray(one_array(candidates.column("modification_time_ms")))
+    found = {"row": rows, "live_bytes": live_bytes[rows], "time": times, "is_worn": is_worn[rows]}
+    return pa.table({**found, **partition_keys(candidates)})
+
+
+def _packed(candidates: pa.Table, settings: CompactionSettings) -> list[tuple[npt.NDArray[np.int64], int]]:
+    """The bins of candidates, by their positions among these, and the live bytes of each."""
+    live_bytes, times, is_worn = (
+        one_array(candidates[name]).to_numpy(zero_copy_only=False) for name in ("live_bytes", "time", "is_worn")
+    )
+    found = []
+    for files in groups_of(candidates):
+        for members in _pack(files[np.lexsort((files, times[files]))], live_bytes, settings.max_file_bytes):
             if len(members) > 1 or is_worn[members[0]]:
-                found.append(
-                    Bin(numbers=tuple(file_numbers[members].tolist()), live_bytes=int(live_bytes[members].sum()))
-                )
+                found.append((members, int(live_bytes[members].sum())))
     return found
 
 
-def bins_of(scan: Scan, chosen: npt.NDArray[np.bool_]) -> list[Bin]:
+def _members(packed: Sequence[tuple[npt.NDArray[np.int64], int]]) -> npt.NDArray[np.int64]:
+    """The positions of all candidates that are in a bin, ascending."""
+    return np.sort(np.concatenate([np.zeros(0, np.int64), *(members for members, _ in packed)]))
+
+
+def _by_piece(found: Sequence[pa.Table | None], chosen: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+    """The rows in each piece of the candidates at some positions among those of all pieces."""
+    start = 0
+    for piece in found:
+        rows = np.zeros(0, np.int64) if piece is None else np.asarray(one_array(piece["row"]))
+        yield rows[chosen[slice(*np.searchsorted(chosen, [start, start + len(rows)]))] - start]
+        start += len(rows)
+
+
+def bins_of(scan: Scan, is_chosen: Callable[[Scan], npt.NDArray[np.bool_]]) -> list[Bin]:
     """A bin for each chosen file, so that the rows of each stay apart from others."""
-    live_bytes, _ = live_sizes(scan)
-    file_numbers, indexes = np.asarray(scan.file_numbers), np.flatnonzero(chosen)
-    return [Bin(numbers=(int(file_numbers[index]),), live_bytes=int(live_bytes[index])) for index in indexes]
+    chosen = chosen_of(scan, lambda piece: np.flatnonzero(is_chosen(piece)), lambda found: found)
+    live_bytes, _ = live_sizes(chosen)
+    return [
+        Bin(numbers=(number,), live_bytes=size)
+        for number, size in zip(chosen.file_numbers.to_pylist(), live_bytes.tolist(), strict=True)
+    ]
 
 
 def reasons(scan: Scan, settings: CompactionSettings) -> tuple[int, int]:
@@ -127,19 +180,39 @@ def live_sizes(scan: Scan) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float6
     return np.rint(sizes * (1 - np.nan_to_num(np.minimum(share, 1.0)))).astype(np.int64), share
 
 
-def by_partition(scan: Scan, candidates: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-    """The candidates of each partition. Different spellings of one value are one partition.
+def by_partition(scan: Scan) -> Iterator[npt.NDArray[np.int64]]:
+    """The positions of a scan's files among these, partition by partition. Different spellings of one value are one
+    partition.
+    """
+    return groups_of(pa.table({"row": np.arange(scan.kept_files), **partition_keys(scan)}))
+
+
+def partition_keys(scan: Scan) -> dict[str, pa.ChunkedArray]:
+    """Columns that are equal for files of one partition, of a scan's files.
 
     A timestamp without a time zone is another moment for each reader's zone: each spelling of one is a partition of its
     own.
     """
-    if not scan.snapshot.partition_columns or not len(candidates):
-        yield candidates
-        return
-    codes = [_codes(column)[candidates] for column in (*scan.partition.flatten(), *_without_zone(scan))]
-    _, groups = np.unique(np.stack(codes), axis=1, return_inverse=True)
+    if not scan.snapshot.partition_columns:
+        return {}
+    columns = [*scan.partition.flatten(), *_without_zone(scan)]
+    told = [column for column in columns if not pa.types.is_null(column.type)]
+    return {f"{_KEY}{number}": pc.dictionary_encode(column) for number, column in enumerate(told)}
+
+
+def groups_of(rows: pa.Table) -> Iterator[npt.NDArray[np.int64]]:
+    """The positions of the rows of each partition, by the columns of `partition_keys`, perhaps of several scans."""
+    groups = group_codes([rows[name] for name in rows.column_names if name.startswith(_KEY)], len(rows))
     order = np.argsort(groups, kind="stable")
-    yield from np.split(candidates[order], np.flatnonzero(np.diff(groups[order])) + 1)
+    yield from np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+
+
+def group_codes(encoded: Sequence[pa.ChunkedArray], count: int) -> npt.NDArray[np.int64]:
+    """A number for each row of encoded columns, equal for equal rows: from 0, without a gap."""
+    if not encoded or not count:
+        return np.zeros(count, np.int64)
+    _, groups = np.unique(np.stack([_codes(column) for column in encoded]), axis=1, return_inverse=True)
+    return np.asarray(groups, np.int64).reshape(-1)
 
 
 def _without_zone(scan: Scan) -> Iterator[pa.ChunkedArray]:
@@ -151,9 +224,9 @@ def _without_zone(scan: Scan) -> Iterator[pa.ChunkedArray]:
 
 
 def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """A number for each value of a column, equal for equal values."""
-    encoded = pc.dictionary_encode(column, null_encoding="encode")  # one dictionary for all chunks
-    return np.concatenate([np.asarray(chunk.indices) for chunk in encoded.chunks])
+    """A number for each value of an encoded column, equal for equal values."""
+    encoded = column.unify_dictionaries()
+    return np.concatenate([np.asarray(pc.fill_null(chunk.indices, -1)).astype(np.int64) for chunk in encoded.chunks])
 
 
 def _pack(files: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], capacity: int) -> list[npt.NDArray[np.int64]]:

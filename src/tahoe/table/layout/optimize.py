@@ -262,10 +262,10 @@ def optimize(
 def _bins(scan: Scan, request: OptimizeRequest, order: Order | None, cubes: Iterator[str]) -> list[Bin]:
     """The bins to rewrite; see `plan_bins` and `plan_cubes`."""
     if request.operation == REORG and request.purpose == FILTERS:
-        return bins_of(scan, lacks_filters(scan))
+        return bins_of(scan, lacks_filters)
     if order is not None:
         return plan_cubes(scan, order, request.settings, cubes)
-    return plan_bins(scan, request.settings, has_dropped_columns(scan) if request.is_purge else None)
+    return plan_bins(scan, request.settings, has_dropped_columns if request.is_purge else None)
 
 
 def _as_planned(

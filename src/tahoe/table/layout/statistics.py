@@ -35,10 +35,11 @@ from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.layout.file_statistics import Measurement, has_statistics, measure_footer, measure_rows
+from tahoe.table.log.file_entries import to_table
 from tahoe.table.log.file_parts import MemoryPart
-from tahoe.table.log.live_files import LiveFiles, to_table
+from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.reading.rows import data_files
-from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.scan import Scan, chosen_of, statistics_of
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.footers import IndexedColumn, indexed_columns
@@ -193,32 +194,27 @@ def _columns(snapshot: Snapshot) -> list[IndexedColumn]:
 
 def _files_to_measure(scan: Scan, columns: Sequence[IndexedColumn], request: AnalyzeRequest) -> npt.NDArray[np.int64]:
     """The positions in the snapshot of the files to measure."""
-    live = scan.snapshot.live
+
+    def look(piece: Scan) -> npt.NDArray[np.int64]:
+        return np.flatnonzero(_is_chosen(piece, columns, request))
+
+    return np.asarray(chosen_of(scan, look, lambda found: found).file_numbers)
+
+
+def _is_chosen(scan: Scan, columns: Sequence[IndexedColumn], request: AnalyzeRequest) -> npt.NDArray[np.bool_]:
     if request.paths is not None:
-        is_requested = pc.is_in(live.column("path"), value_set=pa.array(sorted(request.paths), pa.string()))
-        is_chosen = np.asarray(one_array(is_requested))
-    else:
-        is_chosen = _without_all(scan) if request.absent_only else _incomplete(scan, columns)
-    inside = np.ones(len(live), bool) if scan.file_positions is None else np.zeros(len(live), bool)
-    if scan.file_positions is not None:
-        inside[np.asarray(scan.file_positions)] = True
-    return np.flatnonzero(is_chosen & inside)
-
-
-def _without_all(scan: Scan) -> npt.NDArray[np.bool_]:
-    return _mask(pc.is_null(scan.snapshot.live.num_records))
+        return _mask(pc.is_in(scan.column("path"), value_set=pa.array(sorted(request.paths), pa.string())))
+    return _mask(pc.is_null(scan.num_records)) if request.absent_only else _incomplete(scan, columns)
 
 
 def _incomplete(scan: Scan, columns: Sequence[IndexedColumn]) -> npt.NDArray[np.bool_]:
     """The files without a row count, with wide bounds, or without a statistic of some column that its rows may have."""
-    live = scan.snapshot.live
-    basic = live.statistics(StatisticsRequest({}))
-    deleted = pc.fill_null(pc.struct_field(live.column("deletion_vector"), "cardinality"), 0)
-    rows = pc.subtract(basic.column("num_records"), deleted)
+    basic = statistics_of(scan, StatisticsRequest({}))
+    rows = pc.subtract(basic.column("num_records"), scan.deleted_records)
     lacks = _mask(pc.or_(pc.is_null(rows), pc.equal(pc.fill_null(basic.column("tight_bounds"), True), False)))
     for start in range(0, len(columns), _COLUMNS_AT_ONCE):
         some = columns[start : start + _COLUMNS_AT_ONCE]
-        known = live.statistics(StatisticsRequest({c.physical: c.type for c in some}))
+        known = statistics_of(scan, StatisticsRequest({c.physical: c.type for c in some}))
         for column in some:
             nulls = known.column(column_name("null_count", column.physical))
             lacks |= _mask(pc.is_null(nulls))

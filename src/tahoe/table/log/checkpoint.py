@@ -38,6 +38,7 @@ from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColu
 from tahoe.table.arrow.row_group_bounds import null_counts
 from tahoe.table.log.commit_fingerprint import TAG, CommitFingerprint, has_commit, parse_fingerprint
 from tahoe.table.log.delta_log import Log
+from tahoe.table.log.file_entries import to_table
 from tahoe.table.log.file_parts import (
     BATCH_ROWS,
     DELETION_VECTOR,
@@ -48,7 +49,6 @@ from tahoe.table.log.file_parts import (
     cast_column,
 )
 from tahoe.table.log.grouped_part import opened_part
-from tahoe.table.log.live_files import to_table
 
 # So many sidecars are opened at the same time.
 _IN_PARALLEL_MIN = 10

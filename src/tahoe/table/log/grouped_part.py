@@ -110,6 +110,7 @@ class GroupedPart(Part):
 
     def __init__(self, file: GroupedFile, superseded: Superseded | None = None, settled: Part | None = None) -> None:
         self.file, self.superseded = file, superseded
+        self._gone_in: dict[int, Numbers] = {}  # by row group, as far as they were looked for
         if settled is not None:
             self.__dict__["whole"] = settled
 
@@ -129,10 +130,18 @@ class GroupedPart(Part):
         if "whole" in self.__dict__:
             return np.setdiff1d(np.arange(file.files.sum()), self._places(), assume_unique=True)
         found = on_all_cores(
-            lambda group: file.fresh(group).positions_of(superseded) + file.starts[group],
+            lambda group: self._gone_from(group, file.fresh(group)) + file.starts[group],
             np.flatnonzero(file.files).tolist(),
         )
         return np.concatenate([np.zeros(0, np.int64), *found])
+
+    def _gone_from(self, group: int, part: Part) -> Numbers:
+        """The positions of the files in a row group that newer actions name, ascending."""
+        if self.superseded is None:
+            return np.zeros(0, np.int64)
+        if group not in self._gone_in:
+            self._gone_in[group] = part.positions_of(self.superseded)
+        return self._gone_in[group]
 
     def _places(self) -> Numbers:
         """The place of each file of `whole` among those of the checkpoint file."""
@@ -169,14 +178,14 @@ class GroupedPart(Part):
             yield batch if self.superseded is None else _without(batch, self.superseded)
 
     def loads(self) -> Iterator[Callable[[], Part]]:
-        if "whole" in self.__dict__:
+        if self.has_read("path"):
             yield lambda: self.whole
             return
         for group in np.flatnonzero(self.file.files).tolist():
             yield partial(self._loaded, group)
 
     def _loaded(self, group: int) -> Part:
-        return self._without(self.file.fresh(group))
+        return self._live(group, self.file.fresh(group))
 
     def without(self, superseded: Superseded) -> GroupedPart:
         settled = self.whole.without(superseded) if "whole" in self.__dict__ else None
@@ -202,7 +211,7 @@ class GroupedPart(Part):
         if "whole" in self.__dict__ or not self.has("deletionVector"):
             return self.whole.vectors()
         marked = np.flatnonzero(self.file.nulls("deletionVector", "storageType") != self.file.files)
-        found = on_all_cores(lambda group: self._without(self.file.fresh(group)).vectors(), marked.tolist())
+        found = on_all_cores(lambda group: self._loaded(group).vectors(), marked.tolist())
         return joined_columns(found, DELETION_VECTOR)
 
     def lacks_texts(self) -> bool:
@@ -234,10 +243,12 @@ class GroupedPart(Part):
 
     def group(self, group: int) -> Part:
         """The files of one row group."""
-        return self._without(self.file.group(group))
+        return self._live(group, self.file.group(group))
 
-    def _without(self, part: Part) -> Part:
-        return part if self.superseded is None else part.without(self.superseded)
+    def _live(self, group: int, part: Part) -> Part:
+        """A row group without the files that newer actions name."""
+        gone = self._gone_from(group, part)
+        return part.take(pa.array(np.delete(np.arange(part.num_rows), gone))) if len(gone) else part
 
     def start(self, group: int) -> int:
         """The position of the first file of a row group."""

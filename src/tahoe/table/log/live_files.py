@@ -9,8 +9,8 @@ implementation in `tahoe.protocol.log.replay`.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -23,14 +23,15 @@ import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError, MissingVersionError
-from tahoe.protocol.log.actions import Action, Add, Remove, decode_deletion_vector
+from tahoe.protocol.log.actions import Action, Add, Remove
 from tahoe.protocol.log.replay import FileKey, file_key
 from tahoe.protocol.types.schema import Struct
 from tahoe.storage.threads import CORES, in_threads, on_all_cores
 from tahoe.table.arrow.chunks import joined_table, reordered, reordered_table
 from tahoe.table.arrow.row_group_bounds import LeafBounds, joined_bounds
 from tahoe.table.arrow.statistics import STATS_PARSED, StatisticsRequest, no_statistics
-from tahoe.table.log.file_parts import COLUMNS, DELETION_VECTOR, GONE, SCHEMA, MemoryPart, Part, joined_columns
+from tahoe.table.log.file_entries import to_adds, to_table
+from tahoe.table.log.file_parts import COLUMNS, DELETION_VECTOR, GONE, MemoryPart, Part, joined_columns
 from tahoe.table.log.grouped_part import GroupedPart
 from tahoe.table.log.superseded import Superseded
 
@@ -179,6 +180,32 @@ class LiveFiles:
                     lambda load: work(load()), (load for part in parts for load in part.loads()), CORES
                 )
                 return
+            except (*GONE, CorruptCheckpointError) as error:
+                self.renew(error, parts)
+
+    def chosen(
+        self,
+        look: Callable[[Part], Answer],
+        choose: Callable[[Sequence[Answer]], Iterable[npt.NDArray[np.int64]]],
+    ) -> FileSubset:
+        """Some of the files, chosen by what is told of parts of bounded size, of which nothing else is kept.
+
+        Args:
+            look: tells of a part what the choice depends on; called on all cores.
+            choose: from what is told of all parts, in the order of the files, the ascending positions of the chosen
+                files in each. Both are called again if the version is loaded again meanwhile.
+        """
+        while True:
+            parts = self.parts
+            loads = [load for part in parts for load in part.loads()]
+            try:
+                looked = list(in_threads(lambda load: _looked(load(), look), loads, CORES))
+                rows = list(choose([answer for _, answer in looked]))
+                starts = np.cumsum([0, *(files for files, _ in looked)])
+                places = [start + inside for start, inside in zip(starts, rows, strict=False)]
+                wanted = [(load, inside) for load, inside in zip(loads, rows, strict=True) if len(inside)]
+                found = on_all_cores(lambda some: _taken(*some), wanted)
+                return ChosenFiles(self, parts, found, np.concatenate([np.zeros(0, np.int64), *places]))
             except (*GONE, CorruptCheckpointError) as error:
                 self.renew(error, parts)
 
@@ -398,23 +425,24 @@ class LiveFiles:
             return self.parts is parts
 
 
-class RowGroupSubset:
-    """The files of some row groups of a version, as parts.
+class FileSubset(ABC):
+    """Some files of a version, as parts.
 
     Args:
-        whole: the parts of the version that have the row groups.
-        places: of each part, the number of the version's part that it is from, and its row group there.
+        whole: the parts of the version that these are from.
     """
 
-    def __init__(
-        self, version: LiveFiles, whole: tuple[Part, ...], parts: Sequence[Part], places: Sequence[tuple[int, int]]
-    ) -> None:
-        self._version, self._whole, self._parts, self._places = version, whole, parts, places
+    def __init__(self, version: LiveFiles, whole: tuple[Part, ...], parts: Sequence[Part]) -> None:
+        self._version, self._whole = version, whole
         self.files = LiveFiles(parts, version.origin)
+
+    def some(self, rows: npt.NDArray[np.int64]) -> LiveFiles:
+        """Some of the files, by their ascending positions among these."""
+        return self.files if len(rows) == len(self.files) else self.files.subset(rows)
 
     def positions(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The positions in the version of some of the files, given by their positions among these."""
-        paths, version = self.files.subset(rows).column("path"), self._version
+        paths, version = self.some(rows).column("path"), self._version
         while True:
             parts = version.parts
             try:
@@ -428,6 +456,24 @@ class RowGroupSubset:
             if version.hand_out(places, paths, parts):
                 return places
 
+    @abstractmethod
+    def _counted(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The positions in the version, as long as it has the parts that these are from."""
+
+
+class RowGroupSubset(FileSubset):
+    """The files of some row groups of a version.
+
+    Args:
+        places: of each part, the number of the version's part that it is from, and its row group there.
+    """
+
+    def __init__(
+        self, version: LiveFiles, whole: tuple[Part, ...], parts: Sequence[Part], places: Sequence[tuple[int, int]]
+    ) -> None:
+        super().__init__(version, whole, parts)
+        self._parts, self._places = parts, places
+
     def _counted(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         starts = np.cumsum([0, *(part.num_rows for part in self._whole)])
         found, start = [np.zeros(0, np.int64)], 0
@@ -439,80 +485,38 @@ class RowGroupSubset:
         return np.concatenate(found)
 
 
+class ChosenFiles(FileSubset):
+    """Files of a version that were chosen one by one.
+
+    Args:
+        places: their positions in the version, ascending.
+    """
+
+    def __init__(
+        self, version: LiveFiles, whole: tuple[Part, ...], parts: Sequence[Part], places: npt.NDArray[np.int64]
+    ) -> None:
+        super().__init__(version, whole, parts)
+        self._places = places
+
+    def _counted(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return self._places[rows]
+
+
+def _taken(load: Callable[[], Part], rows: npt.NDArray[np.int64]) -> Part:
+    """Some files of a part, with their paths, by which they are found again if the version is loaded again."""
+    part = load().take(pa.array(rows))
+    part.column("path")
+    return part
+
+
+def _looked(part: Part, look: Callable[[Part], Answer]) -> tuple[int, Answer]:
+    """The number of files of a part, and what is told of it."""
+    return part.num_rows, look(part)
+
+
 def _join_memory_parts(parts: list[Part]) -> list[Part]:
     memory = [part for part in parts if isinstance(part, MemoryPart) and part.num_rows]
     if len(memory) <= MEMORY_PARTS_MAX:
         return parts
     joined = MemoryPart(joined_table([part.table for part in memory]))
     return [joined, *(part for part in parts if not isinstance(part, MemoryPart))]
-
-
-def to_table(adds: Sequence[Add]) -> pa.Table:
-    """Actions as columns of `COLUMNS`."""
-    columns = {}
-    for name, column in COLUMNS.items():
-        values = [getattr(add, name) for add in adds]
-        if name == "deletion_vector":
-            values = [None if v is None else _vector_row(v) for v in values]
-        elif pa.types.is_map(column.type):
-            values = [None if v is None else list(v.items()) for v in values]
-        columns[name] = pa.array(values, column.type)
-    return pa.table(columns, schema=SCHEMA)
-
-
-def _vector_row(vector: Any) -> dict[str, Any]:
-    return {
-        "storageType": vector.storage_type,
-        "pathOrInlineDv": vector.path_or_inline,
-        "offset": vector.offset,
-        "sizeInBytes": vector.size_bytes,
-        "cardinality": vector.cardinality,
-    }
-
-
-def to_adds(table: pa.Table) -> Iterator[Add]:
-    """The rows of a table with the columns `COLUMNS`, as actions."""
-    for batch in table.to_batches():
-        columns = {name: _values(batch.column(name)) for name in COLUMNS if name != "stats"}
-        columns["stats"] = _statistics(batch.column("stats"))
-        columns["deletion_vector"] = [decode_deletion_vector(vector) for vector in columns["deletion_vector"]]
-        columns["partition_values"] = [values or {} for values in columns["partition_values"]]
-        names = tuple(columns)
-        for row in zip(*columns.values(), strict=True):
-            yield Add(**dict(zip(names, row, strict=True)), data_change=False)
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """The values of a column as Python has them. `to_pylist` takes a microsecond for each, and most columns need
-    less.
-    """
-    if column.null_count == len(column):
-        return [None] * len(column)
-    if pa.types.is_integer(column.type) and not column.null_count:
-        return list(column.to_numpy().tolist())
-    if pa.types.is_string(column.type):
-        return _texts(column)
-    if pa.types.is_map(column.type) and not column.null_count and not len(column.items):
-        return [{} for _ in range(len(column))]
-    return list(column.to_pylist(maps_as_pydicts="lossy"))
-
-
-def _texts(column: pa.Array) -> list[str | None]:
-    try:
-        return list(column.to_numpy(zero_copy_only=False).tolist())
-    except pa.ArrowException:  # Arrow does not check that the texts of a checkpoint are UTF-8
-        return list(column.to_pylist())
-
-
-def _statistics(column: pa.Array) -> list[str | None]:
-    """Statistics as text. Those that are not UTF-8 are ignored, as in a commit."""
-    try:
-        return _texts(column)
-    except UnicodeDecodeError:
-        return [_text(data) for data in column.cast(pa.binary()).to_pylist()]
-
-
-def _text(data: bytes | None) -> str | None:
-    with suppress(UnicodeDecodeError):
-        return None if data is None else data.decode()
-    return None

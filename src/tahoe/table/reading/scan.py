@@ -6,11 +6,11 @@ which the predicate is true. All processing is columnar; the result is an Arrow 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,10 @@ from tahoe.table.arrow.chunks import replaced, taken, taken_table
 from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.calls import of_objects
-from tahoe.table.log.file_parts import AMBIGUOUS, COLUMNS, GONE
+from tahoe.table.log.file_entries import to_adds
+from tahoe.table.log.file_parts import AMBIGUOUS, COLUMNS, GONE, Part
 from tahoe.table.log.grouped_part import NARROW_SHARE_MAX
-from tahoe.table.log.live_files import LiveFiles, RowGroupSubset, to_adds
+from tahoe.table.log.live_files import FileSubset, LiveFiles, RowGroupSubset
 from tahoe.table.reading.group_skipping import groups_to_read
 from tahoe.table.reading.output import batch_reader, count_rows, pandas_frame, polars_frame
 from tahoe.table.reading.rows import read_rows
@@ -44,22 +45,24 @@ if TYPE_CHECKING:  # optional packages
     import pandas as pd
     import polars as pl
 
+Answer = TypeVar("Answer")
+
 
 @dataclass(frozen=True)
 class PrunedFiles:
     """Some files of a version that were chosen without listing all of them.
 
     Attributes:
-        among: the files of some row groups.
+        among: files that were listed, such as those of some row groups.
         rows: the positions of the chosen files among these.
     """
 
-    among: RowGroupSubset
+    among: FileSubset
     rows: npt.NDArray[np.int64]
 
     @cached_property
     def files(self) -> LiveFiles:
-        return self.among.files.subset(self.rows)
+        return self.among.some(self.rows)
 
     @cached_property
     def positions(self) -> pa.Array:
@@ -356,6 +359,26 @@ def _narrow_by_row_groups(snapshot: SnapshotState, test: StatTest) -> RowGroupSu
     except (*GONE, CorruptCheckpointError) as error:
         live.renew(error, parts.parts)
         return _narrow_by_row_groups(snapshot, test)
+
+
+def chosen_of(
+    scan: Scan,
+    look: Callable[[Scan], Answer],
+    choose: Callable[[Sequence[Answer]], Iterable[npt.NDArray[np.int64]]],
+) -> Scan:
+    """Some of a scan's files, chosen by what is told of them. All files of a version are looked at in pieces, of which
+    nothing else is kept; see `LiveFiles.chosen`.
+    """
+    if scan.chosen is not None:
+        (rows,) = choose([look(scan)])
+        return part_of(scan, pa.array(rows))
+    snapshot = scan.snapshot
+
+    def look_at(part: Part) -> Answer:
+        return look(Scan(replace(snapshot, live=LiveFiles([part])), None, None))
+
+    among = snapshot.live.chosen(look_at, choose)
+    return replace(scan, chosen=PrunedFiles(among, np.arange(len(among.files))), pruned_from=scan)
 
 
 def in_few_groups(snapshot: SnapshotState) -> Iterator[RowGroupSubset]:

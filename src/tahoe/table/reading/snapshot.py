@@ -43,8 +43,9 @@ from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.calls import of_objects
 from tahoe.table.log.checkpoint import read_checkpoint
 from tahoe.table.log.delta_log import Log
+from tahoe.table.log.file_entries import to_table
 from tahoe.table.log.file_parts import GONE, MemoryPart
-from tahoe.table.log.live_files import LiveFiles, Origin, Totals, to_table
+from tahoe.table.log.live_files import LiveFiles, Origin, Totals
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.notebook import html_of, html_or_reason
 from tahoe.table.reading.scan import Scan, plan_scan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import accumulate, repeat
 from typing import TypeVar
@@ -16,7 +16,7 @@ from tahoe.protocol.configuration.properties import DELETED_FILE_RETENTION
 from tahoe.storage.env import branches
 from tahoe.table.cleanup.vacuum import VacuumRequest, vacuum
 from tahoe.table.layout.clustering import CubeBin, OrderRequest, order_of, plan_cubes
-from tahoe.table.layout.compaction import Bin, CompactionSettings, plan_bins, reasons
+from tahoe.table.layout.compaction import CompactionSettings, plan_bins, reasons
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.report.figures import Compaction, Unneeded, Upkeep
@@ -30,9 +30,6 @@ LISTED_FILES_MAX = 100_000
 
 # VACUUM reads the commits within the retention.
 COMMITS_MAX = 10_000
-
-# To plan cubes, the tags of all files are looked at one by one.
-CLUSTERED_FILES_MAX = 100_000
 
 
 def upkeep(table: TableReader, snapshot: Snapshot) -> Upkeep:
@@ -57,20 +54,11 @@ def upkeep(table: TableReader, snapshot: Snapshot) -> Upkeep:
     )
 
 
-def _compaction(snapshot: Snapshot) -> Compaction | str:
-    """What OPTIMIZE would do now, planned as OPTIMIZE plans it; or why it was not planned."""
+def _compaction(snapshot: Snapshot) -> Compaction:
+    """What OPTIMIZE would do now, planned as OPTIMIZE plans it."""
     settings = CompactionSettings.of_table(snapshot.properties, table=snapshot.url)
     scan, order = snapshot.scan(), order_of(snapshot, OrderRequest(), ())
-    bins: Sequence[Bin]
-    if order is None:
-        bins = plan_bins(scan, settings)
-    elif len(snapshot.live) > CLUSTERED_FILES_MAX:
-        return (
-            f"The table is clustered and has more than {CLUSTERED_FILES_MAX:,} files: a dry run of OPTIMIZE tells "
-            f"what it would do."
-        )
-    else:
-        bins = plan_cubes(scan, order, settings, repeat("cube"))
+    bins = plan_bins(scan, settings) if order is None else plan_cubes(scan, order, settings, repeat("cube"))
     numbers = np.concatenate([np.empty(0, np.uint64), *(np.array(one_bin.numbers, np.uint64) for one_bin in bins)])
     files_to_rewrite = Scan(snapshot, None, pa.array(np.sort(numbers)), scan)
     small, worn = reasons(files_to_rewrite, settings)

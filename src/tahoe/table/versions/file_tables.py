@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tahoe.protocol.log.actions import Add, Metadata, Protocol
+from tahoe.table.log.file_entries import to_table
 from tahoe.table.log.file_parts import MemoryPart
-from tahoe.table.log.live_files import LiveFiles, to_table
+from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.reading.snapshot import Snapshot
 
 _VECTORS = "deletionVectors"
