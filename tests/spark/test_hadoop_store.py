@@ -15,9 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, StorageUnavailableError
+from tahoe.spark.jvm import hadoop_store
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified_url
-from tahoe.storage.env import Store
+from tahoe.storage.env import Store, branches
 from tahoe.testing.plugin import odd_names, open_folder, store  # noqa: F401  fixtures
 from tahoe.testing.test_store import *  # noqa: F403  the suite over all stores
 from tests.spark.hadoop_file_systems import install, set_fault
@@ -77,6 +78,36 @@ def test_a_rename_that_two_writers_survive_is_refused(url: str, detail: str, tmp
     with pytest.raises(AtomicCreateUnsupportedError, match=detail):
         HadoopStore(f"{url}{tmp_path}/t").put_if_absent("k", b"1")
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
+def test_a_long_listing_comes_in_pages_by_one_call_each(
+    strict: HadoopStore, messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder may have more files than fit into the memory of either process."""
+    keys = [*(f"p={number % 3}/f{number}" for number in range(7)), "a/b/c"]
+    for key in keys:
+        strict.put(key, b"123")
+    monkeypatch.setattr(hadoop_store, "_PAGE_ENTRIES", 4)
+    messages.clear()
+    pages = list(branches(strict))
+    assert sorted(key for page in pages for key in page.keys) == sorted(keys)
+    assert sorted(key for page in pages for key in page.folders) == ["a", "a/b", "p=0", "p=1", "p=2"]
+    assert [len(page.keys) + len(page.folders) for page in pages] == [4, 4, 4, 1]
+    assert sum("\nnext\n" in message for message in messages) == len(pages)
+    assert len(messages) == len(pages) + 3
+
+
+def test_folders_that_are_deleted_while_they_are_listed_have_no_files(
+    strict: HadoopStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("a/1", "b/1", "b/2"):
+        strict.put(key, b"1")
+    monkeypatch.setattr(hadoop_store, "_PAGE_ENTRIES", 2)
+    pages = branches(strict)
+    assert sorted(next(pages).folders) == ["a", "b"]
+    strict.delete_many(["a/1", "b/1", "b/2"])
+    strict.remove_folders(["a", "b"])
+    assert [page.keys for page in pages] == [[]]
 
 
 def test_a_file_system_that_hadoop_does_not_know_is_refused() -> None:

@@ -419,3 +419,8 @@ TEMPORARY_SUFFIX = ".tmp"
 def is_temporary(key: str) -> bool:
     """Whether a key is an unfinished write: `.<anything>.tmp`, the naming convention of tahoe and other writers."""
     return key.endswith(TEMPORARY_SUFFIX) and key.rpartition("/")[2].startswith(".")
+
+
+def is_hidden(key: str) -> bool:
+    """Whether a key has a name, of the file or a folder, by which readers of Parquet folders pass over it."""
+    return any(part.startswith(("_", ".")) for part in key.split("/"))

@@ -47,6 +47,9 @@ from tahoe.storage.threads import in_pieces
 # Data goes to the JVM in pieces of this size, because both processes hold several copies of a piece.
 _PIECE_BYTES = 1 << 20
 
+# So many files and folders of a long listing come at once: some megabytes, which cost more than the call for them.
+_PAGE_ENTRIES = 10_000
+
 # File systems in which two writers can rename to the same name and both succeed, with what their rename does.
 _UNSAFE_RENAMES = {
     LOCAL_SCHEME: "replaces a file of that name",
@@ -144,14 +147,21 @@ class HadoopStore:
             return iter(files_of(f"{prefix}/" if prefix else "", self._storage().walk(self._path(prefix))))
 
     def tree(self) -> Tree:
-        tree = Tree()
+        found = Tree()
+        for branch in self.branches():
+            found.extend(branch)
+        return found
+
+    def branches(self) -> Iterator[Tree]:
+        """Pages, each by one call into the JVM; see `storage.env.branches`."""
         with self._storage_errors("list", ""):
-            for name, size, time in _triples(self._storage().tree(self._path(""))):
-                if name.endswith("/"):
-                    tree.add_folder(name[:-1], time)
-                else:
-                    tree.add(name, size, time)
-        return tree
+            listing = self._storage().tree(self._path(""), _PAGE_ENTRIES)
+        is_last = False
+        while not is_last:
+            with self._storage_errors("list", ""):
+                page = _tree_of(str(listing.next()))
+            is_last = len(page.keys) + len(page.folders) < _PAGE_ENTRIES
+            yield page
 
     def get(self, key: str) -> bytes:
         with self._storage_errors("read", key, missing_passes=True):
@@ -295,6 +305,16 @@ def files_of(folder: str, listing: str) -> list[FileInfo]:
     return sorted(
         (FileInfo(folder + name, size, time) for name, size, time in _triples(listing)), key=lambda f: byte_order(f.key)
     )
+
+
+def _tree_of(page: str) -> Tree:
+    tree = Tree()
+    for name, size, time in _triples(page):
+        if name.endswith("/"):
+            tree.add_folder(name[:-1], time)
+        else:
+            tree.add(name, size, time)
+    return tree
 
 
 def _triples(listing: str) -> Iterator[tuple[str, int, int]]:

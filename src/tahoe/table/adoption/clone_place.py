@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from tahoe.errors import CloneNestedError, DeltaError, PathIsFileError, PathIsNotEmptyError
 from tahoe.protocol.log.log_files import LOG_FOLDER
+from tahoe.storage.env import branches, is_hidden
 from tahoe.storage.locations import local_path, normalise
 from tahoe.storage.schemes import LOCAL_SCHEME
 from tahoe.table.log.delta_log import Log
@@ -29,12 +30,12 @@ def check_place(target: TableReader, is_left_over: Callable[[str], bool]) -> Non
     for folder in folders_above(target.url):
         if has_table(target, folder):
             raise CloneNestedError(table=target.url, relation="it is inside", other=folder)
-    for info in target.env.store.walk():
-        folders = info.key.split("/")[:-1]
-        if LOG_FOLDER in folders[1:]:
-            other = f"{target.url}/{'/'.join(folders[: folders.index(LOG_FOLDER, 1)])}"
-            raise CloneNestedError(table=target.url, relation="in its folder is", other=other)
-        if not any(part.startswith(("_", ".")) for part in info.key.split("/")) and not is_left_over(info.key):
+    for branch in branches(target.env.store):
+        for folders in (*(key.split("/")[:-1] for key in branch.keys), *(key.split("/") for key in branch.folders)):
+            if LOG_FOLDER in folders[1:]:
+                other = f"{target.url}/{'/'.join(folders[: folders.index(LOG_FOLDER, 1)])}"
+                raise CloneNestedError(table=target.url, relation="in its folder is", other=other)
+        if any(not is_hidden(key) and not is_left_over(key) for key in branch.keys):
             raise PathIsNotEmptyError(table=target.url)
 
 

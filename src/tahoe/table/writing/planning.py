@@ -51,6 +51,7 @@ from tahoe.protocol.statistics.listed_columns import check_listed, without_unusa
 from tahoe.protocol.types.predicate import Predicate, Unknown, columns_of, has_computed
 from tahoe.protocol.types.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, walk_fields
 from tahoe.sql.predicates import parse_predicate
+from tahoe.storage.env import branches, is_hidden
 from tahoe.table.commit.draft import was_recorded
 from tahoe.table.reading.scan import partition_field
 from tahoe.table.reading.snapshot import Snapshot
@@ -132,9 +133,8 @@ def _check_folder_is_free(table: TableReader, *, has_left_overs: bool) -> None:
         raise PathIsFileError(table=table.url)
     if has_left_overs:
         return
-    for info in table.env.store.walk():
-        if not any(part.startswith(("_", ".")) for part in info.key.split("/")):
-            raise PathIsNotEmptyError(table=table.url)
+    if any(not is_hidden(key) for branch in branches(table.env.store) for key in branch.keys):
+        raise PathIsNotEmptyError(table=table.url)
 
 
 def new_table(table: TableReader, request: WriteRequest) -> tuple[Protocol, Metadata]:

@@ -101,26 +101,21 @@ public class Storage {
   /** Lists the files below a folder, at any depth, by their paths relative to it. */
   public String walk(String folder) throws IOException {
     StringBuilder found = new StringBuilder();
-    walk(path(folder), "", found, false);
+    walk(path(folder), "", found);
     return found.toString();
   }
 
-  /** The files and folders below a folder, by their paths from there; that of a folder ends with a slash. */
-  public String tree(String folder) throws IOException {
-    StringBuilder found = new StringBuilder();
-    walk(path(folder), "", found, true);
-    return found.toString();
-  }
+  /** The files and folders below a folder, by their paths from there, in pages; the path of a folder ends with a slash. */
+  public Listing tree(String folder, int entriesMax) throws IOException { return new Listing(system(), path(folder), entriesMax); }
 
-  private void walk(Path folder, String prefix, StringBuilder found, boolean withFolders) throws IOException {
+  private void walk(Path folder, String prefix, StringBuilder found) throws IOException {
     FileStatus[] entries = entries(folder);
     for (int i = 0; i < entries.length; i++) {
       String name = prefix + entries[i].getPath().getName();
       if (entries[i].isFile()) {
         add(found, name, entries[i]);
       } else if (entries[i].isDirectory()) {
-        if (withFolders) add(found, name + "/", entries[i]);
-        walk(entries[i].getPath(), name + "/", found, withFolders);
+        walk(entries[i].getPath(), name + "/", found);
       }
     }
   }
