@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,9 +19,11 @@ from tahoe.table.commit.post_commit_hooks import clean_log
 from tahoe.table.log.checkpoint import read_checkpoint, read_other_actions, read_tombstones, sidecar_key
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
+from tahoe.table.verify.findings import Kind
 from tahoe.table.verify.log import check_log
 from tests.property.numbered_logs import PROTOCOL, small
 from tests.table.builders import METADATA, add, memory_env, put_commit
+from tests.table.dying import Died
 
 DAY_MS = 24 * 3_600_000
 STATS = '{{"numRecords":1,"minValues":{{"id":{0}}},"maxValues":{{"id":{0}}},"nullCount":{{"id":0}}}}'
@@ -206,6 +210,63 @@ class _Deleting:
             for info in list(self._inner.list_from(log_files.LOG_FOLDER)):
                 if ".checkpoint." in info.key:
                     self._inner.delete(info.key)
+
+
+class _Raced:
+    """The store of a writer that dies as soon as its checkpoint is there. Before its n-th call somebody else has cleaned
+    the log up: the checkpoint before is gone, and the sidecars that no other one refers to.
+    """
+
+    def __init__(self, inner: Any, n: int, gone: set[str]) -> None:
+        self._inner, self._left, self._gone, self.url = inner, n, gone, inner.url
+        self.is_over = False
+        self.cleaned_before = ""  # the call, and its key
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            if self.is_over:
+                raise Died
+            self._left -= 1
+            if self._left == 0:
+                self.cleaned_before = f"{name} {arguments[0] if arguments else ''}"
+                for key in self._gone:
+                    self._inner.delete(key)
+            answer = getattr(self._inner, name)(*arguments, **named)
+            if name in ("put", "put_if_absent") and ".checkpoint." in arguments[0]:
+                self.is_over = True
+                raise Died
+            return answer
+
+        return call if callable(getattr(self._inner, name)) else getattr(self._inner, name)
+
+
+def test_a_writer_that_dies_leaves_no_checkpoint_without_sidecars_that_were_gone_before_it_was_put() -> None:
+    """It looks before it puts the checkpoint, too: to find out only afterwards would be too late for the dead. What was
+    deleted between this look and the put leaves a checkpoint over which tahoe reads on, until the next one.
+    """
+    broken, n, cleaned_before = list[str](), 0, "nothing yet"
+    with small(2):
+        while cleaned_before:
+            n += 1
+            life = born(40)
+            write_checkpoint(load_snapshot(life.log))
+            first = life.log.segment().checkpoint
+            assert first is not None
+            life.commit(["f07"], [None])
+            store = _Raced(life.log.env.store, n, {*(file.key for file in first.files), *sidecars(life.log)})
+            with suppress(Died):
+                write_checkpoint(load_snapshot(Log(replace(life.log.env, store=store))))
+            cleaned_before = store.cleaned_before
+            assert len(list(load_snapshot(life.log).live.adds())) == 39
+            if any(finding.kind is Kind.BROKEN_CHECKPOINT for finding in check_log(life.log)):
+                broken.append(cleaned_before)
+                life.commit(["f08"], [None])
+                write_checkpoint(load_snapshot(life.log))
+                newest = life.log.segment().checkpoint
+                assert newest is not None
+                assert len(read_checkpoint(life.log, newest, whole=True)[1]) > 1
+    assert n > 10
+    assert [call.split(" ")[0] for call in broken] == ["put"]
 
 
 def test_cleanup_leaves_the_sidecars_that_a_newer_checkpoint_has_kept() -> None:

@@ -120,7 +120,7 @@ def write_checkpoint(
     """
     try:
         return _Writer(snapshot, with_tombstones, keeps_sidecars=with_tombstones).write(top_level, classic_name)
-    except (_BaseGoneError, *GONE):
+    except (_BaseGoneError, CorruptCheckpointError, *GONE):  # the one before was deleted or replaced meanwhile
         return _Writer(snapshot, with_tombstones).write(top_level, classic_name)
 
 
@@ -148,11 +148,10 @@ class _Writer:
             return self._finish(key, len(few), files, size_bytes)
         sidecars, files = self._put_sidecars()
         top: list[Action] = [CheckpointMetadata(version=snapshot.version, tags=self._tags), *few, *sidecars]
-        uuid = snapshot.log.env.new_id()
         if classic_name:
             name = log_files.classic_checkpoint_name(snapshot.version)
         else:
-            name = log_files.uuid_checkpoint_name(snapshot.version, uuid, top_level)
+            name = log_files.uuid_checkpoint_name(snapshot.version, snapshot.log.env.new_id(), top_level)
         key = f"{log_files.LOG_FOLDER}/{name}"
         if name.endswith(".json"):
             text = encode_commit(top)
@@ -208,9 +207,8 @@ class _Writer:
             raise self._gone() from None
 
     def _gone(self) -> MissingVersionError:
-        snapshot = self.snapshot
         detail = "the version no longer exists"
-        return MissingVersionError(table=snapshot.url, version=snapshot.version, detail=detail)
+        return MissingVersionError(table=self.snapshot.url, version=self.snapshot.version, detail=detail)
 
     def _put(self, key: str, data: bytes | BinaryIO, *, if_absent: bool = False) -> None:
         """Put a file that readers look for. If the table was dropped or recreated meanwhile, the file is deleted again.
@@ -219,11 +217,13 @@ class _Writer:
         Raises:
             MissingVersionError: the version no longer exists.
         """
-        snapshot, store = self.snapshot, self.snapshot.log.env.store
+        snapshot, store, kept = self.snapshot, self.snapshot.log.env.store, self._kept
         before_describing(store, snapshot.version)
         commit = None if snapshot.commit is None else snapshot.log.commit_file(snapshot.version)
         if snapshot.commit is not None and (commit is None or not is_current(snapshot)):
             raise self._gone()
+        if kept is not None and not kept.are_safe(store, key):  # to ask only afterwards is too late for one that dies
+            raise _BaseGoneError
         is_elsewhere = False
         try:
             if if_absent and isinstance(data, bytes):
@@ -235,7 +235,7 @@ class _Writer:
                 self._take_away(key, data)
         if is_elsewhere:
             raise self._gone()
-        if self._kept is not None and not self._kept.are_safe(store, key):
+        if kept is not None and not kept.are_safe(store, key):
             self._take_away(key, data)
             raise _BaseGoneError
 

@@ -54,8 +54,8 @@ class KeptSidecars:
     others: LiveFiles
 
     def are_safe(self, store: Store, key: str) -> bool:
-        """Whether no cleanup can have taken the sidecars for unused, as far as the storage tells; asked when a file has
-        been put.
+        """Whether no cleanup can have taken the sidecars for unused, as far as the storage tells; asked before a file
+        is put, and when it has been.
 
         Args:
             key: of the file: only a checkpoint refers to sidecars.

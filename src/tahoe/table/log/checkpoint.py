@@ -42,6 +42,7 @@ from tahoe.table.log.file_entries import to_table
 from tahoe.table.log.file_parts import (
     BATCH_ROWS,
     DELETION_VECTOR,
+    GONE,
     TEXT_MAP,
     CheckpointPart,
     MemoryPart,
@@ -82,6 +83,13 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) ->
     Raises:
         CorruptCheckpointError: one of its files is missing or broken, or it is the checkpoint of another table.
     """
+    try:
+        return _read_checkpoint(log, checkpoint, whole=whole)
+    except GONE as error:  # cleanup has deleted it since it was opened
+        raise CorruptCheckpointError(table=log.url, file=checkpoint.files[0].name, detail=cause_text(error)) from error
+
+
+def _read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool) -> tuple[list[Action], list[Part]]:
     store = log.env.store
     fingerprint: CommitFingerprint | None = None
     actions: list[Action] = []

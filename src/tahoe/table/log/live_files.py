@@ -393,22 +393,24 @@ class LiveFiles:
             places.extend((number, int(group)) for group in wanted)
         return RowGroupSubset(self, whole.parts, parts, places)
 
-    def sample(self, share: float, fields: Sequence[str], parsed: Sequence[str]) -> Iterator[pa.Table]:
+    def sample(self, share: float, fields: Sequence[str], parsed: Sequence[str]) -> list[pa.Table]:
         """A share of the files, from all over the version and from every row group, as `Part.batches` has them.
 
         Args:
             fields: of `add`, which are wanted.
             parsed: the same for parts with typed statistics.
         """
-        for part in self.parts:
+
+        def of_part(part: Part) -> list[pa.Table]:
             if isinstance(part, GroupedPart):
                 wanted = parsed if part.has(STATS_PARSED) else fields
-                yield from on_all_cores(
+                return on_all_cores(
                     partial(part.head, share=share, fields=wanted), np.flatnonzero(part.file.files).tolist()
                 )
-            else:
-                every = max(1, round(1 / share))
-                yield from (batch.take(np.arange(0, len(batch), every)) for batch in part.batches())
+            every = max(1, round(1 / share))
+            return [batch.take(np.arange(0, len(batch), every)) for batch in part.batches()]
+
+        return list(chain.from_iterable(self._answers(of_part)))
 
     def hand_out(self, positions: npt.NDArray[np.int64], paths: pa.ChunkedArray, parts: tuple[Part, ...]) -> bool:
         """Note that the positions of some files are handed out, so that these files keep them.
