@@ -186,6 +186,28 @@ def test_streams(spark: SparkSession, table: str, tmp_path: Path, updates: str) 
 
 
 @pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("by", ["version", "time"])
+def test_a_stream_begins_behind_what_has_been_seen(spark: SparkSession, tmp_path: Path, by: str) -> None:
+    """The newest version has no rows for it, also where it goes on from its checkpoint, and the next one has."""
+    path = str(tmp_path / "t")
+    copy = tahoe.Table(path)
+    copy.append(pa.table({"id": [1]}), properties=FEED)
+    seen = "VERSION 0" if by == "version" else f"TIMESTAMP '{copy.history()[0]['timestamp']}'"
+
+    def told() -> Counter[Row]:
+        changes = spark.sql(f"SELECT id FROM STREAM delta.`{path}` CHANGES FROM {seen} EXCLUSIVE")
+        writer = changes.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "c"))
+        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+        out = tahoe.Table(str(tmp_path / "out"))
+        return rows(spark.read.format("delta").load(out.url)) if out.exists() else Counter()
+
+    assert told() == Counter()
+    for more in (2, 3):
+        copy.append(pa.table({"id": [more]}))
+        assert told() == Counter((number,) for number in range(2, more + 1))
+
+
+@pytest.mark.usefixtures("table")
 @pytest.mark.parametrize(
     ("clause", "error"),
     [

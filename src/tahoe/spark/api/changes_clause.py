@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import InvalidChangeRangeError, InvalidOptionError, UnsupportedOperationError
-from tahoe.protocol.configuration.change_feed import CHANGE_TYPE
+from tahoe.protocol.configuration.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
 from tahoe.protocol.types.names import quoted
 from tahoe.spark.ddl.catalog import location_of, name_parts, name_within, names_delta_table, path_of, qualified_name
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
@@ -31,7 +31,7 @@ from tahoe.spark.reading.change_feed import (
     feed_kind,
 )
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.versions.history import newest_time_ms
+from tahoe.table.versions.history import newest_is_before, newest_time_ms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECONDS_MIN, _MILLISECONDS_MAX = -62_135_596_800_000, 253_402_300_799_000
@@ -109,15 +109,17 @@ def _without_updates() -> Column:
 def _batch(
     gateway: Gateway, table: str, start: _Bound | None, end: _Bound | None, options: Mapping[str, str]
 ) -> DataFrame:
-    def newest() -> Snapshot:
-        return open_table(gateway.spark, location_of(gateway.spark, table), options).snapshot()
-
+    newest = _newest(gateway, table, options)
     first = start or _Bound("0", None, is_inclusive=True)
     asked = _of_versions(table, first, end, newest) if first.micros is None else _of_times(table, first, end, newest)
     reader = gateway.spark.read.format("delta").options(**options, **asked.options, **{ENABLED_OPTIONS[0]: "true"})
     path = path_of(name_parts(gateway, table))
     rows = reader.table(table) if path is None else reader.load(path)
     return rows.where(F.lit(False)) if asked.is_empty else rows
+
+
+def _newest(gateway: Gateway, table: str, options: Mapping[str, str]) -> Callable[[], Snapshot]:
+    return lambda: open_table(gateway.spark, location_of(gateway.spark, table), options).snapshot()
 
 
 def _stream(
@@ -127,10 +129,17 @@ def _stream(
     if end is not None:
         detail = "a stream goes on with each new version"
         raise InvalidOptionError(option=END_VERSION, value=end.version or end.micros, table=table, detail=detail)
-    started = {} if start is None else _start_options(start, table)
+    started = {} if start is None else _of_stream(table, start, _newest(gateway, table, options))
     reader = gateway.spark.readStream.format("delta").options(**options, **started, **{ENABLED_OPTIONS[0]: "true"})
     path = path_of(name_parts(gateway, table))
-    return reader.table(table) if path is None else reader.load(path)
+    rows = reader.table(table) if path is None else reader.load(path)
+    return rows if start is None or start.is_inclusive else rows.where(_is_behind(start, table))
+
+
+def _is_behind(start: _Bound, table: str) -> Column:
+    if start.micros is None:
+        return F.col(COMMIT_VERSION) > _version(start, START_VERSION, table)
+    return F.col(COMMIT_TIMESTAMP) > F.timestamp_micros(F.lit(start.micros))
 
 
 # --- the range
@@ -177,8 +186,8 @@ def _of_versions(table: str, start: _Bound, end: _Bound | None, newest: Callable
         if first + (not start.is_inclusive) > last - (not end.is_inclusive):
             return _Asked.nothing_at(first)
         asked[END_VERSION] = str(last - (not end.is_inclusive))
-    if not start.is_inclusive and (first := _version(start, START_VERSION, table)) == newest().version:
-        return _Asked.nothing_at(first)
+    if not start.is_inclusive and _is_newest(start, snapshot := newest(), table):
+        return _Asked.nothing_at(snapshot.version)
     return _Asked(asked)
 
 
@@ -188,8 +197,7 @@ def _of_times(table: str, start: _Bound, end: _Bound | None, newest: Callable[[]
     if end is None and start.is_inclusive:
         return _Asked(asked)
     snapshot = newest()
-    newest_ms = newest_time_ms(snapshot)
-    if not start.is_inclusive and first_ms - 1 == newest_ms:
+    if not start.is_inclusive and _is_newest(start, snapshot, table):
         return _Asked.nothing_at(snapshot.version)
     if end is not None:
         if _micros(end) < _micros(start):
@@ -199,9 +207,25 @@ def _of_times(table: str, start: _Bound, end: _Bound | None, newest: Callable[[]
         last_ms = _last_ms(end)
         if last_ms < first_ms:
             return _Asked.nothing_at(snapshot.version)
-        is_late = newest_ms is not None and newest_ms < last_ms
+        is_late = newest_is_before(snapshot, last_ms)
         asked |= {END_VERSION: str(snapshot.version)} if is_late else {END_TIMESTAMP: _time(last_ms)}
     return _Asked(asked)
+
+
+def _of_stream(table: str, start: _Bound, newest: Callable[[], Snapshot]) -> dict[str, str]:
+    """The start of a stream. Behind the newest version it starts with this version, whose rows are left out, and waits
+    for the next.
+    """
+    if not start.is_inclusive and _is_newest(start, snapshot := newest(), table):
+        return {START_VERSION: str(snapshot.version)}
+    return _start_options(start, table)
+
+
+def _is_newest(start: _Bound, newest: Snapshot, table: str) -> bool:
+    """Whether a start is the newest version, or the time of its commit."""
+    if start.micros is None:
+        return _version(start, START_VERSION, table) == newest.version
+    return newest_time_ms(newest) == _micros(start) // 1000
 
 
 def _start_options(start: _Bound, table: str) -> dict[str, str]:
