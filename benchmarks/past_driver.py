@@ -18,7 +18,7 @@ from benchmarks.measure import FOLDER, Comparison, report
 from benchmarks.past_driver_logs import write_table
 
 FILES = int(os.environ.get("FILES", "20000000"))
-EVERY_JOB = "point,point_in_spark,checkpoint,dry_vacuum,bins,few_bins,cubes,optimize"
+EVERY_JOB = "point,point_in_spark,scan_in_spark,checkpoint,dry_vacuum,bins,few_bins,cubes,optimize"
 JOBS = tuple(filter(None, os.environ.get("JOBS", EVERY_JOB).split(",")))
 MEMORY_MB = 4096.0
 WHAT = f"A table of {FILES:,} files that are not there: ours is the peak memory of the driver, theirs is the limit"

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from benchmarks.past_driver_logs import COMMITS, FIRST_DAY, ORDERS_PER_FILE, SMALL_BYTES, VERSION, listed, put_change
-from benchmarks.peak_memory import peak_megabytes, peak_megabytes_of_all
+from benchmarks.peak_memory import peak_megabytes, peak_megabytes_of_all, resident_bytes
 from tahoe.storage.env import Store, Tree
 from tahoe.table.cleanup.vacuum import VacuumRequest, vacuum
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
@@ -52,6 +52,30 @@ def point_in_spark(path: str, files: int) -> dict[str, float]:
     where = f"order_key = {files // 3 * ORDERS_PER_FILE + 5}"
     kept = len(spark.read.format("delta").load(path).where(where).inputFiles())
     answer = {"first": time.perf_counter() - began, "files": kept, "of_all": peak_megabytes_of_all()}
+    spark.stop()
+    return answer
+
+
+def scan_in_spark(path: str, files: int) -> dict[str, float]:
+    """Plan a scan of all files, up to the partitions of its job: bytes of each file that stay, and the peaks."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - counts in the memory of this question alone
+
+    import tahoe  # noqa: PLC0415
+
+    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "8g")
+    spark = tahoe.configure(builder).getOrCreate()
+    java = spark.sparkContext._jvm.java.lang  # type: ignore[union-attr]
+
+    def heap() -> int:
+        java.System.gc()
+        return int(java.Runtime.getRuntime().totalMemory() - java.Runtime.getRuntime().freeMemory())
+
+    read = spark.read.format("delta").load(path)
+    before, resident = heap(), resident_bytes()
+    plan = read._jdf.queryExecution().executedPlan()
+    tasks = plan.execute().getNumPartitions()
+    after = {"tasks": tasks, "java": (heap() - before) / files, "python": (resident_bytes() - resident) / files}
+    answer = {**after, "of_all": peak_megabytes_of_all()}
     spark.stop()
     return answer
 
@@ -142,6 +166,7 @@ JOBS: dict[str, Callable[[str, int], dict[str, float]]] = {
     for job in (
         point,
         point_in_spark,
+        scan_in_spark,
         checkpoint,
         whole_checkpoint,
         dry_vacuum,

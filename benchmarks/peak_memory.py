@@ -16,6 +16,12 @@ def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
 
 
+def resident_bytes() -> int:
+    """Resident memory of this process now. Linux only."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def peak_megabytes_of_all() -> float:
     """Peak resident memory of this process and of all that it started, such as Spark's JVM and its workers. Linux
     only.
