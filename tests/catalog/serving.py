@@ -30,7 +30,8 @@ class Client:
 
     def call(self, method: str, path: str, body: Any = None, **query: Any) -> tuple[int, Any]:
         headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
-        answer = self.http.request(method, PREFIX + path, json=body, params=query, headers=headers)
+        content = None if body is None else json.dumps(body).encode()
+        answer = self.http.request(method, PREFIX + path, content=content, params=query, headers=headers)
         return answer.status_code, answer.json()
 
     def get(self, path: str, **query: Any) -> Any:

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -59,15 +59,32 @@ class Catalog:
     """A catalog of Delta tables in a database, which decides who commits to them.
 
     Args:
-        url: of the database: `sqlite:///lake.db` for one machine, `postgresql+psycopg://user@host/lake` for many.
-        root: the folder in which new tables get theirs. A table can be made elsewhere, too.
+        url: of the database: `sqlite:///lake.db` for one machine, `postgresql+psycopg://user@host/lake` for many; or of
+            a server of it, `https://host:8080`, which has all calls but transactions and renames.
+        root: the folder in which new tables get theirs. A table can be made elsewhere, too. A server has its own.
         storage_options: credentials and settings for object stores.
+        token: by which a server knows who calls.
 
     Raises:
         CatalogUrlError, CatalogUnavailableError, NewerCatalogError: it cannot be opened.
+        CatalogRefusedError: the server does not know the token.
     """
 
-    def __init__(self, url: str, *, root: str | None = None, storage_options: Mapping[str, str] | None = None) -> None:
+    def __new__(cls, url: str = "", **_: Any) -> Self:  # copies have no arguments
+        if cls is Catalog and url.startswith(("http://", "https://")):
+            from tahoe.catalog.remote import RemoteCatalog  # noqa: PLC0415 - a subclass
+
+            return object.__new__(RemoteCatalog)  # type: ignore[return-value]  # it is one of Catalog's
+        return object.__new__(cls)
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        root: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        token: str | None = None,  # noqa: ARG002 - a database has other means
+    ) -> None:
         self._engine = open_database(url)
         self._root = None if root is None else normalise(root)
         self._env_at: Callable[[str], Env] = partial(system_env, storage_options=storage_options)
@@ -166,7 +183,7 @@ class Catalog:
         Raises:
             SchemaNotFoundError, CatalogNameTakenError, CatalogNameError: the name cannot be given.
         """
-        schema_name, table_name = _parts(name)
+        schema_name, table_name = parts_of(name)
         url = self.new_folder(name) if location is None else normalise(location)
         self._check_free(name, url)
         table_id = str(uuid.uuid4())
@@ -259,7 +276,7 @@ class Catalog:
         Raises:
             CatalogTableNotFoundError, SchemaNotFoundError, CatalogNameTakenError: it cannot be renamed.
         """
-        schema, table = _parts(new_name)
+        schema, table = parts_of(new_name)
         with self._begin() as connection:
             found = self._find(connection, name)
             names = {"schema_id": self._schema_id(connection, schema), "name": table}
@@ -312,7 +329,7 @@ class Catalog:
         return transaction(self._engine)
 
     def _find(self, connection: sa.Connection, name: str) -> sa.Row[Any, Any, Any]:
-        schema, table = _parts(name)
+        schema, table = parts_of(name)
         query = sa.select(TABLES.c.id, TABLES.c.url, TABLES.c.kind).join(SCHEMAS)
         found = connection.execute(query.where((SCHEMAS.c.name == schema) & (TABLES.c.name == table))).first()
         if found is None:
@@ -383,7 +400,7 @@ class Catalog:
     def _store(self, table_id: str, url: str) -> ManagedStore:
         return ManagedStore(self._env_at(url).store, self._commits(table_id, url))
 
-    def _commits(self, table_id: str, url: str) -> CatalogCommits:
+    def _commits(self, table_id: str, url: str) -> TableCommits:
         return CatalogCommits(self._begin, table_id, url)
 
 
@@ -411,7 +428,7 @@ def _store_at(store: ManagedStore, others: Callable[[str], Store], url: str) -> 
     return store if url == store.url else others(url)
 
 
-def _parts(name: str) -> tuple[str, str]:
+def parts_of(name: str) -> tuple[str, str]:
     """Schema and table, in lower case, as every name of a catalog."""
     schema, _, table = name.lower().partition(".")
     check_name(schema, name)

@@ -82,7 +82,7 @@
     │   └── CatalogUrlError, CatalogUnavailableError, NewerCatalogError, CatalogNameError, SchemaNotFoundError,
     │       CatalogTableNotFoundError, CatalogNameTakenError, SchemaNotEmptyError, ExternalTableError,
     │       CatalogNotChosenError, TransactionStateError, PrincipalNotFoundError, PrivilegeError,
-    │       CatalogServerError
+    │       CatalogServerError, CatalogRefusedError
     ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError, CatalogManagedTableError

@@ -98,6 +98,13 @@ class PrivilegeError(DeltaCatalogError):
     todo = "Grant one of these: {fitting}."
 
 
+class CatalogRefusedError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_REFUSED"
+    sqlstate = "42501"
+    what = "The catalog {url} refused: {detail} ({code})."
+    todo = "Check the token and what was granted to its owner; what a server does not do, its database does."
+
+
 class CatalogServerError(DeltaCatalogError):
     condition = "DELTA_CATALOG_SERVER_CONFIGURATION"
     sqlstate = "42616"

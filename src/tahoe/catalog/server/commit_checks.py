@@ -36,11 +36,11 @@ class Proposed:
     """A commit as its writer tells of it.
 
     Attributes:
-        timestamp_ms: its in-commit timestamp.
+        timestamp_ms: its in-commit timestamp; None if it is not told.
     """
 
     commit: RatifiedCommit
-    timestamp_ms: int
+    timestamp_ms: int | None
 
 
 def checked(table: Table, before: Known, proposed: Proposed) -> Known:
@@ -65,8 +65,7 @@ def checked(table: Table, before: Known, proposed: Proposed) -> Known:
         raise
     except DeltaError as error:
         raise invalid(f"{commit.file} is not a legal commit: {cause_text(error)}.") from error
-    _check_timestamp(actions, before.timestamp_ms, proposed)
-    return Known(after, proposed.timestamp_ms)
+    return Known(after, _checked_timestamp(actions, before.timestamp_ms, proposed))
 
 
 def is_staged_name(name: str, version: int) -> bool:
@@ -115,12 +114,13 @@ def _check_files(url: str, actions: Sequence[Action]) -> None:
                 raise invalid(f"{path} is not a data file in the table's folder.")
 
 
-def _check_timestamp(actions: Sequence[Action], before_ms: int, proposed: Proposed) -> None:
+def _checked_timestamp(actions: Sequence[Action], before_ms: int, proposed: Proposed) -> int:
     found = _timestamp_of(actions)
-    if found != proposed.timestamp_ms:
+    if proposed.timestamp_ms not in (None, found):
         raise invalid(f"The commit has the inCommitTimestamp {found}, not {proposed.timestamp_ms}.")
     if found <= before_ms:
         raise invalid(f"The inCommitTimestamp {found} is not larger than {before_ms}, that of the version before.")
+    return found
 
 
 def _timestamp_of(actions: Sequence[Action]) -> int:

@@ -92,7 +92,7 @@ def proposed_commit(given: Mapping[str, Any]) -> Proposed:
         size_bytes=integer(given, "file_size"),
         modified_ms=integer(given, "file_modification_timestamp"),
     )
-    return Proposed(commit=commit, timestamp_ms=integer(given, "timestamp"))
+    return Proposed(commit=commit, timestamp_ms=optional_integer(given, "timestamp"))
 
 
 def _table(call: Call, privilege: str) -> tuple[Found, Ratified]:

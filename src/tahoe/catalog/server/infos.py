@@ -50,6 +50,8 @@ def table_info(call: Call, found: Found, row: Json) -> Json:
             "owner": row["owner"],
             "created_at": row["created_ms"],
             "table_id": row["id"],
+            # not a field of Unity Catalog's: for clients of ours, which list tables with their versions
+            "latest_table_version": row["latest_version"] if row["kind"] == "managed" else None,
         }
     )
 

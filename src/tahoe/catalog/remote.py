@@ -1,0 +1,197 @@
+"""`Catalog` over a server: `tahoe.Catalog("http://host:8080", token=...)`.
+
+The server decides who commits to a table; files are read and written by the client itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tahoe.catalog.catalog import Catalog, parts_of
+from tahoe.catalog.entries import TableEntry
+from tahoe.catalog.server_calls import ServerCalls
+from tahoe.catalog.transaction import CatalogTransaction
+from tahoe.errors import CatalogRefusedError, CatalogUnavailableError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors.root import cause_text
+from tahoe.storage import system_env
+from tahoe.storage.ratified import Ratified, RatifiedCommit
+from tahoe.table.table import Table
+
+_COMMITS = "/delta/preview/commits"
+
+
+@dataclass(slots=True)
+class RemoteCommits:
+    """The `TableCommits` of a table, which a server ratifies.
+
+    Attributes:
+        first: what is known here of a new table, before the server knows it; None afterwards.
+    """
+
+    calls: ServerCalls
+    table_id: str
+    table: str
+    first: Ratified | None = None
+
+    def ratified(self) -> Ratified:
+        if self.first is not None:
+            return self.first
+        told = self._call("read the ratified commits", "GET", start_version=0)
+        commits = (
+            RatifiedCommit(
+                version=info["version"],
+                file=info["file_name"],
+                size_bytes=info["file_size"],
+                modified_ms=info["file_modification_timestamp"],
+            )
+            for info in told["commits"]
+        )
+        return Ratified(told["latest_table_version"], tuple(sorted(commits, key=lambda commit: commit.version)))
+
+    def ratify(self, commit: RatifiedCommit) -> bool:
+        if self.first is not None:
+            is_first = self.first.latest < 0 and commit.version == 0
+            self.first = Ratified(0, (commit,)) if is_first else self.first
+            return is_first
+        info = {
+            "version": commit.version,
+            "file_name": commit.file,
+            "file_size": commit.size_bytes,
+            "file_modification_timestamp": commit.modified_ms,
+        }
+        return bool(self._call(f"ratify version {commit.version}", "POST", commit_info=info) is not _LOST)
+
+    def may_describe(self, version: int) -> bool:  # noqa: ARG002
+        return True
+
+    def published(self, version: int) -> None:
+        if self.first is not None:
+            self.first = Ratified(self.first.latest)
+        else:
+            self._call(f"forget commits up to version {version}", "POST", latest_backfilled_version=version)
+
+    def _call(self, operation: str, method: str, **given: Any) -> Mapping[str, Any]:
+        body = {"table_id": self.table_id, "table_uri": self.table, **given}
+        try:
+            return self.calls.call(method, _COMMITS, body)
+        except CatalogUnavailableError as error:
+            raise StorageUnavailableError(table=self.table, operation=operation, detail=cause_text(error)) from error
+        except CatalogRefusedError as error:
+            if error.parameters["code"] == "COMMIT_VERSION_CONFLICT":
+                return _LOST
+            if error.parameters["code"] == "TABLE_NOT_FOUND":
+                raise FileNotFoundError(f"the catalog has no table {self.table_id} any more") from error
+            raise StorageRefusedError(table=self.table, operation=operation, detail=cause_text(error)) from error
+
+
+# The answer to a commit whose version another one owns.
+_LOST: Mapping[str, Any] = {}
+
+
+class RemoteCatalog(Catalog):
+    """A catalog of a server, with the calls of `Catalog` that its interface has."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        root: str | None = None,  # noqa: ARG002 - the server has one
+        storage_options: Mapping[str, str] | None = None,
+        token: str | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._calls = ServerCalls(self.url, token)
+        self._env_at = partial(system_env, storage_options=storage_options)
+        self._making: dict[str, RemoteCommits] = {}
+        catalogs = self._calls.call("GET", "/catalogs")["catalogs"]
+        if not catalogs:
+            raise self._not_served("be read", "nothing of it was granted to the owner of this token")
+        self.name = str(catalogs[0]["name"])
+
+    # --- schemas
+
+    def create_schema(self, name: str, *, comment: str | None = None, if_not_exists: bool = False) -> None:
+        if not (if_not_exists and name.lower() in self.schemas()):
+            body = {"catalog_name": self.name, "name": name, "comment": comment}
+            self._calls.named(f"a schema {name}", "POST", "/schemas", body)
+
+    def schemas(self) -> list[str]:
+        return [found["name"] for found in self._calls.pages("/schemas", "schemas", catalog_name=self.name)]
+
+    def drop_schema(self, name: str, *, cascade: bool = False) -> None:
+        for entry in self.tables(name) if cascade else ():
+            self.drop_table(entry.name)
+        self._calls.named(name, "DELETE", f"/schemas/{self.name}.{name}")
+
+    # --- tables
+
+    @contextmanager
+    def new_table(
+        self, name: str, *, location: str | None = None, comment: str | None = None
+    ) -> Iterator[tuple[str, str]]:
+        if location is not None:
+            raise self._not_served(f"make {name} in a folder of your choice", "it gives each table a folder")
+        schema, table = parts_of(name)
+        names = {"catalog_name": self.name, "schema_name": schema, "name": table}
+        staging = self._calls.named(f"a table {name}", "POST", "/staging-tables", names)
+        table_id, url = staging["id"], staging["staging_location"]
+        self._making[table_id] = commits = RemoteCommits(self._calls, table_id, url, Ratified())
+        try:
+            yield table_id, url
+            self._store(table_id, url).publish()
+            entry = {**names, "table_type": "MANAGED", "storage_location": url, "comment": comment}
+            self._calls.named(f"a table {name}", "POST", "/tables", entry)
+        finally:
+            del self._making[table_id]
+        commits.first = None
+
+    def new_folder(self, name: str) -> str:
+        raise self._not_served(f"give {name} a folder", "it gives folders to tables that it manages alone")
+
+    def table(self, name: str) -> Table:
+        table_id, url = self.folder_of(name)
+        return Table(url, env=self._env_at(url)) if table_id is None else self.open(table_id, url)
+
+    def folder_of(self, name: str) -> tuple[str | None, str]:
+        found = self._calls.named(name, "GET", f"/tables/{self.name}.{'.'.join(parts_of(name))}")
+        return found["table_id"] if found["table_type"] == "MANAGED" else None, found["storage_location"]
+
+    def table_at(self, url: str) -> str | None:
+        return next((entry.id for entry in self.tables() if entry.url == url and entry.kind == "managed"), None)
+
+    def tables(self, schema: str | None = None) -> list[TableEntry]:
+        """The tables of a schema, or all tables, by their names. Of unpublished commits the server does not tell."""
+        return [
+            TableEntry(
+                id=found["table_id"],
+                name=f"{found['schema_name']}.{found['name']}",
+                url=found["storage_location"],
+                kind=found["table_type"].lower(),
+                comment=found.get("comment"),
+                latest_version=found.get("latest_table_version", -1),
+                unpublished=0,
+            )
+            for each in (self.schemas() if schema is None else [schema])
+            for found in self._calls.pages("/tables", "tables", catalog_name=self.name, schema_name=each)
+        ]
+
+    def drop_table(self, name: str) -> None:
+        self._calls.named(name, "DELETE", f"/tables/{self.name}.{'.'.join(parts_of(name))}")
+
+    def rename_table(self, name: str, new_name: str) -> None:  # noqa: ARG002
+        raise self._not_served(f"rename {name}", "its interface has no renames")
+
+    @contextmanager
+    def transaction(self, *, serializable: bool = False) -> Iterator[CatalogTransaction]:  # noqa: ARG002
+        raise self._not_served("change several tables at once", "its interface ratifies the commits of one table")
+        yield
+
+    def _not_served(self, operation: str, detail: str) -> CatalogRefusedError:
+        return CatalogRefusedError(url=self.url, code="UNIMPLEMENTED", detail=f"it cannot {operation}: {detail}")
+
+    def _commits(self, table_id: str, url: str) -> RemoteCommits:
+        return self._making.get(table_id) or RemoteCommits(self._calls, table_id, url)
