@@ -29,7 +29,8 @@ class Client:
     token: str | None = None
 
     def call(self, method: str, path: str, body: Any = None, **query: Any) -> tuple[int, Any]:
-        headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+        headers = {"Content-Type": "application/json"}
+        headers |= {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
         content = None if body is None else json.dumps(body).encode()
         answer = self.http.request(method, PREFIX + path, content=content, params=query, headers=headers)
         return answer.status_code, answer.json()

@@ -147,6 +147,14 @@ def test_an_external_table_is_not_in_the_folder_of_managed_ones(
         assert admin.refused("POST", "/tables", {**names, "storage_location": url}) == (400, "INVALID_ARGUMENT")
 
 
+def test_only_an_admin_enters_an_external_table(lake: Served) -> None:
+    """Its owner would get the server's credentials for any folder."""
+    maker = lake.client("maker", USE_CATALOG, USE_SCHEMA, CREATE_TABLE)
+    names = {"catalog_name": "lake", "schema_name": "shop", "name": "other", "table_type": "EXTERNAL"}
+    for url in ("s3://bucket/other", "file:///other"):
+        assert maker.refused("POST", "/tables", {**names, "storage_location": url}) == (403, "PERMISSION_DENIED")
+
+
 # --- making a managed table
 
 
@@ -445,8 +453,11 @@ def test_a_fault_of_the_server_is_not_told(
 
 
 def test_requests_that_are_none_are_refused(lake: Served, admin: Client) -> None:
-    headers = {"Authorization": f"Bearer {admin.token}"}
+    headers = {"Authorization": f"Bearer {admin.token}", "Content-Type": "application/json"}
     path = "/api/2.1/unity-catalog/schemas"
+    plain = {**headers, "Content-Type": "text/plain"}
+    assert lake.http.post(path, content=b'{"name": "x", "catalog_name": "lake"}', headers=plain).status_code == 415
+    assert lake.catalog.schemas() == ["shop"]
     for content in (b"{", b"[]", b'"x"', b"[" * 100_000, b"\xff\xfe", b'{"name": "\\ud800", "catalog_name": "lake"}'):
         assert lake.http.post(path, content=content, headers=headers).status_code == 400
     assert lake.http.post(path, content=b" " * (9 << 20), headers=headers).status_code == 413

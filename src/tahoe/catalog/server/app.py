@@ -126,6 +126,9 @@ def _call(service: Service, endpoint: Callable[[Call], Any], request: Request, r
     rights = _rights(service, request)
     if rights.principal is not None:
         caller.append(rights.principal)
+    if raw.strip() and not request.headers.get("content-type", "").startswith("application/json"):
+        # a page in a browser of this machine can send other types to a server without tokens
+        raise Refusal(415, "INVALID_ARGUMENT", "The body must have the type application/json.")
     path, query = (
         {name: optional_text(given, name) or "" for name in given}
         for given in (request.path_params, dict(request.query_params))

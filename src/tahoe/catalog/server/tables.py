@@ -148,11 +148,11 @@ def _managed(call: Call, schema: Found, name: str, staging: Mapping[str, Any] | 
 
 
 def _external(call: Call, url: str) -> dict[str, Any]:
-    """A folder of others. Not one in which the catalog keeps its own tables, and not another table's."""
+    """A folder of others. Only an admin enters one: the owner of a table gets the server's credentials for its folder."""
+    if not call.rights.is_admin:
+        raise Refusal(403, "PERMISSION_DENIED", "Only an admin can enter an external table.")
     if call.service.root is not None and is_below(url, call.service.root):
         raise invalid("An external table cannot be in the folder of the managed tables.")
-    if is_below(url, "file://") and not call.rights.is_admin:
-        raise Refusal(403, "PERMISSION_DENIED", "Only an admin can enter a folder of the server's own disk.")
     return {
         "id": str(uuid.uuid4()),
         "latest_version": -1,
