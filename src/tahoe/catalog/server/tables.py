@@ -148,7 +148,7 @@ def _managed(call: Call, schema: Found, name: str, staging: Mapping[str, Any] | 
 
 
 def _external(call: Call, url: str) -> dict[str, Any]:
-    """A folder of others. Only an admin enters one: the owner of a table gets the server's credentials for its folder."""
+    """A folder of others. Only an admin enters one: the owner of a table gets credentials for its folder."""
     if not call.rights.is_admin:
         raise Refusal(403, "PERMISSION_DENIED", "Only an admin can enter an external table.")
     if call.service.root is not None and is_below(url, call.service.root):
