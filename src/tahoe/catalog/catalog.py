@@ -417,11 +417,7 @@ class _Publishing(Watch):
     store: ManagedStore
 
     def committed(self, url: str, version: int) -> None:  # noqa: ARG002
-        in_background(partial(_publish, self.store, version))
-
-
-def _publish(store: ManagedStore, version: int | None = None) -> None:
-    store.publish(version)
+        in_background(partial(self.store.publish_behind, version))
 
 
 def _store_at(store: ManagedStore, others: Callable[[str], Store], url: str) -> Store:

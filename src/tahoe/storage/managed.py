@@ -29,6 +29,13 @@ T = TypeVar("T")
 _OF_PUBLISHED = frozenset(Kind) - {Kind.COMMIT, Kind.CHECKSUM}
 
 
+# The catalog is told of so many published commits at once.
+_PUBLISHED_TOGETHER = 100
+
+# With so many commits that are not published, writers do not leave it to later ones.
+_UNPUBLISHED_MAX = 20
+
+
 def _new_id() -> str:
     return str(uuid.uuid4())
 
@@ -179,15 +186,26 @@ class ManagedStore(DelegatingStore):
         Raises:
             CommitEntryError: the log has another commit of that version, or a staged commit has been lost.
         """
-        published = 0
+        last, published = -1, 0
         for commit in self._ask().commits:
             if (version is not None and commit.version > version) or not self.commits.may_describe(commit.version):
                 break
             self._publish(commit)
-            published += 1
+            last, published = commit.version, published + 1
+            if published % _PUBLISHED_TOGETHER == 0:
+                self.commits.published(last)
         if published:
+            self.commits.published(last)
             self._ask()
         return published
+
+    def publish_behind(self, version: int) -> None:
+        """Publish after a commit of a version, unless others have committed since, who do it: of several writers the
+        last one publishes, or whoever finds that it has become much.
+        """
+        state = self._ask()
+        if state.latest <= version or len(state.commits) >= _UNPUBLISHED_MAX:
+            self.publish()
 
     def _publish(self, commit: RatifiedCommit) -> None:
         key = commit_key(commit.version)
@@ -201,7 +219,6 @@ class ManagedStore(DelegatingStore):
             if not create(self.inner, key, data) and self.inner.get(key) != data:
                 detail = f"the catalog has ratified {commit.file}, and the log has another commit of that version"
                 raise CommitEntryError(table=self.url, file=commit_name(commit.version), detail=detail)
-        self.commits.published(commit.version)
 
     def _publish_for(self, key: str) -> None:
         file = _log_file(key)
