@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from tahoe.catalog.commits import CatalogCommits
-from tahoe.catalog.database import open_database, transaction
+from tahoe.catalog.database import open_database, reading, transaction
 from tahoe.catalog.entries import TableEntry
 from tahoe.catalog.tables_of_database import COMMITS, NAME_LENGTH_MAX, SCHEMAS, TABLES
 from tahoe.catalog.transaction import CatalogTransaction
@@ -242,7 +242,7 @@ class Catalog:
         Raises:
             CatalogTableNotFoundError: there is none.
         """
-        with self._begin() as connection:
+        with reading(self._engine) as connection:
             found = self._find(connection, name)
         return found.id if found.kind == "managed" else None, found.url
 
@@ -401,7 +401,7 @@ class Catalog:
         return ManagedStore(self._env_at(url).store, self._commits(table_id, url))
 
     def _commits(self, table_id: str, url: str) -> TableCommits:
-        return CatalogCommits(self._begin, table_id, url)
+        return CatalogCommits(self._begin, table_id, url, partial(reading, self._engine))
 
 
 def _table_of(env: Env, store: ManagedStore, watch: Watch) -> Table:

@@ -24,34 +24,38 @@ class CatalogCommits:
     Attributes:
         begin: opens a transaction of the database.
         table: the table's url, for errors.
+        read: opens a connection for one statement that reads; None uses a transaction.
     """
 
     begin: Begin
     table_id: str
     table: str
+    read: Begin | None = None
 
     def ratified(self) -> Ratified:
-        with self._begun("read the ratified commits") as connection:
+        with self._begun(self.read or self.begin, "read the ratified commits") as connection:
             return ratified(connection, self.table_id)
 
     def ratify(self, commit: RatifiedCommit) -> bool:
-        with self._begun(f"ratify version {commit.version}") as connection:
+        with self._begun(self.begin, f"ratify version {commit.version}") as connection:
+            if ratify_all(connection, self.table_id, commit.version - 1, [commit]):
+                return True
             latest = ratified(connection, self.table_id).latest
-            if commit.version > latest + 1:
-                detail = f"version {commit.version} does not follow {latest}, the latest one"
-                raise StorageRefusedError(table=self.table, operation=f"commit {commit.file}", detail=detail)
-            return ratify_all(connection, self.table_id, latest, [commit]) if commit.version == latest + 1 else False
+        if commit.version > latest + 1:
+            detail = f"version {commit.version} does not follow {latest}, the latest one"
+            raise StorageRefusedError(table=self.table, operation=f"commit {commit.file}", detail=detail)
+        return False
 
     def may_describe(self, version: int) -> bool:  # noqa: ARG002
         return True
 
     def published(self, version: int) -> None:
-        with self._begun(f"forget commits up to version {version}") as connection:
+        with self._begun(self.begin, f"forget commits up to version {version}") as connection:
             is_older = (COMMITS.c.table_id == self.table_id) & (COMMITS.c.version <= version)
             connection.execute(sa.delete(COMMITS).where(is_older))
 
-    def _begun(self, operation: str) -> AbstractContextManager[sa.Connection]:
-        return _Told(self.begin(), self.table, operation)
+    def _begun(self, begin: Begin, operation: str) -> AbstractContextManager[sa.Connection]:
+        return _Told(begin(), self.table, operation)
 
 
 class _Told(AbstractContextManager[sa.Connection]):
@@ -82,14 +86,24 @@ def ratified(connection: sa.Connection, table_id: str) -> Ratified:
     Raises:
         FileNotFoundError: the table has been dropped.
     """
-    latest = connection.execute(sa.select(TABLES.c.latest_version).where(TABLES.c.id == table_id)).scalar()
-    if latest is None:
+    rows = connection.execute(_RATIFIED, {"table_id": table_id}).all()
+    if not rows:
         raise FileNotFoundError(f"the catalog has no table {table_id} any more")
-    columns = COMMITS.c.version, COMMITS.c.file, COMMITS.c.size_bytes, COMMITS.c.modified_ms
-    # others may have committed since the line above
-    are_known = (COMMITS.c.table_id == table_id) & (COMMITS.c.version <= latest)
-    rows = connection.execute(sa.select(*columns).where(are_known).order_by(COMMITS.c.version)).mappings()
-    return Ratified(latest, tuple(RatifiedCommit(**row) for row in rows))
+    commits = (
+        RatifiedCommit(version=version, file=file, size_bytes=size, modified_ms=modified)
+        for _, version, file, size, modified in rows
+        if version is not None
+    )
+    return Ratified(rows[0][0], tuple(commits))
+
+
+# One statement, which sees one moment. A table without commits has a row without one.
+_RATIFIED = (
+    sa.select(TABLES.c.latest_version, COMMITS.c.version, COMMITS.c.file, COMMITS.c.size_bytes, COMMITS.c.modified_ms)
+    .select_from(TABLES.outerjoin(COMMITS, COMMITS.c.table_id == TABLES.c.id))
+    .where(TABLES.c.id == sa.bindparam("table_id"))
+    .order_by(COMMITS.c.version)
+)
 
 
 def is_latest(connection: sa.Connection, table_id: str, version: int) -> bool:

@@ -24,6 +24,9 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 # So long a writer of SQLite waits for another one.
 _BUSY_SECONDS = 60
 
+# The execution option of connections of SQLite that only read.
+_READS = "reads"
+
 # Any number, the same for all: PostgreSQL's lock of those who upgrade.
 _UPGRADE_LOCK = 7_361_915
 
@@ -71,6 +74,22 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
         raise CatalogUnavailableError(url=url, detail=str(error.orig)) from error
 
 
+@contextmanager
+def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A connection for statements that read, each by itself. It waits for no writer.
+
+    Raises:
+        CatalogUnavailableError: the database cannot be reached, or fails.
+    """
+    how = {_READS: True} if engine.dialect.name == "sqlite" else {"isolation_level": "AUTOCOMMIT"}
+    try:
+        with engine.connect().execution_options(**how) as connection:
+            yield connection
+    except DBAPIError as error:
+        url = engine.url.render_as_string(hide_password=True)
+        raise CatalogUnavailableError(url=url, detail=str(error.orig)) from error
+
+
 def _settings(url: str) -> dict[str, Any]:
     return {"connect_args": {"timeout": _BUSY_SECONDS}} if url.startswith("sqlite") else {}
 
@@ -83,7 +102,7 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
 
 def _begin_at_once(connection: sa.Connection) -> None:
     """A transaction that reads first and then writes must not find that another one has written in between."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    connection.exec_driver_sql("BEGIN" if _READS in connection.get_execution_options() else "BEGIN IMMEDIATE")
 
 
 def _upgrade(connection: sa.Connection) -> None:

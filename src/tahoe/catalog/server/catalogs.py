@@ -20,7 +20,7 @@ from tahoe.catalog.server.securables import (
     catalog_named,
     require,
     require_owner,
-    rows,
+    rows_behind,
     schema_in_full,
     schema_named,
     schema_of,
@@ -59,10 +59,9 @@ def change_catalog(call: Call) -> Json:
 def list_schemas(call: Call) -> Json:
     above = catalog_named(call, text(call.query, "catalog_name"))
     size = page_size(call)
-    query = sa.select(SCHEMAS).where(SCHEMAS.c.name > page_start(call)).order_by(SCHEMAS.c.name)
     seen: list[Found] = []
     with call.service.begin() as connection:
-        for row in rows(connection, query):
+        for row in rows_behind(connection, SCHEMAS, sa.true(), page_start(call), size + 1):
             found = schema_of(row, above)
             if call.rights.sees(found.securable):
                 seen.append(found)

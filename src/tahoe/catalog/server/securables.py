@@ -35,6 +35,19 @@ def rows(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[dict[str,
         yield {str(name): value for name, value in row.items()}
 
 
+def rows_behind(
+    connection: sa.Connection, table: sa.Table, where: Any, start: str, together: int
+) -> Iterator[dict[str, Any]]:
+    """The rows of a table behind a name, in the order of their names; so many are fetched together."""
+    while True:
+        query = sa.select(table).where(where & (table.c.name > start)).order_by(table.c.name).limit(together)
+        found = list(rows(connection, query))
+        yield from found
+        if len(found) < together:
+            return
+        start = found[-1]["name"]
+
+
 def require(rights: Rights, privilege: str, securable: Securable) -> None:
     """Refuse a call whose caller sees a securable, and lacks a privilege."""
     if not rights.has(privilege, securable):

@@ -27,7 +27,7 @@ from tahoe.catalog.server.securables import (
     Found,
     require,
     require_owner,
-    rows,
+    rows_behind,
     schema_named,
     staging_by,
     table_named,
@@ -45,8 +45,8 @@ def list_tables(call: Call) -> Json:
     seen: list[Found] = []
     with call.service.begin() as connection:
         schema = schema_named(connection, call, text(call.query, "catalog_name"), text(call.query, "schema_name"))
-        is_on_page = (TABLES.c.schema_id == schema.row["id"]) & (TABLES.c.name > page_start(call))
-        for row in rows(connection, sa.select(TABLES).where(is_on_page).order_by(TABLES.c.name)):
+        is_in_schema = TABLES.c.schema_id == schema.row["id"]
+        for row in rows_behind(connection, TABLES, is_in_schema, page_start(call), size + 1):
             found = table_of(row, schema.securable)
             if call.rights.sees(found.securable):
                 seen.append(found)
