@@ -25,6 +25,7 @@ from tahoe.errors import (
 from tahoe.spark.jvm import attached_catalogs
 from tahoe.storage.background import finish_background
 from tahoe.tables import DeltaTable
+from tests.catalog.commands import fine, serving
 
 _numbers = itertools.count()
 
@@ -38,7 +39,7 @@ def url(tmp_path: Path) -> str:
 def lake(spark: SparkSession, url: str, tmp_path: Path) -> Iterator[str]:
     """The name of an attached catalog with a schema `shop`, which has tables of items and pieces."""
     name = f"lake{next(_numbers)}"
-    tahoe.enable(spark, catalogs={name: (url, str(tmp_path / "lake"))})
+    tahoe.enable(spark, catalogs={name: {"url": url, "root": str(tmp_path / "lake")}})
     spark.sql(f"CREATE SCHEMA {name}.shop")
     spark.sql(f"CREATE TABLE {name}.shop.orders (item STRING, pieces INT)")
     spark.sql(f"CREATE TABLE {name}.shop.stock AS SELECT 'tea' AS item, 10 AS pieces")
@@ -167,6 +168,37 @@ def test_a_catalog_that_cannot_be_opened_is_told(spark: SparkSession) -> None:
     with pytest.raises(CatalogUrlError, match="spark.sql.catalog.lost.url is missing"):  # noqa: RUF043
         spark.sql("SHOW SCHEMAS IN lost")
     spark.conf.unset("spark.sql.catalog.lost")
+
+
+# --- a server
+
+
+def test_unitys_settings_attach_a_server(spark: SparkSession, url: str, tmp_path: Path) -> None:
+    """Its tables are made, written and read as those of a database; what may not be seen is not found."""
+    owner, guest = (fine("token", url, name).strip() for name in ("ana", "bob"))
+    fine("grant", url, "ana", "ADMIN")
+    fine("grant", url, "bob", "USE")
+    with serving(url, "--root", str(tmp_path / "lake")) as (_, at):
+        for name, token in (("unity", owner), ("guest", guest)):
+            settings = {"": attached_catalogs.OF_UNITY, ".uri": at, ".token": token}
+            for of, value in settings.items():
+                spark.conf.set(f"spark.sql.catalog.{name}{of}", value)
+        tahoe.enable(spark)
+        spark.sql("CREATE SCHEMA unity.shop")
+        spark.sql("CREATE TABLE unity.shop.orders (item STRING, pieces INT)")
+        spark.sql("INSERT INTO unity.shop.orders VALUES ('tea', 1), ('cup', 2)")
+        spark.sql("UPDATE unity.shop.orders SET pieces = 5 WHERE item = 'cup'")
+        spark.sql("CREATE OR REPLACE TABLE unity.shop.stock AS SELECT 'tea' AS item, 10 AS pieces")
+        spark.sql("DELETE FROM unity.shop.stock")
+        assert rows(spark, "SELECT * FROM unity.shop.orders") == [("cup", 5), ("tea", 1)]
+        assert tahoe.Catalog(url).table("shop.orders").count() == 2
+        assert [row.tableName for row in spark.sql("SHOW TABLES IN unity.shop").collect()] == ["orders", "stock"]
+        assert not spark.catalog.tableExists("guest.shop.orders")
+        spark.sql("DROP TABLE unity.shop.stock")
+        assert [entry.name for entry in tahoe.Catalog(url).tables()] == ["shop.orders"]
+        finish_background()
+    for name in ("unity", "guest"):
+        spark.conf.unset(f"spark.sql.catalog.{name}")
 
 
 # --- transactions

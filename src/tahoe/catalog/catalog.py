@@ -184,7 +184,7 @@ class Catalog:
             SchemaNotFoundError, CatalogNameTakenError, CatalogNameError: the name cannot be given.
         """
         schema_name, table_name = parts_of(name)
-        url = self.new_folder(name) if location is None else normalise(location)
+        url = self._new_folder(name) if location is None else normalise(location)
         self._check_free(name, url)
         table_id = str(uuid.uuid4())
         entry = {"id": table_id, "name": table_name, "kind": "managed", "url": url, "comment": comment}
@@ -196,12 +196,7 @@ class Catalog:
             raise
         self._store(table_id, url).publish()  # whoever opens the folder by its path then finds a managed table
 
-    def new_folder(self, name: str) -> str:
-        """A folder for a new table, in the catalog's root.
-
-        Raises:
-            CatalogNameError: the catalog has no root.
-        """
+    def _new_folder(self, name: str) -> str:
         if self._root is None:
             detail = "the catalog has no root, and no location is given"
             raise CatalogNameError(name=name, detail=detail)

@@ -149,9 +149,6 @@ class RemoteCatalog(Catalog):
             del self._making[table_id]
         commits.first = None
 
-    def new_folder(self, name: str) -> str:
-        raise self._not_served(f"give {name} a folder", "it gives folders to tables that it manages alone")
-
     def table(self, name: str) -> Table:
         table_id, url = self.folder_of(name)
         return Table(url, env=self._env_at(url)) if table_id is None else self.open(table_id, url)
@@ -160,8 +157,9 @@ class RemoteCatalog(Catalog):
         found = self._calls.named(name, "GET", f"/tables/{self.name}.{'.'.join(parts_of(name))}")
         return found["table_id"] if found["table_type"] == "MANAGED" else None, found["storage_location"]
 
-    def table_at(self, url: str) -> str | None:
-        return next((entry.id for entry in self.tables() if entry.url == url and entry.kind == "managed"), None)
+    def table_at(self, url: str) -> str | None:  # noqa: ARG002
+        """None: the interface of a server finds tables by their names alone."""
+        return None
 
     def tables(self, schema: str | None = None) -> list[TableEntry]:
         """The tables of a schema, or all tables, by their names. Of unpublished commits the server does not tell."""

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyspark
 from pyspark.errors import PySparkException, PySparkRuntimeError
@@ -32,9 +32,6 @@ from tahoe.spark.jvm.native_engine import prefer_native, runs_natively
 from tahoe.spark.writing.store_assignment import REFUSED
 
 JAVA_SOURCES = Path(__file__).parents[1] / "java"
-
-# The url of a catalog, and the folder of its new tables.
-CatalogPlace: TypeAlias = tuple[str, str]
 
 # Spark looks catalogs up case-sensitively.
 PATH_CATALOGS = ("delta", "DELTA", "Delta")
@@ -60,7 +57,7 @@ STATEMENTS_OF_RULES = {
 }
 
 
-def enable(spark: SparkSession, *, catalogs: Mapping[str, str | CatalogPlace] | None = None) -> SparkSession:
+def enable(spark: SparkSession, *, catalogs: Mapping[str, str | Mapping[str, str]] | None = None) -> SparkSession:
     """Enable Delta tables in a session, and in sessions created from it: `spark = tahoe.enable(spark)`.
 
     A second call changes nothing. After `spark.stop()`, enable the new session again. In a Spark Connect session whose
@@ -68,8 +65,8 @@ def enable(spark: SparkSession, *, catalogs: Mapping[str, str | CatalogPlace] | 
     says what is slower and missing.
 
     Args:
-        catalogs: to attach, by the names that they get in the session: the url of each, or url and root as a pair.
-            Their tables are `lake.shop.orders` in every statement. See `tahoe.Catalog`.
+        catalogs: to attach, by the names that they get in the session: the url of each, or a mapping with its `url` and
+            its `root` or `token`. Their tables are `lake.shop.orders` in every statement. See `tahoe.Catalog`.
 
     Returns:
         the same session.
@@ -106,13 +103,13 @@ def enable(spark: SparkSession, *, catalogs: Mapping[str, str | CatalogPlace] | 
     _install_parser(gateway)
     _install_functions(gateway)
     prefer_native(gateway)
+    attached_catalogs.take_over(gateway)
     for name, place in (catalogs or {}).items():
-        url, root = (place, None) if isinstance(place, str) else place
-        attached_catalogs.attach(gateway, name, url, root)
+        attached_catalogs.attach(gateway, name, {"url": place} if isinstance(place, str) else place)
     return spark
 
 
-def _check_attachable(spark: SparkSession, catalogs: Mapping[str, str | CatalogPlace] | None) -> None:
+def _check_attachable(spark: SparkSession, catalogs: Mapping[str, str | Mapping[str, str]] | None) -> None:
     """
     Raises:
         UnsupportedOperationError: the catalogs of a Spark Connect session are those of its server.
@@ -167,7 +164,7 @@ def _install_catalogs(gateway: Gateway) -> None:
     """Set the catalogs, which are settings, in this session and in the shared state, which new sessions copy."""
     settings = {f"spark.sql.catalog.{name}": PATH_CATALOG_CLASS for name in PATH_CATALOGS}
     found = gateway.spark.conf.get(SESSION_CATALOG, None)
-    if found in (None, "builtin", SESSION_CATALOG_CLASS, REFERENCE_CATALOG_CLASS):
+    if found in (None, "builtin", SESSION_CATALOG_CLASS, REFERENCE_CATALOG_CLASS, attached_catalogs.OF_UNITY):
         settings[SESSION_CATALOG] = SESSION_CATALOG_CLASS
     else:
         warnings.warn(

@@ -140,8 +140,8 @@ class TableBuilder:
         gateway = Gateway(self._spark)
         new = self._new_table(gateway)
         place = place_of(gateway, new)
-        table = open_table(self._spark, place.url)
-        exists = table.exists() if new.name is None else place.is_known  # an existing table may get a name
+        # an existing table may get a name
+        exists = open_table(self._spark, place.url).exists() if new.name is None else place.is_known
         if self._creation == "replace" and not exists:
             raise TableNotFoundError(table=place.url) if new.name is None else name_not_found(gateway, self._name or "")
         if self._creation == "create" and exists:
@@ -152,7 +152,7 @@ class TableBuilder:
             except TableExistsError:  # another session has created it meanwhile
                 if self._creation != "createIfNotExists":
                     raise
-        return table, None if new.name is None else self._name
+        return open_table(self._spark, place_of(gateway, new).url), None if new.name is None else self._name
 
     def _new_table(self, gateway: Gateway) -> NewTable:
         """The table that the builder's methods have defined."""

@@ -101,8 +101,8 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
             table.
     """
     place = place_of(gateway, new)
-    with given_name(new, place) as named:
-        _make_in(gateway, named, place, replaces=replaces)
+    with given_name(new, place) as (named, given):
+        _make_in(gateway, named, given, replaces=replaces)
     enter(new, place)
 
 
@@ -138,10 +138,10 @@ def make_table_of(
         as `make_table`; WriteFailedError: the job failed. No table was created, and an old table is unchanged.
     """
     place = place_of(gateway, new)
-    with given_name(new, place) as named:
+    with given_name(new, place) as (named, given):
         create_as_select(
             gateway.spark,
-            place.url,
+            given.url,
             rows,
             replaces=replaces,
             operation="CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT",
@@ -307,13 +307,15 @@ def place_of(gateway: Gateway, new: NewTable) -> TableLocation:
 
 
 @contextmanager
-def given_name(new: NewTable, place: TableLocation) -> Iterator[NewTable]:
-    """The block that commits the first version of a table: with the properties that the catalog of its name demands."""
+def given_name(new: NewTable, place: TableLocation) -> Iterator[tuple[NewTable, TableLocation]]:
+    """The block that commits a version of a table: with the properties that the catalog of its name demands, where it
+    gives the name.
+    """
     if new.name is None:
-        yield new
+        yield new, place
         return
-    with new.name.given(place, new.comment) as demanded:
-        yield replace(new, properties={**new.properties, **demanded})
+    with new.name.given(place, new.comment) as found:
+        yield replace(new, properties={**new.properties, **found.properties}), found.place
 
 
 def _check_may_have_the_name(table: Table, new: NewTable, place: TableLocation) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,7 +23,7 @@ from tahoe.errors import (
 )
 from tahoe.spark.jvm.attached_catalogs import AttachedName, attached_catalog, block_of, note, table_url
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.hadoop_store import qualified_url, url_of_uri
+from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.statements.catalog_entries import PROVIDER, is_delta, new_entry, session_catalog
 from tahoe.spark.jvm.table_cache import session_env
 
@@ -33,11 +33,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableLocation:
-    """Where a table is or will be. `is_known`: the catalog has the table."""
+    """Where a table is or will be. `is_known`: the catalog has the table.
+
+    Attributes:
+        url: empty if the catalog chooses it when it gives the name (`TableName.given`).
+    """
 
     url: str
     is_external: bool
     is_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Where a table gets its name, and the properties that the catalog demands of it."""
+
+    place: TableLocation
+    properties: Mapping[str, str]
 
 
 class TableName(Protocol):
@@ -55,10 +67,8 @@ class TableName(Protocol):
         catalog puts new tables.
         """
 
-    def given(self, place: TableLocation, comment: str | None) -> AbstractContextManager[Mapping[str, str]]:
-        """The block that commits a version of the table, with the properties that the catalog demands. If it fails, the
-        name is as before.
-        """
+    def given(self, place: TableLocation, comment: str | None) -> AbstractContextManager[Given]:
+        """The block that commits a version of the table. If it fails, the name is as before."""
 
     def enter(self, place: TableLocation, options: Mapping[str, str], comment: str | None) -> None:
         """Add the name behind the commit, if the catalog does not have it yet; otherwise refresh what it knows.
@@ -108,8 +118,8 @@ class SessionName:
         return _same(url_of_uri(self.gateway, entry.location()), location, self.text)
 
     @contextmanager
-    def given(self, place: TableLocation, comment: str | None) -> Iterator[Mapping[str, str]]:  # noqa: ARG002
-        yield {}
+    def given(self, place: TableLocation, comment: str | None) -> Iterator[Given]:  # noqa: ARG002
+        yield Given(place, {})
 
     def enter(self, place: TableLocation, options: Mapping[str, str], comment: str | None) -> None:
         catalog = session_catalog(self.gateway)
@@ -157,27 +167,25 @@ class ManagedName:
         found = self._url()
         if found is not None:
             return TableLocation(_same(found, location, self.text), is_external=False, is_known=True)
-        url = location or qualified_url(self.gateway, self._catalog().new_folder(self.name.within))
-        return TableLocation(url, is_external=False, is_known=False)
+        return TableLocation(location or "", is_external=False, is_known=False)
 
     @contextmanager
-    def given(self, place: TableLocation, comment: str | None) -> Iterator[Mapping[str, str]]:
+    def given(self, place: TableLocation, comment: str | None) -> Iterator[Given]:
         from tahoe.catalog.catalog import managed_properties  # noqa: PLC0415 - needs SQLAlchemy
 
         known, within = self._catalog(), self.name.within
         if place.is_known:
             table_id, _ = known.folder_of(within)
-            yield {} if table_id is None else managed_properties(table_id)
+            yield Given(place, {} if table_id is None else managed_properties(table_id))
             return
         check_outside_of_block(self.gateway, "CREATE TABLE", self.text)
         catalog = known.opening_by(partial(session_env, self.gateway.spark))
         with ExitStack() as stack:
             try:
-                made, url = stack.enter_context(catalog.new_table(within, location=place.url, comment=comment))
+                made, url = stack.enter_context(catalog.new_table(within, location=place.url or None, comment=comment))
             except CatalogNameTakenError as error:
                 raise TableExistsError(table=self.text) from error
-            note(self.gateway, known, made, url)
-            yield managed_properties(made)
+            yield Given(replace(place, url=note(self.gateway, known, made, url)), managed_properties(made))
 
     def enter(self, place: TableLocation, options: Mapping[str, str], comment: str | None) -> None:
         """The block has entered it."""

@@ -5,6 +5,8 @@ sessions change several of them at once.
     spark.sql.catalog.lake.url   sqlite:////data/lake.db
     spark.sql.catalog.lake.root  /data/lake
 
+A server's catalog has a token instead of a root. The settings of Unity Catalog's own connector say the same.
+
 Spark's plans refer to a table by its folder. So `table_cache` asks here who opens a folder: the catalog that manages
 the table in it, and within a block that block.
 """
@@ -12,8 +14,8 @@ the table in it, and within a block that block.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,8 +24,11 @@ from tahoe.errors import (
     CatalogNameError,
     CatalogNotChosenError,
     CatalogTableNotFoundError,
+    CatalogUnavailableError,
     CatalogUrlError,
+    InvalidOptionError,
     OperationNotAllowedError,
+    SchemaNotFoundError,
     TransactionStateError,
 )
 from tahoe.spark.jvm.gateway import Gateway
@@ -36,6 +41,7 @@ if TYPE_CHECKING:  # a catalog needs SQLAlchemy, which sessions without one do n
     from tahoe.table.table import Table
 
 CLASS = "delta.AttachedCatalog"
+OF_UNITY = "io.unitycatalog.spark.UCSingleCatalog"
 SETTING = "spark.sql.catalog."
 
 # The storage option of tables that are read in a block, with the block's id.
@@ -71,27 +77,49 @@ class ManagedTable:
     id: str
 
 
-# By the settings url and root.
-_catalogs: dict[tuple[str, str | None], Catalog] = {}
+# By the settings url, root and token.
+_catalogs: dict[tuple[str, str | None, str | None], Catalog] = {}
 _managed: Recent[str, ManagedTable] = Recent(FOLDERS_MAX)
 
 
 # --- catalogs
 
 
-def attach(gateway: Gateway, name: str, url: str, root: str | None) -> None:
+def attach(gateway: Gateway, name: str, place: Mapping[str, str]) -> None:
     """Attach a catalog to the session, and to sessions created from it.
 
+    Args:
+        place: its `url`, and its `root` or `token`.
+
     Raises:
+        InvalidOptionError: the place has something else.
         CatalogUrlError, CatalogUnavailableError, NewerCatalogError: it cannot be opened.
     """
-    _opened(url, root)
-    settings = {SETTING + name: CLASS, f"{SETTING}{name}.url": url, f"{SETTING}{name}.root": root}
+    unknown = sorted(place.keys() - {"url", "root", "token"})
+    if unknown or "url" not in place:
+        option, value = (unknown[0], place[unknown[0]]) if unknown else ("url", "missing")
+        raise InvalidOptionError(option=option, value=value, table=name, detail="a catalog has url, root and token")
+    _opened(place["url"], place.get("root"), place.get("token"))
+    _set(gateway, name, place)
+
+
+def _set(gateway: Gateway, name: str, place: Mapping[str, str]) -> None:
+    settings = {SETTING + name: CLASS, **{f"{SETTING}{name}.{of}": value for of, value in place.items()}}
     shared = gateway.session.sharedState().conf()
     for setting, value in settings.items():
-        if value is not None:
-            gateway.spark.conf.set(setting, value)
-            shared.set(setting, value)
+        gateway.spark.conf.set(setting, value)
+        shared.set(setting, value)
+
+
+def take_over(gateway: Gateway) -> None:
+    """Attach the catalogs for which the session has settings of Unity Catalog's connector. Each is opened when it is
+    first used.
+    """
+    settings = gateway.settings()
+    for setting, value in settings.items():
+        if value == OF_UNITY and setting != f"{SETTING}spark_catalog":
+            place = {"url": settings.get(f"{setting}.uri", ""), "token": settings.get(f"{setting}.token")}
+            _set(gateway, setting.removeprefix(SETTING), {of: text for of, text in place.items() if text})
 
 
 def attached(gateway: Gateway, name: str) -> Catalog | None:
@@ -99,18 +127,19 @@ def attached(gateway: Gateway, name: str) -> Catalog | None:
     settings = gateway.spark.conf
     if settings.get(SETTING + name, None) != CLASS:
         return None
-    url = settings.get(f"{SETTING}{name}.url", None)
+    url, root, token = (settings.get(f"{SETTING}{name}.{of}", None) for of in ("url", "root", "token"))
     if url is None:
         raise CatalogUrlError(url=name, detail=f"the setting {SETTING}{name}.url is missing")
-    return _opened(url, settings.get(f"{SETTING}{name}.root", None))
+    return _opened(url, root, token)
 
 
-def _opened(url: str, root: str | None) -> Catalog:
-    if (url, root) not in _catalogs:
+def _opened(url: str, root: str | None, token: str | None) -> Catalog:
+    key = url, root, token
+    if key not in _catalogs:
         from tahoe.catalog import Catalog  # noqa: PLC0415 - needs SQLAlchemy
 
-        _catalogs[url, root] = Catalog(url, root=root)
-    return _catalogs[url, root]
+        _catalogs[key] = Catalog(url, root=root, token=token)
+    return _catalogs[key]
 
 
 def attached_name(gateway: Gateway, parts: Sequence[str]) -> AttachedName | None:
@@ -160,7 +189,7 @@ def table_url(gateway: Gateway, name: str, namespace: Sequence[str], table: str)
     is_in_block = block is not None and block.catalog is catalog
     try:
         table_id, url = block.changes.folder_of(within) if block and is_in_block else catalog.folder_of(within)
-    except (CatalogTableNotFoundError, CatalogNameError):
+    except (CatalogTableNotFoundError, SchemaNotFoundError, CatalogNameError):
         return None
     return qualified_url(gateway, url) if table_id is None else note(gateway, catalog, table_id, url)
 
@@ -176,14 +205,16 @@ def managed_at(url: str, *, asks: bool) -> ManagedTable | None:
     """The table in a folder, if a catalog that this process has opened manages it.
 
     Args:
-        asks: whether to ask catalogs about a folder that no name has led to.
+        asks: whether to ask catalogs about a folder that no name has led to. One that does not answer is passed over:
+            the log of a table that it manages tells so.
     """
     found = _managed.get(url)
     if found is None and asks:
         for catalog in list(_catalogs.values()):
-            table_id = catalog.table_at(url)
-            if table_id is not None:
-                return _managed.put(url, ManagedTable(catalog, table_id))
+            with suppress(CatalogUnavailableError):
+                table_id = catalog.table_at(url)
+                if table_id is not None:
+                    return _managed.put(url, ManagedTable(catalog, table_id))
     return found
 
 

@@ -87,11 +87,11 @@ def _clone_into_catalog(gateway: Gateway, command: CloneCommand) -> CloneReport 
     place = place_of(gateway, new)
     if _is_done(gateway, command, new, place):
         return None
-    with given_name(new, place) as named:
-        report = _clone_into(gateway, command, named, place.url)
+    with given_name(new, place) as (named, given):
+        report = _clone_into(gateway, command, named, given.url)
     enter(new, place)
     if report.version is not None:
-        recache(gateway, place.url)
+        recache(gateway, given.url)
     return report
 
 
