@@ -92,7 +92,7 @@ def consistent(store: Store, writers: Sequence[Writer]) -> str | None:
 
 def run(programs: Sequence[Program], *, deaths: int = 0) -> Explored:
     def setup(store: Store) -> None:
-        assert managed(store, lambda: "first").put_if_absent(commit_key(0), b"first")
+        assert managed(store, lambda: "first").put_if_absent(commit_key(0), b'first "catalogManaged"')
 
     return explore(
         setup,

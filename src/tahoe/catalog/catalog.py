@@ -21,10 +21,10 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from tahoe.catalog.commits import CatalogCommits
-from tahoe.catalog.database import open_database, reading, transaction
+from tahoe.catalog.commits import CatalogCommits, drop, remove_table
+from tahoe.catalog.database import open_database, reading, shown, transaction
 from tahoe.catalog.entries import TableEntry
-from tahoe.catalog.tables_of_database import COMMITS, NAME_LENGTH_MAX, SCHEMAS, TABLES
+from tahoe.catalog.tables_of_database import COMMITS, IDENTITY, NAME_LENGTH_MAX, SCHEMAS, TABLES
 from tahoe.catalog.transaction import CatalogTransaction
 from tahoe.errors import (
     CatalogNameError,
@@ -88,7 +88,7 @@ class Catalog:
         self._engine = open_database(url)
         self._root = None if root is None else normalise(root)
         self._env_at: Callable[[str], Env] = partial(system_env, storage_options=storage_options)
-        self.url = self._engine.url.render_as_string(hide_password=True)
+        self.url = shown(self._engine.url)
 
     def __repr__(self) -> str:
         return f"Catalog({self.url!r})"
@@ -191,10 +191,10 @@ class Catalog:
         self._enter(schema_name, name, {**entry, "created_ms": time.time_ns() // 1_000_000, "latest_version": -1})
         try:
             yield table_id, url
+            self._store(table_id, url).publish()  # whoever opens the folder by its path then finds a managed table
         except BaseException:
             self._remove(table_id)
             raise
-        self._store(table_id, url).publish()  # whoever opens the folder by its path then finds a managed table
 
     def _new_folder(self, name: str) -> str:
         if self._root is None:
@@ -204,8 +204,7 @@ class Catalog:
 
     def _check_free(self, name: str, url: str) -> None:
         if any(self._env_at(url).store.list_from(LOG_FOLDER)):
-            detail = f"there is a table in {url}, whose commits are no catalog's"
-            raise CatalogNameError(name=name, detail=detail)
+            raise CatalogNameError(name=name, detail=f"there is a table in {url}, whose commits are no catalog's")
 
     def table(self, name: str) -> Table:
         """A table by its name. Each call of the table sees the newest version that the catalog has ratified.
@@ -254,16 +253,18 @@ class Catalog:
             return list(self._entries(connection, schema))
 
     def drop_table(self, name: str) -> None:
-        """Remove a table's name. Its files stay.
+        """Remove a table's name. Its files stay, and what was ratified is published before, unless its files are gone.
 
         Raises:
             CatalogTableNotFoundError: there is none.
         """
         with self._begin() as connection:
             found = self._find(connection, name)
-        if found.kind == "managed":
-            self._store(found.id, found.url).publish()
-        self._remove(found.id)
+        self.drop_table_with(found.id, found.url)
+
+    def drop_table_with(self, table_id: str, url: str) -> None:
+        """`drop_table` of the table with an id and a folder. Nothing happens if it was dropped meanwhile."""
+        drop(self._begin, table_id, self._store(table_id, url).publish)
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name, in the same or in another schema. Its files stay where they are.
@@ -361,6 +362,9 @@ class Catalog:
     def _enter(self, schema: str, name: str, entry: Mapping[str, object]) -> None:
         with self._begin() as connection:
             schema_id = self._schema_id(connection, schema)
+            connection.execute(sa.select(IDENTITY.c.id).with_for_update())  # of two makers in a folder, one waits here
+            if connection.execute(sa.select(TABLES.c.id).where(TABLES.c.url == entry["url"])).first() is not None:
+                raise CatalogNameError(name=name, detail=f"the catalog has a table in {entry['url']}")
             try:
                 connection.execute(sa.insert(TABLES).values(schema_id=schema_id, **entry))
             except IntegrityError as error:
@@ -368,7 +372,7 @@ class Catalog:
 
     def _remove(self, table_id: str) -> None:
         with self._begin() as connection:
-            connection.execute(sa.delete(TABLES).where(TABLES.c.id == table_id))
+            remove_table(connection, table_id, with_commits=True)
 
     # --- stores
 

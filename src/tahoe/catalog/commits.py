@@ -10,7 +10,7 @@ from typing import TypeAlias
 import sqlalchemy as sa
 
 from tahoe.catalog.tables_of_database import COMMITS, TABLES
-from tahoe.errors import CatalogUnavailableError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors import CatalogUnavailableError, CommitEntryError, StorageRefusedError, StorageUnavailableError
 from tahoe.errors.root import cause_text
 from tahoe.storage.ratified import Ratified, RatifiedCommit
 
@@ -110,6 +110,36 @@ def is_latest(connection: sa.Connection, table_id: str, version: int) -> bool:
     """Whether a version is a table's latest one, and stays it until the end of the transaction."""
     query = sa.select(TABLES.c.latest_version).where(TABLES.c.id == table_id).with_for_update(read=True)
     return connection.execute(query).scalar() == version
+
+
+# So often a table that is dropped is published, while others commit to it.
+_DROP_ATTEMPTS = 20
+
+
+def drop(begin: Begin, table_id: str, publish: Callable[[], object]) -> None:
+    """Remove a table whose commits are published. Nothing happens if it was dropped meanwhile."""
+    for attempt in range(_DROP_ATTEMPTS):
+        is_last = attempt == _DROP_ATTEMPTS - 1
+        try:
+            publish()
+        except CommitEntryError:  # what is lost cannot be published
+            is_last = True
+        except FileNotFoundError:
+            return
+        with begin() as connection:
+            if remove_table(connection, table_id, with_commits=is_last):
+                return
+
+
+def remove_table(connection: sa.Connection, table_id: str, *, with_commits: bool = False) -> bool:
+    """Remove a table. False if it has commits that may not be published, unless these are to go with it."""
+    is_it = TABLES.c.id == table_id
+    connection.execute(sa.select(TABLES.c.id).where(is_it).with_for_update())  # nothing is ratified meanwhile
+    commits = sa.select(COMMITS.c.version).where(COMMITS.c.table_id == table_id).limit(1)
+    if not with_commits and connection.execute(commits).first() is not None:
+        return False
+    connection.execute(sa.delete(TABLES).where(is_it))
+    return True
 
 
 def ratify_all(connection: sa.Connection, table_id: str, latest: int, commits: Sequence[RatifiedCommit]) -> bool:

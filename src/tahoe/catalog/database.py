@@ -5,6 +5,7 @@ SQLite serves one machine, PostgreSQL many. A database that a newer tahoe has up
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from tahoe.errors import CatalogUnavailableError, CatalogUrlError, NewerCatalogError
 
@@ -26,6 +28,9 @@ _BUSY_SECONDS = 60
 
 # The execution option of connections of SQLite that only read.
 _READS = "reads"
+
+# Options of drivers whose values are not shown.
+_SECRET = re.compile("pass|secret|token", re.IGNORECASE)
 
 # Any number, the same for all: PostgreSQL's lock of those who upgrade.
 _UPGRADE_LOCK = 7_361_915
@@ -46,6 +51,8 @@ def open_database(url: str) -> sa.Engine:
         engine = sa.create_engine(url, pool_pre_ping=True, **_settings(url))
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise CatalogUrlError(url=_without_password(url), detail=str(error)) from error
+    except ValueError as error:
+        raise CatalogUrlError(url=_without_password(url), detail="its port is no number") from error
     if engine.dialect.name == "sqlite":
         if engine.url.database in (None, "", ":memory:"):
             raise CatalogUrlError(
@@ -69,9 +76,8 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
     try:
         with engine.begin() as connection:
             yield connection
-    except DBAPIError as error:
-        url = engine.url.render_as_string(hide_password=True)
-        raise CatalogUnavailableError(url=url, detail=str(error.orig)) from error
+    except (DBAPIError, PoolTimeoutError) as error:
+        raise _unavailable(engine, error) from error
 
 
 @contextmanager
@@ -85,9 +91,13 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
     try:
         with engine.connect().execution_options(**how) as connection:
             yield connection
-    except DBAPIError as error:
-        url = engine.url.render_as_string(hide_password=True)
-        raise CatalogUnavailableError(url=url, detail=str(error.orig)) from error
+    except (DBAPIError, PoolTimeoutError) as error:
+        raise _unavailable(engine, error) from error
+
+
+def _unavailable(engine: sa.Engine, error: DBAPIError | PoolTimeoutError) -> CatalogUnavailableError:
+    detail = error.orig if isinstance(error, DBAPIError) else error  # or too many wait for a connection
+    return CatalogUnavailableError(url=shown(engine.url), detail=str(detail))
 
 
 def _settings(url: str) -> dict[str, Any]:
@@ -114,13 +124,18 @@ def _upgrade(connection: sa.Connection) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     found = MigrationContext.configure(connection).get_current_revision()
     if found is not None and found not in known:
-        url = connection.engine.url.render_as_string(hide_password=True)
-        raise NewerCatalogError(url=url, revision=found, known=max(known))
+        raise NewerCatalogError(url=shown(connection.engine.url), revision=found, known=max(known))
     command.upgrade(config, "head")
+
+
+def shown(url: sa.URL) -> str:
+    """A database's url without passwords: drivers take them among the options, too."""
+    hidden = {name: "..." for name in url.query if _SECRET.search(name)}
+    return url.update_query_dict(hidden).render_as_string(hide_password=True)
 
 
 def _without_password(url: str) -> str:
     try:
-        return sa.make_url(url).render_as_string(hide_password=True)
-    except ArgumentError:
-        return url
+        return shown(sa.make_url(url))
+    except (ArgumentError, ValueError):
+        return re.sub(r":.*@", ":***@", url)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
+from tahoe.catalog.database import shown
 from tahoe.catalog.tables_of_database import GRANTS, NAME_LENGTH_MAX, PRINCIPALS, SCHEMAS, TABLES, TOKENS
 from tahoe.errors import CatalogTableNotFoundError, PrincipalNotFoundError, PrivilegeError, SchemaNotFoundError
 
@@ -171,7 +172,7 @@ def securable_named(connection: sa.Connection, name: str | None) -> Securable:
     Raises:
         SchemaNotFoundError, CatalogTableNotFoundError: there is none of that name.
     """
-    url = connection.engine.url.render_as_string(hide_password=True)
+    url = shown(connection.engine.url)
     whole = Securable(kind="catalog", id="", name="the catalog")
     if name is None:
         return whole

@@ -32,6 +32,9 @@ _OF_PUBLISHED = frozenset(Kind) - {Kind.COMMIT, Kind.CHECKSUM}
 # The catalog is told of so many published commits at once.
 _PUBLISHED_TOGETHER = 100
 
+# The first version of a table says that it is managed. Who only knows its name does not make it.
+_FEATURE = b'"catalogManaged"'
+
 # With so many commits that are not published, writers do not leave it to later ones.
 _UNPUBLISHED_MAX = 20
 
@@ -158,6 +161,9 @@ class ManagedStore(DelegatingStore):
         """
         if version <= self._known[0].latest:
             return False
+        if version == 0 and _FEATURE not in data:
+            detail = "its maker has not finished: it has no first version. Drop its name, and make it again"
+            raise StorageRefusedError(table=self.url, operation="write to the table", detail=detail)
         file = f"{version:020d}.{self.new_id()}.json"
         self.inner.put(f"{STAGED_FOLDER}/{file}", data)
         commit = RatifiedCommit(version=version, file=file, size_bytes=len(data), modified_ms=self.clock_ms())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -34,6 +35,9 @@ _DELTA_SCHEMA = f"{_DELTA}/catalogs/{{catalog}}/schemas/{{schema}}"
 
 # No legal request is longer; a table of ten thousand columns takes about two megabytes.
 BODY_BYTES_MAX = 8 << 20
+
+# So long a caller may take to send a request's body.
+_BODY_SECONDS = 60
 
 _LOGGER = logging.getLogger("tahoe.catalog.server")
 _AUDIT = logging.getLogger("tahoe.catalog.audit")
@@ -96,8 +100,10 @@ def _answering(
         caller: list[str] = []
         response: Response
         try:
+            rights = await run_in_threadpool(_rights, service, request)  # who is not known sends no body
+            caller += [] if rights.principal is None else [rights.principal]
             raw = await _body(request)
-            told = await run_in_threadpool(_call, service, endpoint, request, raw, caller)
+            told = await run_in_threadpool(_call, service, endpoint, request, raw, rights)
             response = PlainTextResponse(told) if isinstance(told, str) else JSONResponse(told)
         except Exception as error:  # whoever calls learns nothing of the server from its faults
             response = _refused(_refusal(request_id, error), is_delta=request.url.path.startswith(f"{PREFIX}{_DELTA}/"))
@@ -113,19 +119,20 @@ def _answering(
 
 
 async def _body(request: Request) -> bytes:
-    """What was sent, if it is not too long."""
+    """What was sent, if it is not too long, and does not take too long."""
     data = bytearray()
-    async for piece in request.stream():
-        data += piece
-        if len(data) > BODY_BYTES_MAX:
-            raise Refusal(413, "INVALID_ARGUMENT", f"A request has at most {BODY_BYTES_MAX} bytes.")
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for piece in request.stream():
+                data += piece
+                if len(data) > BODY_BYTES_MAX:
+                    raise Refusal(413, "INVALID_ARGUMENT", f"A request has at most {BODY_BYTES_MAX} bytes.")
+    except TimeoutError as error:
+        raise Refusal(408, "CANCELLED", f"A request is sent in at most {_BODY_SECONDS} seconds.") from error
     return bytes(data)
 
 
-def _call(service: Service, endpoint: Callable[[Call], Any], request: Request, raw: bytes, caller: list[str]) -> Any:
-    rights = _rights(service, request)
-    if rights.principal is not None:
-        caller.append(rights.principal)
+def _call(service: Service, endpoint: Callable[[Call], Any], request: Request, raw: bytes, rights: Rights) -> Any:
     if raw.strip() and not request.headers.get("content-type", "").startswith("application/json"):
         # a page in a browser of this machine can send other types to a server without tokens
         raise Refusal(415, "INVALID_ARGUMENT", "The body must have the type application/json.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from tahoe.catalog.grants import Rights
 from tahoe.catalog.server.refusals import invalid
 from tahoe.catalog.server.service import Service
 from tahoe.protocol.types.json_text import is_text
+from tahoe.storage.locations import normalise
 
 INTEGER_MAX = 2**63 - 1
 
@@ -44,6 +46,18 @@ def optional_text(given: Mapping[str, Any], name: str) -> str | None:
     if not isinstance(found, str) or "\0" in found or not is_text(found):
         raise invalid(f"{name} must be text.")
     return found
+
+
+# Other locations are relative to the server's folders.
+_ABSOLUTE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?/")
+
+
+def location(given: Mapping[str, Any], name: str) -> str:
+    """The url of a folder."""
+    found = text(given, name)
+    if _ABSOLUTE.match(found) is None:
+        raise invalid(f"{name} must be a url, or an absolute path.")
+    return normalise(found)
 
 
 def choice(given: Mapping[str, Any], name: str, known: Collection[str]) -> str:

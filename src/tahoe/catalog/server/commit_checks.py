@@ -13,11 +13,17 @@ from tahoe.catalog.server.refusals import Refusal, invalid
 from tahoe.catalog.server.service import Known, Service
 from tahoe.errors import DeltaError, StorageUnavailableError
 from tahoe.errors.root import cause_text
+from tahoe.protocol.changes.legality import Definition, Transition, violations
+from tahoe.protocol.configuration.column_mapping import stored_name
 from tahoe.protocol.configuration.features import check_writable, supports
+from tahoe.protocol.configuration.properties import PlainProperty, find_property
+from tahoe.protocol.configuration.row_tracking import assigns_row_ids
 from tahoe.protocol.log.actions import Action, Add, Cdc, CommitInfo, Remove, decode_commit
-from tahoe.protocol.log.file_paths import canonical_key, resolve_path
+from tahoe.protocol.log.deletion_vector import vector_location
+from tahoe.protocol.log.file_paths import canonical_key, decode_path, resolve_path
 from tahoe.protocol.log.log_files import LOG_FOLDER, STAGED_FOLDER, Kind, commit_name, parse_name
 from tahoe.protocol.log.replay import check_commit
+from tahoe.protocol.types.partitions import parse_partition_value
 from tahoe.storage.env import Store
 from tahoe.storage.managed import ManagedStore
 from tahoe.storage.ratified import Ratified, RatifiedCommit
@@ -27,6 +33,10 @@ from tahoe.table.table import Table
 
 # Larger commits are none that a server can read for each caller.
 _COMMIT_BYTES_MAX = 256 << 20
+
+# So far the clock of a writer may be ahead. Each later commit must have a larger time: a table whose time is the end of
+# all times could not be changed any more.
+_AHEAD_MS_MAX = 86_400_000
 
 _STAGED_NAME = re.compile(r"([0-9]{20})\.[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.json")
 
@@ -60,12 +70,14 @@ def checked(table: Table, before: Known, proposed: Proposed) -> Known:
         check_commit(actions, table.log.canonical, table=table.url, file=commit.file)
         after = before.snapshot.after([(file, actions)]).without_files()
         _check_definition(after, actions)
-        _check_files(table.url, actions)
+        _check_files(after, actions)
+        found_ms = _checked_timestamp(actions, before.timestamp_ms, proposed, table.env.clock_ms())
+        _check_rules(after, actions, before)
     except StorageUnavailableError:
         raise
     except DeltaError as error:
         raise invalid(f"{commit.file} is not a legal commit: {cause_text(error)}.") from error
-    return Known(after, _checked_timestamp(actions, before.timestamp_ms, proposed))
+    return Known(after, found_ms)
 
 
 def is_staged_name(name: str, version: int) -> bool:
@@ -91,6 +103,29 @@ def _check_definition(after: Snapshot, actions: Sequence[Action]) -> None:
         raise invalid(f"The table is partitioned by columns that it does not have: {', '.join(missing)}.")
 
 
+def _check_rules(after: Snapshot, actions: Sequence[Action], before: Known | None = None) -> None:
+    """The rules of the protocol that a commit can break and still be read, and values of properties that none can
+    read.
+    """
+    was = None if before is None else Definition(before.snapshot.protocol, before.snapshot.metadata)
+    change = Transition(
+        version=after.version,
+        actions=actions,
+        before=was,
+        after=Definition(after.protocol, after.metadata),
+        timestamp_ms=None if before is None else before.timestamp_ms,
+        domains_before={} if before is None else before.snapshot.domains,
+        domains=after.domains,
+    )
+    if (detail := next(iter(violations(change)), None)) is not None:
+        raise invalid(f"The commit breaks a rule: {detail}.")
+    kept = {} if was is None else was.metadata.configuration
+    for name, value in after.metadata.configuration.items():
+        found = find_property(name)
+        if isinstance(found, PlainProperty) and found.name == name and kept.get(name) != value:
+            found.read(value, table=after.url)
+
+
 def _check_managed(snapshot: Snapshot) -> None:
     if not supports(snapshot.protocol, "catalogManaged"):
         raise invalid("The table must keep the feature catalogManaged.")
@@ -98,29 +133,53 @@ def _check_managed(snapshot: Snapshot) -> None:
         raise invalid("The table must keep the feature inCommitTimestamp, and delta.enableInCommitTimestamps = true.")
 
 
-def _check_files(url: str, actions: Sequence[Action]) -> None:
-    """The data of a managed table is in its folder, because permissions are those of the folder."""
+def _check_files(after: Snapshot, actions: Sequence[Action]) -> None:
+    """The data of a managed table is in its folder, because permissions are those of the folder. What the log tells of
+    a file can be read.
+    """
+    url, needs_row_ids = after.url, assigns_row_ids(after.protocol, after.metadata)
+    mode = after.column_mapping_mode
+    found = [after.schema.find(name) for name in after.partition_columns]
+    columns = [(stored_name(field, mode), field.type) for field in found if field is not None]
     for action in actions:
         if not isinstance(action, (Add, Cdc, Remove)):
             continue
         resolve_path(action.path, url)
         if isinstance(action, Remove):
             continue
-        key = canonical_key(action.path, url)
-        vector = action.deletion_vector if isinstance(action, Add) else None
-        of_vector = "" if vector is None or vector.storage_type != "p" else canonical_key(vector.path_or_inline, url)
-        for path in (key, of_vector):
-            if "://" in path or path.startswith(("..", f"{LOG_FOLDER}/")):
-                raise invalid(f"{path} is not a data file in the table's folder.")
+        _check_place(action.path, url)
+        if not isinstance(action, Add):
+            continue
+        if (vector := action.deletion_vector) is not None:
+            vector_location(vector, url, file=action.path)
+            if vector.storage_type == "p":
+                _check_place(vector.path_or_inline, url)
+        for name, kind in columns:
+            parse_partition_value(action.partition_values.get(name), kind, zone=after.log.zone, table=url)
+        if needs_row_ids and action.base_row_id is None:
+            raise invalid(f"{action.path} has no base row id, but the table tracks rows.")
 
 
-def _checked_timestamp(actions: Sequence[Action], before_ms: int, proposed: Proposed) -> int:
+def _check_place(path: str, url: str) -> None:
+    key = canonical_key(path, url)
+    is_rooted = not path.startswith("/") and decode_path(path).startswith("/")  # Java takes it for an absolute path
+    if "://" in key or key in ("", LOG_FOLDER) or key.startswith(("..", f"{LOG_FOLDER}/")) or is_rooted:
+        raise invalid(f"{path} is not a data file in the table's folder.")
+
+
+def _checked_timestamp(actions: Sequence[Action], before_ms: int, proposed: Proposed, now_ms: int) -> int:
     found = _timestamp_of(actions)
     if proposed.timestamp_ms not in (None, found):
         raise invalid(f"The commit has the inCommitTimestamp {found}, not {proposed.timestamp_ms}.")
     if found <= before_ms:
         raise invalid(f"The inCommitTimestamp {found} is not larger than {before_ms}, that of the version before.")
+    _check_not_ahead(found, max(before_ms + 1, now_ms + _AHEAD_MS_MAX))
     return found
+
+
+def _check_not_ahead(timestamp_ms: int, latest_ms: int) -> None:
+    if timestamp_ms > latest_ms:
+        raise invalid(f"The inCommitTimestamp {timestamp_ms} is more than a day ahead of the server's clock.")
 
 
 def _timestamp_of(actions: Sequence[Action]) -> int:
@@ -145,12 +204,15 @@ def first_version(service: Service, url: str) -> Known:
         snapshot, actions = table.snapshot(0), table.log.read_version(0)
         check_writable(snapshot.protocol, snapshot.metadata, table=url)
         _check_managed(snapshot)
-        _check_files(url, actions)
+        _check_files(snapshot, actions)
+        found_ms = _timestamp_of(actions)
+        _check_not_ahead(found_ms, env.clock_ms() + _AHEAD_MS_MAX)
+        _check_rules(snapshot, actions)
     except StorageUnavailableError:
         raise
     except DeltaError as error:
         raise invalid(f"Version 0 is not legal: {cause_text(error)}.") from error
-    return Known(snapshot.without_files(), _timestamp_of(actions))
+    return Known(snapshot.without_files(), found_ms)
 
 
 class _First:

@@ -13,6 +13,7 @@ from tahoe.catalog.grants import MODIFY, SELECT
 from tahoe.catalog.server.calls import (
     Call,
     integer,
+    location,
     optional_integer,
     optional_record,
     text,
@@ -23,7 +24,6 @@ from tahoe.catalog.server.refusals import Refusal, conflict, invalid, not_found,
 from tahoe.catalog.server.securables import Found, require, table_by_id
 from tahoe.protocol.log.log_files import STAGED_FOLDER, commit_key
 from tahoe.storage.background import in_background
-from tahoe.storage.locations import normalise
 from tahoe.storage.managed import ManagedStore
 from tahoe.storage.ratified import Ratified, RatifiedCommit
 from tahoe.table.table import Table
@@ -97,7 +97,7 @@ def proposed_commit(given: Mapping[str, Any]) -> Proposed:
 
 def _table(call: Call, privilege: str) -> tuple[Found, Ratified]:
     """The table that a call names by id and url, and what is ratified of it."""
-    table_id, url = text(call.body, "table_id"), normalise(text(call.body, "table_uri"))
+    table_id, url = text(call.body, "table_id"), location(call.body, "table_uri")
     with call.service.begin() as connection:
         found = table_by_id(connection, call, table_id)
         require(call.rights, privilege, found.securable)

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
 
 from tahoe.catalog.grants import MODIFY, SELECT
-from tahoe.catalog.server.calls import Call, choice, text
+from tahoe.catalog.server.calls import Call, choice, location, text
 from tahoe.catalog.server.infos import Json
 from tahoe.catalog.server.refusals import Refusal, denied
-from tahoe.catalog.server.securables import require, staging_by, table_by_id
+from tahoe.catalog.server.securables import Found, require, staging_by, table_by_id
 from tahoe.catalog.tables_of_database import STAGING_TABLES, TABLES
-from tahoe.storage.locations import normalise, scheme_of
+from tahoe.storage.locations import scheme_of
 from tahoe.storage.schemes import LOCAL_SCHEME
 
 # Clients ask again before this has passed.
@@ -49,18 +50,26 @@ def of_table(call: Call) -> Json:
 
 def of_path(call: Call) -> Json:
     """For a table's folder, as for the table; for others only to admins."""
-    url = normalise(text(call.body, "url"))
+    url = location(call.body, "url")
     needed = _PATH_OPERATIONS[choice(call.body, "operation", _PATH_OPERATIONS)]
     if not call.rights.is_admin:
         with call.service.begin() as connection:
             if staging_by(connection, call, STAGING_TABLES.c.url == url) is None:
-                table_id = connection.execute(sa.select(TABLES.c.id).where(TABLES.c.url == url)).scalar()
-                if table_id is None or needed is None:
+                tables = [] if needed is None else _tables_at(connection, call, url)
+                if needed is None or not tables:
                     raise denied("the role of an admin", url)
-                found = table_by_id(connection, call, table_id)
-                for privilege in needed:
-                    require(call.rights, privilege, found.securable)
+                if not any(all(call.rights.has(each, table.securable) for each in needed) for table in tables):
+                    raise denied(needed[-1], url)
     return credentials_of(call, url)
+
+
+def _tables_at(connection: sa.Connection, call: Call, url: str) -> list[Found]:
+    """The tables in a folder that the caller sees. A folder may have several names."""
+    found = []
+    for table_id in connection.execute(sa.select(TABLES.c.id).where(TABLES.c.url == url)).scalars().all():
+        with suppress(Refusal):
+            found.append(table_by_id(connection, call, table_id))
+    return found
 
 
 def is_below(url: str, prefix: str) -> bool:

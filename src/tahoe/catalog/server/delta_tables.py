@@ -90,7 +90,8 @@ def update_table(call: Call) -> Json:
         raise invalid("A table is changed by a commit, and the updates have no add-commit.")
     with call.service.begin() as connection:
         found = _found(connection, call)
-        require(call.rights, MODIFY, found.securable)
+        for privilege in (MODIFY, SELECT):  # the answer is the table
+            require(call.rights, privilege, found.securable)
         check_managed(found)
         state = ratified(connection, found.row["id"])
     _check_requirements(call, found, state)

@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tahoe.catalog.catalog import check_name
 from tahoe.catalog.grants import CREATE_TABLE, forget
-from tahoe.catalog.server.calls import Call, choice, optional_text, page_size, page_start, properties, text
+from tahoe.catalog.server.calls import Call, choice, location, optional_text, page_size, page_start, properties, text
 from tahoe.catalog.server.commit_checks import first_version
 from tahoe.catalog.server.credentials import is_below
 from tahoe.catalog.server.descriptions import definition, described, given_columns
@@ -34,7 +34,6 @@ from tahoe.catalog.server.securables import (
     table_of,
 )
 from tahoe.catalog.tables_of_database import STAGING_TABLES, TABLES
-from tahoe.storage.locations import normalise
 
 _TYPES = frozenset({"MANAGED", "EXTERNAL", "STREAMING_TABLE", "MATERIALIZED_VIEW", "METRIC_VIEW", "VIEW"})
 _FORMATS = frozenset({"DELTA", "ICEBERG", "CSV", "JSON", "AVRO", "PARQUET", "ORC", "TEXT"})
@@ -68,7 +67,7 @@ def delete_table(call: Call) -> Json:
     with call.service.begin() as connection:
         found = table_named(connection, call, call.path["full_name"])
         require_owner(call.rights, found.securable)
-    call.service.catalog.drop_table(found.name.partition(".")[2])
+    call.service.catalog.drop_table_with(found.row["id"], found.row["url"])
     with call.service.begin() as connection:
         forget(connection, found.row["id"])
     return {}
@@ -109,7 +108,7 @@ def create_table(call: Call) -> Json:
         raise unimplemented("Only managed and external tables of the format DELTA can be entered.")
     name = text(call.body, "name").lower()
     check_name(name, name)
-    url = normalise(text(call.body, "storage_location"))
+    url = location(call.body, "storage_location")
     with call.service.begin() as connection:
         schema = schema_named(connection, call, text(call.body, "catalog_name"), text(call.body, "schema_name"))
         require(call.rights, CREATE_TABLE, schema.securable)

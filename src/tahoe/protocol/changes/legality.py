@@ -152,6 +152,10 @@ def _versions_and_lists(change: Transition) -> Iterator[str]:
             yield f"protocol ({reader}, {writer}) must not have the list {name}"
 
 
+# The reference adds it to catalog-managed tables, but the protocol does not ask for it.
+_OF_THE_REFERENCE = "vacuumProtocolCheck"
+
+
 def _listed_features(change: Transition) -> Iterator[str]:
     """A feature of readers is in both lists, unless the reader version implies it. The features that a feature requires
     are supported.
@@ -172,7 +176,8 @@ def _listed_features(change: Transition) -> Iterator[str]:
             and protocol.reader_version != feature.legacy_reader_version
         ):
             yield f"{name} is a feature that readers must support, but it is only in writerFeatures"
-        if missing := [other for other in feature.requires if not supports(protocol, other)]:
+        required = (other for other in feature.requires if other != _OF_THE_REFERENCE)
+        if missing := [other for other in required if not supports(protocol, other)]:
             yield f"{name} requires {', '.join(missing)}, which the protocol does not support"
 
 
