@@ -145,6 +145,20 @@ def test_reads_of_a_transaction_see_one_moment(catalog: Catalog) -> None:
         assert (ids(changes.table("shop.orders")), ids(changes.table("shop.stock"))) == ([1], [])
 
 
+def test_a_snapshot_is_of_one_moment(catalog: Catalog) -> None:
+    names = ["shop.a", "shop.b"]
+    for name in names:
+        catalog.create_table(name, SCHEMA)
+    moment = catalog.snapshot()
+    with catalog.transaction() as changes:
+        for name in names:
+            changes.table(name).append(rows(1))
+    assert [moment.table(name).count() for name in names] == [0, 0]
+    assert [catalog.snapshot().table(name.upper()).count() for name in names] == [1, 1]
+    with pytest.raises(CatalogTableNotFoundError):
+        moment.table("shop.c")
+
+
 def test_a_transaction_goes_behind_what_does_not_conflict(catalog: Catalog) -> None:
     orders, stock = (catalog.create_table(f"shop.{name}", SCHEMA) for name in ("orders", "stock"))
     stock.append(rows(1, 2))

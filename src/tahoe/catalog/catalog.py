@@ -23,7 +23,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tahoe.catalog.commits import CatalogCommits, drop, remove_table
 from tahoe.catalog.database import open_database, reading, shown, transaction
-from tahoe.catalog.entries import TableEntry
+from tahoe.catalog.entries import CatalogSnapshot, TableEntry
 from tahoe.catalog.tables_of_database import COMMITS, IDENTITY, NAME_LENGTH_MAX, SCHEMAS, TABLES
 from tahoe.catalog.transaction import CatalogTransaction
 from tahoe.errors import (
@@ -288,6 +288,18 @@ class Catalog:
             CatalogTableNotFoundError, ExternalTableError: as `located`.
         """
         return self._store(*self.located(name)).publish()
+
+    def snapshot(self) -> CatalogSnapshot:
+        """All tables that the catalog manages, as they are now: each is read at its version of this moment, however
+        others commit meanwhile.
+
+        >>> moment = catalog.snapshot()
+        >>> moment.table("shop.orders").to_arrow(), moment.table("shop.stock").to_arrow()
+        """
+        managed = {entry.name: entry for entry in self.tables() if entry.kind == "managed"}
+        return CatalogSnapshot(
+            self.url, managed, lambda entry: self.open(entry.id, entry.url).snapshot(entry.latest_version)
+        )
 
     # --- transactions
 

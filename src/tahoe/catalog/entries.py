@@ -1,8 +1,12 @@
-"""What a catalog tells of a table."""
+"""What a catalog tells of a table, and of all tables at one moment."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from tahoe.errors import CatalogTableNotFoundError
+from tahoe.table.reading.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +27,28 @@ class TableEntry:
     comment: str | None
     latest_version: int
     unpublished: int
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSnapshot:
+    """All managed tables of a catalog as they were at one moment.
+
+    Attributes:
+        url: of the catalog, for errors.
+        entries: the tables by their names.
+    """
+
+    url: str
+    entries: Mapping[str, TableEntry]
+    _open: Callable[[TableEntry], Snapshot]
+
+    def table(self, name: str) -> Snapshot:
+        """A table as it was at that moment.
+
+        Raises:
+            CatalogTableNotFoundError: there was no managed table of that name.
+        """
+        entry = self.entries.get(name.lower())
+        if entry is None:
+            raise CatalogTableNotFoundError(url=self.url, name=name)
+        return self._open(entry)
