@@ -17,6 +17,7 @@ from alembic.runtime.migration import MigrationContext
 import tahoe
 from tahoe.catalog.catalog import Catalog, _Publishing
 from tahoe.catalog.database import MIGRATIONS, open_database
+from tahoe.catalog.registration import TABLE_ID
 from tahoe.catalog.tables_of_database import METADATA
 from tahoe.errors import (
     CatalogManagedTableError,
@@ -30,6 +31,7 @@ from tahoe.errors import (
     SchemaNotEmptyError,
     SchemaNotFoundError,
     StorageRefusedError,
+    TableNotFoundError,
     TransactionClosedError,
     TransactionConflictError,
 )
@@ -143,6 +145,60 @@ def test_reads_of_a_transaction_see_one_moment(catalog: Catalog) -> None:
         stock.append(rows(10))
         catalog.publish("shop.stock")
         assert (ids(changes.table("shop.orders")), ids(changes.table("shop.stock"))) == ([1], [])
+
+
+def test_a_table_that_is_there_gets_a_name(catalog: Catalog, tmp_path: Path) -> None:
+    plain = tahoe.Table(str(tmp_path / "plain"))
+    for number in range(3):
+        plain.append(rows(number))
+    made = catalog.register_table("shop.Plain", str(tmp_path / "plain"))
+    made.append(rows(3))
+    with catalog.transaction() as changes:
+        changes.table("shop.plain").delete("id = 0")
+    assert ids(made) == ids(catalog.table("shop.plain")) == [1, 2, 3]
+    assert made.snapshot(2).count() == 3
+    for call in (lambda: plain.to_arrow(), lambda: plain.append(rows(9)), lambda: tahoe.Table(plain.url).version):
+        with pytest.raises(CatalogManagedTableError):
+            call()
+    with pytest.raises(CatalogNameTakenError):
+        catalog.register_table("shop.plain", str(tmp_path / "plain"))
+    with pytest.raises(TableNotFoundError):
+        catalog.register_table("shop.none", str(tmp_path / "none"))
+
+
+def test_a_dropped_table_is_registered_again(catalog: Catalog, url: str, tmp_path: Path) -> None:
+    """By this catalog, which knows its id, and by no other one."""
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows(1))
+    other = Catalog(f"sqlite:///{tmp_path}/other.db")
+    other.create_schema("shop")
+    for _ in range(2):
+        catalog.drop_table("shop.orders")
+        with pytest.raises(CatalogNameError, match="another catalog"):
+            other.register_table("shop.mine", made.url)
+        made = Catalog(url).register_table("shop.orders", made.url)
+        made.append(rows(2))
+    assert ids(made) == [1, 2, 2]
+    assert made.properties[TABLE_ID] == catalog.tables()[0].id
+
+
+def test_a_registration_that_died_goes_on(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the commit that says so and the name."""
+    place = str(tmp_path / "plain")
+    tahoe.Table(place).append(rows(1))
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Catalog, "_enter", dies)
+        catalog.register_table("shop.plain", place)
+    assert catalog.tables() == []
+    with pytest.raises(CatalogManagedTableError):
+        tahoe.Table(place).append(rows(2))
+    made = catalog.register_table("shop.other", place)
+    made.append(rows(3))
+    assert ids(made) == [1, 3]
 
 
 def test_a_snapshot_is_of_one_moment(catalog: Catalog) -> None:

@@ -23,8 +23,15 @@ from sqlalchemy.exc import IntegrityError
 
 from tahoe.catalog.commits import CatalogCommits, drop, remove_table
 from tahoe.catalog.database import open_database, reading, shown, transaction
-from tahoe.catalog.entries import CatalogSnapshot, TableEntry
-from tahoe.catalog.tables_of_database import COMMITS, IDENTITY, NAME_LENGTH_MAX, SCHEMAS, TABLES
+from tahoe.catalog.entries import CatalogSnapshot, TableEntry, entries
+from tahoe.catalog.registration import (
+    forget_intention,
+    forgotten_on_failure,
+    intended,
+    manage,
+    managed_properties,
+)
+from tahoe.catalog.tables_of_database import IDENTITY, NAME_LENGTH_MAX, SCHEMAS, TABLES
 from tahoe.catalog.transaction import CatalogTransaction
 from tahoe.errors import (
     CatalogNameError,
@@ -46,13 +53,9 @@ from tahoe.storage.ratified import RatifiedCommit, TableCommits
 from tahoe.table.commit.post_commit_hooks import after_commit
 from tahoe.table.table import Table
 
-# By this property, clients of Unity Catalog know a table that it manages.
-TABLE_ID = "io.unitycatalog.tableId"
-
-
-def managed_properties(table_id: str) -> dict[str, str]:
-    """What makes a table a catalog-managed one. Protocol: "Writer Requirements for Catalog-managed tables"."""
-    return {"delta.feature.catalogManaged": "supported", "delta.enableInCommitTimestamps": "true", TABLE_ID: table_id}
+_NAMED = sa.select(TABLES.c.id).where(
+    (TABLES.c.schema_id == sa.bindparam("schema_id")) & (TABLES.c.name == sa.bindparam("name"))
+)
 
 
 class Catalog:
@@ -184,8 +187,11 @@ class Catalog:
             SchemaNotFoundError, CatalogNameTakenError, CatalogNameError: the name cannot be given.
         """
         schema_name, table_name = parts_of(name)
-        url = self._new_folder(name) if location is None else normalise(location)
-        self._check_free(name, url)
+        if location is None and self._root is None:
+            raise CatalogNameError(name=name, detail="the catalog has no root, and no location is given")
+        url = f"{self._root}/{uuid.uuid4()}" if location is None else normalise(location)
+        if any(self._env_at(url).store.list_from(LOG_FOLDER)):
+            raise CatalogNameError(name=name, detail=f"there is a table in {url}; register_table gives it a name")
         table_id = str(uuid.uuid4())
         entry = {"id": table_id, "name": table_name, "kind": "managed", "url": url, "comment": comment}
         self._enter(schema_name, name, {**entry, "created_ms": time.time_ns() // 1_000_000, "latest_version": -1})
@@ -196,15 +202,32 @@ class Catalog:
             self._remove(table_id)
             raise
 
-    def _new_folder(self, name: str) -> str:
-        if self._root is None:
-            detail = "the catalog has no root, and no location is given"
-            raise CatalogNameError(name=name, detail=detail)
-        return f"{self._root}/{uuid.uuid4()}"
+    def register_table(self, name: str, location: str) -> Table:
+        """Give a name to a table that is there, whose commits this catalog manages from then on: others who open it by
+        its path are refused. A table that `drop_table` has left can be registered again.
 
-    def _check_free(self, name: str, url: str) -> None:
-        if any(self._env_at(url).store.list_from(LOG_FOLDER)):
-            raise CatalogNameError(name=name, detail=f"there is a table in {url}, whose commits are no catalog's")
+        >>> catalog.register_table("shop.returns", "/data/returns")
+
+        Raises:
+            TableNotFoundError: there is none.
+            SchemaNotFoundError, CatalogNameTakenError, CatalogNameError: the name cannot be given, or another catalog
+                manages the table.
+            DeltaConcurrentModificationException: another writer's commit conflicts.
+        """
+        url = normalise(location)
+        schema, table = parts_of(name)
+        with self._begin() as connection:
+            schema_id = self._schema_id(connection, schema)
+            if connection.execute(_NAMED, {"schema_id": schema_id, "name": table}).first() is not None:
+                raise CatalogNameTakenError(url=self.url, name=f"a table {name}")
+            table_id = intended(connection, schema_id, table, url)
+        with forgotten_on_failure(self._begin, table_id):
+            latest = manage(name, url, table_id, self._env_at(url))
+        entry = {"id": table_id, "name": table, "kind": "managed", "url": url, "comment": None}
+        self._enter(schema, name, {**entry, "created_ms": time.time_ns() // 1_000_000, "latest_version": latest})
+        with self._begin() as connection:
+            forget_intention(connection, table_id)
+        return self.open(table_id, url)
 
     def table(self, name: str) -> Table:
         """A table by its name. Each call of the table sees the newest version that the catalog has ratified.
@@ -250,7 +273,7 @@ class Catalog:
     def tables(self, schema: str | None = None) -> list[TableEntry]:
         """The tables of a schema, or all tables, by their names."""
         with self._begin() as connection:
-            return list(self._entries(connection, schema))
+            return list(entries(connection, schema))
 
     def drop_table(self, name: str) -> None:
         """Remove a table's name. Its files stay, and what was ratified is published before, unless its files are gone.
@@ -318,9 +341,9 @@ class Catalog:
                 TransactionConflictError among them says that running the block again can help.
         """
         with self._begin() as connection:
-            entries = {entry.name: entry for entry in self._entries(connection, None)}
+            known = {entry.name: entry for entry in entries(connection)}
         open_table = partial(self._open_in, time.time_ns() // 1_000_000)
-        changes = CatalogTransaction(self.url, self._begin, entries, open_table, is_serializable=serializable)
+        changes = CatalogTransaction(self.url, self._begin, known, open_table, is_serializable=serializable)
         try:
             yield changes
         except BaseException:
@@ -329,7 +352,7 @@ class Catalog:
         if not changes.is_closed:
             changes.commit()
         for entry, commits in changes.changed:
-            in_background(partial(self._after_commits, entry, commits))
+            in_background(partial(_after_block, self.open(entry.id, entry.url), commits))
 
     # --- the database
 
@@ -343,26 +366,6 @@ class Catalog:
         if found is None:
             raise CatalogTableNotFoundError(url=self.url, name=name)
         return found
-
-    def _entries(self, connection: sa.Connection, schema: str | None) -> Iterator[TableEntry]:
-        unpublished = (
-            sa.select(sa.func.count()).where(COMMITS.c.table_id == TABLES.c.id).correlate(TABLES).scalar_subquery()
-        )
-        columns = TABLES.c.id, SCHEMAS.c.name, TABLES.c.name, TABLES.c.url, TABLES.c.kind, TABLES.c.comment
-        query = sa.select(*columns, TABLES.c.latest_version, unpublished).join(SCHEMAS)
-        query = query.order_by(SCHEMAS.c.name, TABLES.c.name)
-        if schema is not None:
-            query = query.where(SCHEMAS.c.name == schema.lower())
-        for table_id, of_schema, table, url, kind, comment, latest, count in connection.execute(query):
-            yield TableEntry(
-                id=table_id,
-                name=f"{of_schema}.{table}",
-                url=url,
-                kind=kind,
-                comment=comment,
-                latest_version=latest,
-                unpublished=count,
-            )
 
     def _schema_id(self, connection: sa.Connection, schema: str) -> str:
         found: str | None = connection.execute(sa.select(SCHEMAS.c.id).where(SCHEMAS.c.name == schema.lower())).scalar()
@@ -399,20 +402,21 @@ class Catalog:
         env = replace(self._env_at(entry.url), clock_ms=lambda: began_ms)
         return _table_of(env, ManagedStore(env.store, commits), watch)
 
-    def _after_commits(self, entry: TableEntry, commits: Sequence[RatifiedCommit]) -> None:
-        """Publish the commits of a block, and run the hooks that have waited for its end."""
-        self._store(entry.id, entry.url).publish()
-        table = self.open(entry.id, entry.url)
-        for commit in commits:
-            after_commit(table.log, None, commit.version, table.log.read_version(commit.version), commit.size_bytes)
-        if SYMLINK_MANIFESTS.get(table.properties):
-            table.generate()
-
     def _store(self, table_id: str, url: str) -> ManagedStore:
         return ManagedStore(self._env_at(url).store, self._commits(table_id, url))
 
     def _commits(self, table_id: str, url: str) -> TableCommits:
         return CatalogCommits(self._begin, table_id, url, partial(reading, self._engine))
+
+
+def _after_block(table: Table, commits: Sequence[RatifiedCommit]) -> None:
+    """Publish the commits of a block, and run the hooks that have waited for its end."""
+    assert isinstance(table.env.store, ManagedStore)
+    table.env.store.publish()
+    for commit in commits:
+        after_commit(table.log, None, commit.version, table.log.read_version(commit.version), commit.size_bytes)
+    if SYMLINK_MANIFESTS.get(table.properties):
+        table.generate()
 
 
 def _table_of(env: Env, store: ManagedStore, watch: Watch) -> Table:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
-from tahoe.catalog.tables_of_database import COMMITS, TABLES
+from tahoe.catalog.tables_of_database import COMMITS, STAGING_TABLES, TABLES
 from tahoe.errors import CatalogUnavailableError, CommitEntryError, StorageRefusedError, StorageUnavailableError
 from tahoe.errors.root import cause_text
 from tahoe.storage.ratified import Ratified, RatifiedCommit
@@ -116,6 +116,9 @@ def is_latest(connection: sa.Connection, table_id: str, version: int) -> bool:
 _DROP_ATTEMPTS = 20
 
 
+_KEPT = ["id", "schema_id", "name", "url", "owner", "created_ms"]
+
+
 def drop(begin: Begin, table_id: str, publish: Callable[[], object]) -> None:
     """Remove a table whose commits are published. Nothing happens if it was dropped meanwhile."""
     for attempt in range(_DROP_ATTEMPTS):
@@ -132,12 +135,17 @@ def drop(begin: Begin, table_id: str, publish: Callable[[], object]) -> None:
 
 
 def remove_table(connection: sa.Connection, table_id: str, *, with_commits: bool = False) -> bool:
-    """Remove a table. False if it has commits that may not be published, unless these are to go with it."""
+    """Remove a table. False if it has commits that may not be published, unless these are to go with it. Otherwise its id
+    is kept for the folder, so that it can be registered again.
+    """
     is_it = TABLES.c.id == table_id
     connection.execute(sa.select(TABLES.c.id).where(is_it).with_for_update())  # nothing is ratified meanwhile
     commits = sa.select(COMMITS.c.version).where(COMMITS.c.table_id == table_id).limit(1)
-    if not with_commits and connection.execute(commits).first() is not None:
-        return False
+    if not with_commits:
+        if connection.execute(commits).first() is not None:
+            return False
+        kept = sa.select(*(TABLES.c[name] for name in _KEPT)).where(is_it & (TABLES.c.kind == "managed"))
+        connection.execute(sa.insert(STAGING_TABLES).from_select(_KEPT, kept))
     connection.execute(sa.delete(TABLES).where(is_it))
     return True
 

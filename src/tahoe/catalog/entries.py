@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import sqlalchemy as sa
+
+from tahoe.catalog.tables_of_database import COMMITS, SCHEMAS, TABLES
 from tahoe.errors import CatalogTableNotFoundError
 from tahoe.table.reading.snapshot import Snapshot
 
@@ -27,6 +30,28 @@ class TableEntry:
     comment: str | None
     latest_version: int
     unpublished: int
+
+
+def entries(connection: sa.Connection, schema: str | None = None) -> Iterator[TableEntry]:
+    """The tables of a schema, or all tables, by their names."""
+    unpublished = (
+        sa.select(sa.func.count()).where(COMMITS.c.table_id == TABLES.c.id).correlate(TABLES).scalar_subquery()
+    )
+    columns = TABLES.c.id, SCHEMAS.c.name, TABLES.c.name, TABLES.c.url, TABLES.c.kind, TABLES.c.comment
+    query = sa.select(*columns, TABLES.c.latest_version, unpublished).join(SCHEMAS)
+    query = query.order_by(SCHEMAS.c.name, TABLES.c.name)
+    if schema is not None:
+        query = query.where(SCHEMAS.c.name == schema.lower())
+    for table_id, of_schema, table, url, kind, comment, latest, count in connection.execute(query):
+        yield TableEntry(
+            id=table_id,
+            name=f"{of_schema}.{table}",
+            url=url,
+            kind=kind,
+            comment=comment,
+            latest_version=latest,
+            unpublished=count,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,9 @@ class RemoteCatalog(Catalog):
             del self._making[table_id]
         commits.first = None
 
+    def register_table(self, name: str, location: str) -> Table:
+        raise self._not_served(f"register the table in {location} as {name}", "it makes its tables itself")
+
     def table(self, name: str) -> Table:
         table_id, url = self.folder_of(name)
         return Table(url, env=self._env_at(url)) if table_id is None else self.open(table_id, url)

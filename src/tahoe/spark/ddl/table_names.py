@@ -171,7 +171,7 @@ class ManagedName:
 
     @contextmanager
     def given(self, place: TableLocation, comment: str | None) -> Iterator[Given]:
-        from tahoe.catalog.catalog import managed_properties  # noqa: PLC0415 - needs SQLAlchemy
+        from tahoe.catalog.registration import managed_properties  # noqa: PLC0415 - needs SQLAlchemy
 
         known, within = self._catalog(), self.name.within
         if place.is_known:
