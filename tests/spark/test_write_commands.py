@@ -11,6 +11,7 @@ from pyspark.sql.types import LongType, StructType
 from tahoe.errors import DeltaError, OperationNotAllowedError, UnsupportedOperationError
 from tahoe.protocol.types.schema import LONG
 from tahoe.spark.api.commands import insert_of, new_table
+from tahoe.spark.ddl.table_names import SessionName
 from tahoe.spark.dml.replace import Matching
 from tahoe.spark.dml.write import Insert
 from tahoe.spark.jvm.statements.write_commands import ReplaceOn, ReplaceUsing, StagedTable, Transform, WriteCommand
@@ -111,15 +112,16 @@ def transform(name: str, *columns: tuple[str, ...]) -> Transform:
 
 def test_a_new_table_has_the_statements_columns_and_partitioning() -> None:
     parts = (transform("identity", ("p",)), transform("identity", ("q",)), transform("cluster_by", ("a",), ("s", "x")))
-    new = new_table(replace(STAGED, partitioning=parts))
+    new = new_table(replace(STAGED, partitioning=parts), None)
     assert [(field.name, field.type) for field in new.schema] == [("id", LONG)]
     assert (new.partition_by, new.cluster_by) == (("p", "q"), (("a",), ("s", "x")))
 
 
 def test_where_a_new_table_is() -> None:
-    assert (new_table(STAGED).name, new_table(STAGED).location) == (NAME, None)
-    assert new_table(replace(STAGED, properties={"location": "/l"})).location == "/l"
-    by_path = new_table(replace(STAGED, name=None, path="/p", properties={"location": "/l"}))
+    name = SessionName(None, NAME)  # type: ignore[arg-type]
+    assert (new_table(STAGED, name).name, new_table(STAGED, name).location) == (name, None)
+    assert new_table(replace(STAGED, properties={"location": "/l"}), name).location == "/l"
+    by_path = new_table(replace(STAGED, name=None, path="/p", properties={"location": "/l"}), None)
     assert (by_path.name, by_path.location) == (None, "/p")
 
 
@@ -127,7 +129,7 @@ def test_a_tables_properties_are_told_from_sparks_own_and_from_options() -> None
     properties = {"provider": "delta", "owner": "me", "comment": "why", "a": "1"}
     options = {"path": "/l", "compression": "zstd", "delta.appendOnly": "true"}
     both = {**properties, **options, **{f"option.{name}": value for name, value in options.items()}}
-    new = new_table(replace(STAGED, properties=both))
+    new = new_table(replace(STAGED, properties=both), None)
     assert (new.comment, new.properties) == ("why", {"a": "1", "delta.appendOnly": "true"})
     assert new.options == {"compression": "zstd", "delta.appendOnly": "true"}
 
@@ -144,4 +146,4 @@ def test_a_tables_properties_are_told_from_sparks_own_and_from_options() -> None
 )
 def test_partitions_are_the_values_of_columns(names: list[str], error: type[DeltaError], told: str) -> None:
     with pytest.raises(error, match=told):
-        new_table(replace(STAGED, partitioning=tuple(transform(name, ("id",)) for name in names)))
+        new_table(replace(STAGED, partitioning=tuple(transform(name, ("id",)) for name in names)), None)

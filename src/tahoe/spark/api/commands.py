@@ -12,7 +12,7 @@ from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
 from tahoe.spark.ddl import guard, table_commands, table_like
 from tahoe.spark.ddl.creation import NewTable, declared_constraints, declared_schema, make_table, make_table_of
 from tahoe.spark.ddl.table_commands import altered_table
-from tahoe.spark.ddl.table_names import check_outside_of_block, table_name
+from tahoe.spark.ddl.table_names import TableName, check_outside_of_block, table_name
 from tahoe.spark.dml import resolved_plans, write
 from tahoe.spark.dml.replace import Matching
 from tahoe.spark.dml.write import Insert
@@ -131,7 +131,7 @@ def _write(gateway: Gateway, command: WriteCommand) -> None:
         write.insert(gateway.spark, new_insert)
         recache(gateway, new_insert.url)
         return
-    new = new_table(gateway, command.staged)
+    new = new_table(command.staged, table_name(gateway, command.staged.name))
     make_table_of(
         gateway, new, command.rows, {**new.options, **_write_options(command)}, replaces=command.staged.replaces
     )
@@ -207,11 +207,11 @@ def insert(gateway: Gateway, table: str, selection: str | None, data: JavaObject
 def create(gateway: Gateway, staged: JavaObject) -> None:
     """Run CREATE TABLE or REPLACE TABLE without rows."""
     table = staged_table(gateway, staged)
-    make_table(gateway, new_table(gateway, table), replaces=table.replaces)
+    make_table(gateway, new_table(table, table_name(gateway, table.name)), replaces=table.replaces)
     table.set_made()
 
 
-def new_table(gateway: Gateway, staged: StagedTable) -> NewTable:
+def new_table(staged: StagedTable, name: TableName | None) -> NewTable:
     """The table that a statement defines.
 
     Raises:
@@ -223,7 +223,7 @@ def new_table(gateway: Gateway, staged: StagedTable) -> NewTable:
     schema = declared_schema(staged.columns, staged.value_sources, table=table)
     constraints = declared_constraints(staged.constraints, schema, table=table)
     return NewTable(
-        name=table_name(gateway, staged.name),
+        name=name,
         location=location,
         schema=schema,
         partition_by=_partition_columns(staged.partitioning, table),
