@@ -135,8 +135,8 @@ def drop(begin: Begin, table_id: str, publish: Callable[[], object]) -> None:
 
 
 def remove_table(connection: sa.Connection, table_id: str, *, with_commits: bool = False) -> bool:
-    """Remove a table. False if it has commits that may not be published, unless these are to go with it. Otherwise its id
-    is kept for the folder, so that it can be registered again.
+    """Remove a table. False if it has commits that may not be published, unless these are to go with it. Otherwise its
+    id is kept for the folder, so that it can be registered again.
     """
     is_it = TABLES.c.id == table_id
     connection.execute(sa.select(TABLES.c.id).where(is_it).with_for_update())  # nothing is ratified meanwhile
