@@ -35,6 +35,7 @@ from tahoe.errors import (
     TransactionClosedError,
     TransactionConflictError,
 )
+from tahoe.protocol.configuration.features import supported_features
 from tahoe.storage.background import finish_background
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -404,8 +405,9 @@ def test_the_log_does_not_tell_of_a_transaction_that_can_be_undone(
         lambda table: table.vacuum(0, retention_check=False),
         lambda table: table.erase("id = 1", retention_check=False),
         lambda table: table.cleanup_metadata(),
+        lambda table: table.generate(),
     ],
-    ids=["vacuum", "erase", "log"],
+    ids=["vacuum", "erase", "log", "manifests"],
 )
 def test_a_transaction_deletes_no_files(catalog: Catalog, clean: Callable[[tahoe.Table], object]) -> None:
     made = catalog.create_table("shop.orders", SCHEMA)
@@ -414,6 +416,34 @@ def test_a_transaction_deletes_no_files(catalog: Catalog, clean: Callable[[tahoe
         changes.table("shop.orders").delete("id = 1")
         clean(changes.table("shop.orders"))
     assert ids(catalog.table("shop.orders")) == [1]
+
+
+@pytest.mark.parametrize("shallow", [True, False])
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_clone_of_a_managed_table_is_not_managed(
+    catalog: Catalog, tmp_path: Path, shallow: bool, replace: bool
+) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows(1))
+    target = tahoe.Table(tmp_path / "clone")
+    if replace:
+        target.append(rows(7))
+    made.clone(tmp_path / "clone", shallow=shallow, replace=replace)
+    target.append(rows(2))
+    assert ids(target) == [1, 2]
+    assert "catalogManaged" not in supported_features(target.snapshot().protocol)
+    assert not any("unitycatalog" in name for name in target.properties)
+    assert ids(made) == [1]
+
+
+@pytest.mark.parametrize("place", ["orders/of", "orders", ""])
+def test_tables_are_not_in_folders_of_others(catalog: Catalog, tmp_path: Path, place: str) -> None:
+    """VACUUM of the one would delete files of the other."""
+    catalog.create_table("shop.orders", SCHEMA, location=str(tmp_path / "places" / "orders"))
+    with pytest.raises(CatalogNameError):
+        catalog.create_table("shop.inner", SCHEMA, location=str(tmp_path / "places" / place))
+    catalog.create_table("shop.beside", SCHEMA, location=str(tmp_path / "places" / "orders2"))
+    assert [entry.name for entry in catalog.tables()] == ["shop.beside", "shop.orders"]
 
 
 def test_manifests_wait_until_a_transaction_is_committed(catalog: Catalog) -> None:

@@ -106,6 +106,31 @@ def test_tables_are_made_in_every_way(spark: SparkSession, lake: str) -> None:
         spark.sql(f"CREATE TABLE {lake}.shop.saved (other INT)")
 
 
+def test_copies_in_other_catalogs_are_not_managed(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    stock, copies = f"{lake}.shop.stock", ["default.liked_stock", "default.shallow_stock", f"delta.`{tmp_path}/deep`"]
+    for copy, how in zip(copies, ("LIKE", "SHALLOW CLONE", "DEEP CLONE"), strict=True):
+        spark.sql(f"CREATE TABLE {copy} {how} {stock}")
+        spark.sql(f"INSERT INTO {copy} VALUES ('cup', 1)")
+        detail = spark.sql(f"DESCRIBE DETAIL {copy}").head()
+        assert "catalogManaged" not in detail.tableFeatures, how
+        assert not [name for name in detail.properties if "unitycatalog" in name], how
+    assert [spark.table(copy).count() for copy in copies] == [1, 2, 2]
+    assert spark.table(stock).count() == 1
+    assert "unitycatalog" not in spark.sql(f"SHOW CREATE TABLE {stock}").head()[0]
+    for copy in copies[:2]:
+        spark.sql(f"DROP TABLE {copy}")
+
+
+def test_a_table_of_another_format_is_refused(spark: SparkSession, lake: str) -> None:
+    with pytest.raises(tahoe.errors.UnsupportedOperationError, match="format csv"):
+        spark.sql(f"CREATE TABLE {lake}.shop.other (a INT) USING csv")
+    with pytest.raises(tahoe.errors.UnsupportedOperationError, match="format json"):
+        spark.range(1).write.format("json").saveAsTable(f"{lake}.shop.other")
+    assert not spark.catalog.tableExists(f"{lake}.shop.other")
+    spark.range(1).write.saveAsTable(f"{lake}.shop.other")
+    assert "catalogManaged" in spark.sql(f"DESCRIBE DETAIL {lake}.shop.other").head().tableFeatures
+
+
 def test_names_are_those_of_the_catalog(spark: SparkSession, lake: str, url: str) -> None:
     spark.sql(f"ALTER TABLE {lake}.shop.orders RENAME TO shop.Sold")
     spark.sql(f"ALTER TABLE {lake}.shop.sold RENAME TO {lake}.shop.orders2")
@@ -258,8 +283,10 @@ def test_rows_of_a_block_do_not_get_into_caches(spark: SparkSession, lake: str) 
         spark.sql(f"UPDATE {stock} SET pieces = 0")
         within = spark.table(stock).cache()
         assert within.collect()[0].pieces == 0
+        within.createOrReplaceTempView("within")
         assert other.table(stock).collect()[0].pieces == 10
         spark.sql("ROLLBACK")
+        assert spark.table("within").collect()[0].pieces == 10
         other.sql(f"UPDATE {stock} SET pieces = 11")
         assert spark.table(stock).collect()[0].pieces == other.table(stock).collect()[0].pieces == 11
         with tahoe.transaction(spark, catalog=lake):
@@ -322,6 +349,14 @@ def test_what_was_only_read_counts_on_request(spark: SparkSession, lake: str) ->
         "VACUUM delta.`{path}`",
         "RESTORE delta.`{path}` TO VERSION AS OF 0",
         "CREATE TABLE delta.`{path}2` DEEP CLONE delta.`{path}`",
+        "GENERATE symlink_format_manifest FOR TABLE delta.`{path}`",
+        "GENERATE symlink_format_manifest FOR TABLE {lake}.shop.stock",
+        "CREATE VIEW default.view_in_block AS SELECT 1 AS a",
+        "CREATE GLOBAL TEMPORARY VIEW view_in_block AS SELECT 1 AS a",
+        "CREATE DATABASE spark_catalog.made_in_block",
+        "ALTER DATABASE spark_catalog.default SET DBPROPERTIES (a = 'b')",
+        "COMMENT ON DATABASE spark_catalog.default IS 'a'",
+        "CREATE FUNCTION default.made_in_block(a INT) RETURNS INT RETURN a",
     ],
 )
 def test_what_a_block_cannot_undo_is_refused(spark: SparkSession, lake: str, tmp_path: Path, statement: str) -> None:
@@ -337,6 +372,50 @@ def test_what_a_block_cannot_undo_is_refused(spark: SparkSession, lake: str, tmp
     assert pieces(spark, lake) == (3, 7)
     assert sorted(file for file in tmp_path.glob("plain*/**/*")) == before
     assert spark.read.format("delta").load(str(path)).count() == 4
+
+
+def test_tables_of_other_formats_do_not_change_in_a_block(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    data = spark.range(1).selectExpr("1 AS a", "2 AS p")
+    plain = "default.plain_of_block"
+    data.write.format("parquet").partitionBy("p").mode("overwrite").saveAsTable(plain)
+    files = sorted(file for file in tmp_path.glob("**/*"))
+    with tahoe.transaction(spark, catalog=lake):
+        for statement in (
+            "ALTER TABLE {t} ADD COLUMNS (b INT)",
+            "ALTER TABLE {t} SET TBLPROPERTIES (a = 'b')",
+            "ALTER TABLE {t} DROP PARTITION (p = 2)",
+            "ALTER TABLE {t} RENAME TO default.renamed_in_block",
+            "ANALYZE TABLE {t} COMPUTE STATISTICS",
+            "COMMENT ON TABLE {t} IS 'a'",
+            "MSCK REPAIR TABLE {t}",
+            "TRUNCATE TABLE {t}",
+            "INSERT INTO {t} VALUES (1, 3)",
+            "DROP TABLE {t}",
+        ):
+            with pytest.raises(OperationNotAllowedError, match="transaction"):
+                spark.sql(statement.format(t=plain))
+        with pytest.raises(OperationNotAllowedError, match="transaction"):
+            data.write.jdbc(f"jdbc:derby:{tmp_path}/derby;create=true", "data")
+        with pytest.raises(OperationNotAllowedError, match="transaction"):
+            data.createOrReplaceGlobalTempView("view_in_block")
+        data.write.format("noop").mode("overwrite").save()
+    assert sorted(file for file in tmp_path.glob("**/*")) == files
+    assert rows(spark, f"SELECT * FROM {plain}") == [(1, 2)]
+    spark.sql(f"DROP TABLE {plain}")
+
+
+def test_what_ends_with_the_session_is_made_in_a_block(spark: SparkSession, lake: str) -> None:
+    with tahoe.transaction(spark, catalog=lake):
+        for statement in (
+            "CREATE TEMPORARY VIEW of_session AS SELECT 1 AS a",
+            "ALTER VIEW of_session AS SELECT 2 AS a",
+            "ALTER VIEW of_session RENAME TO renamed",
+            "CREATE TEMPORARY FUNCTION next_of(a INT) RETURNS INT RETURN a + 1",
+        ):
+            spark.sql(statement)
+        assert rows(spark, "SELECT next_of(a) FROM renamed") == [(3,)]
+        spark.sql("DROP VIEW renamed")
+        spark.sql("DROP TEMPORARY FUNCTION next_of")
 
 
 def test_a_stream_is_no_part_of_a_block(spark: SparkSession, lake: str, tmp_path: Path) -> None:

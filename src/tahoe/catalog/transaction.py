@@ -268,8 +268,12 @@ class CatalogTransaction:
     @property
     def changed(self) -> list[tuple[TableEntry, list[RatifiedCommit]]]:
         """The tables that the block has changed, and its commits; none before it is committed."""
-        tables = self._opened.values() if self._is_committed else ()
-        return [(one.entry, one.commits.own) for one in tables if one.commits.own]
+        return self.written if self._is_committed else []
+
+    @property
+    def written(self) -> list[tuple[TableEntry, list[RatifiedCommit]]]:
+        """The tables that the block has committed to, and its commits, which need not be visible."""
+        return [(one.entry, one.commits.own) for one in self._opened.values() if one.commits.own]
 
 
 class _Behind(Exception):

@@ -114,3 +114,9 @@ def protocol_without(protocol: Protocol, feature: Feature) -> Protocol:
         writer_features=remaining,
         reader_features=frozenset(for_readers) if reader >= READER_VERSION_FEATURES else None,
     )
+
+
+def without_catalog(protocol: Protocol) -> Protocol:
+    """The protocol of a copy of a table, whose commits no catalog decides."""
+    feature = FEATURES_BY_NAME["catalogManaged"]
+    return protocol_without(protocol, feature) if is_among(supported_features(protocol), feature) else protocol

@@ -387,6 +387,9 @@ KEPT_MARKS = PlainProperty(
     takes="a JSON object",
     is_internal=True,
 )
+# What the names of properties begin with by which catalogs and commit coordinators know a table.
+OF_CATALOGS = ("delta.coordinatedCommits.", "io.unitycatalog.", "ucTableId", "delta.feature.catalog")
+
 SYMLINK_MANIFESTS = _switch(
     "delta.compatibility.symlinkFormatManifest.enabled", "each commit writes [manifests](../reference/manifests.md)"
 )

@@ -16,9 +16,10 @@ from tahoe.spark.ddl.table_names import TableName, check_outside_of_block, table
 from tahoe.spark.dml import resolved_plans, write
 from tahoe.spark.dml.replace import Matching
 from tahoe.spark.dml.write import Insert
+from tahoe.spark.jvm.attached_catalogs import AttachedName
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
-from tahoe.spark.jvm.statements.catalog_entries import shows_whole_tables, tables_extended
+from tahoe.spark.jvm.statements.catalog_entries import PROVIDER, shows_whole_tables, tables_extended
 from tahoe.spark.jvm.statements.streaming_plans import START
 from tahoe.spark.jvm.statements.table_like_plans import PLANS as TABLE_LIKE
 from tahoe.spark.jvm.statements.write_commands import (
@@ -61,6 +62,8 @@ _RESERVED = frozenset(
     }
 )
 
+_DEFAULT_SOURCE = "spark.sql.sources.default"
+
 # Spark passes the options of a statement twice among its properties: as they are, and with this prefix.
 _OPTION = "option."
 
@@ -77,7 +80,10 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         UnsupportedOperationError: the command would damage a table, or tahoe does not support it yet.
     """
     if name in WRITES:
-        return _command(gateway, name, plan) if writes_delta(plan) else None
+        if writes_delta(plan):
+            return _command(gateway, name, plan)
+        guard.check_write(gateway, plan)
+        return None
     if name in resolved_plans.STATEMENTS:
         return resolved_plans.instead_of(gateway, name, plan)
     if name != _SHOW_PARTITIONS and altered_table(gateway, name, plan) is not None:
@@ -131,6 +137,7 @@ def _write(gateway: Gateway, command: WriteCommand) -> None:
         write.insert(gateway.spark, new_insert)
         recache(gateway, new_insert.url)
         return
+    _check_format(gateway, command.staged)
     new = new_table(command.staged, table_name(gateway, command.staged.name))
     make_table_of(
         gateway, new, command.rows, {**new.options, **_write_options(command)}, replaces=command.staged.replaces
@@ -207,6 +214,7 @@ def insert(gateway: Gateway, table: str, selection: str | None, data: JavaObject
 def create(gateway: Gateway, staged: JavaObject) -> None:
     """Run CREATE TABLE or REPLACE TABLE without rows."""
     table = staged_table(gateway, staged)
+    _check_format(gateway, table)
     make_table(gateway, new_table(table, table_name(gateway, table.name)), replaces=table.replaces)
     table.set_made()
 
@@ -235,6 +243,20 @@ def new_table(staged: StagedTable, name: TableName | None) -> NewTable:
         options={n: v for n, v in _options(staged.properties).items() if n.lower() != "path"},
         is_of_pipeline=staged.is_of_pipeline,
     )
+
+
+def _check_format(gateway: Gateway, staged: StagedTable) -> None:
+    """An attached catalog has Delta tables alone. `saveAsTable` names the session's default source if no format is
+    given.
+    """
+    provider = staged.properties.get("provider")
+    known = (None, PROVIDER, str(gateway.spark.conf.get(_DEFAULT_SOURCE)).lower())
+    if isinstance(staged.name, AttachedName) and (provider and provider.lower()) not in known:
+        detail = "the catalog has Delta tables alone"
+        remedy = "Leave out the format, or make the table in spark_catalog."
+        raise UnsupportedOperationError(
+            operation=f"A table of the format {provider}", table=staged.text, detail=detail, remedy=remedy
+        )
 
 
 def _options(properties: Mapping[str, str]) -> dict[str, str]:

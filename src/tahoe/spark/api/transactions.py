@@ -81,6 +81,10 @@ def begin(spark: SparkSession, catalog: str | None = None, *, is_serializable: b
 def end(spark: SparkSession, *, commits: bool) -> None:
     """End the session's transaction: as `transaction`."""
     gateway = Gateway(spark)
-    block = raising_for_user(lambda: attached_catalogs.end(gateway, commits=commits))
-    for url in block.changed:
-        recache(gateway, url)
+    block = attached_catalogs.block_of(gateway)
+    written = [] if block is None else block.written
+    try:
+        raising_for_user(lambda: attached_catalogs.end(gateway, commits=commits))
+    finally:  # what was cached in a block that is undone has rows of it
+        for url in written:
+            recache(gateway, url)

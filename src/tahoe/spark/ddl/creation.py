@@ -27,6 +27,7 @@ from tahoe.errors import (
 from tahoe.protocol.changes.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.configuration.column_mapping import without_mapping
 from tahoe.protocol.configuration.declared_keys import check_new_key, checked_key, with_key
+from tahoe.protocol.configuration.feature_drop import without_catalog
 from tahoe.protocol.configuration.feature_upgrade import (
     MIN_READER_VERSION,
     MIN_WRITER_VERSION,
@@ -35,7 +36,7 @@ from tahoe.protocol.configuration.feature_upgrade import (
     split_features,
 )
 from tahoe.protocol.configuration.features import WRITER_VERSION_FEATURES, supported_features
-from tahoe.protocol.configuration.properties import find_property
+from tahoe.protocol.configuration.properties import OF_CATALOGS, find_property
 from tahoe.protocol.statistics.clustering import FEATURE as CLUSTERING
 from tahoe.protocol.types.schema import Struct, map_fields
 from tahoe.protocol.types.type_widening import TYPE_CHANGES
@@ -272,10 +273,14 @@ def described_by(snapshot: Snapshot) -> NewTable:
 
 def made_with(snapshot: Snapshot) -> dict[str, str]:
     """The properties that a statement needs to create a table like a snapshot, with the same protocol. Properties that
-    writers maintain are left out.
+    writers maintain are left out, and so is what a catalog gives to the tables that it manages.
     """
-    own = {n: v for n, v in snapshot.properties.items() if (known := find_property(n)) is None or not known.is_internal}
-    protocol = snapshot.protocol
+    own = {
+        name: value
+        for name, value in snapshot.properties.items()
+        if ((known := find_property(name)) is None or not known.is_internal) and not name.startswith(OF_CATALOGS)
+    }
+    protocol = without_catalog(snapshot.protocol)
     if protocol.writer_version < WRITER_VERSION_FEATURES:
         return {
             **own,

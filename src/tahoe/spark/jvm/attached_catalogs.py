@@ -244,9 +244,9 @@ class Block:
         return self.changes.table_with(managed.id) if managed and is_ours else None
 
     @property
-    def changed(self) -> list[str]:
-        """The folders of the tables that the block has changed; none before its end."""
-        return [entry.url for entry, _ in self.changes.changed]
+    def written(self) -> list[str]:
+        """The folders of the tables that the block has committed to."""
+        return [entry.url for entry, _ in self.changes.written]
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,7 @@ def _names(gateway: Gateway) -> list[str]:
     return sorted(setting.removeprefix(SETTING) for setting, value in settings.items() if value == CLASS)
 
 
-def end(gateway: Gateway, *, commits: bool) -> Block:
+def end(gateway: Gateway, *, commits: bool) -> None:
     """End the session's block.
 
     Raises:
@@ -325,7 +325,6 @@ def end(gateway: Gateway, *, commits: bool) -> Block:
     if not commits:
         block.changes.roll_back()
     block.manager.__exit__(None, None, None)
-    return block
 
 
 def block_of(gateway: Gateway) -> Block | None:

@@ -25,11 +25,13 @@ from tahoe.protocol.changes.assigned_numbers import with_identity_marks_of
 from tahoe.protocol.changes.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.configuration.column_mapping import MODE, declared_mode
 from tahoe.protocol.configuration.declared_keys import is_key
+from tahoe.protocol.configuration.feature_drop import without_catalog
 from tahoe.protocol.configuration.feature_upgrade import split_features, upgrade, upgrade_for
 from tahoe.protocol.configuration.features import check_writable, setting, supported_features
 from tahoe.protocol.configuration.properties import (
     ENABLE_DELETION_VECTORS,
     KEPT_MARKS,
+    OF_CATALOGS,
     PROTECTED_CHECKPOINTS_BEFORE,
     normalise,
 )
@@ -285,7 +287,9 @@ class _Cloning:
         stored, asked = self._overrides()
         configuration = {**_copied_properties(source), **stored}
         schema = source.schema if newest is None else with_identity_marks_of(newest.metadata, source.schema, table=url)
-        protocol = source.protocol if newest is None else upgrade(newest.protocol, supported_features(source.protocol))
+        protocol = without_catalog(source.protocol)
+        if newest is not None:
+            protocol = upgrade(newest.protocol, supported_features(protocol))
         protocol = upgrade_for(protocol, schema, {**configuration, **asked}, table=url)
         if newest is not None:
             configuration |= {**_kept_names(source, newest), **protection_of(newest, protocol, configuration)}
@@ -346,14 +350,8 @@ def _copied_properties(source: Snapshot) -> dict[str, str]:
     """
     own = {*MATERIALISED, PROTECTED_CHECKPOINTS_BEFORE.name, KEPT_MARKS.name}
     return {
-        name: value
-        for name, value in source.properties.items()
-        if name not in own and not name.startswith(_OF_CATALOGS)
+        name: value for name, value in source.properties.items() if name not in own and not name.startswith(OF_CATALOGS)
     }
-
-
-# Properties by which catalogs and commit coordinators know a table.
-_OF_CATALOGS = ("delta.coordinatedCommits.", "io.unitycatalog.", "ucTableId", "delta.feature.catalog")
 
 
 def _kept_names(source: Snapshot, newest: Snapshot) -> dict[str, str]:

@@ -36,7 +36,7 @@ from tahoe.storage.env import Store, deepest_first, physical_url
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.parquet import LOCAL_SCHEME
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
+from tahoe.table.reading.snapshot import Snapshot, check_may_delete, load_snapshot, refresh
 
 MODE = "symlink_format_manifest"
 HOOK = "Generate Symlink Format Manifest"
@@ -77,7 +77,9 @@ def generate_manifests(log: Log) -> ManifestReport:
     Raises:
         ManifestsWithVectorsError, ManifestsWithColumnMappingError, ManifestsWithNullTextError: readers of manifests
             would return wrong rows. Nothing was written.
+        OperationNotAllowedError: in a transaction over several tables, whose rows may be undone.
     """
+    check_may_delete(log, "generate()")
     return _write_until_newest(load_snapshot(log), None)
 
 
