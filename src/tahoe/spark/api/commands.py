@@ -249,9 +249,11 @@ def _check_format(gateway: Gateway, staged: StagedTable) -> None:
     """An attached catalog has Delta tables alone. `saveAsTable` names the session's default source if no format is
     given.
     """
+    if not isinstance(staged.name, AttachedName):
+        return
     provider = staged.properties.get("provider")
     known = (None, PROVIDER, str(gateway.spark.conf.get(_DEFAULT_SOURCE)).lower())
-    if isinstance(staged.name, AttachedName) and (provider and provider.lower()) not in known:
+    if (provider and provider.lower()) not in known:
         detail = "the catalog has Delta tables alone"
         remedy = "Leave out the format, or make the table in spark_catalog."
         raise UnsupportedOperationError(

@@ -16,6 +16,7 @@ from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.protocol.types.names import quoted
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.ddl.table_names import check_outside_of_block
+from tahoe.spark.jvm.attached_catalogs import block_of
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.statements.catalog_entries import nearest_with
 from tahoe.spark.jvm.statements.guarded_commands import GuardedCommand, guarded_command
@@ -158,15 +159,20 @@ def check_allowed(gateway: Gateway, name: str, plan: JavaObject) -> None:
         path = gateway.dict(plan.options()).get("path")
         if path is not None and (table := nearest_with(gateway, path, LOG_FOLDER)) is not None:
             check_read(gateway.settings(), path, table)
-    if name in _INTO_FOLDERS or name in _REFUSALS or (name in _NOT_UNDONE and not _is_of_session(name, plan)):
-        operation = _REFUSALS[name].operation if name in _REFUSALS else _INTO_FOLDERS.get(name, name)
-        check_outside_of_block(gateway, operation, "its target")
+    if block_of(gateway) is not None:
+        _check_can_be_undone(gateway, name, plan)
     if name in _REFUSALS or name in _INTO_FOLDERS:
         check_command(
             guarded_command(gateway, name, plan),
             is_table=lambda location: open_table(gateway.spark, location).exists(),
             table_around=lambda folder: nearest_with(gateway, folder, LOG_FOLDER),
         )
+
+
+def _check_can_be_undone(gateway: Gateway, name: str, plan: JavaObject) -> None:
+    if name in _INTO_FOLDERS or name in _REFUSALS or (name in _NOT_UNDONE and not _is_of_session(name, plan)):
+        operation = _REFUSALS[name].operation if name in _REFUSALS else _INTO_FOLDERS.get(name, name)
+        check_outside_of_block(gateway, operation, "its target")
 
 
 def _is_of_session(name: str, plan: JavaObject) -> bool:
@@ -189,7 +195,7 @@ def check_write(gateway: Gateway, plan: JavaObject) -> None:
     Raises:
         OperationNotAllowedError: the session is in one.
     """
-    if str(plan.table().name()) != _NOOP:
+    if block_of(gateway) is not None and str(plan.table().name()) != _NOOP:
         check_outside_of_block(gateway, "Writing", "its target")
 
 
