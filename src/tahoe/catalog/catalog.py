@@ -25,6 +25,7 @@ from tahoe.catalog.commits import CatalogCommits, drop, remove_table
 from tahoe.catalog.database import open_database, reading, shown, transaction
 from tahoe.catalog.entries import CatalogSnapshot, TableEntry, entries
 from tahoe.catalog.registration import (
+    check_apart,
     forget_intention,
     forgotten_on_failure,
     intended,
@@ -192,8 +193,6 @@ class Catalog:
         url = f"{self._root}/{uuid.uuid4()}" if location is None else normalise(location)
         if any(self._env_at(url).store.list_from(LOG_FOLDER)):
             raise CatalogNameError(name=name, detail=f"there is a table in {url}; register_table gives it a name")
-        if location is not None:
-            self._check_apart(name, url)
         table_id = str(uuid.uuid4())
         entry = {"id": table_id, "name": table_name, "kind": "managed", "url": url, "comment": comment}
         self._enter(schema_name, name, {**entry, "created_ms": time.time_ns() // 1_000_000, "latest_version": -1})
@@ -230,16 +229,6 @@ class Catalog:
         with self._begin() as connection:
             forget_intention(connection, table_id)
         return self.open(table_id, url)
-
-    def _check_apart(self, name: str, url: str) -> None:
-        """A new table is not in the folder of another one: VACUUM of that one would delete its files."""
-        parents = [url[:end] for end in range(len(url)) if url[end] == "/"]
-        with self._begin() as connection:
-            is_near = TABLES.c.url.in_([url, *parents]) | TABLES.c.url.startswith(f"{url}/", autoescape=True)
-            found = connection.execute(sa.select(TABLES.c.url).where(is_near)).scalar()
-        if found is not None:
-            detail = f"{url} is in the folder {found} of another table, or around it"
-            raise CatalogNameError(name=name, detail=detail)
 
     def table(self, name: str) -> Table:
         """A table by its name. Each call of the table sees the newest version that the catalog has ratified.
@@ -390,12 +379,11 @@ class Catalog:
         with self._begin() as connection:
             schema_id = self._schema_id(connection, schema)
             connection.execute(sa.select(IDENTITY.c.id).with_for_update())  # of two makers in a folder, one waits here
-            if connection.execute(sa.select(TABLES.c.id).where(TABLES.c.url == entry["url"])).first() is not None:
-                raise CatalogNameError(name=name, detail=f"the catalog has a table in {entry['url']}")
             try:
                 connection.execute(sa.insert(TABLES).values(schema_id=schema_id, **entry))
             except IntegrityError as error:
                 raise CatalogNameTakenError(url=self.url, name=f"a table {name}") from error
+            check_apart(connection, name, str(entry["id"]), str(entry["url"]))
 
     def _remove(self, table_id: str) -> None:
         with self._begin() as connection:

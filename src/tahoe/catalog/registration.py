@@ -18,7 +18,7 @@ from typing import BinaryIO, ClassVar
 import sqlalchemy as sa
 
 from tahoe.catalog.commits import Begin
-from tahoe.catalog.tables_of_database import STAGING_TABLES
+from tahoe.catalog.tables_of_database import STAGING_TABLES, TABLES
 from tahoe.errors import CatalogNameError, DeltaAnalysisError, DeltaConcurrentModificationException
 from tahoe.protocol.configuration.features import supports
 from tahoe.storage.delegating import DelegatingStore
@@ -50,6 +50,20 @@ class _Entering(DelegatingStore):
 
     def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
         return self.inner.open(key, known)
+
+
+def check_apart(connection: sa.Connection, name: str, table_id: str, url: str) -> None:
+    """A table is not in the folder of another one: VACUUM of that one would delete its files.
+
+    Raises:
+        CatalogNameError: it would be, or around one.
+    """
+    parents = [url[:end] for end in range(len(url)) if url[end] == "/"]
+    is_near = TABLES.c.url.in_([url, *parents]) | TABLES.c.url.startswith(f"{url}/", autoescape=True)
+    found = connection.execute(sa.select(TABLES.c.url).where(is_near & (TABLES.c.id != table_id))).scalar()
+    if found is not None:
+        detail = f"the catalog has a table in {found}" + ("" if found == url else f", which {url} is in or around")
+        raise CatalogNameError(name=name, detail=detail)
 
 
 def intended(connection: sa.Connection, schema_id: str, name: str, url: str) -> str:
