@@ -56,15 +56,10 @@ def entries(connection: sa.Connection, schema: str | None = None) -> Iterator[Ta
 
 @dataclass(frozen=True, slots=True)
 class CatalogSnapshot:
-    """All managed tables of a catalog as they were at one moment.
+    """All managed tables of a catalog as they were at one moment."""
 
-    Attributes:
-        url: of the catalog, for errors.
-        entries: the tables by their names.
-    """
-
-    url: str
-    entries: Mapping[str, TableEntry]
+    _url: str
+    _entries: Mapping[str, TableEntry]
     _open: Callable[[TableEntry], Snapshot]
 
     def table(self, name: str) -> Snapshot:
@@ -73,7 +68,7 @@ class CatalogSnapshot:
         Raises:
             CatalogTableNotFoundError: there was no managed table of that name.
         """
-        entry = self.entries.get(name.lower())
+        entry = self._entries.get(name.lower())
         if entry is None:
-            raise CatalogTableNotFoundError(url=self.url, name=name)
+            raise CatalogTableNotFoundError(url=self._url, name=name)
         return self._open(entry)
