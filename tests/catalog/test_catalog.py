@@ -308,6 +308,18 @@ def test_a_block_that_is_committed_before_its_end_is_published(catalog: Catalog)
 # --- names
 
 
+def test_tables_are_beside_a_file_unless_a_root_is_given(url: str, tmp_path: Path) -> None:
+    bare = Catalog(url)
+    bare.create_schema("shop")
+    if url.startswith("sqlite"):
+        made = bare.create_table("shop.orders", SCHEMA)
+        made.append(rows(1))
+        assert made.url.startswith(f"file://{tmp_path}/lake.db.tables/")
+    else:
+        with pytest.raises(CatalogNameError, match="no root"):
+            bare.create_table("shop.orders", SCHEMA)
+
+
 def test_names_that_cannot_be_are_refused(catalog: Catalog) -> None:
     catalog.create_table("shop.orders", SCHEMA)
     for name in ("orders", "shop.", ".orders", "a.b.c", "shop.a b", "shop.a/b", "shop." + "x" * 300):

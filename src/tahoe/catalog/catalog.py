@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from tahoe.catalog.commits import CatalogCommits, drop, remove_table
-from tahoe.catalog.database import open_database, reading, shown, transaction
+from tahoe.catalog.database import folder_beside, open_database, reading, shown, transaction
 from tahoe.catalog.entries import CatalogSnapshot, TableEntry, entries
 from tahoe.catalog.registration import (
     check_apart,
@@ -65,7 +65,8 @@ class Catalog:
     Args:
         url: of the database: `sqlite:///lake.db` for one machine, `postgresql+psycopg://user@host/lake` for many; or of
             a server of it, `https://host:8080`, which has all calls but transactions and renames.
-        root: the folder in which new tables get theirs. A table can be made elsewhere, too. A server has its own.
+        root: the folder in which new tables get theirs; None for `lake.db.tables` beside SQLite's file. A table can be
+            made elsewhere, too. A server has its own.
         storage_options: credentials and settings for object stores.
         token: by which a server knows who calls.
 
@@ -90,7 +91,8 @@ class Catalog:
         token: str | None = None,  # noqa: ARG002 - a database has other means
     ) -> None:
         self._engine = open_database(url)
-        self._root = None if root is None else normalise(root)
+        place = root or folder_beside(self._engine)
+        self._root = None if place is None else normalise(place)
         self._env_at: Callable[[str], Env] = partial(system_env, storage_options=storage_options)
         self.url = shown(self._engine.url)
 

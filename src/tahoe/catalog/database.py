@@ -65,6 +65,12 @@ def open_database(url: str) -> sa.Engine:
     return engine
 
 
+def folder_beside(engine: sa.Engine) -> str | None:
+    """The folder for tables beside a database that is a file; None for others."""
+    is_file = engine.dialect.name == "sqlite"
+    return f"{Path(engine.url.database).absolute()}.tables" if is_file and engine.url.database else None
+
+
 @contextmanager
 def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
     """A transaction of the database.
