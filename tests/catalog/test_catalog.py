@@ -202,6 +202,17 @@ def test_a_registration_that_died_goes_on(catalog: Catalog, tmp_path: Path, monk
     assert ids(made) == [1, 3]
 
 
+def test_a_table_around_another_one_is_refused_before_it_is_changed(catalog: Catalog, tmp_path: Path) -> None:
+    """Otherwise it would have no way in: neither its path nor a name."""
+    outer = tahoe.Table(str(tmp_path / "outer"))
+    outer.append(rows(1))
+    catalog.create_table("shop.inner", SCHEMA, location=f"{outer.url}/inner")
+    with pytest.raises(CatalogNameError, match="has a table in"):
+        catalog.register_table("shop.outer", outer.url)
+    outer.append(rows(2))
+    assert ids(outer) == [1, 2]
+
+
 def test_a_snapshot_is_of_one_moment(catalog: Catalog) -> None:
     names = ["shop.a", "shop.b"]
     for name in names:

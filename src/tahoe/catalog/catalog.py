@@ -394,7 +394,7 @@ class Catalog:
     # --- stores
 
     def open(self, table_id: str, url: str) -> Table:
-        """The table with an id and a folder, as `reserve` and `located` tell them. Nothing is read."""
+        """The table with an id and a folder, as `new_table` and `located` tell them. Nothing is read."""
         env = self._env_at(url)
         store = ManagedStore(env.store, self._commits(table_id, url))
         return _table_of(env, store, _Publishing(store))

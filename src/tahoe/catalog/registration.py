@@ -73,6 +73,7 @@ def intended(connection: sa.Connection, schema_id: str, name: str, url: str) -> 
     if found is None:
         found = str(uuid.uuid4())
         intend(connection, found, schema_id, name, url)
+    check_apart(connection, name, found, url)  # before the table says that this catalog manages it
     return found
 
 

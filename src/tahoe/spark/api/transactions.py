@@ -60,10 +60,12 @@ def _over_connect(spark: SparkSession, catalog: str | None, *, is_serializable: 
             operation="tahoe.transaction", table="the session", detail=detail, remedy=remedy
         )
     before = spark.catalog.currentCatalog()
-    if catalog is not None:
-        spark.catalog.setCurrentCatalog(catalog)
-    spark.sql("BEGIN TRANSACTION" + (" ISOLATION LEVEL SERIALIZABLE" if is_serializable else ""))
-    spark.catalog.setCurrentCatalog(before)
+    try:
+        if catalog is not None:
+            spark.catalog.setCurrentCatalog(catalog)
+        spark.sql("BEGIN TRANSACTION" + (" ISOLATION LEVEL SERIALIZABLE" if is_serializable else ""))
+    finally:
+        spark.catalog.setCurrentCatalog(before)
     try:
         yield
     except BaseException:

@@ -329,7 +329,7 @@ def end(gateway: Gateway, *, commits: bool) -> None:
 
 def block_of(gateway: Gateway) -> Block | None:
     """The session's block, if it is in one."""
-    return _blocks[found] if _blocks and (found := _of_sessions.get(_session(gateway))) else None
+    return _blocks.get(_of_sessions.get(_session(gateway), "")) if _blocks else None
 
 
 def block_with(block_id: str) -> Block | None:
