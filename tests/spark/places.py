@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from tahoe.storage.background import finish_background
+
 ROWS = "VALUES (1L, 'a', 0), (2L, 'b', 1), (3L, 'c', 0) AS v(id, s, p)"
 
 # In a short run a case takes every other of them.
@@ -136,6 +138,7 @@ class Places:
             path = self._folder / f"original-{form}-{is_partitioned}"
             frame = self.spark.sql(f"SELECT /*+ COALESCE(1) */ * FROM {ROWS}")
             frame.write.format(form).partitionBy(*(["p"] if is_partitioned else [])).save(str(path))
+            finish_background()  # nothing comes to the log while it is copied
             self._originals[key] = path
         return self._originals[key]
 
