@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe.spark.jvm import gateway
+from tahoe.storage.background import finish_background
 from tahoe.table.commit.draft import Draft
 from tests.sample import INTERPRETED, settings_of_spark
 
@@ -161,3 +162,23 @@ _numbers = iter(range(1_000_000))
 def path(tmp_path: Path) -> str:
     """Where a table may be made."""
     return str(tmp_path / "t")
+
+
+@pytest.fixture
+def lake_url(tmp_path: Path) -> str:
+    """The database of `lake`."""
+    return f"sqlite:///{tmp_path}/lake.db"
+
+
+@pytest.fixture
+def lake(spark: SparkSession, lake_url: str, tmp_path: Path) -> Iterator[str]:
+    """The name of an attached catalog with a schema `shop`, which has tables of items and pieces."""
+    name = f"lake{next(_numbers)}"
+    tahoe.enable(spark, catalogs={name: {"url": lake_url, "root": str(tmp_path / "lake")}})
+    spark.sql(f"CREATE SCHEMA {name}.shop")
+    spark.sql(f"CREATE TABLE {name}.shop.orders (item STRING, pieces INT)")
+    spark.sql(f"CREATE TABLE {name}.shop.stock AS SELECT 'tea' AS item, 10 AS pieces")
+    yield name
+    finish_background()
+    spark.catalog.setCurrentCatalog("spark_catalog")
+    spark.conf.unset(f"spark.sql.catalog.{name}")

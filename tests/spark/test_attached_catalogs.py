@@ -1,13 +1,9 @@
-"""Catalogs that a session has attached: their tables in each statement, and transactions over several of them."""
+"""Catalogs that a session has attached: their tables in each statement. Transactions are in `test_transactions`."""
 
 from __future__ import annotations
 
-import itertools
-import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -15,48 +11,19 @@ from pyspark.sql import SparkSession
 import tahoe
 from tahoe.errors import (
     CatalogManagedTableError,
-    CatalogNotChosenError,
     CatalogUrlError,
-    OperationNotAllowedError,
     TableNameNotFoundError,
-    TransactionConflictError,
-    TransactionStateError,
 )
 from tahoe.spark.jvm import attached_catalogs
 from tahoe.storage.background import finish_background
 from tahoe.tables import DeltaTable
 from tests.catalog.commands import fine, serving
-
-_numbers = itertools.count()
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/lake.db"
-
-
-@pytest.fixture
-def lake(spark: SparkSession, url: str, tmp_path: Path) -> Iterator[str]:
-    """The name of an attached catalog with a schema `shop`, which has tables of items and pieces."""
-    name = f"lake{next(_numbers)}"
-    tahoe.enable(spark, catalogs={name: {"url": url, "root": str(tmp_path / "lake")}})
-    spark.sql(f"CREATE SCHEMA {name}.shop")
-    spark.sql(f"CREATE TABLE {name}.shop.orders (item STRING, pieces INT)")
-    spark.sql(f"CREATE TABLE {name}.shop.stock AS SELECT 'tea' AS item, 10 AS pieces")
-    yield name
-    finish_background()
-    spark.catalog.setCurrentCatalog("spark_catalog")
-    spark.conf.unset(f"spark.sql.catalog.{name}")
-
-
-def rows(spark: SparkSession, query: str) -> list[tuple[object, ...]]:
-    return sorted(map(tuple, spark.sql(query).collect()), key=repr)
-
+from tests.spark.attached import rows
 
 # --- names
 
 
-def test_a_table_has_every_statement(spark: SparkSession, lake: str, url: str) -> None:
+def test_a_table_has_every_statement(spark: SparkSession, lake: str, lake_url: str) -> None:
     orders = f"{lake}.shop.orders"
     for statement in (
         "INSERT INTO {t} VALUES ('tea', 1), ('cup', 2)",
@@ -78,7 +45,7 @@ def test_a_table_has_every_statement(spark: SparkSession, lake: str, url: str) -
     assert spark.sql(f"DESCRIBE HISTORY {orders}").count() == DeltaTable.forName(spark, orders).history().count() > 9
     assert spark.sql(f"DESCRIBE DETAIL {orders}").head().name == orders
     assert f"`{lake}`.`shop`.`orders`" in spark.sql(f"SHOW CREATE TABLE {orders}").head()[0]
-    assert tahoe.Catalog(url).table("shop.orders").count() == 2
+    assert tahoe.Catalog(lake_url).table("shop.orders").count() == 2
     with pytest.raises(CatalogManagedTableError):
         tahoe.Table(spark.sql(f"DESCRIBE DETAIL {orders}").head().location).to_arrow()
 
@@ -131,10 +98,10 @@ def test_a_table_of_another_format_is_refused(spark: SparkSession, lake: str) ->
     assert "catalogManaged" in spark.sql(f"DESCRIBE DETAIL {lake}.shop.other").head().tableFeatures
 
 
-def test_names_are_those_of_the_catalog(spark: SparkSession, lake: str, url: str) -> None:
+def test_names_are_those_of_the_catalog(spark: SparkSession, lake: str, lake_url: str) -> None:
     spark.sql(f"ALTER TABLE {lake}.shop.orders RENAME TO shop.Sold")
     spark.sql(f"ALTER TABLE {lake}.shop.sold RENAME TO {lake}.shop.orders2")
-    assert [entry.name for entry in tahoe.Catalog(url).tables()] == ["shop.orders2", "shop.stock"]
+    assert [entry.name for entry in tahoe.Catalog(lake_url).tables()] == ["shop.orders2", "shop.stock"]
     assert [row.tableName for row in spark.sql(f"SHOW TABLES IN {lake}.shop").collect()] == ["orders2", "stock"]
     assert [row.namespace for row in spark.sql(f"SHOW SCHEMAS IN {lake}").collect()] == ["shop"]
     spark.sql(f"USE {lake}.shop")
@@ -149,7 +116,7 @@ def test_names_are_those_of_the_catalog(spark: SparkSession, lake: str, url: str
     with pytest.raises(tahoe.errors.SchemaNotEmptyError):
         spark.sql(f"DROP SCHEMA {lake}.shop")
     spark.sql(f"DROP SCHEMA {lake}.shop CASCADE")
-    assert tahoe.Catalog(url).schemas() == []
+    assert tahoe.Catalog(lake_url).schemas() == []
 
 
 def test_a_table_of_the_session_has_the_same_name(spark: SparkSession, lake: str, tmp_path: Path) -> None:
@@ -198,12 +165,12 @@ def test_a_catalog_that_cannot_be_opened_is_told(spark: SparkSession) -> None:
 # --- a server
 
 
-def test_unitys_settings_attach_a_server(spark: SparkSession, url: str, tmp_path: Path) -> None:
+def test_unitys_settings_attach_a_server(spark: SparkSession, lake_url: str, tmp_path: Path) -> None:
     """Its tables are made, written and read as those of a database; what may not be seen is not found."""
-    owner, guest = (fine("token", url, name).strip() for name in ("ana", "bob"))
-    fine("grant", url, "ana", "ADMIN")
-    fine("grant", url, "bob", "USE")
-    with serving(url, "--root", str(tmp_path / "lake")) as (_, at):
+    owner, guest = (fine("token", lake_url, name).strip() for name in ("ana", "bob"))
+    fine("grant", lake_url, "ana", "ADMIN")
+    fine("grant", lake_url, "bob", "USE")
+    with serving(lake_url, "--root", str(tmp_path / "lake")) as (_, at):
         for name, token in (("unity", owner), ("guest", guest)):
             settings = {"": attached_catalogs.OF_UNITY, ".uri": at, ".token": token}
             for of, value in settings.items():
@@ -216,273 +183,11 @@ def test_unitys_settings_attach_a_server(spark: SparkSession, url: str, tmp_path
         spark.sql("CREATE OR REPLACE TABLE unity.shop.stock AS SELECT 'tea' AS item, 10 AS pieces")
         spark.sql("DELETE FROM unity.shop.stock")
         assert rows(spark, "SELECT * FROM unity.shop.orders") == [("cup", 5), ("tea", 1)]
-        assert tahoe.Catalog(url).table("shop.orders").count() == 2
+        assert tahoe.Catalog(lake_url).table("shop.orders").count() == 2
         assert [row.tableName for row in spark.sql("SHOW TABLES IN unity.shop").collect()] == ["orders", "stock"]
         assert not spark.catalog.tableExists("guest.shop.orders")
         spark.sql("DROP TABLE unity.shop.stock")
-        assert [entry.name for entry in tahoe.Catalog(url).tables()] == ["shop.orders"]
+        assert [entry.name for entry in tahoe.Catalog(lake_url).tables()] == ["shop.orders"]
         finish_background()
     for name in ("unity", "guest"):
         spark.conf.unset(f"spark.sql.catalog.{name}")
-
-
-# --- transactions
-
-
-def pieces(spark: SparkSession, lake: str) -> tuple[int, int]:
-    """Those ordered, and those in stock."""
-    query = "SELECT (SELECT coalesce(sum(pieces), 0) FROM {0}.shop.orders), (SELECT sum(pieces) FROM {0}.shop.stock)"
-    ordered, left = spark.sql(query.format(lake)).head()
-    return ordered, left
-
-
-def order(spark: SparkSession, lake: str, count: int = 3) -> None:
-    spark.sql(f"INSERT INTO {lake}.shop.orders VALUES ('tea', {count})")
-    spark.sql(f"UPDATE {lake}.shop.stock SET pieces = pieces - {count} WHERE item = 'tea'")
-
-
-def test_statements_of_a_block_become_visible_at_once(spark: SparkSession, lake: str) -> None:
-    other = spark.newSession()
-    with tahoe.transaction(spark, catalog=lake):
-        order(spark, lake)
-        spark.sql(f"ALTER TABLE {lake}.shop.orders ADD COLUMN note STRING")
-        spark.sql(f"INSERT INTO {lake}.shop.orders VALUES ('cup', 1, 'n')")
-        assert pieces(spark, lake) == (4, 7)
-        assert pieces(other, lake) == (0, 10)
-    assert pieces(spark, lake) == pieces(other, lake) == (4, 7)
-
-
-@pytest.mark.parametrize("fails", [True, False])
-def test_a_block_that_fails_leaves_nothing(spark: SparkSession, lake: str, fails: bool) -> None:
-    def block() -> None:
-        spark.sql(f"USE {lake}.shop")
-        spark.sql("BEGIN TRANSACTION")
-        order(spark, lake)
-        assert pieces(spark, lake) == (3, 7)
-        spark.sql("ROLLBACK")
-
-    if fails:
-        with pytest.raises(AnalysisException), tahoe.transaction(spark, catalog=lake):
-            order(spark, lake)
-            spark.sql(f"INSERT INTO {lake}.shop.orders SELECT no_column FROM {lake}.shop.stock")
-    else:
-        block()
-    assert pieces(spark, lake) == (0, 10)
-    order(spark, lake)
-    assert pieces(spark, lake) == (3, 7)
-
-
-def test_rows_of_a_block_do_not_get_into_caches(spark: SparkSession, lake: str) -> None:
-    """Neither into DataFrames that are cached, nor for another version of the same number."""
-    stock, other = f"{lake}.shop.stock", spark.newSession()
-    cached = spark.table(stock).cache()
-    cached.count()
-    try:
-        spark.sql(f"USE {lake}.shop")
-        spark.sql("BEGIN TRANSACTION")
-        spark.sql(f"UPDATE {stock} SET pieces = 0")
-        within = spark.table(stock).cache()
-        assert within.collect()[0].pieces == 0
-        within.createOrReplaceTempView("within")
-        assert other.table(stock).collect()[0].pieces == 10
-        spark.sql("ROLLBACK")
-        assert spark.table("within").collect()[0].pieces == 10
-        other.sql(f"UPDATE {stock} SET pieces = 11")
-        assert spark.table(stock).collect()[0].pieces == other.table(stock).collect()[0].pieces == 11
-        with tahoe.transaction(spark, catalog=lake):
-            spark.sql(f"UPDATE {stock} SET pieces = pieces + 1")
-        assert cached.collect()[0].pieces == other.table(stock).collect()[0].pieces == 12
-    finally:
-        spark.catalog.clearCache()
-
-
-def test_a_block_goes_behind_what_does_not_conflict(spark: SparkSession, lake: str) -> None:
-    other = spark.newSession()
-    with tahoe.transaction(spark, catalog=lake):
-        order(spark, lake)
-        other.sql(f"INSERT INTO {lake}.shop.orders VALUES ('cup', 5)")
-    assert pieces(spark, lake) == (8, 7)
-
-
-def test_a_conflict_leaves_all_tables_as_they_were(spark: SparkSession, lake: str) -> None:
-    other = spark.newSession()
-
-    def block() -> None:
-        with tahoe.transaction(spark, catalog=lake):
-            order(spark, lake)
-            other.sql(f"UPDATE {lake}.shop.stock SET pieces = 100")
-
-    with pytest.raises(tahoe.errors.DeltaConcurrentModificationException):
-        block()
-    assert pieces(spark, lake) == (0, 100)
-
-
-def test_what_was_only_read_counts_on_request(spark: SparkSession, lake: str) -> None:
-    other = spark.newSession()
-
-    def block(serializable: bool) -> None:
-        with tahoe.transaction(spark, catalog=lake, serializable=serializable):
-            left = spark.table(f"{lake}.shop.stock").head().pieces
-            spark.sql(f"INSERT INTO {lake}.shop.orders VALUES ('tea', {left})")
-            other.sql(f"UPDATE {lake}.shop.stock SET pieces = pieces - 1")
-
-    block(False)
-    with pytest.raises(TransactionConflictError):
-        block(True)
-    assert pieces(spark, lake) == (10, 8)
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "CREATE TABLE {lake}.shop.new (a INT)",
-        "CREATE TABLE spark_catalog.default.new_in_block (a INT) USING delta",
-        "CREATE TABLE spark_catalog.default.new_in_block USING parquet AS SELECT 1 AS a",
-        "DROP TABLE {lake}.shop.stock",
-        "DROP SCHEMA {lake}.shop",
-        "ALTER TABLE {lake}.shop.stock RENAME TO shop.other",
-        "VACUUM {lake}.shop.stock",
-        "INSERT INTO delta.`{path}` VALUES (1)",
-        "DELETE FROM delta.`{path}`",
-        "ALTER TABLE delta.`{path}` SET TBLPROPERTIES (a = 'b')",
-        "OPTIMIZE delta.`{path}`",
-        "VACUUM delta.`{path}`",
-        "RESTORE delta.`{path}` TO VERSION AS OF 0",
-        "CREATE TABLE delta.`{path}2` DEEP CLONE delta.`{path}`",
-        "GENERATE symlink_format_manifest FOR TABLE delta.`{path}`",
-        "GENERATE symlink_format_manifest FOR TABLE {lake}.shop.stock",
-        "CREATE VIEW default.view_in_block AS SELECT 1 AS a",
-        "CREATE GLOBAL TEMPORARY VIEW view_in_block AS SELECT 1 AS a",
-        "CREATE DATABASE spark_catalog.made_in_block",
-        "ALTER DATABASE spark_catalog.default SET DBPROPERTIES (a = 'b')",
-        "COMMENT ON DATABASE spark_catalog.default IS 'a'",
-        "CREATE FUNCTION default.made_in_block(a INT) RETURNS INT RETURN a",
-    ],
-)
-def test_what_a_block_cannot_undo_is_refused(spark: SparkSession, lake: str, tmp_path: Path, statement: str) -> None:
-    path = tmp_path / "plain"
-    for _ in range(2):
-        spark.range(2).write.format("delta").mode("append").save(str(path))
-    finish_background()
-    before = sorted(file for file in tmp_path.glob("plain*/**/*"))
-    with tahoe.transaction(spark, catalog=lake):
-        order(spark, lake)
-        with pytest.raises(OperationNotAllowedError, match="transaction"):
-            spark.sql(statement.format(lake=lake, path=path))
-    assert pieces(spark, lake) == (3, 7)
-    assert sorted(file for file in tmp_path.glob("plain*/**/*")) == before
-    assert spark.read.format("delta").load(str(path)).count() == 4
-
-
-def test_tables_of_other_formats_do_not_change_in_a_block(spark: SparkSession, lake: str, tmp_path: Path) -> None:
-    data = spark.range(1).selectExpr("1 AS a", "2 AS p")
-    plain = "default.plain_of_block"
-    data.write.format("parquet").partitionBy("p").mode("overwrite").saveAsTable(plain)
-    files = sorted(file for file in tmp_path.glob("**/*"))
-    with tahoe.transaction(spark, catalog=lake):
-        for statement in (
-            "ALTER TABLE {t} ADD COLUMNS (b INT)",
-            "ALTER TABLE {t} SET TBLPROPERTIES (a = 'b')",
-            "ALTER TABLE {t} DROP PARTITION (p = 2)",
-            "ALTER TABLE {t} RENAME TO default.renamed_in_block",
-            "ANALYZE TABLE {t} COMPUTE STATISTICS",
-            "COMMENT ON TABLE {t} IS 'a'",
-            "MSCK REPAIR TABLE {t}",
-            "TRUNCATE TABLE {t}",
-            "INSERT INTO {t} VALUES (1, 3)",
-            "DROP TABLE {t}",
-        ):
-            with pytest.raises(OperationNotAllowedError, match="transaction"):
-                spark.sql(statement.format(t=plain))
-        with pytest.raises(OperationNotAllowedError, match="transaction"):
-            data.write.jdbc(f"jdbc:derby:{tmp_path}/derby;create=true", "data")
-        with pytest.raises(OperationNotAllowedError, match="transaction"):
-            data.createOrReplaceGlobalTempView("view_in_block")
-        data.write.format("noop").mode("overwrite").save()
-    assert sorted(file for file in tmp_path.glob("**/*")) == files
-    assert rows(spark, f"SELECT * FROM {plain}") == [(1, 2)]
-    spark.sql(f"DROP TABLE {plain}")
-
-
-def test_what_ends_with_the_session_is_made_in_a_block(spark: SparkSession, lake: str) -> None:
-    with tahoe.transaction(spark, catalog=lake):
-        for statement in (
-            "CREATE TEMPORARY VIEW of_session AS SELECT 1 AS a",
-            "ALTER VIEW of_session AS SELECT 2 AS a",
-            "ALTER VIEW of_session RENAME TO renamed",
-            "CREATE TEMPORARY FUNCTION next_of(a INT) RETURNS INT RETURN a + 1",
-        ):
-            spark.sql(statement)
-        assert rows(spark, "SELECT next_of(a) FROM renamed") == [(3,)]
-        spark.sql("DROP VIEW renamed")
-        spark.sql("DROP TEMPORARY FUNCTION next_of")
-
-
-def test_a_stream_is_no_part_of_a_block(spark: SparkSession, lake: str, tmp_path: Path) -> None:
-    stream = spark.readStream.table(f"{lake}.shop.stock").writeStream.format("delta")
-    stream.option("checkpointLocation", str(tmp_path / "c"))
-    with tahoe.transaction(spark, catalog=lake), pytest.raises(OperationNotAllowedError, match="A stream"):
-        stream.toTable(f"{lake}.shop.orders")
-
-
-def test_blocks_begin_and_end_in_turn(spark: SparkSession, lake: str) -> None:
-    with pytest.raises(TransactionStateError, match="in no transaction"):
-        spark.sql("COMMIT")
-    with tahoe.transaction(spark, catalog=lake), pytest.raises(TransactionStateError, match="already"):
-        spark.sql("BEGIN TRANSACTION")
-    with pytest.raises(CatalogNotChosenError, match="nowhere"), tahoe.transaction(spark, catalog="nowhere"):
-        pass
-    spark.sql(f"USE {lake}.shop")
-    spark.sql("START TRANSACTION ISOLATION LEVEL SERIALIZABLE")
-    order(spark, lake)
-    spark.sql("COMMIT WORK")
-    assert pieces(spark, lake) == (3, 7)
-
-
-def test_sessions_have_blocks_of_their_own(spark: SparkSession, lake: str) -> None:
-    """At the same time, in threads; each thread's session sees its own writes, and all orders are there at the end."""
-    failures = list[BaseException]()
-
-    def run(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-
-    def orders(number: int) -> Callable[[], None]:
-        def work() -> None:
-            session = spark.newSession()
-            for _ in range(3):
-                with tahoe.transaction(session, catalog=lake):
-                    session.sql(f"INSERT INTO {lake}.shop.orders VALUES ('{number}', 1)")
-                    session.sql(f"INSERT INTO {lake}.shop.stock VALUES ('{number}', -1)")
-                    ordered, left = pieces(session, lake)
-                    assert ordered + left == 10
-
-        return work
-
-    threads = [threading.Thread(target=run, args=(orders(number),)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
-    assert pieces(spark, lake) == (9, 1)
-
-
-def test_a_block_has_the_changes_of_its_own_versions(spark: SparkSession, lake: str) -> None:
-    spark.sql(f"ALTER TABLE {lake}.shop.stock SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
-    changes = f"SELECT _change_type, pieces FROM table_changes('{lake}.shop.stock', 2)"
-    with tahoe.transaction(spark, catalog=lake):
-        spark.sql(f"UPDATE {lake}.shop.stock SET pieces = 9")
-        assert rows(spark, changes) == [("update_postimage", 9), ("update_preimage", 10)]
-    assert rows(spark, changes) == [("update_postimage", 9), ("update_preimage", 10)]
-
-
-def test_the_catalog_without_spark_sees_the_same(spark: SparkSession, lake: str, url: str) -> None:
-    catalog = tahoe.Catalog(url)
-    with catalog.transaction() as changes:
-        changes.table("shop.orders").append(pa.table({"item": ["tea"], "pieces": pa.array([4], pa.int32())}))
-        changes.table("shop.stock").update({"pieces": "pieces - 4"})
-        assert pieces(spark, lake) == (0, 10)
-    assert pieces(spark, lake) == (4, 6)

@@ -319,7 +319,7 @@ def _stable(change: RowChange, source: DataFrame) -> DataFrame:
     plan = analysed(fresh)
     if estimated_bytes(fresh) > _KEPT_SOURCE_BYTES_MAX and plan.deterministic() and never_changes(plan):
         return pinned(fresh)
-    return change.materialise(fresh, now=not plan.deterministic())
+    return change.materialise(fresh, now=not plan.deterministic(), is_read=True)
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:

@@ -34,6 +34,7 @@ from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.schema import LONG, VOID, Field, Struct, types_in
 from tahoe.spark.dml.job_steps import JobSteps
 from tahoe.spark.dml.row_checks import check_rows
+from tahoe.spark.jvm.attached_catalogs import at_end_of_block
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of, projected
 from tahoe.spark.jvm.table_cache import hold, recache, release
@@ -158,6 +159,7 @@ class RowChange:
         self._draft = replace(self.plan.draft(), reads=None, txn=self.options.txn)
         self._touched: list[Touched] = []
         self._materialised: list[DataFrame] = []
+        self._read: list[DataFrame] = []
         self._steps = JobSteps(self.spark, command or self.plan.request.operation)
         self._held = hold(self.snapshot)
 
@@ -169,8 +171,11 @@ class RowChange:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._steps.end()
-        self._release_rows()
-        if error is not None:
+        _forget(self.target.spark, self._materialised)
+        if error is None:
+            at_end_of_block(Gateway(self.spark), self._release)
+        else:
+            self._release()
             self._draft.discard()
         if isinstance(error, JVM_ERRORS):
             with self.translating_failures():
@@ -306,22 +311,22 @@ class RowChange:
         """Translate Spark's failures while rows are computed into tahoe's errors."""
         return translating_failures(self.plan, self.refusals)
 
-    def materialise(self, rows: DataFrame, *, now: bool = False) -> DataFrame:
+    def materialise(self, rows: DataFrame, *, now: bool = False, is_read: bool = False) -> DataFrame:
         """Materialise rows for the duration of the command. If an executor that holds some of the rows is lost, the
         command fails, because computing them again might give different rows.
 
         Args:
             now: compute the rows immediately; otherwise on first use.
+            is_read: whether the check for conflicts needs them, which a transaction repeats at its end.
         """
         materialised = rows.localCheckpoint(eager=now)
-        self._materialised.append(materialised)
+        (self._read if is_read else self._materialised).append(materialised)
         return materialised
 
-    def _release_rows(self) -> None:
+    def _release(self) -> None:
+        """Release what the check for conflicts needs."""
         release(self._held)
-        with suppress(*JVM_ERRORS):
-            forget_rows(self.target.spark, self._materialised)
-        self._materialised.clear()
+        _forget(self.target.spark, self._read)
 
     def write(self, completed: Completed, *, step: str = "write rows") -> Written:
         """Write rows as new files of the table. Updated and copied rows have the row tracking columns; new rows may
@@ -439,6 +444,12 @@ class RowChange:
         both.
         """
         return _vector_metrics(self._touched if self.deletes_by_vector else (), prefix)
+
+
+def _forget(spark: SparkSession, frames: list[DataFrame]) -> None:
+    with suppress(*JVM_ERRORS):
+        forget_rows(spark, frames)
+    frames.clear()
 
 
 def _deleted_count(deletion: RowDeletion) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tahoe._cached import Recent
@@ -26,9 +26,11 @@ from tahoe.errors import (
     CatalogTableNotFoundError,
     CatalogUnavailableError,
     CatalogUrlError,
+    DeltaConcurrentModificationException,
     InvalidOptionError,
     OperationNotAllowedError,
     SchemaNotFoundError,
+    TransactionConflictError,
     TransactionStateError,
 )
 from tahoe.spark.jvm.gateway import Gateway
@@ -228,6 +230,8 @@ class Block:
     Attributes:
         id: of this process, for keys of tables.
         name: the catalog's name in the session.
+        releases: release what its commits may need again until its end.
+        as_written: while it ends, the tables that it has written, by their ids, as its statements have read them.
     """
 
     id: str
@@ -235,13 +239,16 @@ class Block:
     catalog: Catalog
     changes: CatalogTransaction
     manager: AbstractContextManager[CatalogTransaction]
+    releases: list[Callable[[], None]] = field(default_factory=list)
+    as_written: dict[str, Table] = field(default_factory=dict)
 
     def table(self, managed: ManagedTable | None) -> Table | None:
         """A table as the block sees it; None if it is not a table of the block's catalog, or was made after its
         begin.
         """
-        is_ours = managed is not None and managed.catalog is self.catalog
-        return self.changes.table_with(managed.id) if managed and is_ours else None
+        if managed is None or managed.catalog is not self.catalog:
+            return None
+        return self.as_written.get(managed.id) or self.changes.table_with(managed.id)
 
     @property
     def written(self) -> list[str]:
@@ -321,15 +328,50 @@ def end(gateway: Gateway, *, commits: bool) -> None:
     block = block_of(gateway)
     if block is None:
         raise TransactionStateError(detail="the session is in no transaction")
-    del _blocks[block.id], _of_sessions[_session(gateway)]
-    if not commits:
-        block.changes.roll_back()
-    block.manager.__exit__(None, None, None)
+    del _of_sessions[_session(gateway)]
+    written = [entry for entry, _ in block.changes.written]
+    tables = ((entry.id, block.changes.table_with(entry.id)) for entry in written)
+    block.as_written.update({table_id: table for table_id, table in tables if table is not None})
+    names = {text: f"{block.name}.{entry.name}" for entry in written for text in (entry.url, entry.name)}
+    try:
+        if not commits:
+            block.changes.roll_back()
+        block.manager.__exit__(None, None, None)
+    except DeltaConcurrentModificationException as error:
+        raise _told(error, names) from error.__cause__
+    finally:  # until then, conditions that are evaluated again read what they have read in the block
+        del _blocks[block.id]
+        for release in block.releases:
+            release()
+
+
+def _told(
+    error: DeltaConcurrentModificationException, names: Mapping[str, str]
+) -> DeltaConcurrentModificationException:
+    """The conflict of a block's commit, with the table's name, and what to do with the block.
+
+    Args:
+        names: of the tables that the block has written, by their folders and by their names within the catalog.
+    """
+    table = error.parameters["table"]
+    error.parameters["table"] = names.get(table, table)
+    can_help = error.may_rerun or error.is_of_columns or isinstance(error, TransactionConflictError)
+    again = "run the block again" if can_help else "run the block again only if it fits the table as it is now"
+    return error.restate(f"Nothing of the transaction is visible, in none of its tables: {again}.")
 
 
 def block_of(gateway: Gateway) -> Block | None:
     """The session's block, if it is in one."""
     return _blocks.get(_of_sessions.get(_session(gateway), "")) if _blocks else None
+
+
+def at_end_of_block(gateway: Gateway, release: Callable[[], None]) -> None:
+    """Release what a commit may need to be made again: with the end of the session's block, or now if it has none."""
+    block = block_of(gateway)
+    if block is None:
+        release()
+    else:
+        block.releases.append(release)
 
 
 def block_with(block_id: str) -> Block | None:
