@@ -10,7 +10,6 @@ from tahoe.errors import (
     UnsupportedReaderFeatureError,
     UnsupportedTypeChangeError,
     UnsupportedWriterFeatureError,
-    WriteNotImplementedError,
 )
 from tahoe.protocol.configuration.column_mapping import ID, PHYSICAL_NAME
 from tahoe.protocol.configuration.feature_upgrade import protocol_for_new_table, upgrade, upgrade_for
@@ -144,20 +143,6 @@ def test_a_type_change_that_is_not_allowed_refuses_the_read():
 def test_what_asks_for_no_rule_that_is_missing_can_be_written(protocol, table):
     check_writable(protocol, table, table="t")
     check_writable(protocol, table, table="t", removes_data=True)
-
-
-@pytest.mark.parametrize(
-    ("protocol", "table", "feature"),
-    [
-        (listed("icebergCompatV2"), metadata(enableIcebergCompatV2="true"), "icebergCompatV2"),
-        (listed("icebergCompatV3"), metadata(enableIcebergCompatV3="true"), "icebergCompatV3"),
-    ],
-)
-def test_a_rule_that_is_active_and_not_enforced_refuses_the_write_by_name(protocol, table, feature):
-    check_readable(protocol, table, table="t")
-    with pytest.raises(WriteNotImplementedError, match=feature) as raised:
-        check_writable(protocol, table, table="t")
-    assert raised.value.parameters["feature"] == feature
 
 
 @pytest.mark.parametrize("protocol", [legacy(1, 2), listed("appendOnly")])

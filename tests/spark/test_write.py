@@ -823,9 +823,16 @@ def test_properties_as_options_and_by_the_session(spark: SparkSession, path: str
         append(spark.range(1), path + "2", **{"delta.noSuchProperty": "1"})
 
 
-def test_a_rule_that_is_not_enforced_yet_refuses_the_write(spark: SparkSession, path: str) -> None:
+def test_files_of_iceberg_compatibility_have_all_the_field_ids_or_are_not_written(
+    spark: SparkSession, path: str
+) -> None:
+    append(spark.range(3).coalesce(1), path, **{"delta.enableIcebergCompatV3": "true"})
+    spark.sql(f"delete from delta.`{path}` where id = 1")
+    (add,) = tahoe.Table(path).snapshot().live.adds()
+    columns = pq.ParquetFile(f"{path}/{unquote(add.path)}").schema_arrow
+    assert sorted(int(f.metadata[b"PARQUET:field_id"]) for f in columns) == [1, 2_147_483_539, 2_147_483_540]
     with pytest.raises(WriteNotImplementedError, match="icebergCompatV2"):
-        append(spark.range(1), path, **{"delta.enableIcebergCompatV2": "true", "delta.columnMapping.mode": "name"})
+        append(spark.sql("select array(1) l"), path + "2", **{"delta.enableIcebergCompatV2": "true"})
 
 
 def test_constraints_hold_for_every_row_whatever_their_sql(spark: SparkSession, path: str) -> None:
@@ -853,6 +860,7 @@ def test_constraints_hold_for_every_row_whatever_their_sql(spark: SparkSession, 
     [
         {"delta.feature.materializePartitionColumns": "supported"},
         {"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"},
+        {"delta.enableIcebergCompatV2": "true"},
     ],
 )
 def test_files_hold_the_partition_columns_where_the_table_says_so(

@@ -652,8 +652,8 @@ BROKEN: Sequence[Broken] = (
     ),
     unwritable(
         "Iceberg Compatibility V2",
-        "writers that do not know its rules write nothing",
-        errors.WriteNotImplementedError,
+        "column mapping is on",
+        errors.InvalidPropertyError,
         [protocol(2, 7, None, ["columnMapping", "icebergCompatV2"]), metadata(enableIcebergCompatV2="true")],
     ),
     reported(

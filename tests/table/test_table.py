@@ -28,7 +28,6 @@ from tahoe.errors import (
     TextTooLongError,
     UnsupportedDataTypeError,
     UnsupportedOperationError,
-    WriteNotImplementedError,
 )
 from tahoe.protocol.log.actions import Add, DomainMetadata, Protocol
 from tahoe.protocol.types.predicate import Column, Comparison, Literal
@@ -353,7 +352,7 @@ def test_partitioning_that_does_not_fit_is_refused(table):
     [
         ({"delta.nosuch": "1"}, InvalidPropertyError),
         ({"delta.columnMapping.mode": "sideways"}, InvalidPropertyError),
-        ({"delta.enableIcebergCompatV2": "true"}, WriteNotImplementedError),
+        ({"delta.universalFormat.enabledFormats": "hudi"}, InvalidPropertyError),
         ({"delta.constraints.c": "id > 5"}, CheckConstraintViolatedError),
     ],
 )

@@ -138,9 +138,14 @@ RULES: Mapping[str, Rule] = {
     "delta.enableRowTracking=True": Rule(_AGAIN, "rows that are changed or moved keep their ids", _ROWS_WITH_IDS),
     "delta.enableRowTracking=False": Rule(_ON, "ids that files keep beside their rows do no harm"),
     "delta.rowTrackingSuspended": Rule(_ANEW, "its files get row ids, or none"),
-    "delta.enableIcebergCompatV1=True": Rule(_AGAIN, "Iceberg's readers ask more of files", Does.USES_FILES),
-    "delta.enableIcebergCompatV2=True": Rule(_REFUSED, "tahoe does not write tables with this compatibility"),
-    "delta.enableIcebergCompatV3=True": Rule(_REFUSED, "tahoe does not write tables with this compatibility"),
+    **dict.fromkeys(
+        (
+            "delta.enableIcebergCompatV1=True",
+            "delta.enableIcebergCompatV2=True",
+            "delta.enableIcebergCompatV3=True",
+        ),
+        Rule(_AGAIN, "Iceberg's readers ask more of files", Does.USES_FILES),
+    ),
     **_on(
         "less is asked of files than before",
         *(

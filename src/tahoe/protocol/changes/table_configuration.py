@@ -56,7 +56,7 @@ from tahoe.protocol.configuration.feature_upgrade import (
     upgrade,
     upgrade_for,
 )
-from tahoe.protocol.configuration.features import Feature
+from tahoe.protocol.configuration.features import Feature, numbers_nested
 from tahoe.protocol.configuration.properties import (
     BLOOM_FILTERS,
     PROTECTED_CHECKPOINTS_BEFORE,
@@ -64,6 +64,7 @@ from tahoe.protocol.configuration.properties import (
     normalise,
 )
 from tahoe.protocol.configuration.row_tracking import with_materialised_columns
+from tahoe.protocol.configuration.universal_format import with_formats
 from tahoe.protocol.log.actions import Metadata, Protocol
 from tahoe.protocol.statistics.listed_columns import check_listed, followed
 from tahoe.protocol.types.schema import VOID, Array, DataType, Field, Map, Struct, check_unique_names
@@ -164,15 +165,17 @@ class TableConfiguration:
         self, protocol: Protocol, configuration: Mapping[str, str], description: str | None
     ) -> TableConfiguration:
         """Replace properties and description. With column mapping enabled so, names in files become physical names."""
+        configuration = with_formats(protocol, self.properties, configuration, table=self.table)
         before, after = self.column_mapping_mode, mapping_mode(protocol, configuration)
         metadata = self.metadata.replace(configuration=dict(configuration), description=description)
-        if before != after:
-            if (before, after) != ("none", "name"):
-                raise self._invalid(
-                    MODE, configuration.get(MODE, "none"), f"the table's files were written with mode {before}"
-                )
+        if before != after and (before, after) != ("none", "name"):
+            detail = f"the table's files were written with mode {before}"
+            raise self._invalid(MODE, configuration.get(MODE, "none"), detail)
+        nested = after != "none" and numbers_nested(protocol, configuration)
+        if before != after or nested:
             used = highest_id(configuration, table=self.table)
-            schema, highest = assign_mapping(without_mapping(self.schema), after, lambda field: field.name, used)
+            start = self.schema if before == after else without_mapping(self.schema)
+            schema, highest = assign_mapping(start, after, lambda field: field.name, used, numbers_nested=nested)
             metadata = metadata.replace(
                 schema_string=schema.to_json(), configuration={**configuration, MAX_COLUMN_ID: str(highest)}
             )
@@ -334,9 +337,8 @@ class TableConfiguration:
         """Set a schema that is known to fit: assign ids to new columns, and raise the protocol."""
         mode, configuration = self.column_mapping_mode, dict(self.properties)
         if mode != "none":
-            schema, highest = assign_mapping(
-                schema, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=self.table)
-            )
+            used, nested = highest_id(configuration, table=self.table), numbers_nested(self.protocol, configuration)
+            schema, highest = assign_mapping(schema, mode, lambda _: f"col-{new_name()}", used, numbers_nested=nested)
             configuration[MAX_COLUMN_ID] = str(highest)
         metadata = self.metadata.replace(schema_string=schema.to_json(), configuration=configuration)
         return replace(self, protocol=self.upgraded(schema, {}), metadata=metadata)

@@ -14,7 +14,7 @@ from tahoe.errors import InvalidActionError
 from tahoe.protocol.configuration import properties
 from tahoe.protocol.log.actions import Protocol
 from tahoe.protocol.types.json_text import is_text
-from tahoe.protocol.types.schema import DataType, Field, Struct, map_fields, walk_fields
+from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, map_fields, walk_fields
 
 Mode: TypeAlias = Literal["none", "name", "id"]
 
@@ -119,7 +119,7 @@ def highest_id(configuration: Mapping[str, str], *, table: str) -> int:
 
 
 def assign_mapping(
-    schema: Struct, mode: Mode | str, new_name: Callable[[Field], str], start_id: int
+    schema: Struct, mode: Mode | str, new_name: Callable[[Field], str], start_id: int, *, numbers_nested: bool = False
 ) -> tuple[Struct, int]:
     """Assign ids and physical names to all fields, at any depth, that have none; existing ones are kept.
 
@@ -128,6 +128,7 @@ def assign_mapping(
             in them.
         start_id: the highest id that the table has ever assigned (`delta.columnMapping.maxColumnId`), 0 for a new
             table.
+        numbers_nested: whether elements, keys and values get ids too.
 
     Returns:
         the schema, and the highest assigned id. In mode none, the schema unchanged.
@@ -146,7 +147,50 @@ def assign_mapping(
             missing[PHYSICAL_NAME] = new_name(field)
         return replace(field, metadata={**field.metadata, **missing}) if missing else field
 
+    assigned = map_fields(schema, assign)
+    return _with_nested_ids(assigned, highest) if numbers_nested else (assigned, highest)
+
+
+def _with_nested_ids(schema: Struct, highest: int) -> tuple[Struct, int]:
+    """Number the elements, keys and values that have no id. Protocol: "Writer Requirements for IcebergCompatV2"."""
+
+    def assign(field: Field) -> Field:
+        nonlocal highest
+        known, ids = nested_ids(field), dict[str, int]()
+        for path in _nested_paths(field.type, physical_name(field)):
+            highest += path not in known
+            ids[path] = known.get(path, highest)
+        rest = {key: value for key, value in field.metadata.items() if key != NESTED_IDS}
+        return replace(field, metadata={**rest, **({NESTED_IDS: ids} if ids else {})})
+
     return map_fields(schema, assign), highest
+
+
+def nested_ids(field: Field) -> Mapping[str, int]:
+    """The ids of the elements, keys and values of a column, by their paths from its physical name on.
+
+    Raises:
+        InvalidActionError: they are not a map of integers.
+    """
+    found = field.metadata.get(NESTED_IDS) or {}
+    if not isinstance(found, dict) or not all(isinstance(value, int) for value in found.values()):
+        detail = f"{NESTED_IDS} of column {field.name} is {found!r}, not a map of integers"
+        raise InvalidActionError(table="the table", action="metaData", detail=detail)
+    return found
+
+
+def _nested_paths(data_type: DataType, path: str) -> Iterator[str]:
+    """The paths of the elements, keys and values of a type, parents first, down to the next struct."""
+    match data_type:
+        case Array():
+            parts = {"element": data_type.element}
+        case Map():
+            parts = {"key": data_type.key, "value": data_type.value}
+        case _:
+            parts = {}
+    for name, inner in parts.items():
+        yield f"{path}.{name}"
+        yield from _nested_paths(inner, f"{path}.{name}")
 
 
 def with_columns_of(schema: Struct, before: Struct) -> Struct:
@@ -178,8 +222,4 @@ def mapped_ids(schema: Struct) -> Iterator[int]:
     for _, field in walk_fields(schema):
         if (own := column_id(field)) is not None:
             yield own
-        nested = field.metadata.get(NESTED_IDS) or {}
-        if not isinstance(nested, dict) or not all(isinstance(value, int) for value in nested.values()):
-            detail = f"{NESTED_IDS} of column {field.name} is {nested!r}, not a map of integers"
-            raise InvalidActionError(table="the table", action="metaData", detail=detail)
-        yield from nested.values()
+        yield from nested_ids(field).values()

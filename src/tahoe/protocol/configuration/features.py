@@ -21,10 +21,9 @@ from tahoe.errors import (
     UnsupportedProtocolVersionError,
     UnsupportedReaderFeatureError,
     UnsupportedWriterFeatureError,
-    WriteNotImplementedError,
 )
 from tahoe.protocol.configuration.change_feed import taken_names
-from tahoe.protocol.configuration.feature_conflicts import ROW_ID_COLUMNS, against_iceberg_v1, named_like_row_ids
+from tahoe.protocol.configuration.feature_conflicts import ICEBERG_COMPATS, ROW_ID_COLUMNS, named_like_row_ids
 from tahoe.protocol.configuration.properties import FeatureProperty
 from tahoe.protocol.log.actions import Metadata, Protocol
 from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY, INVARIANTS
@@ -35,6 +34,9 @@ READER_VERSIONS = range(1, 4)
 WRITER_VERSIONS = range(1, 8)
 READER_VERSION_FEATURES = 3
 WRITER_VERSION_FEATURES = 7
+
+# The first version of Iceberg compatibility in which elements, keys and values have field ids.
+_NESTED_IDS_SINCE = 2
 
 _FORMAT = "parquet"  # of data files: `format.provider` of the metadata
 
@@ -48,7 +50,6 @@ class Writes(Enum):
 
     ALL = "all writes are supported and follow the rule"
     APPENDS = "appends are allowed; writes that remove or change rows are refused, as the rule requires"
-    NONE = "the rule is not implemented yet, so every write is refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,29 +330,25 @@ FEATURES: tuple[Feature, ...] = (
             "Data files contain the partition columns, timestamps are INT64, and adds carry numRecords. Other "
             "violations are refused."
         ),
-        conflict=against_iceberg_v1,
+        conflict=ICEBERG_COMPATS[0].conflict,
     ),
     Feature(
         name="icebergCompatV2",
         requires=("columnMapping",),
         active=property_is_true("delta.enableIcebergCompatV2"),
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="compatibility with Iceberg, version 2",
-        why=(
-            "Data files must contain the partition columns, nested elements need field ids, and some types are not "
-            "allowed."
-        ),
+        why="As version 1; elements of arrays, and keys and values of maps, have field ids too.",
+        conflict=ICEBERG_COMPATS[1].conflict,
     ),
     Feature(
         name="icebergCompatV3",
         requires=("columnMapping", "rowTracking"),
         active=property_is_true("delta.enableIcebergCompatV3"),
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="compatibility with Iceberg, version 3",
-        why=(
-            "Data files must contain the partition columns, nested elements need field ids, and row tracking must be "
-            "on."
-        ),
+        why="As version 2; row tracking is on, and the columns of row ids have the field ids of Iceberg's row lineage.",
+        conflict=ICEBERG_COMPATS[2].conflict,
     ),
     Feature(
         name="materializePartitionColumns",
@@ -480,14 +477,12 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
         DeltaProtocolError: as `check_readable`, because a writer must be able to read the table.
         UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the writer version, or a writer feature, is
             unknown.
-        WriteNotImplementedError: an active feature is not implemented yet; the error names it.
+        InvalidPropertyError: something in the table breaks the rule of an active feature.
         AppendOnlyTableError: the write would remove rows from an append-only table.
     """
     check_readable(protocol, metadata, table=table)
     check_known(protocol, table=table)
     for feature in active_features(protocol, metadata):
-        if feature.writes is Writes.NONE:
-            raise WriteNotImplementedError(table=table, rule=feature.rule, feature=feature.name, tahoe_version=VERSION)
         if (detail := feature.conflict(protocol, metadata)) is not None:
             name = f"delta.enable{feature.name[0].upper()}{feature.name[1:]}"
             raise InvalidPropertyError(property=name, table=table, value="true", detail=detail)
@@ -517,8 +512,24 @@ def check_known(protocol: Protocol, *, table: str) -> None:
 
 def keeps_partitions_in_files(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether data files must contain the partition columns. Protocol: "Materialize Partition Columns"."""
-    names = {feature.name for feature in active_features(protocol, metadata)}
-    return not names.isdisjoint(("materializePartitionColumns", "icebergCompatV1"))
+    is_asked = supports(protocol, "materializePartitionColumns")
+    return is_asked or iceberg_compat(protocol, metadata.configuration) is not None
+
+
+def iceberg_compat(protocol: Protocol, configuration: Configuration) -> int | None:
+    """The version of Iceberg compatibility that is active on a table; None if none is."""
+    active = (
+        compat.number
+        for compat in reversed(ICEBERG_COMPATS)
+        if (feature := FEATURES_BY_NAME[f"icebergCompatV{compat.number}"]).active(Struct(), configuration)
+        and supports(protocol, feature.name)
+    )
+    return next(active, None)
+
+
+def numbers_nested(protocol: Protocol, configuration: Configuration) -> bool:
+    """Whether elements, keys and values have field ids. Protocol: "Writer Requirements for IcebergCompatV2"."""
+    return (iceberg_compat(protocol, configuration) or 0) >= _NESTED_IDS_SINCE
 
 
 def active_features(protocol: Protocol, metadata: Metadata) -> Iterator[Feature]:

@@ -162,6 +162,13 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def _formats(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
+    if any(name != "iceberg" for name in names):
+        raise ValueError(text)
+    return names
+
+
 def _format_version(text: str) -> str:
     if not re.fullmatch(r"1\.0\.0|2\.\d+\.\d+", text):
         raise ValueError(text)
@@ -317,6 +324,13 @@ ROW_TRACKING_SUSPENDED = _feature_switch(
 ENABLE_TYPE_WIDENING = _feature_switch(
     "delta.enableTypeWidening", "typeWidening", "types of columns can become wider without rewriting files"
 )
+ENABLED_FORMATS: PlainProperty[tuple[str, ...]] = PlainProperty(
+    name="delta.universalFormat.enabledFormats",
+    meaning="without effect yet: the formats whose metadata the table is to have",
+    default=(),
+    parse=_formats,
+    takes="iceberg; tahoe writes no metadata of Hudi",
+)
 ISOLATION_LEVEL = PlainProperty(
     name="delta.isolationLevel",
     meaning="[which appends may pass a concurrent write](../consistency.md#guarantees)",
@@ -450,7 +464,6 @@ PROPERTIES: tuple[Property[Any], ...] = (
         "the column of data files that has the versions of rows that moved",
         is_internal=True,
     ),
-    _text("delta.universalFormat.enabledFormats", "without effect: tahoe writes no metadata of other formats"),
     _switch("delta.universalFormat.iceberg.atomicConversion.supported", "without effect"),
     _feature_switch(
         "delta.enableIcebergCompatV1", "icebergCompatV1", "files have what Iceberg's readers need, version 1"
@@ -458,12 +471,12 @@ PROPERTIES: tuple[Property[Any], ...] = (
     _feature_switch(
         "delta.enableIcebergCompatV2",
         "icebergCompatV2",
-        "the same, version 2; tahoe reads such tables and does not write them",
+        "the same, version 2: also arrays and maps",
     ),
     _feature_switch(
         "delta.enableIcebergCompatV3",
         "icebergCompatV3",
-        "the same, version 3; tahoe reads such tables and does not write them",
+        "the same, version 3: also variants, deletion vectors and row tracking",
     ),
     _switch("delta.castIcebergTimeType", "without effect"),
     _switch("delta.ignoreIcebergBucketPartition", "without effect"),

@@ -35,6 +35,11 @@ ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 ROW_COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 MATERIALISED = (ROW_ID_COLUMN, ROW_COMMIT_VERSION_COLUMN)
 
+# Iceberg's ids of `_row_id` and `_last_updated_sequence_number`, and the first version of compatibility that asks for
+# them.
+_LINEAGE_IDS = {ROW_ID_COLUMN: 2_147_483_540, ROW_COMMIT_VERSION_COLUMN: 2_147_483_539}
+_LINEAGE_SINCE = 3
+
 # The tag of `commitInfo` which says that all rows that the commit copied or updated have kept their ids.
 PRESERVED = "delta.rowTracking.preserved"
 
@@ -70,6 +75,15 @@ def enabled_row_tracking(protocol: Protocol, configuration: Mapping[str, str]) -
         row_id_column=configuration.get(ROW_ID_COLUMN),
         row_commit_version_column=configuration.get(ROW_COMMIT_VERSION_COLUMN),
     )
+
+
+def field_ids(protocol: Protocol, configuration: Mapping[str, str]) -> Mapping[str, int]:
+    """The field ids that data files give the materialised columns, by their names: those of Iceberg's row lineage, in a
+    table with its compatibility. RFC "IcebergCompatV3".
+    """
+    if (features.iceberg_compat(protocol, configuration) or 0) < _LINEAGE_SINCE:
+        return {}
+    return {name: number for key, number in _LINEAGE_IDS.items() if (name := configuration.get(key)) is not None}
 
 
 def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:

@@ -34,6 +34,7 @@ from tahoe.errors import (
 from tahoe.protocol.configuration.column_mapping import stored_name
 from tahoe.protocol.configuration.features import check_writable
 from tahoe.protocol.configuration.properties import DELETED_FILE_RETENTION
+from tahoe.protocol.configuration.universal_format import has_iceberg
 from tahoe.protocol.log.actions import VACUUM_END, VACUUM_START, VACUUM_STARTED
 from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.protocol.log.tags import Tag
@@ -75,9 +76,6 @@ _LOGGED_SCHEMES = frozenset({"wasbs", "wasbss", "abfs", "abfss", "adl", "gs", "f
 
 _HOUR_MS = 3_600_000
 _LONG_MAX = (1 << 63) - 1
-
-# With the value `iceberg`, the folder `metadata` belongs to Iceberg's readers.
-_UNIFORM = "delta.universalFormat.enabledFormats"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -493,10 +491,9 @@ def _scope_of(snapshot: Snapshot) -> VacuumScope:
         field for field in (snapshot.schema.find(name) for name in snapshot.partition_columns) if field is not None
     ]
     physical = {stored_name(field, snapshot.column_mapping_mode) for field in fields}
-    formats = snapshot.properties.get(_UNIFORM, "").lower().split(",")
     return VacuumScope(
         partition_columns=frozenset({*snapshot.partition_columns, *physical}),
-        hidden_names=frozenset({"metadata"} if "iceberg" in map(str.strip, formats) else ()),
+        hidden_names=frozenset({"metadata"} if has_iceberg(snapshot.properties) else ()),
     )
 
 

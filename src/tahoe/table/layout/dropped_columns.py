@@ -6,20 +6,17 @@ never used again. Which columns a file has is in its footer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tahoe.errors import DataFileMissingError, InvalidDataFileError
 from tahoe.protocol.configuration.column_mapping import MAX_COLUMN_ID, column_id, physical_schema
 from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, walk_fields
-from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.file_columns import FIELD_ID
-from tahoe.table.arrow.parquet import open_parquet
-from tahoe.table.reading.rows import DataFile, data_files
+from tahoe.table.reading.footers_mask import footers_mask
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot_state import SnapshotState
 
@@ -49,28 +46,6 @@ def _columns(snapshot: SnapshotState, parquet: pq.ParquetFile) -> list[pa.Field]
     tracking = snapshot.row_tracking
     kept = () if tracking is None else (tracking.row_id_column, tracking.row_commit_version_column)
     return [column for column in parquet.schema_arrow if column.name not in kept]
-
-
-def footers_mask(scan: Scan, test: Callable[[pq.ParquetFile], bool]) -> npt.NDArray[np.bool_]:
-    """For each file of a scan whether a test on its footer is true.
-
-    Raises:
-        DataFileMissingError, InvalidDataFileError: a file is not what the log says.
-    """
-    return np.fromiter(
-        in_threads(lambda file: _test_file(scan.snapshot, file, test), data_files(scan)), bool, scan.kept_files
-    )
-
-
-def _test_file(snapshot: SnapshotState, file: DataFile, test: Callable[[pq.ParquetFile], bool]) -> bool:
-    store, key = snapshot.log.locate(file.url)
-    try:
-        with open_parquet(store, key) as parquet:
-            return test(parquet)
-    except FileNotFoundError as error:
-        raise DataFileMissingError.of(table=snapshot.url, file=file.path, version=snapshot.version) from error
-    except (OSError, pa.ArrowException) as error:
-        raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
 
 
 def _has_others(columns: Iterable[pa.Field], known: Struct) -> bool:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tahoe.protocol.configuration.bloom_filter_columns import filtered_columns
 from tahoe.protocol.configuration.properties import BLOOM_FILTERS
-from tahoe.table.layout.dropped_columns import footers_mask
+from tahoe.table.reading.footers_mask import footers_mask
 from tahoe.table.reading.scan import Scan
 
 # The encodings of pages whose values are not in a dictionary.

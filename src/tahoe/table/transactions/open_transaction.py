@@ -20,6 +20,7 @@ from tahoe.protocol.configuration.features import keeps_partitions_in_files, set
 from tahoe.protocol.configuration.properties import FeatureProperty
 from tahoe.protocol.configuration.row_tracking import FEATURE as ROW_TRACKING
 from tahoe.protocol.configuration.row_tracking import assigns_row_ids
+from tahoe.protocol.configuration.universal_format import has_iceberg
 from tahoe.protocol.log.actions import Add, Metadata, Protocol
 from tahoe.protocol.types.predicate import TRUE
 from tahoe.table.arguments import FILTER, NAMES, takes
@@ -219,7 +220,8 @@ class OpenTransaction:
         """Complete the draft."""
         draft = self._draft
         draft.reads = AnyRead(tuple(self._reads)) if self._reads else None
-        draft.is_alone = draft.is_alone or self._begins(assigns_row_ids) or self._begins(keeps_partitions_in_files)
+        rules = (assigns_row_ids, keeps_partitions_in_files, _has_iceberg)
+        draft.is_alone = draft.is_alone or any(map(self._begins, rules))
         self._add_again()
 
     def _add_again(self) -> None:
@@ -314,3 +316,7 @@ class OpenTransaction:
 
     def _invalid(self, option: str, value: object, detail: str) -> InvalidOptionError:
         return InvalidOptionError(option=option, value=value, table=self.table.url, detail=detail)
+
+
+def _has_iceberg(_: Protocol, metadata: Metadata) -> bool:
+    return has_iceberg(metadata.configuration)

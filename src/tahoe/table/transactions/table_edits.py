@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tahoe.errors import CheckConstraintViolatedError, NewConstraintViolatedError, UnsupportedOperationError
+from tahoe.errors import CheckConstraintViolatedError, NewConstraintViolatedError
 from tahoe.protocol.changes.assigned_numbers import with_row_ids_kept
 from tahoe.protocol.changes.column_values import identity_columns
 from tahoe.protocol.changes.constraints import Constraint
 from tahoe.protocol.changes.table_configuration import TableConfiguration
 from tahoe.protocol.configuration.declared_keys import PRIMARY, Key, constraint_text
 from tahoe.protocol.configuration.feature_drop import droppable_feature
-from tahoe.protocol.configuration.features import check_writable, keeps_partitions_in_files
+from tahoe.protocol.configuration.features import check_writable
 from tahoe.protocol.configuration.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.log.actions import DomainMetadata
 from tahoe.protocol.log.tags import is_tag
@@ -25,6 +25,7 @@ from tahoe.protocol.types.predicate import Column, Comparison, Literal, Predicat
 from tahoe.table.arguments import FLAG, KEY_KIND, LONG, NAMES, REFERENCE, TEXT, TEXTS, or_none, takes
 from tahoe.table.reading.constraints import check_rows
 from tahoe.table.transactions.feature_traces import check_given_up, domains_of
+from tahoe.table.transactions.fitting_files import check_files_fit
 from tahoe.table.transactions.open_transaction import OpenTransaction
 
 # Domains with this prefix belong to features. Protocol: "Domain Metadata".
@@ -206,24 +207,10 @@ class TableEdits(OpenTransaction):
     def _define(self, changed: TableConfiguration, operation: str, parameters: Mapping[str, Any]) -> None:
         self._check_open()
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
-        self._check_files_keep_partitions(changed)
+        check_files_fit(self.snapshot, self._draft.adds, self._configuration, changed)
         if changed != self._configuration:
             self._configuration = changed
             self._did(operation, parameters)
-
-    def _check_files_keep_partitions(self, changed: TableConfiguration) -> None:
-        """Protocol: "Materialize Partition Columns", "Writer Requirements for IcebergCompatV1".
-
-        Refuse to enable the rule if existing files lack the partition columns.
-        """
-        now, before = (keeps_partitions_in_files(d.protocol, d.metadata) for d in (changed, self._configuration))
-        if now and not before and changed.metadata.partition_columns and (len(self.snapshot.live) or self._draft.adds):
-            raise UnsupportedOperationError(
-                operation="Keeping partition columns in data files",
-                table=self.table.url,
-                detail="existing data files do not contain them",
-                remedy="Create a new table with this property, and write the rows to it.",
-            )
 
     @takes(domain=TEXT, configuration=or_none(TEXT))
     def set_domain(self, domain: str, configuration: str | None) -> None:

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tahoe.protocol.configuration.column_mapping import column_id
+from tahoe.protocol.configuration.column_mapping import column_id, nested_ids
+from tahoe.protocol.configuration.row_tracking import field_ids
 from tahoe.protocol.types.partitions import ascii_folder, format_partition_value
 from tahoe.protocol.types.schema import VOID, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow.compression import arrow_codec
-from tahoe.table.arrow.file_columns import GREGORIAN
+from tahoe.table.arrow.file_columns import FIELD_ID, GREGORIAN
 from tahoe.table.arrow.parquet import leaves
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.writing.write_plan import WritePlan
@@ -64,7 +65,13 @@ def as_stored(plan: WritePlan, rows: pa.Table) -> pa.Table:
     logical = {field.name: field for field in plan.schema}
     physical = dict(zip((f.name for f in plan.schema), plan.physical_schema, strict=True))
     kept = [name for name in rows.column_names if name not in logical or logical[name].type != VOID]
-    fields = [_physical_field(physical[name]) if name in physical else rows.schema.field(name) for name in kept]
+    row_ids = field_ids(plan.protocol, plan.metadata.configuration)
+    fields = [
+        _physical_field(physical[name])
+        if name in physical
+        else _numbered(name, rows.schema.field(name).type, row_ids.get(name))
+        for name in kept
+    ]
     columns = [
         pa.chunked_array([_renamed(chunk, field.type) for chunk in rows.column(name).chunks], type=field.type)
         for name, field in zip(kept, fields, strict=True)
@@ -138,19 +145,34 @@ def columns_with_nan(data: pa.Table) -> set[str]:
 
 
 def _physical_field(field: Field) -> pa.Field:
-    number = column_id(field)
-    metadata = None if number is None else {"PARQUET:field_id": str(number)}
-    return pa.field(field.name, _physical_type(field.type), metadata=metadata)
+    ids = nested_ids(field)
+    return _numbered(field.name, _physical_type(field.type, field.name, ids), column_id(field))
 
 
-def _physical_type(data_type: DataType) -> pa.DataType:
+def _numbered(name: str, kind: pa.DataType, number: int | None, *, nullable: bool = True) -> pa.Field:
+    metadata = None if number is None else {FIELD_ID: str(number)}
+    return pa.field(name, kind, nullable=nullable, metadata=metadata)
+
+
+def _physical_type(data_type: DataType, path: str, ids: Mapping[str, int]) -> pa.DataType:
+    """The type in files.
+
+    Args:
+        path: from the physical name of the column above it on, which is the key in `ids`, the ids of elements, keys
+            and values.
+    """
+
+    def inner(part: str, kind: DataType, *, nullable: bool = True) -> pa.Field:
+        there = f"{path}.{part}"
+        return _numbered(part, _physical_type(kind, there, ids), ids.get(there), nullable=nullable)
+
     match data_type:
         case Struct(fields):
             return pa.struct([_physical_field(f) for f in fields if f.type != VOID])
         case Array():
-            return pa.list_(pa.field("element", _physical_type(data_type.element)))
+            return pa.list_(inner("element", data_type.element))
         case Map():
-            return pa.map_(_physical_type(data_type.key), _physical_type(data_type.value))
+            return pa.map_(inner("key", data_type.key, nullable=False), inner("value", data_type.value))
         case _:
             return arrow_type(data_type)
 

@@ -41,9 +41,10 @@ from tahoe.protocol.configuration.feature_upgrade import (
     upgrade,
     upgrade_for,
 )
-from tahoe.protocol.configuration.features import active_features, check_writable
+from tahoe.protocol.configuration.features import check_writable, iceberg_compat, numbers_nested
 from tahoe.protocol.configuration.properties import BLOOM_FILTERS, STATS_COLUMNS, normalise
 from tahoe.protocol.configuration.row_tracking import MATERIALISED, with_materialised_columns
+from tahoe.protocol.configuration.universal_format import check_formats, has_iceberg, with_needed_properties
 from tahoe.protocol.log.actions import DomainMetadata, Metadata, Protocol
 from tahoe.protocol.statistics import clustering
 from tahoe.protocol.statistics.clustering import check_clustering, clustering_columns, clustering_domain
@@ -115,11 +116,12 @@ def _new_clustering(
 def _properties(table: TableReader, request: WriteRequest) -> dict[str, str]:
     """The properties of a new table, with the table feature that clustering needs."""
     asked = properties_for([clustering.FEATURE]) if request.cluster_by else {}
-    return {
+    given = {
         **normalise(request.default_properties, table=table.url),
         **normalise(request.properties, table=table.url),
         **asked,
     }
+    return with_needed_properties(given)
 
 
 def _check_folder_is_free(table: TableReader, *, has_left_overs: bool) -> None:
@@ -188,7 +190,10 @@ def _metadata(
         if before is not None and before.column_mapping_mode != "none":
             schema = with_columns_of(schema, before.schema)
         start_id = 0 if used is None else highest_id(configuration, table=table.url)
-        schema, highest = assign_mapping(schema, mode, lambda _: f"col-{table.env.new_id()}", start_id)
+        nested = numbers_nested(protocol, configuration)
+        schema, highest = assign_mapping(
+            schema, mode, lambda _: f"col-{table.env.new_id()}", start_id, numbers_nested=nested
+        )
         configuration[MAX_COLUMN_ID] = str(highest)
     check_schema(schema, mode, table=table.url)
     configuration = _with_filters(configuration, schema, partition_columns, mode, before, table=table.url)
@@ -204,7 +209,10 @@ def _metadata(
         created_time_ms=table.env.clock_ms() if before is None else before.metadata.created_time_ms,
     )
     check_writable(protocol, metadata, table=table.url)
-    if before is not None and partition_columns != before.partition_columns and _is_for_iceberg(protocol, metadata):
+    if before is None or not has_iceberg(before.properties):
+        check_formats(protocol, configuration, table=table.url)
+    is_for_iceberg = iceberg_compat(protocol, configuration) is not None
+    if before is not None and partition_columns != before.partition_columns and is_for_iceberg:
         detail = "the partitioning of a table with Iceberg compatibility cannot be changed"
         raise InvalidOptionError(
             option="partitionBy", value=", ".join(partition_columns), table=table.url, detail=detail
@@ -251,10 +259,6 @@ def _with_listed(
         return without_unusable(configuration, schema, partition_columns, table=table)
     check_listed(configuration, schema, partition_columns, table=table)
     return configuration
-
-
-def _is_for_iceberg(protocol: Protocol, metadata: Metadata) -> bool:
-    return any(feature.name.startswith("icebergCompat") for feature in active_features(protocol, metadata))
 
 
 def _as_nullable(schema: Struct) -> Struct:
