@@ -89,6 +89,21 @@ def test_published_commits_are_those_of_the_catalog(catalog: Catalog) -> None:
     assert ids(catalog.table("shop.orders")) == list(range(5))
 
 
+def test_what_was_read_of_a_commit_is_valid_after_it_is_published(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handle reads the commits since, whatever the table's size: it does not load the table again."""
+    catalog.create_table("shop.orders", SCHEMA).append(rows(1))
+    writer, reader = catalog.table("shop.orders"), catalog.table("shop.orders")
+    assert ids(reader) == ids(writer) == [1]
+    catalog.publish("shop.orders")
+    monkeypatch.setattr(
+        "tahoe.table.reading.snapshot.load_snapshot", lambda *_, **__: pytest.fail("the table is loaded again")
+    )
+    writer.append(rows(2))
+    assert ids(reader) == [1, 2]
+
+
 def test_a_version_that_the_catalog_does_not_know_is_not_there(catalog: Catalog) -> None:
     """Whoever writes past the catalog does not change what its readers see."""
     made = catalog.create_table("shop.orders", SCHEMA)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, ClassVar, TypeVar
 
+from tahoe._cached import Recent
 from tahoe.errors import CommitEntryError, StorageRefusedError
 from tahoe.protocol.log.log_files import LOG_FOLDER, STAGED_FOLDER, Kind, LogFile, commit_key, commit_name, parse_name
 from tahoe.storage.coordinated import create
@@ -37,6 +38,9 @@ _FEATURE = b'"catalogManaged"'
 
 # With so many commits that are not published, writers do not leave it to later ones.
 _UNPUBLISHED_MAX = 20
+
+# Of so many commits it is known under which names they were staged.
+_STAGED_KNOWN = 1000
 
 
 def _new_id() -> str:
@@ -63,6 +67,9 @@ class ManagedStore(DelegatingStore):
     new_id: Callable[[], str] = _new_id
     clock_ms: Callable[[], int] = _clock_ms
     _known: list[Ratified] = field(default_factory=lambda: [Ratified()], compare=False, repr=False)
+    _staged: Recent[int, RatifiedCommit] = field(
+        default_factory=lambda: Recent(_STAGED_KNOWN), compare=False, repr=False
+    )
 
     is_managed: ClassVar[bool] = True
 
@@ -96,7 +103,7 @@ class ManagedStore(DelegatingStore):
         ratified = {commit_key(commit.version): commit for commit in state.commits}
         unpublished = (_info(commit) for key, commit in ratified.items() if key > start_after)
         files = (
-            info
+            self._as_staged(info)
             for info in self.inner.list_from(prefix, start_after)
             if info.key not in ratified and self._is_told(_newest_version(info.key), state.latest)
         )
@@ -120,7 +127,8 @@ class ManagedStore(DelegatingStore):
         commit = self._commit(version)
         if commit is not None:
             return _info(commit)
-        return self.inner.head(key) if version <= self._known[0].latest else None
+        found = self.inner.head(key) if version <= self._known[0].latest else None
+        return None if found is None else self._as_staged(found)
 
     def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
         return self._read(key, lambda at: self.inner.open(at, known if at == key else None))
@@ -173,7 +181,7 @@ class ManagedStore(DelegatingStore):
             self._ask()
             return False
         if known.latest == version - 1:
-            self._known[0] = Ratified(version, (*known.commits, commit))
+            self._know(Ratified(version, (*known.commits, commit)))
         else:
             self._ask()
         return True
@@ -236,8 +244,23 @@ class ManagedStore(DelegatingStore):
     # --- what the catalog knows
 
     def _ask(self) -> Ratified:
-        self._known[0] = self.commits.ratified()
-        return self._known[0]
+        return self._know(self.commits.ratified())
+
+    def _know(self, state: Ratified) -> Ratified:
+        if state.latest < self._known[0].latest:
+            self._staged.drop(lambda version: version > state.latest)
+        for commit in state.commits:
+            self._staged.put(commit.version, commit)
+        self._known[0] = state
+        return state
+
+    def _as_staged(self, info: FileInfo) -> FileInfo:
+        """A published commit with the identity that it had when it was staged: what was read of it is still valid."""
+        version = _commit_version(info.key)
+        commit = None if version is None else self._staged.get(version)
+        if commit is None or commit.size_bytes != info.size_bytes:
+            return info
+        return FileInfo(info.key, info.size_bytes, info.modified_ms, commit.file)
 
     def _commit(self, version: int) -> RatifiedCommit | None:
         """A commit that is not known to be published."""
