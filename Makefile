@@ -77,8 +77,9 @@ large: .venv/installed ## read and change more than 2 GiB in one array, one row 
 explore: java .venv/installed ## explore every order of storage calls of two and three writers, over every scope (half an hour)
 	TAHOE_PROOF=1 .venv/bin/python -m pytest tests/exploration -s
 
-sim: java .venv/installed ## simulate ten thousand runs on a failing storage (half an hour; SEED=42 prints one run, call by call)
-	.venv/bin/python -m tests.simulation $(if $(SEED),$(SEED) 1)
+sim: java .venv/installed ## simulate ten thousand runs on a failing storage (half an hour; SEED=42 prints one run, call by call; with OF=catalog, of a table of a catalog)
+	.venv/bin/python -m tests.simulation $(if $(SEED),$(SEED) 1 $(OF),0 6000)
+	$(if $(SEED),,.venv/bin/python -m tests.simulation 0 4000 catalog)
 
 processes: java .venv/installed ## test eight processes on one table, on disk and on S3, with kill -9 (a quarter of an hour)
 	TAHOE_PROOF=1 .venv/bin/python -m pytest tests/processes -s

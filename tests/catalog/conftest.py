@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from tests.catalog.databases import postgresql, programs
+from tests.catalog.databases import postgresql, skip_without_programs
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    if programs() is None and os.environ.get("TAHOE_POSTGRESQL") != "required":
-        pytest.skip("PostgreSQL is not installed: scripts/postgresql does it")
+    skip_without_programs()
     with postgresql() as url:
         yield url
 

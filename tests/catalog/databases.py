@@ -12,12 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 
 def programs() -> Path | None:
     """The folder of PostgreSQL's programs; None if they are not installed."""
     found = shutil.which("initdb")
     folders = [Path(found).resolve().parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     return folders[-1] if folders else None
+
+
+def skip_without_programs() -> None:
+    if programs() is None and os.environ.get("TAHOE_POSTGRESQL") != "required":
+        pytest.skip("PostgreSQL is not installed: scripts/postgresql does it")
 
 
 @contextmanager

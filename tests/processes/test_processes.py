@@ -1,5 +1,5 @@
-"""Real processes on one table, on a local disk and on S3: nobody fails, and who is killed loses nothing that was
-acknowledged.
+"""Real processes on one table, on a local disk, on S3 and in a catalog: nobody fails, and who is killed loses nothing
+that was acknowledged.
 
 Of 80 such deletes by 8 threads the reference lands 10. The default is a smaller run; `make processes` is eight
 processes of fifty commits.
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests import sample
+from tests.catalog.databases import postgresql, skip_without_programs
 from tests.processes.workers import Place, check_all, make, start
 from tests.storage.servers import s3_server
 
@@ -23,31 +24,38 @@ EVERYTHING = sample.IS_PROOF
 PROCESSES, COUNT = (8, 50) if EVERYTHING else (4, 8)
 
 
-@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.server)])
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.server), "sqlite", "postgresql"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    root = {"root": str(tmp_path / "lake")}
     if request.param == "local":
         yield str(tmp_path / "t"), {}
-        return
-    with s3_server() as server:
-        yield f"{server.url}/{tmp_path.name}", server.options
+    elif request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/lake.db", root
+    elif request.param == "postgresql":
+        skip_without_programs()
+        with postgresql() as database:
+            yield f"{database}postgres", root
+    else:
+        with s3_server() as server:
+            yield f"{server.url}/{tmp_path.name}", server.options
 
 
 @pytest.mark.parametrize("roles", [("append",), ("delete",), ("append", "delete")], ids="+".join)
 def test_all_commits_of_all_processes_succeed(place: Place, roles: tuple[str, ...], tmp_path: Path) -> None:
     table = make(place, PROCESSES * COUNT)
-    began = time.monotonic()
+    first, began = table.version, time.monotonic()
     workers = [start(roles[number % len(roles)], place, number, COUNT, tmp_path) for number in range(PROCESSES)]
     assert [worker.end() for worker in workers] == [(0, "")] * PROCESSES
     seconds = time.monotonic() - began
     told = [commit for worker in workers for commit in worker.acknowledged()]
-    assert len({version for version, _ in told}) == len(told) == PROCESSES * COUNT == table.version
+    assert len({version for version, _ in told}) == len(told) == PROCESSES * COUNT == table.version - first
     check_all(table, told)
     ids = set(table.to_arrow().column("id").to_pylist())
     for number, worker in enumerate(workers):
         appends, rows = worker.role == "append", range(number * COUNT, (number + 1) * COUNT)
         assert all((1_000_000 + row in ids) == appends and (row in ids) == appends for row in rows)
     print(
-        f"{'S3' if place[1] else 'disk'}, {'+'.join(roles)}: {PROCESSES} processes x {COUNT} commits, "
+        f"{place[0].partition(':')[0]}, {'+'.join(roles)}: {PROCESSES} processes x {COUNT} commits, "
         f"{seconds:.1f} s, none failed"
     )
 

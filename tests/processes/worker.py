@@ -11,11 +11,11 @@ import sys
 
 import pyarrow as pa
 
-import tahoe
+from tests.processes.workers import opened
 
 
 def main(role: str, url: str, options: str, number: int, count: int) -> None:
-    table = tahoe.Table(url, json.loads(options))
+    table = opened((url, json.loads(options)))
     for turn in range(count):
         row = number * count + turn
         if role == "append":

@@ -16,15 +16,30 @@ from tahoe.storage.background import finish_background
 from tahoe.table.verify.check import check_version
 from tahoe.table.verify.findings import Severity
 
+# A table's url and storage options, or those of a catalog.
 Place = tuple[str, Mapping[str, str]]
 
 
 def make(place: Place, rows: int) -> tahoe.Table:
     """A table of one file, with a row for each delete."""
-    table = tahoe.Table(*place)
-    table.append(pa.table({"id": list(range(rows))}), properties={"delta.enableDeletionVectors": "true"})
+    ids, properties = pa.table({"id": list(range(rows))}), {"delta.enableDeletionVectors": "true"}
+    if is_catalog(place):
+        catalog = tahoe.Catalog(place[0], root=place[1]["root"])
+        catalog.create_schema("s")
+        catalog.create_table("s.t", ids.schema, properties=properties)
+    table = opened(place)
+    table.append(ids, properties=None if is_catalog(place) else properties)
     finish_background()
     return table
+
+
+def opened(place: Place) -> tahoe.Table:
+    return tahoe.Catalog(place[0]).table("s.t") if is_catalog(place) else tahoe.Table(*place)
+
+
+def is_catalog(place: Place) -> bool:
+    """Whether a place is the database of a catalog, with the folder for its tables."""
+    return "root" in place[1]
 
 
 @dataclass(frozen=True)

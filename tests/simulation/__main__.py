@@ -1,5 +1,5 @@
-"""python -m tests.simulation [FIRST [COUNT]]: so many lives from a seed on, on all cores; what they met, and what must
-never be.
+"""python -m tests.simulation [FIRST [COUNT [catalog]]]: so many lives from a seed on, on all cores; what they met, and
+what must never be. With the last word, a catalog ratifies their commits.
 
 One seed alone, as `python -m tests.simulation 42 1`, prints every call of its life.
 """
@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 from tahoe.testing.simulated_world import Life
 from tahoe.testing.simulator import live
@@ -18,15 +19,16 @@ from tahoe.testing.simulator import live
 LIVES = 10_000
 
 
-def main(first: int = 0, count: int = LIVES) -> int:
+def main(first: int = 0, count: int = LIVES, *, has_catalog: bool = False) -> int:
     began = time.monotonic()
     logging.getLogger("tahoe").setLevel(logging.CRITICAL)  # failures of upkeep are what is simulated
     if count == 1:
-        found = [live(first)]
+        found = [live(first, has_catalog=has_catalog)]
         print("\n".join(found[0].trace))
     else:
         with ProcessPoolExecutor() as pool:
-            found = [_without_trace(life) for life in pool.map(live, range(first, first + count), chunksize=50)]
+            lived = pool.map(partial(live, has_catalog=has_catalog), range(first, first + count), chunksize=50)
+            found = [_without_trace(life) for life in lived]
     report(found)
     print(f"{time.monotonic() - began:.0f} s")
     return 1 if any(life.violations for life in found) else 0
@@ -57,4 +59,4 @@ def report(lives: list[Life]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:3])))
+    sys.exit(main(*map(int, sys.argv[1:3]), has_catalog=sys.argv[3:] == ["catalog"]))

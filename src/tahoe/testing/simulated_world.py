@@ -8,13 +8,16 @@ does: the same seed is the same life.
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, NoReturn
+from functools import partial
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 import msgspec
 
@@ -22,11 +25,16 @@ from tahoe.errors import (
     DeltaStorageError,
     StorageUnavailableError,
 )
-from tahoe.protocol.log.log_files import LAST_CHECKPOINT, LOG_FOLDER, Kind, parse_name
-from tahoe.storage.env import Env, FileInfo, FileReplacedError, Store, Tree, copy_through, tree_of
+from tahoe.protocol.log.log_files import LAST_CHECKPOINT, LOG_FOLDER, STAGED_FOLDER, Kind, commit_key, parse_name
+from tahoe.storage.env import Env, FileInfo, FileReplacedError, Store, Tree, Watch, copy_through, tree_of
+from tahoe.storage.managed import ManagedStore
 from tahoe.storage.memory import MemoryStore
+from tahoe.storage.ratified import Ratified, RatifiedCommit
 from tahoe.table.table import Table
 from tahoe.testing.gated import Gated, Killed
+from tahoe.testing.simulated_catalog import SimulatedCatalog
+
+T = TypeVar("T")
 
 ACCOUNTS = 12
 OPENING = 100
@@ -81,7 +89,7 @@ class Actor(Gated):
         self.puts_checkpoint = self.has_put_version = False
         self.acknowledged: list[tuple[int, str]] = []
         self._ids = 0
-        store = FailingStore(world, self)
+        store = self._store(world)
         env = Env(
             store=store,
             clock_ms=self._clock_ms,
@@ -90,8 +98,15 @@ class Actor(Gated):
             random=self.random.random,
             store_at=lambda _: store,
             background=self._hooks(self.random.random() < 0.5),
+            watch=Watch() if world.catalog is None else Publishing(self),
         )
         self.table = Table(world.store.url, env=env)
+
+    def _store(self, world: World) -> Store:
+        files, catalog = FailingStore(world, self), world.catalog
+        if catalog is None:
+            return files
+        return ManagedStore(files, FailingCommits(world, self, catalog), self._new_id, self._clock_ms)
 
     def _hooks(self, run: bool) -> Callable[[Callable[[], None]], None]:
         """What follows a commit, whose outcome is known by then."""
@@ -134,7 +149,7 @@ class FailingStore:
         if fault == "hint is gone":
             raise FileNotFoundError(arguments[0])
         found = getattr(self._store, name)(*arguments)
-        if name == "put_if_absent" and found:
+        if name == "put_if_absent" and found and self._world.catalog is None:
             self._world.note_put(self._actor, *arguments)
         if fault == "crash after a checkpoint":
             self._world.crash(self._actor)
@@ -197,6 +212,65 @@ class FailingStore:
         return []
 
 
+@dataclass(frozen=True)
+class FailingCommits:
+    """One actor's view of the catalog: calls of its own thread are steps, and may go wrong."""
+
+    world: World
+    actor: Actor
+    catalog: SimulatedCatalog
+
+    def ratified(self) -> Ratified:
+        return self._call("ratified", self.catalog.ratified)
+
+    def ratify(self, commit: RatifiedCommit) -> bool:
+        return self._call("ratify", partial(self._ratify, commit))
+
+    def _ratify(self, commit: RatifiedCommit) -> bool:
+        is_ratified = self.catalog.ratify(commit)
+        if is_ratified:
+            data = self.world.files.get(f"{STAGED_FOLDER}/{commit.file}")
+            self.world.note_put(self.actor, commit_key(commit.version), data)
+        return is_ratified
+
+    def may_describe(self, version: int) -> bool:
+        return self.catalog.may_describe(version)
+
+    def published(self, version: int) -> None:
+        self._call("published", partial(self.catalog.published, version))
+
+    def _call(self, name: str, answer: Callable[[], T]) -> T:
+        if threading.current_thread() is not self.actor:
+            return answer()
+        self.actor.wait()
+        fault = self.world.fault(self.actor, name, "")
+        if fault == "unavailable":
+            raise self._unavailable(name)
+        found = answer()
+        if fault == "answer is lost":
+            raise self._unavailable(name)
+        return found
+
+    def _unavailable(self, name: str) -> StorageUnavailableError:
+        return StorageUnavailableError(table=self.world.store.url, operation=name, detail="a fault of the simulation")
+
+
+class Publishing(Watch):
+    """Publishes each commit as a catalog's tables do: later, or never if its process ends."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    def committed(self, url: str, version: int) -> None:  # noqa: ARG002
+        self._actor.table.env.background(partial(self._publish_behind, version))
+
+    def _publish_behind(self, version: int) -> None:
+        store = self._actor.table.env.store
+        assert isinstance(store, ManagedStore)
+        with suppress(DeltaStorageError):  # later commits publish it
+            store.publish_behind(version)
+
+
 def _is_checkpoint(key: str) -> bool:
     file = parse_name(key.rpartition("/")[2])
     return file is not None and file.is_checkpoint
@@ -205,13 +279,16 @@ def _is_checkpoint(key: str) -> bool:
 # What can go wrong with a call, and how often, of a thousand. A life draws its own factor, and switches some of them
 # off altogether.
 _FAULTS: Mapping[str, tuple[frozenset[str], int]] = {
-    "answer is lost": (frozenset({"put_if_absent", "put"}), 60),
-    "unavailable": (frozenset({"put_if_absent", "put", "list_from"}), 15),
+    "answer is lost": (frozenset({"put_if_absent", "put", "ratify", "ratified", "published"}), 60),
+    "unavailable": (frozenset({"put_if_absent", "put", "list_from", "ratify", "ratified", "published"}), 15),
     "stale list": (frozenset({"list_from"}), 60),
     "hint is gone": (frozenset({"get"}), 300),
-    "clock jumps": (frozenset({"put_if_absent", "list_from"}), 40),
+    "clock jumps": (frozenset({"put_if_absent", "list_from", "ratify"}), 40),
     "crash after a checkpoint": (frozenset({"put_if_absent", "put"}), 150),
-    "crash": (frozenset({"put_if_absent", "put", "list_from", "get", "head", "delete", "tree"}), 4),
+    "crash": (
+        frozenset({"put_if_absent", "put", "list_from", "get", "head", "delete", "tree", "ratify", "published"}),
+        4,
+    ),
 }
 
 
@@ -262,6 +339,9 @@ class World:
     """The storage and the actors of one life.
 
     Attributes:
+        files: the storage.
+        catalog: who ratifies the commits of the table; None if the log itself has them.
+        store: the table's store without faults: the storage, behind the catalog if there is one.
         drops: how often the table was dropped.
         doubts: how many writers were told that nobody knows whether they have committed, or died before they knew.
         is_cleaned: somebody deletes old commits as soon as may be.
@@ -273,12 +353,22 @@ class World:
             in a gap.
     """
 
-    def __init__(self, seed: int, open_folder: Callable[[], Store] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        open_folder: Callable[[], Store] | None = None,
+        *,
+        catalog: SimulatedCatalog | None = None,
+    ) -> None:
         self.life = Life(seed)
         self.random = random.Random(seed)
         self.steps = 0
         self._open_folder, self._times_ms = open_folder, dict[str, int]()
-        self.store = self.view()
+        self.files, self.catalog = self.view(), catalog
+        self.store = self.files
+        if catalog is not None:
+            ids = (f"00000000-0000-4000-8000-{number:012x}" for number in itertools.count())
+            self.store = ManagedStore(self.files, catalog, partial(next, ids), self._clock_ms)
         self.properties: Mapping[str, str] = {}
         self.drops = 0
         self.doubts = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -12,39 +13,41 @@ from tahoe.protocol.log.actions import Add, CommitInfo
 from tahoe.protocol.log.log_files import Kind
 from tahoe.protocol.statistics.stats import num_records_of
 from tahoe.storage.env import Store
+from tahoe.storage.managed import ManagedStore
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.table import Table
 from tahoe.table.verify.check import check_version
 from tahoe.table.verify.findings import Finding, Severity
 from tahoe.table.verify.findings import Kind as Wrong
-from tahoe.testing.simulated_roles import ALWAYS, ROLES, SELDOM, opening, work_of
+from tahoe.testing.simulated_catalog import PROPERTIES, SimulatedCatalog, disagreements
+from tahoe.testing.simulated_roles import ALWAYS, ROLES, SELDOM, make_anew, opening, work_of
 from tahoe.testing.simulated_world import STEPS_MAX, Actor, Life, World, check_rows, plain_env
 
 
-def live(seed: int, *, also: Collection[str] = (), open_folder: Callable[[], Store] | None = None) -> Life:
+def live(
+    seed: int,
+    *,
+    also: Collection[str] = (),
+    has_catalog: bool = False,
+    open_folder: Callable[[], Store] | None = None,
+) -> Life:
     """Run one seed to its end, and check what it leaves.
 
     Args:
         also: roles that must be in it.
+        has_catalog: a catalog ratifies the commits, which are published later.
         open_folder: opens the folder of the table, for each actor by a store of its own; None for one in memory.
     """
-    world = World(seed, open_folder)
+    world = World(seed, open_folder, catalog=SimulatedCatalog() if has_catalog else None)
     drawn = world.random
-    world.properties = {
-        "delta.enableDeletionVectors": drawn.choice(["true", "true", "false"]),
-        "delta.enableInCommitTimestamps": drawn.choice(["true", "false"]),
-        "delta.checkpointInterval": drawn.choice(["2", "5", "10"]),
-        "delta.isolationLevel": drawn.choice(["Serializable", "WriteSerializable"]),
-        "delta.logRetentionDuration": "interval 1 days",
-        "delta.feature.domainMetadata": "supported",
-        **({"delta.checkpointPolicy": "v2"} if drawn.random() < 0.3 else {}),
-        **({"delta.feature.rowTracking": "supported"} if drawn.random() < 0.3 else {}),
-    }
+    world.properties = _properties(drawn, has_catalog=has_catalog)
     founder = Actor("founder", world, lambda _: None)
     Table(world.store.url, env=replace(plain_env(founder), background=lambda _: None)).append(
         opening(), properties=world.properties
     )
     names = [name for name in ROLES if name in (*ALWAYS, *also) or drawn.random() < (0.1 if name in SELDOM else 0.5)]
+    if has_catalog:  # its tables are dropped by their names
+        names = [name for name in names if ROLES[name].turn is not make_anew]
     world.is_cleaned = "cleaner" in names
     world.is_vacuumed = "vacuumer" in names
     if world.is_vacuumed:
@@ -69,9 +72,23 @@ def live(seed: int, *, also: Collection[str] = (), open_folder: Callable[[], Sto
             _check_end(world, founder, actors)
         except DeltaError as error:
             world.life.violations.append(f"at the end: {error}")
-    for info in list(world.store.walk()):
-        world.store.delete(info.key)
+    for info in list(world.files.walk()):
+        world.files.delete(info.key)
     return world.life
+
+
+def _properties(drawn: random.Random, *, has_catalog: bool) -> dict[str, str]:
+    return {
+        "delta.enableDeletionVectors": drawn.choice(["true", "true", "false"]),
+        "delta.enableInCommitTimestamps": drawn.choice(["true", "false"]),
+        "delta.checkpointInterval": drawn.choice(["2", "5", "10"]),
+        "delta.isolationLevel": drawn.choice(["Serializable", "WriteSerializable"]),
+        "delta.logRetentionDuration": "interval 1 days",
+        "delta.feature.domainMetadata": "supported",
+        **({"delta.checkpointPolicy": "v2"} if drawn.random() < 0.3 else {}),
+        **({"delta.feature.rowTracking": "supported"} if drawn.random() < 0.3 else {}),
+        **(PROPERTIES if has_catalog else {}),
+    }
 
 
 def _check_end(world: World, founder: Actor, actors: list[Actor]) -> None:
@@ -83,6 +100,8 @@ def _check_end(world: World, founder: Actor, actors: list[Actor]) -> None:
         return
     newest = table.snapshot()
     check_rows(newest.to_arrow().to_pylist(), "at the end", life)
+    if isinstance(world.store, ManagedStore) and world.catalog is not None:
+        life.violations.extend(disagreements(world.files, world.store, world.catalog))
     check_rows(load_snapshot(table.log, by_checksum=False).to_arrow().to_pylist(), "at the end, from scratch", life)
     listed = {file.version for file in table.log.list_files() if file.kind is Kind.COMMIT}
     oldest = newest.version
