@@ -25,17 +25,17 @@ def fine(*arguments: str) -> str:
 
 
 @contextmanager
-def serving(url: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server in a process of its own, and its address."""
+def serving(url: str, *options: str, said: int = subprocess.PIPE) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own, and its address. What it says of many calls fills a pipe: it then waits."""
     code = "from tahoe.cli import main; main()"
     command = [sys.executable, "-c", code, "catalog", "serve", url, "--port", "0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process:
         try:
             assert process.stdout is not None
-            said = process.stdout.readline()
-            if not said.startswith("ready: "):
+            first = process.stdout.readline()
+            if not first.startswith("ready: "):
                 process.kill()
-                pytest.fail(process.communicate()[1])
-            yield process, said.removeprefix("ready: ").strip()
+                pytest.fail(str(process.communicate()[1]))
+            yield process, first.removeprefix("ready: ").strip()
         finally:
             process.kill()

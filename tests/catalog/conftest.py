@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,15 +21,25 @@ def server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    """Makes a new, empty database of a kind, and returns its url."""
+
+    def make(kind: str) -> str:
+        if kind == "sqlite":
+            return f"sqlite:///{tmp_path}/lake.db"
+        server: str = request.getfixturevalue("server")
+        name = f"lake{next(_numbers)}"
+        engine = sa.create_engine(f"{server}postgres", isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(sa.text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return server + name
+
+    return make
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> str:
     """A new, empty database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/lake.db"
-    server: str = request.getfixturevalue("server")
-    name = f"lake{next(_numbers)}"
-    engine = sa.create_engine(f"{server}postgres", isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return server + name
+    return new_database(request.param)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from starlette.testclient import TestClient
 
 import tahoe
@@ -28,11 +32,11 @@ class Client:
     http: TestClient
     token: str | None = None
 
-    def call(self, method: str, path: str, body: Any = None, **query: Any) -> tuple[int, Any]:
+    def call(self, method: str, path: str, body: Any = None, *, under: str = PREFIX, **query: Any) -> tuple[int, Any]:
         headers = {"Content-Type": "application/json"}
         headers |= {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
         content = None if body is None else json.dumps(body).encode()
-        answer = self.http.request(method, PREFIX + path, content=content, params=query, headers=headers)
+        answer = self.http.request(method, under + path, content=content, params=query, headers=headers)
         return answer.status_code, answer.json()
 
     def get(self, path: str, **query: Any) -> Any:
@@ -85,6 +89,21 @@ def served(folder: Path, **given: Any) -> Served:
     url, root = f"sqlite:///{folder}/lake.db", str(folder / "lake")
     service = Service(url, **{"name": "lake", "root": root, **given})
     return Served(service, TestClient(application(service), raise_server_exceptions=False))
+
+
+@contextmanager
+def listening(service: Service, wrapped: Callable[[Any], Any] = lambda application: application) -> Iterator[str]:
+    """The address of a server on a thread of this process."""
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+        config = uvicorn.Config(wrapped(application(service)), log_level="warning", lifespan="off")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listens]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listens.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def appended(timestamp_ms: int, path: str = "part-0.parquet") -> list[Action]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pytest
 
 import tahoe
 from tests import sample
+from tests.catalog.commands import serving
 from tests.catalog.ledger import TABLES
 
 MONEY = 1_000_000
@@ -23,9 +24,19 @@ WRITERS = 2 if sample.MODE == "quick" else 4
 TRANSFERS = 5 if sample.MODE == "quick" else 20
 
 
-@pytest.fixture
-def catalog(tmp_path: Path, url: str) -> Iterator[tahoe.Catalog]:
-    found = tahoe.Catalog(url, root=str(tmp_path / "bank"))
+@pytest.fixture(params=["sqlite", "postgresql", "server"])
+def catalog(
+    request: pytest.FixtureRequest, tmp_path: Path, new_database: Callable[[str], str]
+) -> Iterator[tahoe.Catalog]:
+    root = str(tmp_path / "bank")
+    if request.param == "server":
+        with serving(new_database("sqlite"), "--root", root, "--no-auth", said=subprocess.DEVNULL) as (_, at):
+            yield from prepared(tahoe.Catalog(at))
+    else:
+        yield from prepared(tahoe.Catalog(new_database(request.param), root=root))
+
+
+def prepared(found: tahoe.Catalog) -> Iterator[tahoe.Catalog]:
     found.create_schema("bank")
     for name in TABLES:
         found.create_table(name, pa.schema([("account", pa.int64()), ("money", pa.int64())]))

@@ -118,12 +118,20 @@ def test_a_table_that_could_not_be_made_has_no_name(catalog: tahoe.Catalog) -> N
 
 
 def test_what_a_server_does_not_do_is_refused(catalog: tahoe.Catalog, tmp_path: Path) -> None:
-    with pytest.raises(CatalogRefusedError, match="several tables"), catalog.transaction():
-        pass
     with pytest.raises(CatalogRefusedError, match="rename"):
         catalog.rename_table("shop.orders", "shop.order")
     with pytest.raises(CatalogRefusedError, match="folder"):
         catalog.create_table("shop.orders", SCHEMA, location=str(tmp_path / "orders"))
+
+
+def test_a_server_that_has_no_transactions_is_told(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unity Catalog's own, or an older one."""
+    monkeypatch.setattr("tahoe.catalog.remote._OWN", "/api/nothing")
+    catalog = lake.catalog()
+    with pytest.raises(CatalogRefusedError, match="several tables at once: it is no server of tahoe"):
+        catalog.snapshot()
+    with pytest.raises(CatalogRefusedError, match="several tables at once"), catalog.transaction():
+        pass
 
 
 def test_grants_decide(lake: Lake, catalog: tahoe.Catalog) -> None:

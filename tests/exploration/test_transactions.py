@@ -17,9 +17,10 @@ from typing import Any, BinaryIO
 import pytest
 import sqlalchemy as sa
 
-from tahoe.catalog import transaction as transactions
+from tahoe.catalog import ratification
 from tahoe.catalog.commits import CatalogCommits
 from tahoe.catalog.entries import TableEntry
+from tahoe.catalog.ratification import DatabaseRatifier, TableChange
 from tahoe.catalog.tables_of_database import COMMITS, METADATA, SCHEMAS, TABLES
 from tahoe.catalog.transaction import CatalogTransaction
 from tahoe.errors import DeltaConcurrentModificationException
@@ -137,7 +138,8 @@ def changes(
 ) -> Program:
     def run(env: Env, acknowledge: Acknowledge) -> None:
         begin, read = begins(env.store), list[int]()
-        block = CatalogTransaction("catalog", begin, entries(begin), partial(opened, env), is_serializable=serializable)
+        ratifier, known = DatabaseRatifier(begin), entries(begin)
+        block = CatalogTransaction("catalog", ratifier, known, partial(opened, env), is_serializable=serializable)
         try:
             of: Any
             for table in reads:
@@ -190,7 +192,7 @@ def check_whole(found: Sequence[Sequence[str]]) -> None:
 def reader(env: Env, _: Acknowledge) -> None:
     """Reads both tables as of one moment."""
     begin = begins(env.store)
-    block = CatalogTransaction("catalog", begin, entries(begin), partial(opened, env))
+    block = CatalogTransaction("catalog", DatabaseRatifier(begin), entries(begin), partial(opened, env))
     check_whole([writers_of(block.table(name).env.store) for name in NAMES])
 
 
@@ -269,17 +271,18 @@ def test_all_of_a_transaction_or_nothing_in_every_order(scope: str) -> None:
 
 
 def test_tables_that_are_ratified_one_after_the_other_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ratified_behind(self: CatalogTransaction) -> None:
-        for one in self._opened.values():
-            with self._begin() as connection:
-                self._ratify(connection, one)
+    def ratify(self: DatabaseRatifier, changes: Sequence[TableChange]) -> str | None:
+        for change in changes:
+            with self.begin() as connection:
+                ratification._ratify(connection, change)
+        return None
 
-    monkeypatch.setattr(CatalogTransaction, "_ratified_behind", ratified_behind)
+    monkeypatch.setattr(DatabaseRatifier, "ratify", ratify)
     assert run((changes("t1"), reader), whole).violations
 
 
 def test_a_transaction_that_does_not_look_at_what_it_read_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactions, "is_latest", lambda *_: True)
+    monkeypatch.setattr(ratification, "is_latest", lambda *_: True)
     assert run(SKEW, skewed).violations
 
 

@@ -21,6 +21,7 @@ from tahoe.errors import (
     TransactionStateError,
 )
 from tahoe.storage.background import finish_background
+from tests.catalog.commands import serving
 from tests.spark.attached import rows
 
 
@@ -320,6 +321,32 @@ def test_a_block_has_the_changes_of_its_own_versions(spark: SparkSession, lake: 
         spark.sql(f"UPDATE {lake}.shop.stock SET pieces = 9")
         assert rows(spark, changes) == [("update_postimage", 9), ("update_preimage", 10)]
     assert rows(spark, changes) == [("update_postimage", 9), ("update_preimage", 10)]
+
+
+def test_a_block_of_a_server_is_one_of_its_database(spark: SparkSession, lake_url: str, tmp_path: Path) -> None:
+    """It changes both tables or none, goes behind what does not conflict, and is refused if something does."""
+    database = tahoe.Catalog(lake_url, root=str(tmp_path / "lake"))
+    with serving(lake_url, "--root", str(tmp_path / "lake"), "--no-auth") as (_, at):
+        tahoe.enable(spark, catalogs={"far": at})
+        spark.sql("CREATE SCHEMA far.shop")
+        spark.sql("CREATE TABLE far.shop.orders (item STRING, pieces INT)")
+        spark.sql("CREATE TABLE far.shop.stock AS SELECT 'tea' AS item, 10 AS pieces")
+        with tahoe.transaction(spark, catalog="far"):
+            spark.sql("INSERT INTO far.shop.orders VALUES ('tea', 3)")
+            spark.sql("UPDATE far.shop.stock SET pieces = pieces - 3 WHERE item = 'tea'")
+            assert pieces(spark, "far") == (3, 7)
+            assert [database.table(f"shop.{name}").version for name in ("orders", "stock")] == [0, 0]
+            database.table("shop.orders").append(pa.table({"item": ["cup"], "pieces": pa.array([1], pa.int32())}))
+        assert pieces(spark, "far") == (4, 7)
+        with pytest.raises(KeyError), tahoe.transaction(spark, catalog="far"):
+            spark.sql("DELETE FROM far.shop.orders")
+            raise KeyError
+        with pytest.raises(TransactionConflictError), tahoe.transaction(spark, catalog="far", serializable=True):
+            spark.sql("INSERT INTO far.shop.orders SELECT * FROM far.shop.stock")
+            database.table("shop.stock").update({"pieces": "pieces - 1"})
+        assert pieces(spark, "far") == (4, 6)
+        finish_background()
+    spark.conf.unset("spark.sql.catalog.far")
 
 
 def test_the_catalog_without_spark_sees_the_same(spark: SparkSession, lake: str, lake_url: str) -> None:

@@ -24,6 +24,7 @@ from sqlalchemy.exc import IntegrityError
 from tahoe.catalog.commits import CatalogCommits, drop, remove_table
 from tahoe.catalog.database import folder_beside, open_database, reading, shown, transaction
 from tahoe.catalog.entries import CatalogSnapshot, TableEntry, entries
+from tahoe.catalog.ratification import DatabaseRatifier, Ratifier
 from tahoe.catalog.registration import (
     check_apart,
     forget_intention,
@@ -64,7 +65,7 @@ class Catalog:
 
     Args:
         url: of the database: `sqlite:///lake.db` for one machine, `postgresql+psycopg://user@host/lake` for many; or of
-            a server of it, `https://host:8080`, which has all calls but transactions and renames.
+            a server of it, `https://host:8080`, which has all calls but renames.
         root: the folder in which new tables get theirs; None for `lake.db.tables` beside SQLite's file. A table can be
             made elsewhere, too. A server has its own.
         storage_options: credentials and settings for object stores.
@@ -90,11 +91,12 @@ class Catalog:
         storage_options: Mapping[str, str] | None = None,
         token: str | None = None,  # noqa: ARG002 - a database has other means
     ) -> None:
-        self._engine = open_database(url)
-        place = root or folder_beside(self._engine)
+        self.engine = open_database(url)
+        place = root or folder_beside(self.engine)
         self._root = None if place is None else normalise(place)
         self._env_at: Callable[[str], Env] = partial(system_env, storage_options=storage_options)
-        self.url = shown(self._engine.url)
+        self.url = shown(self.engine.url)
+        self._ratifier: Ratifier = DatabaseRatifier(self._begin)
 
     def __repr__(self) -> str:
         return f"Catalog({self.url!r})"
@@ -262,7 +264,7 @@ class Catalog:
         Raises:
             CatalogTableNotFoundError: there is none.
         """
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             found = self._find(connection, name)
         return found.id if found.kind == "managed" else None, found.url
 
@@ -322,7 +324,7 @@ class Catalog:
         >>> moment = catalog.snapshot()
         >>> moment.table("shop.orders").to_arrow(), moment.table("shop.stock").to_arrow()
         """
-        managed = {entry.name: entry for entry in self.tables() if entry.kind == "managed"}
+        managed = {entry.name: entry for entry in self._ratifier.entries() if entry.kind == "managed"}
         return CatalogSnapshot(
             self.url, managed, lambda entry: self.open(entry.id, entry.url).snapshot(entry.latest_version)
         )
@@ -343,10 +345,9 @@ class Catalog:
             DeltaConcurrentModificationException: what another writer has committed meanwhile conflicts. A
                 TransactionConflictError among them says that running the block again can help.
         """
-        with self._begin() as connection:
-            known = {entry.name: entry for entry in entries(connection)}
+        known = {entry.name: entry for entry in self._ratifier.entries()}
         open_table = partial(self._open_in, time.time_ns() // 1_000_000)
-        changes = CatalogTransaction(self.url, self._begin, known, open_table, is_serializable=serializable)
+        changes = CatalogTransaction(self.url, self._ratifier, known, open_table, is_serializable=serializable)
         try:
             yield changes
         except BaseException:
@@ -354,13 +355,13 @@ class Catalog:
             raise
         if not changes.is_closed:
             changes.commit()
-        for entry, commits in changes.changed:
+        for entry, commits in changes.written:
             in_background(partial(_after_block, self.open(entry.id, entry.url), commits))
 
     # --- the database
 
     def _begin(self) -> AbstractContextManager[sa.Connection]:
-        return transaction(self._engine)
+        return transaction(self.engine)
 
     def _find(self, connection: sa.Connection, name: str) -> sa.Row[Any, Any, Any]:
         schema, table = parts_of(name)
@@ -408,7 +409,7 @@ class Catalog:
         return ManagedStore(self._env_at(url).store, self._commits(table_id, url))
 
     def _commits(self, table_id: str, url: str) -> TableCommits:
-        return CatalogCommits(self._begin, table_id, url, partial(reading, self._engine))
+        return CatalogCommits(self._begin, table_id, url, partial(reading, self.engine))
 
 
 def _after_block(table: Table, commits: Sequence[RatifiedCommit]) -> None:

@@ -5,16 +5,16 @@ The server decides who commits to a table; files are read and written by the cli
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from tahoe.catalog.catalog import Catalog, parts_of
 from tahoe.catalog.entries import TableEntry
+from tahoe.catalog.ratification import TableChange
 from tahoe.catalog.server_calls import ServerCalls
-from tahoe.catalog.transaction import CatalogTransaction
 from tahoe.errors import CatalogRefusedError, CatalogUnavailableError, StorageRefusedError, StorageUnavailableError
 from tahoe.errors.root import cause_text
 from tahoe.storage import system_env
@@ -22,6 +22,11 @@ from tahoe.storage.ratified import Ratified, RatifiedCommit
 from tahoe.table.table import Table
 
 _COMMITS = "/delta/preview/commits"
+
+# What Unity Catalog's interface does not have.
+_OWN = "/api/tahoe"
+
+_CONFLICT, _NO_TABLE = "COMMIT_VERSION_CONFLICT", "TABLE_NOT_FOUND"
 
 
 @dataclass(slots=True)
@@ -40,30 +45,15 @@ class RemoteCommits:
     def ratified(self) -> Ratified:
         if self.first is not None:
             return self.first
-        told = self._call("read the ratified commits", "GET", start_version=0)
-        commits = (
-            RatifiedCommit(
-                version=info["version"],
-                file=info["file_name"],
-                size_bytes=info["file_size"],
-                modified_ms=info["file_modification_timestamp"],
-            )
-            for info in told["commits"]
-        )
-        return Ratified(told["latest_table_version"], tuple(sorted(commits, key=lambda commit: commit.version)))
+        return _ratified_in(self._call("read the ratified commits", "GET", start_version=0))
 
     def ratify(self, commit: RatifiedCommit) -> bool:
         if self.first is not None:
             is_first = self.first.latest < 0 and commit.version == 0
             self.first = Ratified(0, (commit,)) if is_first else self.first
             return is_first
-        info = {
-            "version": commit.version,
-            "file_name": commit.file,
-            "file_size": commit.size_bytes,
-            "file_modification_timestamp": commit.modified_ms,
-        }
-        return bool(self._call(f"ratify version {commit.version}", "POST", commit_info=info) is not _LOST)
+        told = self._call(f"ratify version {commit.version}", "POST", commit_info=_info(commit))
+        return "error_code" not in told
 
     def may_describe(self, version: int) -> bool:  # noqa: ARG002
         return True
@@ -77,19 +67,112 @@ class RemoteCommits:
     def _call(self, operation: str, method: str, **given: Any) -> Mapping[str, Any]:
         body = {"table_id": self.table_id, "table_uri": self.table, **given}
         try:
-            return self.calls.call(method, _COMMITS, body)
+            return self.calls.call(method, _COMMITS, body, outcomes=(_CONFLICT,))
         except CatalogUnavailableError as error:
             raise StorageUnavailableError(table=self.table, operation=operation, detail=cause_text(error)) from error
         except CatalogRefusedError as error:
-            if error.parameters["code"] == "COMMIT_VERSION_CONFLICT":
-                return _LOST
-            if error.parameters["code"] == "TABLE_NOT_FOUND":
+            if error.parameters["code"] == _NO_TABLE:
                 raise FileNotFoundError(f"the catalog has no table {self.table_id} any more") from error
             raise StorageRefusedError(table=self.table, operation=operation, detail=cause_text(error)) from error
 
 
-# The answer to a commit whose version another one owns.
-_LOST: Mapping[str, Any] = {}
+def _info(commit: RatifiedCommit) -> dict[str, Any]:
+    """A commit as the server is told of it."""
+    return {
+        "version": commit.version,
+        "file_name": commit.file,
+        "file_size": commit.size_bytes,
+        "file_modification_timestamp": commit.modified_ms,
+    }
+
+
+def _ratified_in(told: Mapping[str, Any]) -> Ratified:
+    """What a server tells of a table's commits."""
+    commits = (
+        RatifiedCommit(
+            version=info["version"],
+            file=info["file_name"],
+            size_bytes=info["file_size"],
+            modified_ms=info["file_modification_timestamp"],
+        )
+        for info in told["commits"]
+    )
+    return Ratified(told["latest_table_version"], tuple(sorted(commits, key=lambda commit: commit.version)))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRatifier:
+    """The `Ratifier` of a server.
+
+    Attributes:
+        unity, own: the two interfaces of the server: that of Unity Catalog, and what this does not have.
+    """
+
+    unity: ServerCalls
+    own: ServerCalls
+
+    def entries(self) -> list[TableEntry]:
+        try:
+            told = self.own.call("GET", "/tables")
+        except CatalogRefusedError as error:
+            if error.parameters["code"] in ("404", "NOT_FOUND"):
+                detail = "it is no server of tahoe, or an older one, and ratifies the commits of one table at a time"
+                raise _not_served(self.own.url, "change or read several tables at once", detail) from error
+            raise
+        return [
+            TableEntry(
+                id=found["id"],
+                name=found["name"],
+                url=found["url"],
+                kind=found["kind"],
+                comment=found["comment"],
+                latest_version=found["latest_version"],
+                unpublished=0,
+            )
+            for found in told["tables"]
+        ]
+
+    def ratified(self, entry: TableEntry) -> Ratified:
+        return self._ratified(entry.id, entry.url)
+
+    def ratify(self, changes: Sequence[TableChange]) -> str | None:
+        tables = [
+            {
+                "table_id": change.table_id,
+                "table_uri": change.url,
+                "version": change.base,
+                "commits": [_info(commit) for commit in change.commits],
+            }
+            for change in changes
+        ]
+        try:
+            told = self.own.call("POST", "/transactions", {"tables": tables}, outcomes=(_CONFLICT,))
+        except CatalogRefusedError as error:
+            if error.parameters["code"] == _NO_TABLE and (dropped := self._dropped(changes)) is not None:
+                return dropped
+            raise
+        return str(told["details"][0]["table_id"]) if "error_code" in told else None
+
+    def _dropped(self, changes: Sequence[TableChange]) -> str | None:
+        for change in changes:
+            try:
+                self._ratified(change.table_id, change.url)
+            except FileNotFoundError:
+                return change.table_id
+        return None
+
+    def _ratified(self, table_id: str, url: str) -> Ratified:
+        body = {"table_id": table_id, "table_uri": url, "start_version": 0}
+        try:
+            return _ratified_in(self.unity.call("GET", _COMMITS, body))
+        except CatalogRefusedError as error:
+            if error.parameters["code"] == _NO_TABLE:
+                raise FileNotFoundError(f"the catalog has no table {table_id} any more") from error
+            raise
+
+
+def _not_served(url: str, operation: str, detail: str) -> CatalogRefusedError:
+    return CatalogRefusedError(url=url, code="UNIMPLEMENTED", detail=f"it cannot {operation}: {detail}")
 
 
 class RemoteCatalog(Catalog):
@@ -105,6 +188,7 @@ class RemoteCatalog(Catalog):
     ) -> None:
         self.url = url.rstrip("/")
         self._calls = ServerCalls(self.url, token)
+        self._ratifier = RemoteRatifier(self._calls, replace(self._calls, prefix=_OWN))
         self._env_at = partial(system_env, storage_options=storage_options)
         self._making: dict[str, RemoteCommits] = {}
         catalogs = self._calls.call("GET", "/catalogs")["catalogs"]
@@ -186,13 +270,8 @@ class RemoteCatalog(Catalog):
     def rename_table(self, name: str, new_name: str) -> None:  # noqa: ARG002
         raise self._not_served(f"rename {name}", "its interface has no renames")
 
-    @contextmanager
-    def transaction(self, *, serializable: bool = False) -> Iterator[CatalogTransaction]:  # noqa: ARG002
-        raise self._not_served("change several tables at once", "its interface ratifies the commits of one table")
-        yield
-
     def _not_served(self, operation: str, detail: str) -> CatalogRefusedError:
-        return CatalogRefusedError(url=self.url, code="UNIMPLEMENTED", detail=f"it cannot {operation}: {detail}")
+        return _not_served(self.url, operation, detail)
 
     def _commits(self, table_id: str, url: str) -> RemoteCommits:
         return self._making.get(table_id) or RemoteCommits(self._calls, table_id, url)

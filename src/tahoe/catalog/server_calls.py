@@ -9,7 +9,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,32 +23,64 @@ from tahoe.errors import (
     SchemaNotFoundError,
 )
 
-_PREFIX = "/api/2.1/unity-catalog"
+UNITY = "/api/2.1/unity-catalog"
 _TIMEOUT_SECONDS = 60
 
 # A server that restarts is back after a few attempts. All calls may be repeated: a commit that is ratified is known
-# again.
-_ATTEMPTS = 4
+# again. But if an answer was lost, and the server then refuses the repetition for another reason, such as a token that
+# has expired, nobody knows whether the first call was done.
+_ATTEMPTS = 5
 _PAUSE_SECONDS = 0.25
+
+
+class _Refused(Exception):
+    """What a server told when it refused a call."""
+
+    def __init__(self, code: str, message: str, told: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.code, self.message, self.told = code, message, told
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCalls:
-    """A server, and the token by which it knows the caller."""
+    """A server, and the token by which it knows the caller.
+
+    Attributes:
+        prefix: of the paths of an interface.
+    """
 
     url: str
     token: str | None = field(default=None, repr=False)
+    prefix: str = UNITY
 
-    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None, **query: str) -> dict[str, Any]:
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        outcomes: Collection[str] = (),
+        **query: str,
+    ) -> dict[str, Any]:
         """What the server answers.
 
+        Args:
+            outcomes: codes of refusals that are answers, and hold for a repeated call, too.
+
         Raises:
-            CatalogUnavailableError: it did not, several times.
-            CatalogRefusedError: it refused the call.
+            CatalogUnavailableError: it did not, several times, or not to a call that it has refused to repeat.
+            CatalogRefusedError: it refused the call, which had no effect.
         """
         for attempt in range(_ATTEMPTS):
             try:
                 return self._ask(method, path, body, query)
+            except _Refused as refused:
+                if refused.code in outcomes:
+                    return refused.told
+                if attempt and method != "GET":
+                    detail = f"an answer was lost, and the repeated call was refused: {refused.message}"
+                    raise CatalogUnavailableError(url=self.url, detail=detail) from refused
+                raise CatalogRefusedError(url=self.url, code=refused.code, detail=refused.message) from refused
             except CatalogUnavailableError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -55,7 +88,7 @@ class ServerCalls:
         raise AssertionError("the last attempt returns or raises")
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, query: Mapping[str, str]) -> dict[str, Any]:
-        at = f"{self.url}{_PREFIX}{urllib.parse.quote(path)}"
+        at = f"{self.url}{self.prefix}{urllib.parse.quote(path)}"
         request = urllib.request.Request(f"{at}?{urllib.parse.urlencode(query)}" if query else at, method=method)
         if self.token is not None:
             request.add_header("Authorization", f"Bearer {self.token}")
@@ -71,15 +104,14 @@ class ServerCalls:
         except (OSError, ValueError) as error:
             raise CatalogUnavailableError(url=self.url, detail=str(error)) from error
 
-    def _refused(self, error: urllib.error.HTTPError) -> CatalogRefusedError | CatalogUnavailableError:
-        try:
-            told = json.load(error)
-            code, message = str(told["error_code"]), str(told["message"])
-        except (ValueError, KeyError, TypeError):
-            code, message = str(error.code), error.reason
+    def _refused(self, error: urllib.error.HTTPError) -> _Refused | CatalogUnavailableError:
+        told: dict[str, Any] = {"error_code": str(error.code), "message": error.reason}
+        with suppress(ValueError, TypeError):
+            told |= json.load(error)
+        refused = _Refused(str(told["error_code"]), str(told["message"]).rstrip("."), told)
         if error.code in (502, 503, 504):
-            return CatalogUnavailableError(url=self.url, detail=message)
-        return CatalogRefusedError(url=self.url, code=code, detail=message.rstrip("."))
+            return CatalogUnavailableError(url=self.url, detail=refused.message)
+        return refused
 
     def pages(self, path: str, key: str, **query: str) -> Iterator[dict[str, Any]]:
         """The entries of all pages of a list."""

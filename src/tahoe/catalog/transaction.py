@@ -1,5 +1,4 @@
-"""A transaction over several tables of a catalog: their commits are staged, and ratified in one transaction of its
-database.
+"""A transaction over several tables of a catalog: their commits are staged, and ratified together by whoever decides.
 
 While the block runs, its commits own their versions for the block alone. Hooks that would tell the log of them, such as
 checkpoints, wait for a later commit.
@@ -11,10 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-import sqlalchemy as sa
-
-from tahoe.catalog.commits import Begin, is_latest, ratified, ratify_all
 from tahoe.catalog.entries import TableEntry
+from tahoe.catalog.ratification import Ratifier, TableChange
 from tahoe.errors import (
     CatalogTableNotFoundError,
     DeltaConcurrentModificationException,
@@ -77,6 +74,11 @@ class _Opened(Watch):
         assert self.table is not None
         return self.table
 
+    @property
+    def change(self) -> TableChange:
+        commits = self.commits
+        return TableChange(table_id=self.entry.id, url=self.entry.url, base=commits.base.latest, commits=commits.own)
+
 
 class CatalogTransaction:
     """Several tables of a catalog, changed at once: see `Catalog.transaction`."""
@@ -84,17 +86,18 @@ class CatalogTransaction:
     def __init__(
         self,
         url: str,
-        begin: Begin,
+        ratifier: Ratifier,
         entries: Mapping[str, TableEntry],
         open_table: Callable[[TableEntry, TableCommits, Watch], Table],
         *,
         is_serializable: bool = False,
     ) -> None:
-        self._url, self._begin, self._entries, self._open_table = url, begin, entries, open_table
+        self._url, self._ratifier, self._open_table = url, ratifier, open_table
+        self._entries = entries
+        self._by_id = {entry.id: entry for entry in entries.values()}
         self._is_serializable = is_serializable
         self._opened: dict[str, _Opened] = {}
         self.is_closed = False
-        self._is_committed = False
 
     def table(self, name: str) -> Table:
         """A table as it was when the block began, with what the block itself has written.
@@ -108,7 +111,7 @@ class CatalogTransaction:
 
     def table_with(self, table_id: str) -> Table | None:
         """The table with an id, as `table`; None if there was none."""
-        entry = next((entry for entry in self._entries.values() if entry.id == table_id), None)
+        entry = self._by_id.get(table_id)
         return None if entry is None else self._table_of(entry)
 
     def folder_of(self, name: str) -> tuple[str | None, str]:
@@ -139,8 +142,7 @@ class CatalogTransaction:
     def _known(self, entry: TableEntry, latest: int | None = None) -> Ratified:
         """What the catalog has ratified of a table, up to a version."""
         try:
-            with self._begin() as connection:
-                now = ratified(connection, entry.id)
+            now = self._ratifier.ratified(entry)
         except FileNotFoundError:
             detail = "it was dropped"
             raise TransactionConflictError(table=entry.name, winner="behind all versions", detail=detail) from None
@@ -154,7 +156,8 @@ class CatalogTransaction:
         Raises:
             DeltaConcurrentModificationException: it does; nothing is visible. A TransactionConflictError says that
                 running the block again can help.
-            CatalogUnavailableError: the database did not tell whether it is.
+            CatalogUnavailableError: the catalog did not tell whether it is.
+            CatalogRefusedError: a server refused it; nothing is visible.
             TransactionClosedError: the block has ended.
         """
         self._check_open(self._url)
@@ -163,7 +166,6 @@ class CatalogTransaction:
             while (behind := self._ratified_behind()) is not None:
                 self._undoing(partial(self._commit_again, behind))
                 self._undoing(self._give_one_time)
-            self._is_committed = True
         except DeltaConcurrentModificationException:
             self.roll_back()
             raise
@@ -211,23 +213,16 @@ class CatalogTransaction:
         """Ratify the commits of all tables; if one of them has new commits of others, that one, and nothing is
         ratified.
         """
-        tables = sorted(self._opened.values(), key=lambda one: one.entry.id)
-        try:
-            with self._begin() as connection:
-                for one in tables:
-                    self._ratify(connection, one)
-        except _Behind as error:
-            return error.table
-        return None
-
-    def _ratify(self, connection: sa.Connection, one: _Opened) -> None:
-        table_id, base, own = one.entry.id, one.commits.base.latest, one.commits.own
-        if own and not ratify_all(connection, table_id, base, own):
-            raise _Behind(one)
-        if not own and self._is_serializable and not is_latest(connection, table_id, base):
-            raise TransactionConflictError(
-                table=one.entry.name, winner=f"behind version {base}", detail="the serializable block has read it"
-            )
+        needed = {one.entry.id: one for one in self._opened.values() if one.commits.own or self._is_serializable}
+        behind = self._ratifier.ratify([one.change for one in needed.values()]) if needed else None
+        if behind is None:
+            return None
+        one = needed[behind]
+        if not one.commits.own:
+            winner = f"behind version {one.commits.base.latest}"
+            detail = "the serializable block has read it"
+            raise TransactionConflictError(table=one.entry.name, winner=winner, detail=detail)
+        return one
 
     def _commit_again(self, one: _Opened) -> None:
         """Commit what the block has committed to a table behind what others have."""
@@ -255,6 +250,7 @@ class CatalogTransaction:
 
     def _discard(self, one: _Opened, commits: PendingCommits) -> None:
         one.opened.env.discard([f"{STAGED_FOLDER}/{commit.file}" for commit in commits.own])
+        commits.own.clear()
 
     def _check_open(self, name: str) -> None:
         if self.is_closed:
@@ -266,19 +262,8 @@ class CatalogTransaction:
             one.commits.is_closed = True
 
     @property
-    def changed(self) -> list[tuple[TableEntry, list[RatifiedCommit]]]:
-        """The tables that the block has changed, and its commits; none before it is committed."""
-        return self.written if self._is_committed else []
-
-    @property
     def written(self) -> list[tuple[TableEntry, list[RatifiedCommit]]]:
-        """The tables that the block has committed to, and its commits, which need not be visible."""
+        """The tables that the block has committed to, and its commits, which are visible once `commit` returns; none
+        after they were undone.
+        """
         return [(one.entry, one.commits.own) for one in self._opened.values() if one.commits.own]
-
-
-class _Behind(Exception):
-    """Ends a transaction of the database in which not all commits could be ratified."""
-
-    def __init__(self, table: _Opened) -> None:
-        super().__init__(table.entry.name)
-        self.table = table

@@ -188,10 +188,10 @@ def _open(database: str, storage_options: dict[str, str] | None = None) -> Catal
 @contextmanager
 def _begin(database: str) -> Iterator[Any]:
     """A transaction of a catalog's database, whose tables have the newest schema."""
-    _open(database)
-    from tahoe.catalog.database import open_database, transaction  # noqa: PLC0415 - an extra
+    opened = _open(database)
+    from tahoe.catalog.database import transaction  # noqa: PLC0415 - an extra
 
-    with transaction(open_database(database)) as connection:
+    with transaction(opened.engine) as connection:
         yield connection
 
 

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from tahoe.catalog.grants import Rights, principal_of, rights_of
-from tahoe.catalog.server import catalogs, commits, credentials, delta_tables, permissions, tables
+from tahoe.catalog.server import catalogs, commits, credentials, delta_tables, permissions, tables, transactions
 from tahoe.catalog.server.calls import Call, optional_text
 from tahoe.catalog.server.metrics import Metrics
 from tahoe.catalog.server.refusals import Refusal, invalid, refusal_of, unauthenticated, unavailable
@@ -28,6 +28,9 @@ from tahoe.errors import DeltaError
 from tahoe.protocol.types.json_text import load_json
 
 PREFIX = "/api/2.1/unity-catalog"
+
+# What Unity Catalog's interface does not have.
+OWN = "/api/tahoe"
 
 # The Delta tables API, which reports errors in its own form.
 _DELTA = "/delta/v1"
@@ -44,7 +47,7 @@ _AUDIT = logging.getLogger("tahoe.catalog.audit")
 
 Endpoint: TypeAlias = Callable[[Call], Mapping[str, Any]]
 
-_ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
+_UNITY: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/metastore_summary", catalogs.metastore_summary),
     ("GET", "/catalogs", catalogs.list_catalogs),
     ("POST", "/catalogs", catalogs.create_catalog),
@@ -76,6 +79,12 @@ _ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", f"{_DELTA_SCHEMA}/tables/{{table}}/credentials", delta_tables.table_credentials),
 )
 
+ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
+    *((method, PREFIX + path, endpoint) for method, path, endpoint in _UNITY),
+    ("GET", f"{OWN}/tables", transactions.tables_of_moment),
+    ("POST", f"{OWN}/transactions", transactions.post_transaction),
+)
+
 
 def application(service: Service) -> Starlette:
     metrics = Metrics()
@@ -84,8 +93,8 @@ def application(service: Service) -> Starlette:
         return metrics.as_text()
 
     routes = [
-        Route(PREFIX + path, _answering(service, endpoint, metrics), methods=[method], name=endpoint.__name__)
-        for method, path, endpoint in _ROUTES
+        Route(path, _answering(service, endpoint, metrics), methods=[method], name=endpoint.__name__)
+        for method, path, endpoint in ROUTES
     ]
     routes.append(Route("/metrics", _answering(service, metrics_of, metrics), methods=["GET"], name="metrics"))
     routes.append(Route("/health", _health(service), methods=["GET"]))

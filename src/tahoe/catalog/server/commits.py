@@ -5,11 +5,16 @@ Protocol: "Commit Protocol" of catalog-managed tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import sqlalchemy as sa
 
 from tahoe.catalog.commits import ratified
 from tahoe.catalog.grants import MODIFY, SELECT
+from tahoe.catalog.ratification import TableChange
 from tahoe.catalog.server.calls import (
     Call,
     integer,
@@ -22,6 +27,7 @@ from tahoe.catalog.server.commit_checks import Proposed, checked, is_staged_name
 from tahoe.catalog.server.infos import Json
 from tahoe.catalog.server.refusals import Refusal, conflict, invalid, not_found, unimplemented
 from tahoe.catalog.server.securables import Found, require, table_by_id
+from tahoe.catalog.server.service import Known
 from tahoe.protocol.log.log_files import STAGED_FOLDER, commit_key
 from tahoe.storage.background import in_background
 from tahoe.storage.managed import ManagedStore
@@ -78,11 +84,11 @@ def change(call: Call, found: Found, state: Ratified, proposed: Proposed | None,
     Raises:
         Refusal: either is not legal, or the version is another commit's.
     """
-    table = call.service.catalog.open(found.row["id"], found.row["url"])
     if published is not None:
-        _published(table, state, published)
+        _published(call.service.catalog.open(found.row["id"], found.row["url"]), state, published)
     if proposed is not None:
-        _ratify(call, found, table, state, proposed)
+        base = proposed.commit.version - 1
+        _ratify(call, asked_of(call, found, state, base, [proposed]), proposed.commit)
 
 
 def proposed_commit(given: Mapping[str, Any]) -> Proposed:
@@ -96,18 +102,24 @@ def proposed_commit(given: Mapping[str, Any]) -> Proposed:
 
 
 def _table(call: Call, privilege: str) -> tuple[Found, Ratified]:
-    """The table that a call names by id and url, and what is ratified of it."""
-    table_id, url = text(call.body, "table_id"), location(call.body, "table_uri")
     with call.service.begin() as connection:
-        found = table_by_id(connection, call, table_id)
-        require(call.rights, privilege, found.securable)
-        check_managed(found)
-        if url != found.row["url"]:
-            raise invalid(f"The table is at {found.row['url']}, not at {url}.")
-        try:
-            return found, ratified(connection, table_id)
-        except FileNotFoundError as error:
-            raise not_found("table", table_id) from error
+        return managed_table(connection, call, call.body, privilege)
+
+
+def managed_table(
+    connection: sa.Connection, call: Call, given: Mapping[str, Any], privilege: str
+) -> tuple[Found, Ratified]:
+    """The table that a caller names by id and url, and what is ratified of it."""
+    table_id, url = text(given, "table_id"), location(given, "table_uri")
+    found = table_by_id(connection, call, table_id)
+    require(call.rights, privilege, found.securable)
+    check_managed(found)
+    if url != found.row["url"]:
+        raise invalid(f"The table is at {found.row['url']}, not at {url}.")
+    try:
+        return found, ratified(connection, table_id)
+    except FileNotFoundError as error:
+        raise not_found("table", table_id) from error
 
 
 def check_managed(found: Found) -> None:
@@ -115,36 +127,89 @@ def check_managed(found: Found) -> None:
         raise Refusal(400, "FAILED_PRECONDITION", f"{found.name} is an external table.")
 
 
-def _ratify(call: Call, found: Found, table: Table, state: Ratified, proposed: Proposed) -> None:
-    commit, store = proposed.commit, table.env.store
-    assert isinstance(store, ManagedStore)
-    if state.latest < 0 or commit.version > state.latest + 1:
-        raise invalid(f"Version {commit.version} does not follow {state.latest}, the latest one.")
-    if commit.version <= state.latest:
-        if _is_ratified(store, commit):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Commits of a table that are to be ratified.
+
+    Attributes:
+        state: what was ratified of it when the call began.
+        base: the version behind which they are made.
+    """
+
+    found: Found
+    table: Table
+    state: Ratified
+    base: int
+    proposed: Sequence[Proposed]
+
+    @property
+    def change(self) -> TableChange:
+        commits = [each.commit for each in self.proposed]
+        return TableChange(table_id=self.found.row["id"], url=self.table.url, base=self.base, commits=commits)
+
+    @property
+    def store(self) -> ManagedStore:
+        assert isinstance(self.table.env.store, ManagedStore)
+        return self.table.env.store
+
+
+def asked_of(call: Call, found: Found, state: Ratified, base: int, proposed: Sequence[Proposed]) -> Asked:
+    """Commits that follow a version of a table, in the order of their versions.
+
+    Raises:
+        Refusal: they do not.
+    """
+    if state.latest < 0 or base > state.latest:
+        raise invalid(f"Version {base + 1} does not follow {state.latest}, the latest one.")
+    versions = [each.commit.version for each in proposed]
+    if versions != [*range(base + 1, base + 1 + len(proposed))]:
+        raise invalid(f"Versions {versions} do not follow {base}, one after the other.")
+    table = call.service.catalog.open(found.row["id"], found.row["url"])
+    return Asked(found=found, table=table, state=state, base=base, proposed=proposed)
+
+
+def _ratify(call: Call, asked: Asked, commit: RatifiedCommit) -> None:
+    if asked.base == asked.state.latest:
+        after = definition_after(call, asked)
+        if asked.store.commits.ratify(commit):
+            ratified_now(call, asked, after)
             return
-        raise conflict(f"Version {commit.version} is another commit's; {state.latest} is the latest one.")
-    after = checked(table, call.service.known(found.row["id"], found.row["url"], state.latest), proposed)
-    if not store.commits.ratify(commit):
-        raise conflict(f"Version {commit.version} is another commit's.")
-    call.service.learn(found.row["id"], after)
-    in_background(lambda: _publish(store, commit.version))
+    if not are_ratified(asked):
+        raise conflict(f"Version {commit.version} is another commit's; {asked.state.latest} is the latest one.")
+
+
+def definition_after(call: Call, asked: Asked) -> Known:
+    """The definition of a table with commits that are all legal.
+
+    Raises:
+        Refusal: one is not, and why.
+    """
+    known = call.service.known(asked.found.row["id"], asked.found.row["url"], asked.base)
+    for proposed in asked.proposed:
+        known = checked(asked.table, known, proposed)
+    return known
+
+
+def ratified_now(call: Call, asked: Asked, after: Known) -> None:
+    """What follows once the commits of a table are ratified."""
+    call.service.learn(asked.found.row["id"], after)
+    in_background(partial(asked.store.publish_behind, asked.proposed[-1].commit.version))
+
+
+def are_ratified(asked: Asked) -> bool:
+    """Whether commits own their versions already: their writer asks again if it has lost the answer, and the first call
+    may still be running. Each commit differs from all others, by the id of its transaction.
+    """
+    return all(_is_ratified(asked.store, each.commit) for each in asked.proposed)
 
 
 def _is_ratified(store: ManagedStore, commit: RatifiedCommit) -> bool:
-    """Whether a commit owns its version already: its writer asks again if it has lost the answer. Each commit differs
-    from all others, by the id of its transaction.
-    """
     if not is_staged_name(commit.file, commit.version):
         return False
     try:
         return store.get(commit_key(commit.version)) == store.get(f"{STAGED_FOLDER}/{commit.file}")
     except FileNotFoundError:
         return False
-
-
-def _publish(store: ManagedStore, version: int) -> None:
-    store.publish(version)
 
 
 def _published(table: Table, state: Ratified, version: int) -> None:

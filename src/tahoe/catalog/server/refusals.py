@@ -32,14 +32,16 @@ class Refusal(Exception):
     Attributes:
         status: of HTTP.
         code: the `error_code` of Unity Catalog.
+        table_id: the table because of which a call about several is refused.
     """
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, *, table_id: str | None = None) -> None:
         super().__init__(message)
-        self.status, self.code, self.message = status, code, message
+        self.status, self.code, self.message, self.table_id = status, code, message, table_id
 
     def as_json(self) -> Mapping[str, Any]:
-        return {"error_code": self.code, "message": self.message, "details": []}
+        details = [] if self.table_id is None else [{"table_id": self.table_id}]
+        return {"error_code": self.code, "message": self.message, "details": details}
 
     def as_delta_json(self) -> Mapping[str, Any]:
         """The form of errors of the Delta tables API."""
@@ -87,8 +89,8 @@ def taken(kind: str, name: str) -> Refusal:
     return Refusal(409, f"{kind.upper()}_ALREADY_EXISTS", f"There is already a {kind} {name}.")
 
 
-def conflict(message: str) -> Refusal:
-    return Refusal(409, "COMMIT_VERSION_CONFLICT", message)
+def conflict(message: str, table_id: str | None = None) -> Refusal:
+    return Refusal(409, "COMMIT_VERSION_CONFLICT", message, table_id=table_id)
 
 
 def unimplemented(message: str) -> Refusal:

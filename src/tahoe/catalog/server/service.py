@@ -12,7 +12,8 @@ from functools import partial
 import sqlalchemy as sa
 
 from tahoe.catalog.catalog import Catalog
-from tahoe.catalog.database import open_database, transaction
+from tahoe.catalog.database import transaction
+from tahoe.catalog.ratification import DatabaseRatifier
 from tahoe.catalog.tables_of_database import IDENTITY
 from tahoe.storage import system_env
 from tahoe.storage.locations import normalise
@@ -50,8 +51,8 @@ class Service:
         credentials: Mapping[str, Mapping[str, str]] | None = None,
         needs_token: bool = True,
     ) -> None:
-        self._engine = open_database(url)
         self.catalog = Catalog(url, root=root, storage_options=storage_options)
+        self.ratifier = DatabaseRatifier(self.begin)
         self.name, self.needs_token = name, needs_token
         self.root = None if root is None else normalise(root)
         self.credentials = {normalise(prefix): dict(given) for prefix, given in (credentials or {}).items()}
@@ -63,7 +64,7 @@ class Service:
 
     def begin(self) -> AbstractContextManager[sa.Connection]:
         """A transaction of the database."""
-        return transaction(self._engine)
+        return transaction(self.catalog.engine)
 
     def known(self, table_id: str, url: str, version: int) -> Known:
         """A version of a managed table, the newest one.
