@@ -88,7 +88,8 @@ class Served:
 def served(folder: Path, **given: Any) -> Served:
     url, root = f"sqlite:///{folder}/lake.db", str(folder / "lake")
     service = Service(url, **{"name": "lake", "root": root, **given})
-    return Served(service, TestClient(application(service), raise_server_exceptions=False))
+    http = TestClient(application(service), "http://localhost", raise_server_exceptions=False)
+    return Served(service, http)
 
 
 @contextmanager

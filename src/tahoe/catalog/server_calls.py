@@ -32,6 +32,9 @@ _TIMEOUT_SECONDS = 60
 _ATTEMPTS = 5
 _PAUSE_SECONDS = 0.25
 
+# So long a call waits in all for a server that has had too many.
+_WAIT_SECONDS_MAX = 120.0
+
 
 class _Refused(Exception):
     """What a server told when it refused a call."""
@@ -39,6 +42,14 @@ class _Refused(Exception):
     def __init__(self, code: str, message: str, told: dict[str, Any]) -> None:
         super().__init__(message)
         self.code, self.message, self.told = code, message, told
+
+
+class _TooMany(Exception):
+    """A server has had too many calls, and has not done this one."""
+
+    def __init__(self, message: str, retry_seconds: float) -> None:
+        super().__init__(message)
+        self.retry_seconds = retry_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +82,27 @@ class ServerCalls:
             CatalogUnavailableError: it did not, several times, or not to a call that it has refused to repeat.
             CatalogRefusedError: it refused the call, which had no effect.
         """
-        for attempt in range(_ATTEMPTS):
+        lost, waited = 0, 0.0
+        while True:
             try:
                 return self._ask(method, path, body, query)
+            except _TooMany as busy:
+                waited += busy.retry_seconds
+                if waited > _WAIT_SECONDS_MAX:
+                    raise CatalogUnavailableError(url=self.url, detail=str(busy)) from busy
+                time.sleep(busy.retry_seconds)
             except _Refused as refused:
                 if refused.code in outcomes:
                     return refused.told
-                if attempt and method != "GET":
+                if lost and method != "GET":
                     detail = f"an answer was lost, and the repeated call was refused: {refused.message}"
                     raise CatalogUnavailableError(url=self.url, detail=detail) from refused
                 raise CatalogRefusedError(url=self.url, code=refused.code, detail=refused.message) from refused
             except CatalogUnavailableError:
-                if attempt == _ATTEMPTS - 1:
+                lost += 1
+                if lost == _ATTEMPTS:
                     raise
-                time.sleep(_PAUSE_SECONDS * 2**attempt)
-        raise AssertionError("the last attempt returns or raises")
+                time.sleep(_PAUSE_SECONDS * 2 ** (lost - 1))
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, query: Mapping[str, str]) -> dict[str, Any]:
         at = f"{self.url}{self.prefix}{urllib.parse.quote(path)}"
@@ -104,11 +121,14 @@ class ServerCalls:
         except (OSError, ValueError) as error:
             raise CatalogUnavailableError(url=self.url, detail=str(error)) from error
 
-    def _refused(self, error: urllib.error.HTTPError) -> _Refused | CatalogUnavailableError:
+    def _refused(self, error: urllib.error.HTTPError) -> _Refused | _TooMany | CatalogUnavailableError:
         told: dict[str, Any] = {"error_code": str(error.code), "message": error.reason}
         with suppress(ValueError, TypeError):
             told |= json.load(error)
         refused = _Refused(str(told["error_code"]), str(told["message"]).rstrip("."), told)
+        if error.code == 429:
+            told_seconds = error.headers.get("Retry-After", "")
+            return _TooMany(refused.message, float(told_seconds) if told_seconds.isdecimal() else 1.0)
         if error.code in (502, 503, 504):
             return CatalogUnavailableError(url=self.url, detail=refused.message)
         return refused

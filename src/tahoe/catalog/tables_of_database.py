@@ -53,7 +53,8 @@ COMMITS = sa.Table(
     sa.Column("modified_ms", sa.BigInteger, nullable=False),
 )
 
-# Folders that were given out for new tables, whose first version their makers write.
+# Folders that were given out for new tables, whose first version their makers write; and the ids of tables that have no
+# name, by which they are registered again. Only the former expire.
 STAGING_TABLES = sa.Table(
     "staging_tables",
     METADATA,
@@ -63,6 +64,7 @@ STAGING_TABLES = sa.Table(
     sa.Column("url", sa.Text, nullable=False),
     sa.Column("owner", sa.String(NAME_LENGTH_MAX)),
     sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("expires_ms", sa.BigInteger),
 )
 
 # One row, from which clients know the catalog again.

@@ -70,6 +70,10 @@ def serve(
         Path | None,
         typer.Option("--credentials", metavar="FILE", help="JSON: the credentials to hand out, by prefix of a url."),
     ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", metavar="N", min=0.1, help="Calls a second of each token; default: no limit."),
+    ] = None,
     certificate: Annotated[Path | None, typer.Option("--certificate", help="A certificate, for TLS.")] = None,
     key: Annotated[Path | None, typer.Option("--key", help="The key of the certificate.")] = None,
     drain: Annotated[
@@ -102,6 +106,7 @@ def serve(
             storage_options=options_of(option),
             credentials=_credentials(credentials),
             needs_token=not no_auth,
+            calls_per_second=rate,
         )
         logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
         run(service, address, drain_seconds=drain, when_ready=lambda url: print(f"ready: {url}", flush=True))

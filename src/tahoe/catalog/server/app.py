@@ -18,11 +18,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from tahoe.catalog.grants import Rights, principal_of, rights_of
+from tahoe.catalog.grants import Rights
 from tahoe.catalog.server import catalogs, commits, credentials, delta_tables, permissions, tables, transactions
+from tahoe.catalog.server.callers import Rate, rights_of_caller
 from tahoe.catalog.server.calls import Call, optional_text
 from tahoe.catalog.server.metrics import Metrics
-from tahoe.catalog.server.refusals import Refusal, invalid, refusal_of, unauthenticated, unavailable
+from tahoe.catalog.server.refusals import Refusal, invalid, refusal_of, unavailable
 from tahoe.catalog.server.service import Service
 from tahoe.errors import DeltaError
 from tahoe.protocol.types.json_text import load_json
@@ -88,28 +89,30 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
 
 def application(service: Service) -> Starlette:
     metrics = Metrics()
+    rate = None if service.calls_per_second is None else Rate(service.calls_per_second)
 
     def metrics_of(_: Call) -> str:
         return metrics.as_text()
 
     routes = [
-        Route(path, _answering(service, endpoint, metrics), methods=[method], name=endpoint.__name__)
+        Route(path, _answering(service, endpoint, metrics, rate), methods=[method], name=endpoint.__name__)
         for method, path, endpoint in ROUTES
     ]
-    routes.append(Route("/metrics", _answering(service, metrics_of, metrics), methods=["GET"], name="metrics"))
+    routes.append(Route("/metrics", _answering(service, metrics_of, metrics, None), methods=["GET"], name="metrics"))
     routes.append(Route("/health", _health(service), methods=["GET"]))
     return Starlette(routes=routes, exception_handlers={HTTPException: _no_route})
 
 
 def _answering(
-    service: Service, endpoint: Callable[[Call], Any], metrics: Metrics
+    service: Service, endpoint: Callable[[Call], Any], metrics: Metrics, rate: Rate | None
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         started, request_id = time.perf_counter(), str(uuid.uuid4())
         caller: list[str] = []
         response: Response
         try:
-            rights = await run_in_threadpool(_rights, service, request)  # who is not known sends no body
+            # Who is not known sends no body.
+            rights = await run_in_threadpool(rights_of_caller, service, request.headers, rate)
             caller += [] if rights.principal is None else [rights.principal]
             raw = await _body(request)
             told = await run_in_threadpool(_call, service, endpoint, request, raw, rights)
@@ -152,17 +155,6 @@ def _call(service: Service, endpoint: Callable[[Call], Any], request: Request, r
     return endpoint(Call(service=service, rights=rights, path=path, query=query, body=_object(raw)))
 
 
-def _rights(service: Service, request: Request) -> Rights:
-    if not service.needs_token:
-        return Rights(principal=None)
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    with service.begin() as connection:
-        principal = principal_of(connection, token.strip()) if scheme.lower() == "bearer" else None
-        if principal is None:
-            raise unauthenticated("A valid token is needed: Authorization: Bearer TOKEN.")
-        return rights_of(connection, principal)
-
-
 def _object(raw: bytes) -> Mapping[str, Any]:
     if not raw.strip():
         return {}
@@ -176,7 +168,9 @@ def _object(raw: bytes) -> Mapping[str, Any]:
 
 
 def _refused(refusal: Refusal, *, is_delta: bool = False) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else None
+    headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+    if refusal.retry_seconds is not None:
+        headers["Retry-After"] = str(refusal.retry_seconds)
     told = refusal.as_delta_json() if is_delta else refusal.as_json()
     return JSONResponse(told, status_code=refusal.status, headers=headers)
 

@@ -33,11 +33,21 @@ class Refusal(Exception):
         status: of HTTP.
         code: the `error_code` of Unity Catalog.
         table_id: the table because of which a call about several is refused.
+        retry_seconds: when the call may be repeated; None tells nothing.
     """
 
-    def __init__(self, status: int, code: str, message: str, *, table_id: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        table_id: str | None = None,
+        retry_seconds: int | None = None,
+    ) -> None:
         super().__init__(message)
-        self.status, self.code, self.message, self.table_id = status, code, message, table_id
+        self.status, self.code, self.message = status, code, message
+        self.table_id, self.retry_seconds = table_id, retry_seconds
 
     def as_json(self) -> Mapping[str, Any]:
         details = [] if self.table_id is None else [{"table_id": self.table_id}]
@@ -62,6 +72,7 @@ _DELTA_TYPES_OF_STATUS = {
     403: "PermissionDeniedException",
     404: "NotFoundException",
     409: "AlreadyExistsException",
+    429: "TooManyRequestsException",
     500: "InternalServerErrorException",
     501: "NotImplementedException",
     503: "InternalServerErrorException",
@@ -78,6 +89,11 @@ def unauthenticated(message: str) -> Refusal:
 
 def denied(privilege: str, name: str) -> Refusal:
     return Refusal(403, "PERMISSION_DENIED", f"This needs {privilege} on {name}.")
+
+
+def too_many(per_second: float, retry_seconds: int) -> Refusal:
+    message = f"More than {per_second:g} calls a second; come back in {retry_seconds} seconds."
+    return Refusal(429, "RESOURCE_EXHAUSTED", message, retry_seconds=retry_seconds)
 
 
 def not_found(kind: str, name: str) -> Refusal:

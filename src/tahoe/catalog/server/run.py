@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import signal
 import socket
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 import uvicorn
 
 from tahoe.catalog.server.app import application
+from tahoe.catalog.server.callers import is_loopback
 from tahoe.catalog.server.service import Service
 from tahoe.errors import CatalogServerError
 from tahoe.storage.background import finish_background
@@ -40,18 +40,11 @@ def check_address(address: Address, *, needs_token: bool) -> None:
     Raises:
         CatalogServerError: it would.
     """
-    if not needs_token and not _is_loopback(address.host):
+    if not needs_token and not is_loopback(address.host):
         raise CatalogServerError(
             detail=f"without tokens, everyone who reaches {address.host} could change all tables",
             remedy="Listen on 127.0.0.1, or make tokens with `tahoe catalog token`.",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def run(service: Service, address: Address, *, drain_seconds: float, when_ready: Callable[[str], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -114,11 +115,19 @@ def table_by_id(connection: sa.Connection, call: Call, table_id: str) -> Found:
     raise not_found("table", table_id)
 
 
+# So long a staging table is kept after its maker has last used it: longer than any program may take for a first
+# version, with or without a weekend.
+STAGING_MS = 7 * 86_400_000
+
+
 def staging_by(connection: sa.Connection, call: Call, condition: sa.ColumnElement[bool]) -> Mapping[str, Any] | None:
-    """A staging table, of which only who made it and admins are told."""
+    """A staging table, of which only who made it and admins are told. It is used, and so expires later."""
     row = first(connection, sa.select(STAGING_TABLES).where(condition))
     if row is None or not (call.rights.is_admin or row["owner"] == call.rights.principal):
         return None
+    can_expire = (STAGING_TABLES.c.id == row["id"]) & STAGING_TABLES.c.expires_ms.is_not(None)
+    expires_ms = time.time_ns() // 1_000_000 + STAGING_MS
+    connection.execute(sa.update(STAGING_TABLES).where(can_expire).values(expires_ms=expires_ms))
     return row
 
 

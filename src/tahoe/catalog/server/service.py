@@ -39,6 +39,7 @@ class Service:
         root: the folder in which new managed tables get theirs.
         credentials: what is handed out for storages, see `credentials`.
         needs_token: whether callers must present a token.
+        calls_per_second: how many each token may make; None does not limit them.
     """
 
     def __init__(
@@ -50,10 +51,11 @@ class Service:
         storage_options: Mapping[str, str] | None = None,
         credentials: Mapping[str, Mapping[str, str]] | None = None,
         needs_token: bool = True,
+        calls_per_second: float | None = None,
     ) -> None:
         self.catalog = Catalog(url, root=root, storage_options=storage_options)
         self.ratifier = DatabaseRatifier(self.begin)
-        self.name, self.needs_token = name, needs_token
+        self.name, self.needs_token, self.calls_per_second = name, needs_token, calls_per_second
         self.root = None if root is None else normalise(root)
         self.credentials = {normalise(prefix): dict(given) for prefix, given in (credentials or {}).items()}
         with self.begin() as connection:

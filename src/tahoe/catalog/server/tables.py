@@ -24,6 +24,7 @@ from tahoe.catalog.server.descriptions import definition, described, given_colum
 from tahoe.catalog.server.infos import Json, table_info
 from tahoe.catalog.server.refusals import Refusal, invalid, taken, unimplemented
 from tahoe.catalog.server.securables import (
+    STAGING_MS,
     Found,
     require,
     require_owner,
@@ -78,7 +79,7 @@ def create_staging_table(call: Call) -> Json:
     check_name(name, name)
     if call.service.root is None:
         raise unimplemented("The server has no root for managed tables: start it with --root.")
-    table_id = str(uuid.uuid4())
+    table_id, now_ms = str(uuid.uuid4()), time.time_ns() // 1_000_000
     with call.service.begin() as connection:
         schema = schema_named(connection, call, text(call.body, "catalog_name"), schema_name)
         require(call.rights, CREATE_TABLE, schema.securable)
@@ -89,8 +90,10 @@ def create_staging_table(call: Call) -> Json:
             "name": name,
             "url": f"{call.service.root}/{table_id}",
             "owner": call.rights.principal,
-            "created_ms": time.time_ns() // 1_000_000,
+            "created_ms": now_ms,
+            "expires_ms": now_ms + STAGING_MS,
         }
+        connection.execute(sa.delete(STAGING_TABLES).where(STAGING_TABLES.c.expires_ms < now_ms))
         connection.execute(sa.insert(STAGING_TABLES).values(row))
     return {
         "id": table_id,
@@ -136,7 +139,10 @@ def create_table(call: Call) -> Json:
 
 def _managed(call: Call, schema: Found, name: str, staging: Mapping[str, Any] | None) -> dict[str, Any]:
     if staging is None or (staging["schema_id"], staging["name"]) != (schema.row["id"], name):
-        raise invalid("A managed table is made of a staging table: storage_location must be its staging_location.")
+        raise invalid(
+            "A managed table is made of a staging table: storage_location must be its staging_location. One that was "
+            "not used for a week has expired: ask for another one."
+        )
     found = first_version(call.service, staging["url"])
     return {
         "id": staging["id"],
