@@ -19,7 +19,7 @@ EXTRAS = {
     "spark": (("tahoe.spark", "tahoe.delta"), {"pyspark": {"pyspark", "py4j"}}),
     "connect": (("tahoe.spark.api.connect.",), {"pyspark": {"pyspark", "py4j"}, "protobuf": {"google"}}),
     "dynamodb": ("tahoe.storage.dynamodb", {"boto3": {"boto3", "botocore"}}),
-    "iceberg": ("tahoe.table.adoption.iceberg_source", {"pyiceberg": {"pyiceberg"}}),
+    "iceberg": (("tahoe.table.adoption.iceberg_source", "tahoe.iceberg."), {"pyiceberg": {"pyiceberg"}}),
     "catalog": ("tahoe.catalog", {"sqlalchemy": {"sqlalchemy"}, "alembic": {"alembic"}}),
     "catalog-server": (
         "tahoe.catalog.server",

@@ -326,7 +326,7 @@ ENABLE_TYPE_WIDENING = _feature_switch(
 )
 ENABLED_FORMATS: PlainProperty[tuple[str, ...]] = PlainProperty(
     name="delta.universalFormat.enabledFormats",
-    meaning="without effect yet: the formats whose metadata the table is to have",
+    meaning="the table has Iceberg's metadata too, so that [Iceberg's readers](../howto/iceberg.md) read it",
     default=(),
     parse=_formats,
     takes="iceberg; tahoe writes no metadata of Hudi",

@@ -50,7 +50,7 @@ _BOUNDED = frozenset({*INTEGER_BITS, "float", "double", "string", "date", "times
 # Maxima of strings at least this long may be truncated. The reference truncates at 32 characters, other writers at 16.
 CUT_LENGTH_MIN = 16
 
-_MILLISECOND_REST_MICROS = 999
+MILLISECOND_REST_MICROS = 999
 
 # Every decimal of so many digits survives a writer that passes it through a double.
 EXACT_DIGITS = 15
@@ -153,7 +153,7 @@ def are_contradictory(low: Any, high: Any) -> bool:
     if isinstance(high, str) and len(high) >= CUT_LENGTH_MIN and isinstance(low, str) and low.startswith(high):
         return False
     if isinstance(high, datetime) and isinstance(low, datetime):
-        return to_micros(low) > to_micros(high) + _MILLISECOND_REST_MICROS
+        return to_micros(low) > to_micros(high) + MILLISECOND_REST_MICROS
     return order(low, high) > 0
 
 

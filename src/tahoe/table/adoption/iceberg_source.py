@@ -58,7 +58,7 @@ from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.footers import IndexedColumn, indexed_columns
 
 _METADATA = "metadata"
-_METADATA_FILE = re.compile(r"v?(?P<number>\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
+METADATA_FILE = re.compile(r"v?(?P<number>\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -77,7 +77,7 @@ class IcebergSource(ForeignSource):
     def at(cls, place: TableReader, name: str) -> IcebergSource:
         """The table whose folder or metadata file is at a place."""
         folder, _, file = place.url.rpartition("/")
-        if not _METADATA_FILE.fullmatch(file):
+        if not METADATA_FILE.fullmatch(file):
             return cls(table=place, name=name, place=place.url)
         home = folder.removesuffix(f"/{_METADATA}")
         return cls(
@@ -123,7 +123,7 @@ class IcebergSource(ForeignSource):
             what = "CLONE of an Iceberg table"
             raise PackageMissingError(table=self.name, what=what, package="pyiceberg") from error
         url = self._newest_metadata() if self.place == self.url else self.place
-        file: Any = _Input(self.table.log, url)
+        file: Any = StoredInput(self.table.log, url)
         try:
             return FromInputFile.table_metadata(file)
         except FileNotFoundError:
@@ -140,7 +140,7 @@ class IcebergSource(ForeignSource):
         """The url of the metadata file with the highest number."""
         store = self.table.env.store
         listed = [info.key.rpartition("/")[2] for info in store.list_from(_METADATA, "")]
-        numbered = [(int(match["number"]), name) for name in listed if (match := _METADATA_FILE.fullmatch(name))]
+        numbered = [(int(match["number"]), name) for name in listed if (match := METADATA_FILE.fullmatch(name))]
         if not numbered:
             raise self._no_table()
         newest = max(number for number, _ in numbered)
@@ -152,7 +152,7 @@ class IcebergSource(ForeignSource):
 
     def _entries(self, metadata: Any) -> list[Any]:
         """The `ManifestEntry`s of the newest snapshot's files."""
-        newest, io = metadata.current_snapshot(), _Input(self.table.log)
+        newest, io = metadata.current_snapshot(), StoredInput(self.table.log)
         try:
             manifests = [] if newest is None else newest.manifests(io)
             entries = [
@@ -205,14 +205,14 @@ class IcebergSource(ForeignSource):
 
 
 @dataclass(frozen=True, slots=True)
-class _Input:
+class StoredInput:
     """What pyiceberg calls an input file, of the table's storage; that of no location opens the others."""
 
     log: Log
     location: str = ""
 
-    def new_input(self, location: str) -> _Input:
-        return _Input(self.log, location)
+    def new_input(self, location: str) -> StoredInput:
+        return StoredInput(self.log, location)
 
     def open(self, seekable: bool = True) -> BytesIO:  # noqa: ARG002  pyiceberg's signature
         store, key = self.log.locate(normalise(self.location))

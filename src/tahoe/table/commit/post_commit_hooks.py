@@ -1,4 +1,4 @@
-"""Work on the log after a commit: version checksums, checkpoints, compacted log files, log cleanup.
+"""Work after a commit: version checksums, metadata of other formats, checkpoints, compacted log files, log cleanup.
 
 Protocol: "Version Checksum File", "Checkpoints", "Log Compaction Files", "Metadata Cleanup". None of these changes the
 table's rows, so each may fail or be interrupted at any point. Cleanup deletes files only after it has read the
@@ -34,6 +34,7 @@ from tahoe.protocol.log.replay import FileKey, file_key
 from tahoe.protocol.log.version_checksum import VersionChecksum, encode_version_checksum
 from tahoe.storage.env import FileInfo, before_describing, may_be_described
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.commit.other_formats import convert_to_other_formats
 from tahoe.table.log.checkpoint import read_checkpoint, read_other_actions, sidecar_key
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles
@@ -80,8 +81,8 @@ def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequenc
         except Exception as error:
             if _is_there_still(log, version):
                 _logger.warning(
-                    "%s: version %s is committed, but a post-commit hook failed, and it may have no checksum or "
-                    "checkpoint: %s",
+                    "%s: version %s is committed, but a post-commit hook failed, and it may have no checksum, "
+                    "checkpoint or Iceberg metadata: %s",
                     log.url,
                     version,
                     error,
@@ -97,6 +98,7 @@ def _after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequen
         return  # the table was dropped or recreated
     snapshot = _snapshot_after(log, base, commit, actions)
     write_version_checksum(snapshot, next(a for a in actions if isinstance(a, CommitInfo)))
+    convert_to_other_formats(snapshot)
     if version and version % properties.CHECKPOINT_INTERVAL.get(snapshot.properties, table=log.url) == 0:
         write_checkpoint(snapshot)
         if properties.ENABLE_EXPIRED_LOG_CLEANUP.get(snapshot.properties, table=log.url):

@@ -1,0 +1,153 @@
+"""Files of a Delta table as data files of an Iceberg table: partition values, counts and bounds.
+
+Protocol: "Per-file Statistics", "Partition Value Serialization". Iceberg's specification: "Manifests", "Appendix D:
+Single-value serialization".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal as PyDecimal
+from typing import Any
+
+from pyiceberg.conversions import to_bytes
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+from pyiceberg.types import PrimitiveType
+
+from tahoe.errors import UnsupportedOperationError
+from tahoe.protocol.configuration.column_mapping import column_id, physical_schema, stored_name
+from tahoe.protocol.log.actions import Add
+from tahoe.protocol.log.file_paths import resolve_path
+from tahoe.protocol.statistics.stats import (
+    CUT_LENGTH_MIN,
+    EXACT_DIGITS,
+    MILLISECOND_REST_MICROS,
+    Path,
+    parse_statistics,
+)
+from tahoe.protocol.types.partitions import parse_partition_value, to_days, to_micros
+from tahoe.protocol.types.schema import TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Decimal, Field, Map
+from tahoe.storage.env import physical_url
+from tahoe.table.reading.snapshot_state import SnapshotState
+
+# Behind all strings that begin like a maximum that was cut.
+_LAST_CHARACTER = "\U0010ffff"
+
+
+class DataFiles:
+    """Makes the data files of a version.
+
+    Args:
+        schema: the version's schema in Iceberg.
+    """
+
+    def __init__(self, snapshot: SnapshotState, schema: Schema, spec_id: int) -> None:
+        mode = snapshot.column_mapping_mode
+        self._snapshot, self._spec_id = snapshot, spec_id
+        self._url = physical_url(snapshot.log.env.store)
+        self._physical = physical_schema(snapshot.schema, mode)
+        fields = [field for field in map(snapshot.schema.find, snapshot.partition_columns) if field is not None]
+        self._partitions = [(stored_name(field, mode), field.type) for field in fields]
+        self._columns = dict(_numbered(self._physical.leaves(), schema))
+
+    def path(self, path: str) -> str:
+        """The location of a file in the log, as Iceberg's readers open it."""
+        return resolve_path(path, self._url)
+
+    def of(self, add: Add) -> DataFile:
+        """Raises: UnsupportedOperationError: the file has a deletion vector, or the log does not tell its rows."""
+        found = parse_statistics(add.stats, self._physical)
+        if found is None or found.num_records is None or add.deletion_vector is not None:
+            why = "a deletion vector" if add.deletion_vector is not None else "no numRecords"
+            raise UnsupportedOperationError(
+                operation="Writing Iceberg's metadata",
+                table=self._snapshot.url,
+                detail=f"the file {add.path} has {why} in the log",
+                remedy="Use REORG TABLE … APPLY (PURGE), or ANALYZE TABLE … COMPUTE DELTA STATISTICS.",
+            )
+        rows = found.num_records
+        counted = {path: count for path, count in found.null_count.items() if path in self._columns}
+        low = {path: _bound(value, self._columns[path][1]) for path, value in self._bounds(found.min_values)}
+        high = {
+            path: _bound(_at_least(value, self._columns[path][1]), self._columns[path][1])
+            for path, value in self._bounds(found.max_values)
+        }
+        file = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=self.path(add.path),
+            file_format=FileFormat.PARQUET,
+            partition=self._record(add),
+            record_count=rows,
+            file_size_in_bytes=add.size_bytes,
+            column_sizes=None,
+            value_counts={self._columns[path][0]: rows for path in counted},
+            null_value_counts={self._columns[path][0]: count for path, count in counted.items()},
+            nan_value_counts=None,
+            lower_bounds=self._encoded(low, sign=-1.0),
+            upper_bounds=self._encoded(high, sign=1.0),
+            key_metadata=None,
+            split_offsets=None,
+            equality_ids=None,
+            sort_order_id=None,
+        )
+        file.spec_id = self._spec_id
+        return file
+
+    def _bounds(self, values: Any) -> Iterator[tuple[Path, Any]]:
+        return ((path, value) for path, value in values.items() if path in self._columns)
+
+    def _encoded(self, values: dict[Path, Any], sign: float) -> dict[int, bytes]:
+        """Bounds as bytes. Iceberg leaves NaN out, and takes zeros by their sign."""
+        encoded = {}
+        for path, value in values.items():
+            number, _, kind = self._columns[path]
+            if isinstance(value, float) and math.isnan(value):
+                continue
+            signed = math.copysign(0.0, sign) if isinstance(value, float) and value == 0 else value
+            encoded[number] = to_bytes(kind, signed)
+        return encoded
+
+    def _record(self, add: Add) -> Record:
+        """The partition of a file, in the order of the partition columns."""
+        zone, values = self._snapshot.log.zone, add.partition_values or {}
+        typed = [(parse_partition_value(values.get(name), kind, zone=zone), kind) for name, kind in self._partitions]
+        return Record(*(_bound(value, kind) for value, kind in typed))
+
+
+def _numbered(leaves: Iterator[tuple[Path, Field]], schema: Schema) -> Iterator[tuple[Path, tuple[int, DataType, Any]]]:
+    """The columns that can have counts and bounds: id, type and Iceberg's type, by physical path."""
+    for path, field in leaves:
+        number = column_id(field)
+        if number is None or isinstance(field.type, Array | Map):
+            continue
+        kind = schema.find_type(number)
+        if isinstance(kind, PrimitiveType) and not (
+            isinstance(field.type, Decimal) and field.type.precision > EXACT_DIGITS
+        ):
+            yield path, (number, field.type, kind)
+
+
+def _bound(value: Any, kind: DataType) -> Any:
+    """A typed value as Iceberg's metadata has it: days, microseconds, or the value."""
+    match value:
+        case datetime():
+            return to_micros(value)
+        case date():
+            return to_days(value)
+        case PyDecimal() if isinstance(kind, Decimal):
+            return value.quantize(PyDecimal(1).scaleb(-kind.scale))
+        case _:
+            return value
+
+
+def _at_least(value: Any, kind: DataType) -> Any:
+    """A value that no row exceeds, from a maximum that may be cut: timestamps to milliseconds, strings to a prefix."""
+    if kind in (TIMESTAMP, TIMESTAMP_NTZ):
+        return to_micros(value) + MILLISECOND_REST_MICROS
+    if isinstance(value, str) and len(value) >= CUT_LENGTH_MIN and not value.endswith(_LAST_CHARACTER):
+        return value + _LAST_CHARACTER
+    return value

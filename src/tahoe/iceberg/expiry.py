@@ -1,0 +1,75 @@
+"""Which snapshots of an Iceberg table are past the retention of the Delta table's log, and which files go with them.
+
+A manifest that an expired snapshot has, and the oldest kept one has not, is in no later snapshot either: manifests are
+taken over or replaced, never brought back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyiceberg.manifest import read_manifest_list
+from pyiceberg.table.snapshots import Snapshot
+
+from tahoe.iceberg.metadata_folder import MetadataFolder
+from tahoe.protocol.configuration.properties import LOG_RETENTION
+from tahoe.table.reading.snapshot_state import SnapshotState
+
+# So many old metadata files are kept in any case, for readers that have opened one.
+_METADATA_KEPT = 100
+
+# Snapshots expire by so many at least, because each expiry reads their lists.
+_SNAPSHOTS_MIN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What can go.
+
+    Attributes:
+        ids: of snapshots.
+        metadata: the keys of metadata files.
+        lists: the manifest lists of the snapshots, and that of the oldest one that stays.
+    """
+
+    ids: frozenset[int] = frozenset()
+    metadata: frozenset[str] = frozenset()
+    lists: tuple[str, ...] = ()
+    kept_list: str | None = None
+
+    def delete(self, folder: MetadataFolder) -> None:
+        """Delete the files, once the metadata without them is there."""
+        gone = set(self.metadata)
+        if self.kept_list is not None:
+            kept = _manifests(folder, self.kept_list)
+            for location in self.lists:
+                gone |= _manifests(folder, location) - kept
+                gone.add(folder.key(location))
+        if gone:
+            folder.delete(sorted(gone))
+
+
+def _manifests(folder: MetadataFolder, location: str) -> set[str]:
+    try:
+        return {folder.key(m.manifest_path) for m in read_manifest_list(folder.input(folder.key(location)))}
+    except FileNotFoundError:  # an earlier expiry was interrupted
+        return set()
+
+
+def expired_snapshots(folder: MetadataFolder, snapshots: Sequence[Snapshot], state: SnapshotState) -> Expired:
+    """What is past `delta.logRetentionDuration`. The newest snapshot always stays."""
+    retention = LOG_RETENTION.get(state.properties, table=state.url)
+    cutoff_ms = state.log.env.clock_ms() - int(retention.total_seconds() * 1000)
+    old = 0
+    while old < len(snapshots) - 1 and snapshots[old + 1].timestamp_ms < cutoff_ms:
+        old += 1  # it was replaced before the cutoff
+    metadata = frozenset(folder.metadata_keys(state.version - _METADATA_KEPT))
+    if old < _SNAPSHOTS_MIN:
+        return Expired(metadata=metadata)
+    return Expired(
+        ids=frozenset(snapshot.snapshot_id for snapshot in snapshots[:old]),
+        metadata=metadata,
+        lists=tuple(snapshot.manifest_list for snapshot in snapshots[:old]),
+        kept_list=snapshots[old].manifest_list,
+    )

@@ -1,0 +1,222 @@
+"""Manifests: which data files each snapshot of an Iceberg table has.
+
+Iceberg's specification: "Manifests", "Manifest Lists". A commit writes one manifest for the files that it adds, and
+writes those again that list files which it removes; it takes over all others. Small manifests are merged when they are
+many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+
+from pyiceberg.manifest import (
+    DataFile,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    read_manifest_list,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.snapshots import Snapshot
+
+from tahoe.iceberg.metadata_folder import MetadataFolder, Output
+
+FORMAT_VERSION = 2
+_COMPRESSION = "gzip"  # Avro's deflate
+
+# From so many manifests on, those below the size are merged: Iceberg's defaults.
+_MERGED_MIN = 100
+_MERGED_BYTES = 8 << 20
+
+# The files of a manifest, if all files of a table are listed anew.
+_FILES_PER_MANIFEST = 10_000
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a snapshot added and removed, for its summary."""
+
+    files: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+
+    def take(self, file: DataFile) -> None:
+        self.files += 1
+        self.rows += file.record_count
+        self.size_bytes += file.file_size_in_bytes
+
+
+@dataclass(slots=True)
+class Manifests:
+    """The manifests of the snapshot that is being made, and the files that were written for it.
+
+    Attributes:
+        live: of the newest snapshot.
+        written: files that are not yet in the storage.
+    """
+
+    folder: MetadataFolder
+    live: list[ManifestFile]
+    written: list[Output] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, folder: MetadataFolder, snapshot: Snapshot | None) -> Manifests:
+        if snapshot is None:
+            return cls(folder, [])
+        return cls(folder, manifests_of(folder, snapshot))
+
+    def change(
+        self,
+        snapshot_id: int,
+        parent: Snapshot | None,
+        sequence_number: int,
+        added: Sequence[DataFile],
+        removed: Iterable[str],
+        spec: PartitionSpec,
+        schema: Schema,
+    ) -> tuple[str, Counts, Counts]:
+        """Make the manifest list of a new snapshot.
+
+        Args:
+            removed: the locations of the files that it no longer has.
+
+        Returns:
+            the location of the list, and what was added and removed.
+
+        Raises:
+            LookupError: a removed file is in no manifest.
+        """
+        writer = _Writer(self, snapshot_id, spec, schema)
+        gone, counts = set(removed), Counts()
+        kept = writer.without(self.live, gone, counts)
+        if gone:
+            raise LookupError(f"{len(gone)} removed files are in no manifest, such as {min(gone)}")
+        new = [
+            writer.added(added[start : start + _FILES_PER_MANIFEST])
+            for start in range(0, len(added), _FILES_PER_MANIFEST)
+        ]
+        self.live = writer.merged([*new, *kept])
+        location = self._list(snapshot_id, parent, sequence_number)
+        taken = Counts()
+        for file in added:
+            taken.take(file)
+        return location, taken, counts
+
+    def _list(self, snapshot_id: int, parent: Snapshot | None, sequence_number: int) -> str:
+        output = self.folder.output(f"snap-{snapshot_id}")
+        parent_id = None if parent is None else parent.snapshot_id
+        with write_manifest_list(
+            FORMAT_VERSION, output, snapshot_id, parent_id, sequence_number, _COMPRESSION
+        ) as writer:
+            if self.live:
+                self.live = [writer.prepare_manifest(manifest) for manifest in self.live]
+                writer.add_manifests(self.live)
+        self.written.append(output)
+        return output.location
+
+
+def manifests_of(folder: MetadataFolder, snapshot: Snapshot) -> list[ManifestFile]:
+    """The manifests of a snapshot that list files which it has."""
+    return [m for m in read_manifest_list(folder.input(folder.key(snapshot.manifest_list))) if _has_files(m)]
+
+
+def _has_files(manifest: ManifestFile) -> bool:
+    return bool((manifest.added_files_count or 0) + (manifest.existing_files_count or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes the manifests of one snapshot."""
+
+    manifests: Manifests
+    snapshot_id: int
+    spec: PartitionSpec
+    schema: Schema
+
+    def added(self, files: Sequence[DataFile]) -> ManifestFile:
+        return self._written(
+            [
+                ManifestEntry.from_args(
+                    status=ManifestEntryStatus.ADDED,
+                    snapshot_id=self.snapshot_id,
+                    sequence_number=None,
+                    file_sequence_number=None,
+                    data_file=file,
+                )
+                for file in files
+            ]
+        )
+
+    def without(self, manifests: Sequence[ManifestFile], gone: set[str], counts: Counts) -> list[ManifestFile]:
+        """The manifests without some files, which are taken out of `gone` and counted."""
+        kept: list[ManifestFile] = []
+        for manifest in manifests:
+            if not gone:
+                kept.append(manifest)
+                continue
+            entries = self._entries(manifest)
+            hit = {entry.data_file.file_path for entry in entries} & gone
+            if not hit:
+                kept.append(manifest)
+                continue
+            for entry in entries:
+                is_gone = entry.data_file.file_path in hit
+                entry.status = ManifestEntryStatus.DELETED if is_gone else ManifestEntryStatus.EXISTING
+                if is_gone:
+                    entry.snapshot_id = self.snapshot_id
+                    counts.take(entry.data_file)
+            gone -= hit
+            kept.append(self._written(entries))
+        return kept
+
+    def merged(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        """The manifests, with small ones merged if they are many. Those with removed files stay for this snapshot."""
+        small = [m for m in manifests if m.manifest_length < _MERGED_BYTES and not m.deleted_files_count]
+        if len(small) < _MERGED_MIN:
+            return manifests
+        entries = [entry for manifest in small for entry in self._entries(manifest)]
+        for entry in entries:
+            if entry.snapshot_id != self.snapshot_id:
+                entry.status = ManifestEntryStatus.EXISTING
+            else:  # readers give it the number of this snapshot
+                entry.sequence_number = entry.file_sequence_number = None
+        merged = {id(manifest) for manifest in small}
+        return [self._written(entries), *(m for m in manifests if id(m) not in merged)]
+
+    def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        """The files that a manifest lists as there, also of one that is not yet in the storage."""
+        entries: list[ManifestEntry] = manifest.fetch_manifest_entry(_Reader(self.manifests), discard_deleted=True)
+        return entries
+
+    def _written(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
+        output = self.manifests.folder.output("m0")
+        with write_manifest(FORMAT_VERSION, self.spec, self.schema, output, self.snapshot_id, _COMPRESSION) as writer:
+            for entry in entries:
+                writer.add_entry(entry)
+        self.manifests.written.append(output)
+        return writer.to_manifest_file()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """What PyIceberg calls a file IO: reads the files of the folder, and those that are not yet in it."""
+
+    manifests: Manifests
+
+    def new_input(self, location: str) -> object:
+        written = next((file for file in self.manifests.written if file.location == location), None)
+        folder = self.manifests.folder
+        return folder.input(folder.key(location)) if written is None else _Written(written)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    file: Output
+
+    def open(self, seekable: bool = True) -> object:  # noqa: ARG002  PyIceberg's signature
+        return BytesIO(self.file.content)

@@ -1,0 +1,159 @@
+"""A Delta table's schema and partitioning as those of an Iceberg table: ids of column mapping are Iceberg's field ids.
+
+Protocol: "Column Mapping", "Writer Requirements for IcebergCompatV2". Iceberg's specification: "Schemas and Data
+Types", "Partitioning", "Column Projection".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import MappedField, NameMapping
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from tahoe.errors import UnsupportedDataTypeError
+from tahoe.protocol.configuration.column_mapping import column_id, nested_ids, physical_name
+from tahoe.protocol.types.schema import Array, DataType, Decimal, Field, Map, Struct
+from tahoe.table.reading.snapshot_state import SnapshotState
+
+_PRIMITIVES: Mapping[str, IcebergType] = {
+    "byte": IntegerType(),
+    "short": IntegerType(),
+    "integer": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "boolean": BooleanType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "date": DateType(),
+    "timestamp": TimestamptzType(),
+    "timestamp_ntz": TimestampType(),
+}
+
+
+def iceberg_schema(schema: Struct, schema_id: int, *, table: str) -> Schema:
+    """The schema with the names and comments of the table.
+
+    Raises:
+        UnsupportedDataTypeError: a column has a type that Iceberg's version 2 lacks, or no id.
+    """
+    return Schema(*_Columns(table).fields(schema), schema_id=schema_id)
+
+
+class _Columns:
+    """Translates columns of one table."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+
+    def fields(self, struct: Struct) -> list[NestedField]:
+        return [self._field(column) for column in struct]
+
+    def _field(self, column: Field) -> NestedField:
+        number = column_id(column)
+        if number is None:
+            raise UnsupportedDataTypeError(table=self.table, column=column.name, type=f"{column.type} without an id")
+        kind = self._type(column.type, physical_name(column), nested_ids(column))
+        comment = column.metadata.get("comment")
+        return NestedField(
+            field_id=number,
+            name=column.name,
+            field_type=kind,
+            required=not column.nullable,
+            doc=str(comment) if comment else None,
+        )
+
+    def _type(self, kind: DataType, path: str, ids: Mapping[str, int]) -> IcebergType:
+        """A type; `path` is the key in `ids`, the ids of elements, keys and values."""
+        match kind:
+            case Struct():
+                return StructType(*self.fields(kind))
+            case Array():
+                element = self._inner(kind.element, f"{path}.element", ids)
+                return ListType(**_part("element", element), element_required=not kind.contains_null)
+            case Map():
+                key, value = self._inner(kind.key, f"{path}.key", ids), self._inner(kind.value, f"{path}.value", ids)
+                required = not kind.value_contains_null
+                return MapType(**_part("key", key), **_part("value", value), value_required=required)
+            case Decimal():
+                return DecimalType(kind.precision, kind.scale)
+            case _:
+                found = _PRIMITIVES.get(str(kind))
+                if found is None:
+                    raise UnsupportedDataTypeError(table=self.table, column=path, type=str(kind))
+                return found
+
+    def _inner(self, kind: DataType, path: str, ids: Mapping[str, int]) -> tuple[int, IcebergType]:
+        number = ids.get(path)
+        if number is None:
+            raise UnsupportedDataTypeError(table=self.table, column=path, type=f"{kind} without an id")
+        return number, self._type(kind, path, ids)
+
+
+def _part(name: str, given: tuple[int, IcebergType]) -> dict[str, object]:
+    number, kind = given
+    return {f"{name}_id": number, f"{name}_type": kind}
+
+
+def name_mapping(schema: Struct) -> NameMapping:
+    """How readers find the columns of files without ids: by physical names, which such files have."""
+    return NameMapping([_mapped(column) for column in schema])
+
+
+def _mapped(column: Field) -> MappedField:
+    name = physical_name(column)
+    inner = list(_mapped_inside(column.type, name, nested_ids(column)))
+    return MappedField(field_id=column_id(column), names=[name], fields=inner)
+
+
+def _mapped_inside(kind: DataType, path: str, ids: Mapping[str, int]) -> Iterator[MappedField]:
+    match kind:
+        case Struct():
+            yield from map(_mapped, kind)
+        case Array():
+            parts = {"element": kind.element}
+        case Map():
+            parts = {"key": kind.key, "value": kind.value}
+        case _:
+            return
+    if not isinstance(kind, Struct):
+        for name, inner in parts.items():
+            there = f"{path}.{name}"
+            fields = list(_mapped_inside(inner, there, ids))
+            yield MappedField(field_id=ids.get(there), names=[name], fields=fields)
+
+
+def partition_spec(snapshot: SnapshotState, spec_id: int, before: PartitionSpec | None = None) -> PartitionSpec:
+    """The partitioning by columns as they are. Names stay as in an earlier one of the same columns."""
+    columns = [column for name in snapshot.partition_columns if (column := snapshot.schema.find(name)) is not None]
+    sources = [column_id(column) for column in columns]
+    if before is not None and [field.source_id for field in before.fields] == sources:
+        return before
+    start = PARTITION_FIELD_ID_START
+    fields = [
+        PartitionField(source_id=source, field_id=start + place, transform=IdentityTransform(), name=column.name)
+        for place, (source, column) in enumerate(zip(sources, columns, strict=True))
+        if source is not None
+    ]
+    return PartitionSpec(*fields, spec_id=spec_id)

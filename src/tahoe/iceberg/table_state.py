@@ -1,0 +1,311 @@
+"""The metadata of an Iceberg table while it is converted: schemas, partitioning, snapshots and properties.
+
+Iceberg's specification: "Table Metadata", "Snapshots". Names of properties are the reference's: `delta-version` and
+`delta-timestamp`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from pyiceberg.manifest import DataFile
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import MetadataLogEntry, Operation, Snapshot, SnapshotLogEntry, Summary
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+from tahoe.iceberg.data_files import DataFiles
+from tahoe.iceberg.expiry import Expired, expired_snapshots
+from tahoe.iceberg.manifests import Counts, Manifests
+from tahoe.iceberg.metadata_folder import DELTA_TIMESTAMP, DELTA_VERSION, Converted, MetadataFolder
+from tahoe.iceberg.schemas import iceberg_schema, name_mapping, partition_spec
+from tahoe.protocol.configuration.column_mapping import highest_id
+from tahoe.protocol.log.actions import Add, Remove
+from tahoe.table.reading.snapshot import Snapshot as DeltaSnapshot
+
+_MAIN = "main"
+_NAME_MAPPING = "schema.name-mapping.default"
+
+# Of the properties of a Delta table, those with these prefixes are about Delta.
+_OF_DELTA = ("delta.", "tahoe.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one version changed.
+
+    Attributes:
+        state: a snapshot with the version's protocol and metadata.
+    """
+
+    state: DeltaSnapshot
+    version: int
+    timestamp_ms: int
+    adds: Sequence[Add]
+    removes: Sequence[Remove]
+
+
+@dataclass(slots=True)
+class TableState:
+    """The metadata of one table, which changes version by version until it is put.
+
+    Attributes:
+        added: the number of new snapshots.
+    """
+
+    folder: MetadataFolder
+    known: Converted | None
+    schemas: list[Schema]
+    specs: list[PartitionSpec]
+    snapshots: list[Snapshot]
+    log: list[SnapshotLogEntry]
+    manifests: Manifests
+    sequence_number: int
+    schema_id: int = 0
+    spec_id: int = 0
+    added: int = 0
+    expired: Expired = field(default_factory=Expired)
+
+    @classmethod
+    def of(cls, folder: MetadataFolder, known: Converted | None) -> TableState:
+        """The state that the newest metadata file describes, or that of a new table."""
+        if known is None:
+            return cls(folder, None, [], [], [], [], Manifests(folder, []), 0)
+        metadata = known.metadata
+        return cls(
+            folder,
+            known,
+            list(metadata.schemas),
+            list(metadata.partition_specs),
+            list(metadata.snapshots),
+            list(metadata.snapshot_log),
+            Manifests.of(folder, metadata.current_snapshot()),
+            metadata.last_sequence_number if isinstance(metadata, TableMetadataV2) else 0,
+            metadata.current_schema_id,
+            metadata.default_spec_id,
+        )
+
+    @staticmethod
+    def uuid_of(snapshot: DeltaSnapshot) -> UUID:
+        """The table's id, or one that follows from it."""
+        try:
+            return UUID(snapshot.metadata.id)
+        except ValueError:
+            return uuid5(NAMESPACE_URL, snapshot.metadata.id)
+
+    @staticmethod
+    def timestamp_of(metadata: TableMetadata) -> int:
+        told = metadata.properties.get(DELTA_TIMESTAMP, "")
+        return int(told) if told.isdigit() else metadata.last_updated_ms
+
+    # --- what versions change
+
+    def apply(self, change: Change) -> None:
+        """Take over what one version changed.
+
+        Raises:
+            LookupError: a file that it removes is not there, or the table is partitioned in another way.
+        """
+        partitioned = self._define(change.state)
+        if partitioned:
+            raise LookupError("the table is partitioned in another way")
+        if not change.adds and not change.removes:
+            return
+        files = self._files(change.state)
+        gone = [files.path(remove.path) for remove in change.removes]
+        is_moved = not any(add.data_change for add in change.adds) and not any(
+            remove.data_change for remove in change.removes
+        )
+        added = [files.of(add) for add in change.adds]
+        self._snapshot(change.state, change.version, change.timestamp_ms, added, gone, is_moved=is_moved)
+
+    def list_anew(self, snapshot: DeltaSnapshot) -> None:
+        """Make a snapshot with all files of a version, instead of those that were there."""
+        self._define(snapshot)
+        files = self._files(snapshot)
+        self.manifests.live = []
+        added = [files.of(add) for add in snapshot.full_scan.adds()]
+        self._snapshot(snapshot, snapshot.version, snapshot.timestamp_ms, added, [], is_anew=bool(self.snapshots))
+
+    def _define(self, state: DeltaSnapshot) -> bool:
+        """Take over schema and partitioning. Returns whether these partition existing files in another way."""
+        schema = iceberg_schema(state.schema, 0, table=state.url)
+        same = next((s for s in self.schemas if s.as_struct() == schema.as_struct()), None)
+        if same is None:
+            number = max((s.schema_id for s in self.schemas), default=-1) + 1
+            same = iceberg_schema(state.schema, number, table=state.url)
+            self.schemas.append(same)
+        self.schema_id = same.schema_id
+        now = next((spec for spec in self.specs if spec.spec_id == self.spec_id), None)
+        number = max((spec.spec_id for spec in self.specs), default=-1) + 1
+        spec = partition_spec(state, number, now)
+        if spec is now:
+            return False
+        self.specs.append(spec)
+        self.spec_id = spec.spec_id
+        return now is not None
+
+    @property
+    def _schema(self) -> Schema:
+        return next(schema for schema in self.schemas if schema.schema_id == self.schema_id)
+
+    @property
+    def _spec(self) -> PartitionSpec:
+        return next(spec for spec in self.specs if spec.spec_id == self.spec_id)
+
+    def _files(self, state: DeltaSnapshot) -> DataFiles:
+        return DataFiles(state, self._schema, self.spec_id)
+
+    def _snapshot(
+        self,
+        state: DeltaSnapshot,
+        version: int,
+        timestamp_ms: int,
+        added: Sequence[DataFile],
+        removed: Sequence[str],
+        *,
+        is_moved: bool = False,
+        is_anew: bool = False,
+    ) -> None:
+        """Add a snapshot of a version."""
+        parent = self.snapshots[-1] if self.snapshots else None
+        number = self._new_id(state.metadata.id, version)
+        self.sequence_number += 1
+        location, new, gone = self.manifests.change(
+            number, parent, self.sequence_number, added, removed, self._spec, self._schema
+        )
+        operation = _operation(bool(added), bool(removed) or is_anew, is_moved=is_moved)
+        previous = None if parent is None or is_anew else parent.summary
+        told = {DELTA_VERSION: str(version), DELTA_TIMESTAMP: str(timestamp_ms)}
+        snapshot = Snapshot(
+            snapshot_id=number,
+            parent_snapshot_id=None if parent is None else parent.snapshot_id,
+            sequence_number=self.sequence_number,
+            timestamp_ms=max(timestamp_ms, 0 if parent is None else parent.timestamp_ms),
+            manifest_list=location,
+            summary=Summary(operation, **_summary(new, gone, previous), **told),
+            schema_id=self.schema_id,
+        )
+        self.snapshots.append(snapshot)
+        self.log.append(SnapshotLogEntry(snapshot_id=number, timestamp_ms=snapshot.timestamp_ms))
+        self.added += 1
+
+    def _new_id(self, table_id: str, version: int) -> int:
+        """The id of the snapshot of a version: the same for all converters, if it is not taken."""
+        known = {snapshot.snapshot_id for snapshot in self.snapshots}
+        for attempt in range(len(known) + 1):
+            digest = hashlib.blake2b(f"{table_id} {version} {attempt}".encode(), digest_size=8).digest()
+            number = int.from_bytes(digest, "big") >> 1
+            if number not in known:
+                return number
+        raise AssertionError("as many ids are taken as there are")
+
+    # --- the result
+
+    def agrees_with(self, snapshot: DeltaSnapshot) -> bool:
+        """Whether the newest snapshot has as many files and bytes as a version."""
+        if not self.snapshots:
+            return False
+        summary = self.snapshots[-1].summary
+        told = {} if summary is None else summary.additional_properties
+        files, size = told.get("total-data-files"), told.get("total-files-size")
+        return (files, size) == (str(len(snapshot.live)), str(snapshot.live.size_bytes))
+
+    def put(self, snapshot: DeltaSnapshot, *, replaces: bool) -> bool:
+        """Put the metadata of a version, and delete what no snapshot within the retention needs. False if another
+        converter has put that of this version.
+        """
+        self.folder.put(self.manifests.written)
+        self.expired = expired_snapshots(self.folder, self.snapshots, snapshot)
+        if not self.folder.put_metadata(snapshot.version, self._metadata(snapshot), replaces=replaces):
+            return False
+        self.expired.delete(self.folder)
+        return True
+
+    def discard(self) -> None:
+        """Delete the files of a state that was not put."""
+        self.folder.delete([self.folder.key(output.location) for output in self.manifests.written])
+
+    def _metadata(self, snapshot: DeltaSnapshot) -> TableMetadata:
+        kept = [s for s in self.snapshots if s.snapshot_id not in self.expired.ids]
+        newest = kept[-1]
+        timestamp_ms = snapshot.timestamp_ms
+        used = {field.field_id for spec in self.specs for field in spec.fields}
+        return TableMetadataV2(
+            location=self.folder.location,
+            table_uuid=self.uuid_of(snapshot),
+            last_updated_ms=max(timestamp_ms, newest.timestamp_ms),
+            last_column_id=max(
+                highest_id(snapshot.properties, table=snapshot.url), *(s.highest_field_id for s in self.schemas)
+            ),
+            schemas=self.schemas,
+            current_schema_id=self.schema_id,
+            partition_specs=self.specs,
+            default_spec_id=self.spec_id,
+            last_partition_id=max(used, default=PARTITION_FIELD_ID_START - 1),
+            properties=self._properties(snapshot),
+            current_snapshot_id=newest.snapshot_id,
+            snapshots=kept,
+            snapshot_log=[entry for entry in self.log if entry.snapshot_id not in self.expired.ids],
+            metadata_log=self._metadata_log(),
+            sort_orders=[UNSORTED_SORT_ORDER],
+            default_sort_order_id=UNSORTED_SORT_ORDER.order_id,
+            refs={_MAIN: SnapshotRef(snapshot_id=newest.snapshot_id, snapshot_ref_type=SnapshotRefType.BRANCH)},
+            last_sequence_number=self.sequence_number,
+        )
+
+    def _metadata_log(self) -> list[MetadataLogEntry]:
+        if self.known is None:
+            return []
+        before = self.known.metadata
+        entry = MetadataLogEntry(metadata_file=self.folder.url(self.known.key), timestamp_ms=before.last_updated_ms)
+        known = [*before.metadata_log, entry]
+        return [entry for entry in known if self.folder.key(entry.metadata_file) not in self.expired.metadata]
+
+    def _properties(self, snapshot: DeltaSnapshot) -> dict[str, str]:
+        own = {name: value for name, value in snapshot.properties.items() if not name.lower().startswith(_OF_DELTA)}
+        return {
+            **own,
+            _NAME_MAPPING: name_mapping(snapshot.schema).model_dump_json(),
+            DELTA_VERSION: str(snapshot.version),
+            DELTA_TIMESTAMP: str(snapshot.timestamp_ms),
+        }
+
+
+def _operation(adds: bool, removes: bool, *, is_moved: bool) -> Operation:
+    if is_moved:
+        return Operation.REPLACE
+    if removes:
+        return Operation.OVERWRITE if adds else Operation.DELETE
+    return Operation.APPEND
+
+
+def _summary(new: Counts, gone: Counts, before: Summary | None) -> dict[str, str]:
+    """The counts of a snapshot, and its totals."""
+    told = {} if before is None else before.additional_properties
+
+    def total(name: str, more: int, less: int) -> int:
+        return int(told.get(name, "0")) + more - less
+
+    counts = {
+        "added-data-files": new.files,
+        "added-records": new.rows,
+        "added-files-size": new.size_bytes,
+        "deleted-data-files": gone.files,
+        "deleted-records": gone.rows,
+        "removed-files-size": gone.size_bytes,
+    }
+    totals = {
+        "total-data-files": total("total-data-files", new.files, gone.files),
+        "total-records": total("total-records", new.rows, gone.rows),
+        "total-files-size": total("total-files-size", new.size_bytes, gone.size_bytes),
+        "total-delete-files": 0,
+        "total-position-deletes": 0,
+        "total-equality-deletes": 0,
+    }
+    return {name: str(count) for name, count in {**{n: c for n, c in counts.items() if c}, **totals}.items()}

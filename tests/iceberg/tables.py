@@ -1,0 +1,210 @@
+"""Tables with Iceberg's metadata, one for each kind, and what Iceberg's readers are compared with."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+
+import pyarrow as pa
+from pyiceberg.table import StaticTable
+
+import tahoe
+from tahoe.protocol.changes.column_changes import ColumnChange
+from tahoe.protocol.types.schema import LONG
+from tahoe.protocol.types.schema import Decimal as DecimalType
+from tahoe.storage.background import finish_background
+from tahoe.table.layout.compaction import CompactionSettings
+from tahoe.table.layout.optimize import OptimizeRequest, optimize
+from tahoe.table.transactions.alter import set_properties
+
+UNIFORM = {"delta.enableIcebergCompatV2": "true", "delta.universalFormat.enabledFormats": "iceberg"}
+
+_DAY, _MOMENT = dt.date(2026, 1, 31), dt.datetime(2026, 1, 31, 23, 59, 59, 999_999)
+
+
+def rows(start: int, count: int = 4) -> pa.Table:
+    """Rows with a column of each type, with nulls in each."""
+    numbers = list(range(start, start + count))
+
+    def column(of: Callable[[int], object], kind: pa.DataType) -> pa.Array:
+        return pa.array([None if n % 4 == 3 else of(n) for n in numbers], kind)
+
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "tiny": column(lambda n: n % 100, pa.int8()),
+            "small": column(lambda n: -n, pa.int16()),
+            "whole": column(lambda n: n * 1000, pa.int32()),
+            "half": column(lambda n: n / 2, pa.float32()),
+            "real": column(lambda n: [-0.0, 0.0, float("inf"), 0][n % 4], pa.float64()),
+            "flag": column(lambda n: n % 2 == 0, pa.bool_()),
+            "money": column(lambda n: Decimal(n) / 100, pa.decimal128(12, 2)),
+            "large": column(lambda n: Decimal(10) ** 30 + n, pa.decimal128(38, 0)),
+            "text": column(lambda n: f"{'é' * 40} {n}", pa.string()),
+            "data": column(lambda n: bytes([n % 256]), pa.binary()),
+            "day": column(lambda n: _DAY + dt.timedelta(days=n), pa.date32()),
+            "moment": column(lambda n: _MOMENT.replace(tzinfo=dt.UTC), pa.timestamp("us", "UTC")),
+            "local": column(lambda n: _MOMENT, pa.timestamp("us")),
+        }
+    )
+
+
+def nested(start: int) -> pa.Table:
+    return pa.table(
+        {
+            "id": [start, start + 1],
+            "numbers": [[start, None], []],
+            "lists": [[[1.5], []], None],
+            "names": pa.array([[("a", 1), ("b", None)], []], pa.map_(pa.string(), pa.int64())),
+            "point": [{"x": 1, "more": {"y": "z"}}, None],
+            "points": [[{"x": 1}, {"x": None}], []],  # PyIceberg reads a list of structs that is null as an empty one
+        }
+    )
+
+
+def plain(path: str) -> tahoe.Table:
+    table = tahoe.Table(path)
+    table.append(rows(0), properties=UNIFORM)
+    table.append(rows(10))
+    return table
+
+
+def changed(path: str) -> tahoe.Table:
+    table = plain(path)
+    table.delete("id = 1")
+    table.update({"text": "'other'"}, "id > 10")
+    table.merge(rows(12, 4), on="id").when_matched_delete("target.id = 12").when_not_matched_insert_all().execute()
+    table.overwrite(rows(30))
+    table.restore(2)
+    table.compute_statistics()
+    return table
+
+
+def compacted(path: str) -> tahoe.Table:
+    table = plain(path)
+    optimize(table, OptimizeRequest(settings=CompactionSettings()))
+    table.append(rows(20))
+    return table
+
+
+def nested_types(path: str) -> tahoe.Table:
+    table = tahoe.Table(path)
+    table.append(nested(0), properties=UNIFORM)
+    table.append(nested(10))
+    table.delete("id = 10")
+    return table
+
+
+def partitioned(path: str) -> tahoe.Table:
+    table = tahoe.Table(path)
+    columns = ["tiny", "half", "flag", "money", "text", "day", "moment", "local"]
+    table.append(rows(0), partition_by=columns, properties=UNIFORM)
+    table.append(rows(4))
+    table.delete("id = 5")
+    table.overwrite(rows(0, 2), partitions="dynamic")
+    return table
+
+
+def odd_names(path: str) -> tahoe.Table:
+    table = tahoe.Table(f"{path}/with a blank, é and 100%25")
+    data = pa.table({"a b": [1, 2, 3], "c.d": ["x/y", "50%", "ü=?#"]})
+    table.append(data, partition_by=["c.d"], properties=UNIFORM)
+    return table
+
+
+def evolved(path: str) -> tahoe.Table:
+    table = tahoe.Table(path)
+    start = pa.table(
+        {
+            "id": [1, 2],
+            "n": pa.array([1, 2], pa.int32()),
+            "m": pa.array([Decimal("1.5")] * 2, pa.decimal128(5, 2)),
+            "gone": [1, 2],
+        }
+    )
+    table.append(start, partition_by=["id"], properties={**UNIFORM, "delta.enableTypeWidening": "true"})
+    with table.transaction() as changes:
+        changes.rename_column("id", "key")
+        changes.drop_columns(["gone"])
+        changes.add_columns([pa.field("gone", pa.string()), pa.field("id", pa.list_(pa.int64()))])
+        changes.alter_columns(
+            [ColumnChange(path=("n",), type=LONG), ColumnChange(path=("m",), type=DecimalType(precision=9, scale=2))]
+        )
+    table.append(
+        pa.table(
+            {
+                "key": [3],
+                "n": [1 << 40],
+                "m": pa.array([Decimal("1.25")], pa.decimal128(9, 2)),
+                "gone": ["x"],
+                "id": [[1]],
+            }
+        )
+    )
+    return table
+
+
+def mapped_later(path: str) -> tahoe.Table:
+    """Files without ids, whose columns are found by names, beside others."""
+    table = tahoe.Table(path)
+    table.append(nested(0), properties={"custom": "kept"})
+    set_properties(table, {**UNIFORM, "delta.columnMapping.mode": "name"})
+    with table.transaction() as changes:
+        changes.rename_column("numbers", "figures")
+    table.append(nested(10).rename_columns(["id", "figures", *nested(0).column_names[2:]]))
+    return table
+
+
+def version_1(path: str) -> tahoe.Table:
+    table = tahoe.Table(path)
+    compat = {"delta.enableIcebergCompatV1": "true", "delta.universalFormat.enabledFormats": "iceberg"}
+    table.append(rows(0), partition_by=["text"], properties=compat)
+    return table
+
+
+def replaced(path: str) -> tahoe.Table:
+    table = plain(path)
+    table.overwrite(nested(0), overwrite_schema=True)
+    return table
+
+
+def empty(path: str) -> tahoe.Table:
+    table = tahoe.Table(path)
+    table.create(rows(0).schema, properties=UNIFORM)
+    return table
+
+
+TABLES: Mapping[str, Callable[[str], tahoe.Table]] = {
+    make.__name__: make
+    for make in (
+        plain,
+        changed,
+        compacted,
+        nested_types,
+        partitioned,
+        odd_names,
+        evolved,
+        mapped_later,
+        version_1,
+        replaced,
+        empty,
+    )
+}
+
+
+def iceberg(table: tahoe.Table) -> StaticTable:
+    """The newest metadata of a table, read by PyIceberg."""
+    finish_background()
+    folder = f"{table.url.removeprefix('file://')}/metadata"
+    with open(f"{folder}/version-hint.text") as hint:
+        return StaticTable.from_metadata(f"{folder}/v{hint.read()}.metadata.json")
+
+
+def same(found: pa.Table, wanted: pa.Table) -> bool:
+    """Whether two tables have the same columns and rows, in any order."""
+
+    def listed(table: pa.Table) -> list[str]:
+        return sorted(repr([row[name] for name in wanted.column_names]) for row in table.to_pylist())
+
+    return set(found.column_names) == set(wanted.column_names) and listed(found) == listed(wanted)

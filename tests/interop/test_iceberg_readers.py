@@ -1,0 +1,96 @@
+"""DuckDB reads the Iceberg metadata of tables: the same rows at the same versions as tahoe. PyIceberg is in
+tests/iceberg.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tahoe
+from tests.iceberg.tables import TABLES, UNIFORM, iceberg
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / ".venv-iceberg" / "bin" / "python"
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    if not (ROOT / ".venv-iceberg" / "installed").exists():
+        tell = pytest.fail if os.environ.get("TAHOE_REFERENCE") == "required" else pytest.skip
+        tell("NOT RUN: DuckDB's extension for Iceberg is not installed: make interop")
+
+
+def duckdb_reads(*statements: str) -> list[tuple[list[str], list[tuple[Any, ...]]]]:
+    command = [str(PYTHON), str(Path(__file__).with_name("iceberg_duckdb.py")), *statements]
+    done = subprocess.run(command, capture_output=True, timeout=120, env={"HOME": os.environ["HOME"]})
+    assert done.returncode == 0, done.stderr.decode()
+    return pickle.loads(done.stdout)
+
+
+def plain(value: Any) -> Any:
+    """A value as both sides have it: maps as pairs, moments without the zone's class."""
+    match value:
+        case dict():
+            return sorted((key, plain(inner)) for key, inner in value.items())
+        case list() | tuple():
+            pairs = bool(value) and all(isinstance(entry, tuple) for entry in value)
+            if pairs:
+                return sorted((key, plain(inner)) for key, inner in value)
+            return [plain(entry) for entry in value]
+        case datetime():
+            return value.isoformat()
+        case _:
+            return value
+
+
+def listed(names: list[str], rows: list[tuple[Any, ...]], order: list[str]) -> list[str]:
+    places = [names.index(name) for name in order]
+    return sorted(repr([plain(row[place]) for place in places]) for row in rows)
+
+
+def rows_of(table: pa.Table, order: list[str]) -> list[str]:
+    return sorted(repr([plain(row[name]) for name in order]) for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_duckdb_reads_the_same_rows_at_each_version(name: str, tmp_path: Path) -> None:
+    table = TABLES[name](str(tmp_path / "t"))
+    found = iceberg(table)
+    snapshots = found.metadata.snapshots
+    place = found.metadata_location.replace("'", "''")
+    statements = [f"SELECT * FROM iceberg_scan('{place}', snapshot_from_id => {s.snapshot_id})" for s in snapshots]
+    newest, *earlier = duckdb_reads(f"SELECT * FROM iceberg_scan('{place}')", *statements)
+    order = list(table.schema.names)
+    assert listed(*newest, order) == rows_of(table.to_arrow(), order)
+    for snapshot, read in zip(snapshots, earlier, strict=True):
+        then = table.snapshot(int(snapshot.summary["delta-version"]))
+        assert listed(*read, list(then.schema.names)) == rows_of(then.to_arrow(), list(then.schema.names))
+
+
+def test_duckdb_finds_the_newest_version_by_the_hint_and_filters(tmp_path: Path) -> None:
+    table = TABLES["partitioned"](str(tmp_path / "t"))
+    iceberg(table)
+    folder = table.url.removeprefix("file://")
+    (_, [(count,)]), (_, [(one,)]) = duckdb_reads(
+        f"SELECT count(*) FROM iceberg_scan('{folder}')",
+        f"SELECT count(*) FROM iceberg_scan('{folder}') WHERE tiny = 2",
+    )
+    assert (count, one) == (table.to_arrow().num_rows, table.to_arrow(filter="tiny = 2").num_rows)
+
+
+def test_nulls_among_structs_stay(tmp_path: Path) -> None:
+    """PyIceberg reads a list of structs that is null as an empty one, and structs in lists of maps without values."""
+    kind = pa.map_(pa.string(), pa.list_(pa.struct([("a", pa.int64())])))
+    rows = pa.table({"id": [1, 2], "points": [[{"x": 1}], None], "deep": pa.array([[("k", [{"a": 1}])], None], kind)})
+    table = tahoe.Table(str(tmp_path / "t"))
+    table.append(rows, properties=UNIFORM)
+    ((names, read),) = duckdb_reads(f"SELECT * FROM iceberg_scan('{iceberg(table).metadata_location}')")
+    assert listed(names, read, names) == rows_of(table.to_arrow(), names)
