@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +15,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from deltalake import DeltaTable
 
 import tahoe
 from tahoe.catalog.catalog import Catalog, _Publishing
@@ -25,12 +29,15 @@ from tahoe.errors import (
     CatalogTableNotFoundError,
     CatalogUrlError,
     DeltaConcurrentModificationException,
+    ExternalTableError,
     NewerCatalogError,
     SchemaNotEmptyError,
     SchemaNotFoundError,
+    StorageRefusedError,
     TableNotFoundError,
 )
 from tahoe.protocol.configuration.features import supported_features
+from tahoe.storage.locations import local_path
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -118,6 +125,64 @@ def test_two_writers_of_a_table_take_turns(catalog: Catalog, url: str) -> None:
     with pytest.raises(DeltaConcurrentModificationException), one.transaction() as changes:
         changes.delete("id = 1")
         other.delete("id <= 3")
+
+
+# --- tables that are given back to their paths
+
+
+def test_a_table_is_given_back_to_its_path(catalog: Catalog, url: str) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows(1))
+    others = Catalog(url).table("shop.orders")
+    by_path = catalog.release_table("shop.orders")
+    by_path.append(rows(2))
+    by_path.drop_feature("vacuumProtocolCheck")
+    assert sorted(DeltaTable(local_path(made.url)).to_pyarrow_table()["id"].to_pylist()) == [1, 2]  # delta-rs
+    assert ids(tahoe.Table(made.url)) == ids(catalog.table("shop.orders")) == [1, 2]
+    assert [entry.kind for entry in catalog.tables()] == ["external"]
+    with pytest.raises(FileNotFoundError, match="does not manage"):
+        others.append(rows(3))
+    with pytest.raises(ExternalTableError):
+        catalog.release_table("shop.orders")
+    catalog.drop_table("shop.orders")
+    assert catalog.tables() == []
+    assert ids(catalog.register_table("shop.again", made.url)) == [1, 2]
+
+
+def test_a_table_that_is_given_back_half_is_refused_until_it_is_done(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows(1))
+    with monkeypatch.context() as dies:
+        dies.setattr("tahoe.catalog.registration.without_catalog", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            catalog.release_table("shop.orders")
+    for table in (catalog.table("shop.orders"), tahoe.Table(made.url)):
+        with pytest.raises(CatalogManagedTableError):
+            table.append(rows(2))
+    catalog.release_table("shop.orders").append(rows(2))
+    assert ids(tahoe.Table(made.url)) == [1, 2]
+
+
+def test_writers_of_a_table_that_is_given_back_win_before_or_are_refused(catalog: Catalog, url: str) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    written: list[int] = []
+
+    def write() -> None:
+        table = Catalog(url).table("shop.orders")
+        with suppress(FileNotFoundError, StorageRefusedError):  # it finds out when it reads, or when it commits
+            for number in range(100):
+                table.append(rows(number))
+                written.append(number)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while len(written) < 3:
+        time.sleep(0.01)
+    catalog.release_table("shop.orders")
+    writer.join()
+    assert ids(tahoe.Table(made.url)) == written
 
 
 # --- tables that are there

@@ -90,6 +90,9 @@ def test_the_tables_of_a_catalog_are_listed_and_published(url: str, orders: taho
     assert (listed["name"], listed["latest_version"], listed["kind"]) == ("shop.orders", 1, "managed")
     assert "published" in fine("publish", url, "shop.orders")
     assert run("publish", url, "shop.order").exit_code == 2
+    assert orders.url in fine("release", url, "shop.orders")
+    assert "external" in fine("tables", url)
+    assert run("release", url, "shop.orders").exit_code == 2
 
 
 def test_grants_and_tokens_are_given_and_taken(url: str, orders: tahoe.Table) -> None:  # noqa: ARG001

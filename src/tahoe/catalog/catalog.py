@@ -32,6 +32,7 @@ from tahoe.catalog.registration import (
     intended,
     manage,
     managed_properties,
+    release,
 )
 from tahoe.catalog.tables_of_database import IDENTITY, NAME_LENGTH_MAX, SCHEMAS, TABLES
 from tahoe.catalog.transaction import CatalogTransaction
@@ -233,6 +234,20 @@ class Catalog:
         with self._begin() as connection:
             forget_intention(connection, table_id)
         return self.open(table_id, url)
+
+    def release_table(self, name: str) -> Table:
+        """Give a table back to its path: the log alone has its commits from then on, for every client, and its name
+        stays, as that of an external table. `drop_table` and `register_table` are the way back.
+
+        Raises:
+            CatalogTableNotFoundError: there is none.
+            ExternalTableError: the catalog does not manage it.
+        """
+        with self._begin() as connection:
+            found = self._find(connection, name)
+        if not release(self._begin, found, self._store(found.id, found.url).publish, self._env_at(found.url)):
+            raise ExternalTableError(url=self.url, name=name, operation="give it back to its path")
+        return self.table(name)
 
     def table(self, name: str) -> Table:
         """A table by its name. Each call of the table sees the newest version that the catalog has ratified.

@@ -40,7 +40,11 @@ class CatalogCommits:
         with self._begun(self.begin, f"ratify version {commit.version}") as connection:
             if ratify_all(connection, self.table_id, commit.version - 1, [commit]):
                 return True
-            latest = ratified(connection, self.table_id).latest
+            try:
+                latest = ratified(connection, self.table_id).latest
+            except FileNotFoundError as error:
+                operation = f"commit {commit.file}"
+                raise StorageRefusedError(table=self.table, operation=operation, detail=str(error)) from error
         if commit.version > latest + 1:
             detail = f"version {commit.version} does not follow {latest}, the latest one"
             raise StorageRefusedError(table=self.table, operation=f"commit {commit.file}", detail=detail)
@@ -84,11 +88,11 @@ def ratified(connection: sa.Connection, table_id: str) -> Ratified:
     """What the catalog knows of a table's commits.
 
     Raises:
-        FileNotFoundError: the table has been dropped.
+        FileNotFoundError: the table has been dropped, or given back to its path.
     """
     rows = connection.execute(_RATIFIED, {"table_id": table_id}).all()
     if not rows:
-        raise FileNotFoundError(f"the catalog has no table {table_id} any more")
+        raise FileNotFoundError(f"the catalog does not manage table {table_id} any more")
     commits = (
         RatifiedCommit(version=version, file=file, size_bytes=size, modified_ms=modified)
         for _, version, file, size, modified in rows
@@ -101,7 +105,7 @@ def ratified(connection: sa.Connection, table_id: str) -> Ratified:
 _RATIFIED = (
     sa.select(TABLES.c.latest_version, COMMITS.c.version, COMMITS.c.file, COMMITS.c.size_bytes, COMMITS.c.modified_ms)
     .select_from(TABLES.outerjoin(COMMITS, COMMITS.c.table_id == TABLES.c.id))
-    .where(TABLES.c.id == sa.bindparam("table_id"))
+    .where((TABLES.c.id == sa.bindparam("table_id")) & (TABLES.c.kind == "managed"))
     .order_by(COMMITS.c.version)
 )
 
@@ -127,8 +131,8 @@ def drop(begin: Begin, table_id: str, publish: Callable[[], object]) -> None:
             publish()
         except CommitEntryError:  # what is lost cannot be published
             is_last = True
-        except FileNotFoundError:
-            return
+        except FileNotFoundError:  # it is not managed, or dropped already
+            pass
         with begin() as connection:
             if remove_table(connection, table_id, with_commits=is_last):
                 return
@@ -139,10 +143,9 @@ def remove_table(connection: sa.Connection, table_id: str, *, with_commits: bool
     id is kept for the folder, so that it can be registered again.
     """
     is_it = TABLES.c.id == table_id
-    connection.execute(sa.select(TABLES.c.id).where(is_it).with_for_update())  # nothing is ratified meanwhile
-    commits = sa.select(COMMITS.c.version).where(COMMITS.c.table_id == table_id).limit(1)
+    has_commits = _has_commits(connection, table_id)
     if not with_commits:
-        if connection.execute(commits).first() is not None:
+        if has_commits:
             return False
         kept = sa.select(*(TABLES.c[name] for name in _KEPT)).where(is_it & (TABLES.c.kind == "managed"))
         connection.execute(sa.insert(STAGING_TABLES).from_select(_KEPT, kept))
@@ -150,9 +153,24 @@ def remove_table(connection: sa.Connection, table_id: str, *, with_commits: bool
     return True
 
 
+def make_external(connection: sa.Connection, table_id: str) -> bool:
+    """Ratify no more commits of a table. False, and nothing happens, if it has some that may not be published."""
+    if _has_commits(connection, table_id):
+        return False
+    connection.execute(sa.update(TABLES).where(TABLES.c.id == table_id).values(kind="external", latest_version=-1))
+    return True
+
+
+def _has_commits(connection: sa.Connection, table_id: str) -> bool:
+    """Whether a table has commits that may not be published. Nothing is ratified until the end of the transaction."""
+    connection.execute(sa.select(TABLES.c.id).where(TABLES.c.id == table_id).with_for_update())
+    commits = sa.select(COMMITS.c.version).where(COMMITS.c.table_id == table_id).limit(1)
+    return connection.execute(commits).first() is not None
+
+
 def ratify_all(connection: sa.Connection, table_id: str, latest: int, commits: Sequence[RatifiedCommit]) -> bool:
     """Let commits own the versions that follow the latest one; False if it is not the latest one any more."""
-    is_still = (TABLES.c.id == table_id) & (TABLES.c.latest_version == latest)
+    is_still = (TABLES.c.id == table_id) & (TABLES.c.latest_version == latest) & (TABLES.c.kind == "managed")
     moved = connection.execute(sa.update(TABLES).where(is_still).values(latest_version=commits[-1].version))
     if moved.rowcount != 1:
         return False

@@ -1,4 +1,5 @@
-"""Tables that are there already get a name in a catalog, which manages their commits from then on.
+"""Tables that are there already get a name in a catalog, which manages their commits from then on; and they are given
+back to their paths.
 
 The id that the catalog gives such a table is entered as that of a staging table before a commit puts it into the log.
 So a registration that was interrupted between that commit and the name goes on when it is asked for again, and a table
@@ -13,18 +14,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 import sqlalchemy as sa
 
-from tahoe.catalog.commits import Begin
+from tahoe.catalog.commits import Begin, make_external
 from tahoe.catalog.tables_of_database import STAGING_TABLES, TABLES
-from tahoe.errors import CatalogNameError, DeltaAnalysisError, DeltaConcurrentModificationException
+from tahoe.errors import CatalogNameError, DeltaAnalysisError, DeltaConcurrentModificationException, StorageRefusedError
+from tahoe.protocol.configuration.feature_drop import without_catalog
 from tahoe.protocol.configuration.features import supports
 from tahoe.storage.delegating import DelegatingStore
 from tahoe.storage.env import Env, FileInfo, Store
+from tahoe.table.commit.transaction import Transaction
 from tahoe.table.table import Table
 from tahoe.table.transactions.alter import set_properties
+
+# So often a table that is given back to its path is published, while others commit to it.
+_RELEASE_ATTEMPTS = 20
 
 # By this property, clients of Unity Catalog know a table that it manages.
 TABLE_ID = "io.unitycatalog.tableId"
@@ -107,14 +113,53 @@ def manage(name: str, url: str, table_id: str, env: Env) -> int:
         TableNotFoundError: there is none.
         CatalogNameError: another catalog manages it.
     """
-    store = _Entering(env.store)
-    table = Table(url, env=replace(env, store=store, store_at=partial(_at, store, env.store_at)))
+    table = _entered(url, env)
     snapshot = table.snapshot()
     if not supports(snapshot.protocol, "catalogManaged"):
         return set_properties(table, managed_properties(table_id))
     if snapshot.properties.get(TABLE_ID) != table_id:
         raise CatalogNameError(name=name, detail=f"another catalog manages the table in {url}")
     return snapshot.version
+
+
+def release(begin: Begin, table: sa.Row[Any, Any, Any], publish: Callable[[], object], env: Env) -> bool:
+    """Give a table back to its path: the catalog ratifies no more commits of it, and then a commit by the path says so.
+    Whoever finds it between the two is refused, and the call can be repeated. False if no catalog manages it.
+
+    Args:
+        table: its id, url and kind.
+        publish: publishes what is ratified.
+
+    Raises:
+        StorageRefusedError: others commit all the time.
+    """
+    if table.kind == "managed":
+        for _ in range(_RELEASE_ATTEMPTS):
+            publish()
+            with begin() as connection:
+                if make_external(connection, table.id):
+                    break
+        else:
+            detail = f"others have committed to it {_RELEASE_ATTEMPTS} times meanwhile; stop them, and try again"
+            raise StorageRefusedError(table=table.url, operation="give it back to its path", detail=detail)
+    opened = _entered(table.url, env)
+    snapshot = opened.snapshot()
+    if snapshot.metadata.configuration.get(TABLE_ID) != table.id:
+        return False
+    properties = {key: value for key, value in snapshot.metadata.configuration.items() if key != TABLE_ID}
+    Transaction(
+        log=opened.log,
+        base=snapshot,
+        actions=[without_catalog(snapshot.protocol), snapshot.metadata.replace(configuration=properties)],
+        operation="DROP FEATURE",
+        parameters={"featureName": "catalogManaged"},
+    ).commit()
+    return True
+
+
+def _entered(url: str, env: Env) -> Table:
+    store = _Entering(env.store)
+    return Table(url, env=replace(env, store=store, store_at=partial(_at, store, env.store_at)))
 
 
 def _at(store: Store, others: Callable[[str], Store], url: str) -> Store:

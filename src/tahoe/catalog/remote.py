@@ -236,6 +236,9 @@ class RemoteCatalog(Catalog):
     def register_table(self, name: str, location: str) -> Table:
         raise self._not_served(f"register the table in {location} as {name}", "it makes its tables itself")
 
+    def release_table(self, name: str) -> Table:
+        raise self._not_served(f"give {name} back to its path", "its interface ends the management of no table")
+
     def table(self, name: str) -> Table:
         table_id, url = self.folder_of(name)
         return Table(url, env=self._env_at(url)) if table_id is None else self.open(table_id, url)

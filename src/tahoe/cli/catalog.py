@@ -184,6 +184,14 @@ def publish(database: Database, table: Table, option: Options = None) -> None:
     print_facts({"published": str(published)})
 
 
+@catalog.command()
+def release(database: Database, table: Table, option: Options = None) -> None:
+    """Give a table back to its path: clients write to it without the catalog from then on. Its name stays."""
+    with errors_as_messages():
+        released = _open(database, options_of(option)).release_table(table)
+    print_facts({"released": released.url})
+
+
 def _open(database: str, storage_options: dict[str, str] | None = None) -> Catalog:
     from tahoe.catalog import Catalog  # noqa: PLC0415 - an extra
 

@@ -82,7 +82,7 @@ def _tried(actor: Actor, what: Callable[[], int | None]) -> None:
 
 # What a reader says to whom a listing does not show a version that it has seen before. It is an error, and never a
 # wrong answer.
-_BY_STALE_LISTS = (VersionNotFoundError, MissingVersionError)
+_BY_STALE_LISTS = (VersionNotFoundError, MissingVersionError, NotADeltaTableError)
 
 # What those are told who work on a table while it is dropped.
 _BY_A_DROP = (

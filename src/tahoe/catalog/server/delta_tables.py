@@ -68,7 +68,7 @@ def configuration(_: Call) -> Json:
 def load_table(call: Call) -> Json:
     with call.service.begin() as connection:
         found = _found(connection, call)
-        state = ratified(connection, found.row["id"])
+        state = ratified(connection, found.row["id"]) if found.row["kind"] == "managed" else Ratified()
     return _loaded(call, found, state)
 
 

@@ -31,8 +31,14 @@ from tahoe.protocol.log.actions import Protocol
 from tahoe.protocol.types.schema import Struct
 
 _NEVER_DROPPED = {
-    "variantShredding": "the log does not record which files contain shredded values",
-    "catalogManaged": "the catalog has commits that the log does not contain",
+    "variantShredding": (
+        "the log does not record which files contain shredded values",
+        "Copy the rows to a new table without it.",
+    ),
+    "catalogManaged": (
+        "the catalog has commits that the log does not contain",
+        "release_table of the catalog publishes them, and gives the table back to its path.",
+    ),
 }
 
 
@@ -74,10 +80,8 @@ def droppable_feature(protocol: Protocol, name: str, *, table: str) -> Feature:
         detail, remedy = f"other features of the table depend on it: {', '.join(needs)}", "Drop them first."
         raise DependentFeatureError(feature=feature.name, table=table, detail=detail, remedy=remedy)
     if feature.name in _NEVER_DROPPED:
-        remedy = "Copy the rows to a new table without it."
-        raise FeatureNotDroppableError(
-            feature=feature.name, table=table, detail=_NEVER_DROPPED[feature.name], remedy=remedy
-        )
+        detail, remedy = _NEVER_DROPPED[feature.name]
+        raise FeatureNotDroppableError(feature=feature.name, table=table, detail=detail, remedy=remedy)
     return feature
 
 
