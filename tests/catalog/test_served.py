@@ -74,6 +74,13 @@ def test_only_this_machine_is_served_without_tokens(url: str) -> None:
     assert "DELTA_CATALOG_SERVER_CONFIGURATION" in done.stderr
 
 
+def test_a_server_is_not_the_database_of_another_one(url: str) -> None:
+    with serving(url, "--no-auth") as (_, at):
+        for command in (("serve", at), ("token", at, "ana")):
+            done = run(*command)
+            assert (done.exit_code, "needs its database" in done.stderr) == (2, True), done.output
+
+
 def test_what_cannot_be_served_is_told(url: str, tmp_path: Path) -> None:
     for text in ("{", "[]", '{"s3://bucket": 1}'):
         (tmp_path / "credentials.json").write_text(text)

@@ -25,6 +25,7 @@ EXTRAS = {
         "tahoe.catalog.server",
         {name: {name} for name in ("sqlalchemy", "alembic", "starlette", "uvicorn")},
     ),
+    "catalog-roles": ("tahoe.catalog.server.roles", {"boto3": {"boto3", "botocore"}}),
     "pandas": ("tahoe.table", {"pandas": {"pandas"}}),
     "polars": ("tahoe.table", {"polars": {"polars"}}),
     "sql": ("tahoe.cli.duckdb_queries", {"duckdb": {"duckdb"}}),

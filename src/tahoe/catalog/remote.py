@@ -8,16 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from tahoe.catalog.catalog import Catalog, parts_of
 from tahoe.catalog.entries import TableEntry
 from tahoe.catalog.ratification import TableChange
+from tahoe.catalog.remote_credentials import ServerCredentials
 from tahoe.catalog.server_calls import ServerCalls
-from tahoe.errors import CatalogRefusedError, CatalogUnavailableError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors import (
+    CatalogRefusedError,
+    CatalogUnavailableError,
+    CatalogUrlError,
+    StorageRefusedError,
+    StorageUnavailableError,
+)
 from tahoe.errors.root import cause_text
-from tahoe.storage import system_env
 from tahoe.storage.ratified import Ratified, RatifiedCommit
 from tahoe.table.table import Table
 
@@ -189,12 +194,16 @@ class RemoteCatalog(Catalog):
         self.url = url.rstrip("/")
         self._calls = ServerCalls(self.url, token)
         self._ratifier = RemoteRatifier(self._calls, replace(self._calls, prefix=_OWN))
-        self._env_at = partial(system_env, storage_options=storage_options)
+        self._env_at = ServerCredentials(self._calls, dict(storage_options or {})).env_at
         self._making: dict[str, RemoteCommits] = {}
         catalogs = self._calls.call("GET", "/catalogs")["catalogs"]
         if not catalogs:
             raise self._not_served("be read", "nothing of it was granted to the owner of this token")
         self.name = str(catalogs[0]["name"])
+
+    @property
+    def engine(self) -> NoReturn:  # type: ignore[override]  # there is none
+        raise CatalogUrlError(url=self.url, detail="it is a server, and this needs its database")
 
     # --- schemas
 

@@ -221,5 +221,5 @@ def _credentials(file: Path | None) -> dict[str, dict[str, str]]:
 
 
 def _wrong_credentials(file: Path, detail: str) -> CatalogServerError:
-    remedy = 'Give for each prefix of a url its credentials: {"s3://bucket": {"access_key_id": ...}}.'
+    remedy = 'Give for each prefix of a url its credentials, or a role: {"s3://bucket": {"access_key_id": ...}}.'
     return CatalogServerError(detail=f"{file} has no credentials: {detail}", remedy=remedy)

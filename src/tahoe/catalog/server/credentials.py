@@ -1,6 +1,7 @@
 """Endpoints that hand out credentials for the folders of tables.
 
-They are those of the server's configuration, for the longest prefix of a url. They are not scoped to a folder.
+They are those of the server's configuration, for the longest prefix of a url: as they are there, or, if it has a role,
+for the folder alone and an hour.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from tahoe.catalog.grants import MODIFY, SELECT
 from tahoe.catalog.server.calls import Call, choice, location, text
 from tahoe.catalog.server.infos import Json
 from tahoe.catalog.server.refusals import Refusal, denied
+from tahoe.catalog.server.roles import ROLE, session_credentials
 from tahoe.catalog.server.securables import Found, require, staging_by, table_by_id
 from tahoe.catalog.tables_of_database import STAGING_TABLES, TABLES
 from tahoe.storage.locations import scheme_of
 from tahoe.storage.schemes import LOCAL_SCHEME
 
-# Clients ask again before this has passed.
+# Clients ask again before this has passed, also for credentials that do not expire.
 _VALID_MS = 3_600_000
 
 TABLE_OPERATIONS = {"READ": (SELECT,), "READ_WRITE": (SELECT, MODIFY)}
@@ -41,11 +43,11 @@ def of_table(call: Call) -> Json:
     with call.service.begin() as connection:
         staging = staging_by(connection, call, STAGING_TABLES.c.id == table_id)
         if staging is not None:
-            return credentials_of(call, staging["url"])
+            return credentials_of(call, staging["url"], writes=True)
         found = table_by_id(connection, call, table_id)
         for privilege in needed:
             require(call.rights, privilege, found.securable)
-    return credentials_of(call, found.row["url"])
+    return credentials_of(call, found.row["url"], writes=MODIFY in needed)
 
 
 def of_path(call: Call) -> Json:
@@ -60,7 +62,7 @@ def of_path(call: Call) -> Json:
                     raise denied("the role of an admin", url)
                 if not any(all(call.rights.has(each, table.securable) for each in needed) for table in tables):
                     raise denied(needed[-1], url)
-    return credentials_of(call, url)
+    return credentials_of(call, url, writes=needed is None or MODIFY in needed)
 
 
 def _tables_at(connection: sa.Connection, call: Call, url: str) -> list[Found]:
@@ -76,11 +78,13 @@ def is_below(url: str, prefix: str) -> bool:
     return url == prefix or url.startswith(prefix.rstrip("/") + "/")
 
 
-def credentials_of(call: Call, url: str) -> dict[str, Any]:
+def credentials_of(call: Call, url: str, *, writes: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"url": url, "expiration_time": time.time_ns() // 1_000_000 + _VALID_MS}
     prefixes = [prefix for prefix in call.service.credentials if is_below(url, prefix)]
     if prefixes:
         given = call.service.credentials[max(prefixes, key=len)]
+        if ROLE in given:
+            given, told["expiration_time"] = session_credentials(given, url, call.rights.principal, writes=writes)
         for kind, names in _KINDS.items():
             if set(names) & given.keys():
                 told[kind] = {name: given[name] for name in names if name in given}

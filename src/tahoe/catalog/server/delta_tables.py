@@ -161,7 +161,7 @@ def _full_name(call: Call) -> str:
 
 
 def _credentials(call: Call, url: str, operation: str) -> list[Json]:
-    found = credentials_of(call, url)
+    found = credentials_of(call, url, writes=MODIFY in TABLE_OPERATIONS[operation])
     kinds = [value for value in found.values() if isinstance(value, dict)]
     return [
         {

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from tahoe.catalog.catalog import Catalog
 from tahoe.catalog.database import transaction
 from tahoe.catalog.ratification import DatabaseRatifier
+from tahoe.catalog.server.roles import check_installed
 from tahoe.catalog.tables_of_database import IDENTITY
 from tahoe.storage import system_env
 from tahoe.storage.locations import normalise
@@ -58,6 +59,7 @@ class Service:
         self.name, self.needs_token, self.calls_per_second = name, needs_token, calls_per_second
         self.root = None if root is None else normalise(root)
         self.credentials = {normalise(prefix): dict(given) for prefix, given in (credentials or {}).items()}
+        check_installed(self.credentials)
         with self.begin() as connection:
             self.id = str(connection.execute(sa.select(IDENTITY.c.id)).scalar_one())
         self.env_at = partial(system_env, storage_options=storage_options)
