@@ -24,6 +24,7 @@ from sqlalchemy.exc import IntegrityError
 from tahoe.catalog.commits import CatalogCommits, drop, remove_table
 from tahoe.catalog.database import folder_beside, open_database, reading, shown, transaction
 from tahoe.catalog.entries import CatalogSnapshot, TableEntry, entries
+from tahoe.catalog.names import check_name, parts_of, schema_id_of, table_row
 from tahoe.catalog.ratification import DatabaseRatifier, Ratifier
 from tahoe.catalog.registration import (
     check_apart,
@@ -34,15 +35,13 @@ from tahoe.catalog.registration import (
     managed_properties,
     release,
 )
-from tahoe.catalog.tables_of_database import IDENTITY, NAME_LENGTH_MAX, SCHEMAS, TABLES
+from tahoe.catalog.tables_of_database import IDENTITY, SCHEMAS, TABLES
 from tahoe.catalog.transaction import CatalogTransaction
 from tahoe.errors import (
     CatalogNameError,
     CatalogNameTakenError,
-    CatalogTableNotFoundError,
     ExternalTableError,
     SchemaNotEmptyError,
-    SchemaNotFoundError,
 )
 from tahoe.protocol.configuration.properties import SYMLINK_MANIFESTS
 from tahoe.protocol.log.log_files import LOG_FOLDER
@@ -145,7 +144,7 @@ class Catalog:
         for entry in tables:
             self.drop_table(entry.name)
         with self._begin() as connection:
-            schema_id = self._schema_id(connection, name)
+            schema_id = schema_id_of(connection, self.url, name)
             try:
                 connection.execute(sa.delete(SCHEMAS).where(SCHEMAS.c.id == schema_id))
             except IntegrityError as error:  # a table was made meanwhile
@@ -223,7 +222,7 @@ class Catalog:
         url = normalise(location)
         schema, table = parts_of(name)
         with self._begin() as connection:
-            schema_id = self._schema_id(connection, schema)
+            schema_id = schema_id_of(connection, self.url, schema)
             if connection.execute(_NAMED, {"schema_id": schema_id, "name": table}).first() is not None:
                 raise CatalogNameTakenError(url=self.url, name=f"a table {name}")
             table_id = intended(connection, schema_id, table, url)
@@ -244,7 +243,7 @@ class Catalog:
             ExternalTableError: the catalog does not manage it.
         """
         with self._begin() as connection:
-            found = self._find(connection, name)
+            found = table_row(connection, self.url, name)
         if not release(self._begin, found, self._store(found.id, found.url).publish, self._env_at(found.url)):
             raise ExternalTableError(url=self.url, name=name, operation="give it back to its path")
         return self.table(name)
@@ -256,7 +255,7 @@ class Catalog:
             CatalogTableNotFoundError: there is none.
         """
         with self._begin() as connection:
-            found = self._find(connection, name)
+            found = table_row(connection, self.url, name)
         if found.kind == "managed":
             return self.open(found.id, found.url)
         return Table(found.url, env=self._env_at(found.url))
@@ -280,7 +279,7 @@ class Catalog:
             CatalogTableNotFoundError: there is none.
         """
         with reading(self.engine) as connection:
-            found = self._find(connection, name)
+            found = table_row(connection, self.url, name)
         return found.id if found.kind == "managed" else None, found.url
 
     def table_at(self, url: str) -> str | None:
@@ -302,7 +301,7 @@ class Catalog:
             CatalogTableNotFoundError: there is none.
         """
         with self._begin() as connection:
-            found = self._find(connection, name)
+            found = table_row(connection, self.url, name)
         self.drop_table_with(found.id, found.url)
 
     def drop_table_with(self, table_id: str, url: str) -> None:
@@ -317,8 +316,8 @@ class Catalog:
         """
         schema, table = parts_of(new_name)
         with self._begin() as connection:
-            found = self._find(connection, name)
-            names = {"schema_id": self._schema_id(connection, schema), "name": table}
+            found = table_row(connection, self.url, name)
+            names = {"schema_id": schema_id_of(connection, self.url, schema), "name": table}
             try:
                 connection.execute(sa.update(TABLES).where(TABLES.c.id == found.id).values(**names))
             except IntegrityError as error:
@@ -378,24 +377,9 @@ class Catalog:
     def _begin(self) -> AbstractContextManager[sa.Connection]:
         return transaction(self.engine)
 
-    def _find(self, connection: sa.Connection, name: str) -> sa.Row[Any, Any, Any]:
-        schema, table = parts_of(name)
-        query = sa.select(TABLES.c.id, TABLES.c.url, TABLES.c.kind).join(SCHEMAS)
-        found = connection.execute(query.where((SCHEMAS.c.name == schema) & (TABLES.c.name == table))).first()
-        if found is None:
-            raise CatalogTableNotFoundError(url=self.url, name=name)
-        return found
-
-    def _schema_id(self, connection: sa.Connection, schema: str) -> str:
-        found: str | None = connection.execute(sa.select(SCHEMAS.c.id).where(SCHEMAS.c.name == schema.lower())).scalar()
-        if found is None:
-            known = ", ".join(connection.execute(sa.select(SCHEMAS.c.name)).scalars()) or "none"
-            raise SchemaNotFoundError(url=self.url, name=schema, known=known)
-        return found
-
     def _enter(self, schema: str, name: str, entry: Mapping[str, object]) -> None:
         with self._begin() as connection:
-            schema_id = self._schema_id(connection, schema)
+            schema_id = schema_id_of(connection, self.url, schema)
             connection.execute(sa.select(IDENTITY.c.id).with_for_update())  # of two makers in a folder, one waits here
             try:
                 connection.execute(sa.insert(TABLES).values(schema_id=schema_id, **entry))
@@ -455,22 +439,3 @@ class _Publishing(Watch):
 
 def _store_at(store: ManagedStore, others: Callable[[str], Store], url: str) -> Store:
     return store if url == store.url else others(url)
-
-
-def parts_of(name: str) -> tuple[str, str]:
-    """Schema and table, in lower case, as every name of a catalog."""
-    schema, _, table = name.lower().partition(".")
-    check_name(schema, name)
-    check_name(table, name)
-    return schema, table
-
-
-def check_name(part: str, name: str) -> None:
-    """Refuse a schema's or a table's name, which is a part of a name.
-
-    Raises:
-        CatalogNameError: it cannot be one.
-    """
-    if not part or len(part) > NAME_LENGTH_MAX or any(c in part for c in "./ \\`'\"\0") or not part.isprintable():
-        detail = f"{part!r} is empty, too long, or has a dot, a blank, a slash or a quote"
-        raise CatalogNameError(name=name, detail=detail)

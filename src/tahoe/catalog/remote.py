@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from tahoe.catalog.catalog import Catalog, parts_of
+from tahoe.catalog.catalog import Catalog
 from tahoe.catalog.entries import TableEntry
+from tahoe.catalog.names import parts_of
 from tahoe.catalog.ratification import TableChange
 from tahoe.catalog.remote_credentials import ServerCredentials
 from tahoe.catalog.server_calls import ServerCalls

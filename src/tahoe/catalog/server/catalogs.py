@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from tahoe.catalog.catalog import check_name
 from tahoe.catalog.grants import CREATE_SCHEMA, forget
+from tahoe.catalog.names import check_name
 from tahoe.catalog.server.calls import Call, optional_text, page_size, page_start, properties, text
 from tahoe.catalog.server.infos import Json, catalog_info, schema_info
 from tahoe.catalog.server.refusals import Refusal, taken, unimplemented

@@ -15,8 +15,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from tahoe.catalog.catalog import check_name
 from tahoe.catalog.grants import CREATE_TABLE, forget
+from tahoe.catalog.names import check_name
 from tahoe.catalog.server.calls import Call, choice, location, optional_text, page_size, page_start, properties, text
 from tahoe.catalog.server.commit_checks import first_version
 from tahoe.catalog.server.credentials import is_below
