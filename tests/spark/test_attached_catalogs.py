@@ -98,6 +98,35 @@ def test_a_table_of_another_format_is_refused(spark: SparkSession, lake: str) ->
     assert "catalogManaged" in spark.sql(f"DESCRIBE DETAIL {lake}.shop.other").head().tableFeatures
 
 
+def test_what_makes_no_table_of_the_catalog_is_refused(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    with pytest.raises(tahoe.errors.UnsupportedOperationError, match="EXTERNAL TABLE without LOCATION"):
+        spark.sql(f"CREATE EXTERNAL TABLE {lake}.shop.other (a INT)")
+    spark.sql(f"CREATE EXTERNAL TABLE {lake}.shop.other (a INT) LOCATION '{tmp_path}/other'")
+    for statement in (
+        f"CREATE TABLE {lake}.shop.deep.t (a INT)",
+        f"CREATE SCHEMA {lake}.shop.deep",
+        f"CREATE TABLE {lake}.t (a INT)",
+    ):
+        with pytest.raises(tahoe.errors.CatalogNameError) as raised:
+            spark.sql(statement)
+        assert "\0" not in str(raised.value), statement
+    assert not spark.catalog.tableExists(f"{lake}.shop.deep.t")
+
+
+def test_properties_of_the_catalog_do_not_change(spark: SparkSession, lake: str) -> None:
+    """Without its id no session would find the table again."""
+    for change in (
+        "UNSET TBLPROPERTIES ('io.unitycatalog.tableId')",
+        "SET TBLPROPERTIES (io.unitycatalog.tableId = 'a')",
+    ):
+        with pytest.raises(tahoe.errors.InvalidPropertyError, match="catalog that manages the table"):
+            spark.sql(f"ALTER TABLE {lake}.shop.stock {change}")
+    spark.sql(
+        f"CREATE OR REPLACE TABLE {lake}.shop.stock TBLPROPERTIES (io.unitycatalog.tableId = 'a') AS SELECT 1 AS a"
+    )
+    assert rows(spark, f"SELECT * FROM {lake}.shop.stock") == [(1,)]
+
+
 def test_names_are_those_of_the_catalog(spark: SparkSession, lake: str, lake_url: str) -> None:
     spark.sql(f"ALTER TABLE {lake}.shop.orders RENAME TO shop.Sold")
     spark.sql(f"ALTER TABLE {lake}.shop.sold RENAME TO {lake}.shop.orders2")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -88,6 +88,23 @@ def test_rows_of_a_block_do_not_get_into_caches(spark: SparkSession, lake: str) 
         with tahoe.transaction(spark, catalog=lake):
             spark.sql(f"UPDATE {stock} SET pieces = pieces + 1")
         assert cached.collect()[0].pieces == other.table(stock).collect()[0].pieces == 12
+    finally:
+        spark.catalog.clearCache()
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_what_is_cached_in_a_block_is_of_its_moment_only_there(spark: SparkSession, lake: str, end: str) -> None:
+    """Also rows of a table that the block does not change."""
+    stock, other = f"{lake}.shop.stock", spark.newSession()
+    spark.sql(f"USE {lake}.shop")
+    spark.sql("BEGIN TRANSACTION")
+    cached = spark.table(stock).cache()
+    try:
+        assert cached.count() == 1
+        other.sql(f"UPDATE {stock} SET pieces = 11")
+        assert cached.select("pieces").collect()[0].pieces == spark.table(stock).collect()[0].pieces == 10
+        spark.sql(end)
+        assert cached.select("pieces").collect()[0].pieces == spark.table(stock).collect()[0].pieces == 11
     finally:
         spark.catalog.clearCache()
 
@@ -195,6 +212,14 @@ def test_what_was_only_read_counts_on_request(spark: SparkSession, lake: str) ->
         "CREATE TABLE delta.`{path}2` DEEP CLONE delta.`{path}`",
         "GENERATE symlink_format_manifest FOR TABLE delta.`{path}`",
         "GENERATE symlink_format_manifest FOR TABLE {lake}.shop.stock",
+        "CREATE TABLE default.liked_in_block LIKE default.plain_of_blocks",
+        "CREATE TABLE default.liked_in_block LIKE {lake}.shop.stock",
+        "CREATE TABLE spark_catalog.default.named_in_block USING delta LOCATION '{path}'",
+        "CREATE GLOBAL TEMPORARY VIEW view_in_block USING parquet OPTIONS (path '{path}-of-view')",
+        "DROP VIEW global_temp.view_of_blocks",
+        "INSERT OVERWRITE DIRECTORY '{path}2' USING json SELECT 1 AS a",
+        "LOAD DATA LOCAL INPATH '{path}-of-view' INTO TABLE default.plain_of_blocks",
+        "EXECUTE IMMEDIATE 'DROP TABLE default.plain_of_blocks'",
         "CREATE VIEW default.view_in_block AS SELECT 1 AS a",
         "CREATE GLOBAL TEMPORARY VIEW view_in_block AS SELECT 1 AS a",
         "CREATE DATABASE spark_catalog.made_in_block",
@@ -207,14 +232,20 @@ def test_what_a_block_cannot_undo_is_refused(spark: SparkSession, lake: str, tmp
     path = tmp_path / "plain"
     for _ in range(2):
         spark.range(2).write.format("delta").mode("append").save(str(path))
+    spark.range(1).write.parquet(f"{path}-of-view")
+    spark.sql("CREATE TABLE IF NOT EXISTS default.plain_of_blocks (a INT) USING parquet")
+    spark.sql("CREATE OR REPLACE GLOBAL TEMPORARY VIEW view_of_blocks AS SELECT 1 AS a")
     finish_background()
     before = sorted(file for file in tmp_path.glob("plain*/**/*"))
+    tables = spark.sql("SHOW TABLES IN default").collect()
     with tahoe.transaction(spark, catalog=lake):
         order(spark, lake)
         with pytest.raises(OperationNotAllowedError, match="transaction"):
             spark.sql(statement.format(lake=lake, path=path))
     assert pieces(spark, lake) == (3, 7)
     assert sorted(file for file in tmp_path.glob("plain*/**/*")) == before
+    assert spark.sql("SHOW TABLES IN default").collect() == tables
+    assert spark.table("global_temp.view_of_blocks").count() == 1
     assert spark.read.format("delta").load(str(path)).count() == 4
 
 
@@ -248,15 +279,59 @@ def test_tables_of_other_formats_do_not_change_in_a_block(spark: SparkSession, l
     spark.sql(f"DROP TABLE {plain}")
 
 
-def test_what_ends_with_the_session_is_made_in_a_block(spark: SparkSession, lake: str) -> None:
+@pytest.fixture
+def foreign(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """A catalog of another class, with a table `app.t`: a database beside Spark."""
+    settings = {
+        "": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        ".url": f"jdbc:derby:{tmp_path}/foreign;create=true",
+        ".driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+    }
+    for of, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.foreign{of}", value)
+    spark.sql("CREATE TABLE foreign.APP.t (a INT)")
+    spark.sql("INSERT INTO foreign.APP.t VALUES (1)")
+    yield "foreign.APP"
+    spark.conf.unset("spark.sql.catalog.foreign")
+
+
+def test_other_catalogs_do_not_change_in_a_block(spark: SparkSession, lake: str, foreign: str) -> None:
+    with tahoe.transaction(spark, catalog=lake):
+        for statement in (
+            "CREATE TABLE {c}.u (a INT)",
+            "CREATE TABLE {c}.u AS SELECT 1 AS a",
+            "CREATE OR REPLACE TABLE {c}.t AS SELECT 1 AS a",
+            "ALTER TABLE {c}.t ADD COLUMN b INT",
+            "ALTER TABLE {c}.t RENAME TO APP.w",
+            "CREATE INDEX i ON TABLE {c}.t (a)",
+            "CREATE SCHEMA foreign.s",
+            "INSERT INTO {c}.t VALUES (2)",
+            "INSERT OVERWRITE {c}.t VALUES (2)",
+            "DELETE FROM {c}.t",
+            "TRUNCATE TABLE {c}.t",
+            "DROP TABLE {c}.t",
+        ):
+            with pytest.raises(OperationNotAllowedError, match=r"foreign\..*transaction"):
+                spark.sql(statement.format(c=foreign))
+    assert rows(spark, f"SELECT * FROM {foreign}.t") == [(1,)]
+    assert [row.tableName for row in spark.sql(f"SHOW TABLES IN {foreign}").collect()] == ["t"]
+
+
+def test_what_ends_with_the_session_is_made_in_a_block(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    spark.range(1).write.mode("overwrite").parquet(str(tmp_path / "files"))
     with tahoe.transaction(spark, catalog=lake):
         for statement in (
             "CREATE TEMPORARY VIEW of_session AS SELECT 1 AS a",
             "ALTER VIEW of_session AS SELECT 2 AS a",
             "ALTER VIEW of_session RENAME TO renamed",
             "CREATE TEMPORARY FUNCTION next_of(a INT) RETURNS INT RETURN a + 1",
+            f"CREATE TEMPORARY VIEW of_files USING parquet OPTIONS (path '{tmp_path}/files')",
+            "DROP VIEW of_files",
+            "CREATE TABLE IF NOT EXISTS {lake}.shop.stock (other INT)",
+            "CACHE TABLE renamed",
+            "UNCACHE TABLE renamed",
         ):
-            spark.sql(statement)
+            spark.sql(statement.format(lake=lake))
         assert rows(spark, "SELECT next_of(a) FROM renamed") == [(3,)]
         spark.sql("DROP VIEW renamed")
         spark.sql("DROP TEMPORARY FUNCTION next_of")

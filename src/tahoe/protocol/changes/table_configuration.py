@@ -56,9 +56,10 @@ from tahoe.protocol.configuration.feature_upgrade import (
     upgrade,
     upgrade_for,
 )
-from tahoe.protocol.configuration.features import Feature, numbers_nested
+from tahoe.protocol.configuration.features import Feature, numbers_nested, supports
 from tahoe.protocol.configuration.properties import (
     BLOOM_FILTERS,
+    OF_MANAGERS,
     PROTECTED_CHECKPOINTS_BEFORE,
     find_property,
     normalise,
@@ -106,16 +107,10 @@ class TableConfiguration:
             new_id: returns a unique name.
 
         Raises:
-            InvalidPropertyError: an unknown or internal property, an invalid value, or a constraint, which needs a
-                check of the rows.
+            InvalidPropertyError: an unknown or internal property, one of a catalog, an invalid value, or a constraint,
+                which needs a check of the rows.
         """
-        for name, value in properties.items():
-            if name.lower().startswith(CONSTRAINT):
-                raise self._invalid(
-                    name, value, "existing rows must be checked: use ADD CONSTRAINT, or add_constraint()"
-                )
-            if is_key(name):
-                raise self._invalid(name, value, "its columns must be checked: use ADD CONSTRAINT, or add_key()")
+        _check_may_be_set(self, properties)
         values, features = split_features(normalise(properties, table=self.table))
         description = values.pop(COMMENT) or None if COMMENT in values else self.metadata.description
         configuration = {**self.properties, **values}
@@ -145,7 +140,7 @@ class TableConfiguration:
         """Unset properties, so that their defaults apply. The protocol does not change.
 
         Raises:
-            PropertyNotSetError, InternalPropertyError: a property that is not set, or one that only writers set.
+            InvalidPropertyError: a property that is not set, or one that only writers or a catalog set.
         """
         configuration, description = dict(self.properties), self.metadata.description
         for name in names:
@@ -157,6 +152,7 @@ class TableConfiguration:
                 near = nearest(stored, configuration)
                 error = PropertyNotSetError(property=stored, table=self.table)
                 raise error.suggesting(None if near is None else f"Did you mean {near}?")
+            _check_not_of_catalog(self, stored, "unset")
             configuration.pop(stored, None)
             description = None if stored == COMMENT else description
         return self._remapped(self.protocol, configuration, description)
@@ -427,3 +423,25 @@ class TableConfiguration:
             detail=detail,
             remedy="Use a schema that can read the existing files. Nothing was changed.",
         )
+
+
+def _check_may_be_set(of: TableConfiguration, properties: Mapping[str, str]) -> None:
+    """Refuse properties that are not set as such."""
+    for name, value in properties.items():
+        _check_not_of_catalog(of, name, value)
+        detail = None
+        if name.lower().startswith(CONSTRAINT):
+            detail = "existing rows must be checked: use ADD CONSTRAINT, or add_constraint()"
+        elif is_key(name):
+            detail = "its columns must be checked: use ADD CONSTRAINT, or add_key()"
+        if detail is not None:
+            raise InvalidPropertyError(property=name, table=of.table, value=value, detail=detail)
+
+
+def _check_not_of_catalog(of: TableConfiguration, name: str, value: str) -> None:
+    """Refuse to change a property by which a catalog knows the table that it manages."""
+    is_changed = of.properties.get(name) != value
+    if is_changed and name.startswith(OF_MANAGERS) and supports(of.protocol, "catalogManaged"):
+        detail = "the catalog that manages the table knows it by this property"
+        error = InvalidPropertyError(property=name, table=of.table, value=value, detail=detail)
+        raise error.restate("Leave the property as it is.")

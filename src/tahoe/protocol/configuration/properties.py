@@ -401,8 +401,10 @@ KEPT_MARKS = PlainProperty(
     takes="a JSON object",
     is_internal=True,
 )
-# What the names of properties begin with by which catalogs and commit coordinators know a table.
-OF_CATALOGS = ("delta.coordinatedCommits.", "io.unitycatalog.", "ucTableId", "delta.feature.catalog")
+# What the names of properties begin with by which the catalog that manages a table knows it.
+OF_MANAGERS = ("io.unitycatalog.", "ucTableId")
+# And further ones that a table has of a catalog or a commit coordinator.
+OF_CATALOGS = (*OF_MANAGERS, "delta.coordinatedCommits.", "delta.feature.catalog")
 
 SYMLINK_MANIFESTS = _switch(
     "delta.compatibility.symlinkFormatManifest.enabled", "each commit writes [manifests](../reference/manifests.md)"

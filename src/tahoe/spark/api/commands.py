@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
-from tahoe.spark.ddl import guard, table_commands, table_like
+from tahoe.spark.ddl import guard, table_commands, table_like, transaction_guard
 from tahoe.spark.ddl.creation import NewTable, declared_constraints, declared_schema, make_table, make_table_of
 from tahoe.spark.ddl.table_commands import altered_table
 from tahoe.spark.ddl.table_names import TableName, check_outside_of_block, table_name
@@ -82,10 +82,12 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
     if name in WRITES:
         if writes_delta(plan):
             return _command(gateway, name, plan)
-        guard.check_write(gateway, plan)
+        transaction_guard.check_write(gateway, plan)
         return None
     if name in resolved_plans.STATEMENTS:
-        return resolved_plans.instead_of(gateway, name, plan)
+        if (command := resolved_plans.instead_of(gateway, name, plan)) is None:
+            transaction_guard.check_can_be_undone(gateway, name, plan, None)
+        return command
     if name != _SHOW_PARTITIONS and altered_table(gateway, name, plan) is not None:
         return _command(gateway, name, plan)
     if name in TABLE_LIKE and table_like.is_ours(gateway, plan):
@@ -228,6 +230,12 @@ def new_table(staged: StagedTable, name: TableName | None) -> NewTable:
     """
     location = staged.properties.get("location") if staged.path is None else staged.path
     table = location or staged.text
+    if location is None and staged.properties.get("external") == "true" and isinstance(staged.name, AttachedName):
+        detail = "an external table is in a folder of your choice"
+        remedy = "Add LOCATION, or leave out EXTERNAL: the catalog chooses a folder then."
+        raise UnsupportedOperationError(
+            operation="CREATE EXTERNAL TABLE without LOCATION", table=staged.text, detail=detail, remedy=remedy
+        )
     schema = declared_schema(staged.columns, staged.value_sources, table=table)
     constraints = declared_constraints(staged.constraints, schema, table=table)
     return NewTable(

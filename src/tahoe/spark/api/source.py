@@ -139,7 +139,7 @@ class Source:
 
     @_answering
     def attachedTable(self, session: JavaObject, name: str, schema: str, table: str) -> str | None:  # noqa: N802  Java's name
-        return attached_catalogs.table_url(Gateway.of(session), name, schema.split("\0"), table)
+        return attached_catalogs.table_url(Gateway.of(session), AttachedName(name, schema, table))
 
     @_answering
     def attachedTables(self, session: JavaObject, name: str, schema: str) -> str:  # noqa: N802  Java's name

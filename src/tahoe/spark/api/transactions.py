@@ -10,11 +10,12 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from tahoe.errors import UnsupportedOperationError
+from tahoe.errors import DeltaError, UnsupportedOperationError
 from tahoe.spark.api.connect.session import is_connect, is_served
 from tahoe.spark.jvm import attached_catalogs
+from tahoe.spark.jvm.attached_catalogs import Block
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.table_cache import recache, session_env
+from tahoe.spark.jvm.table_cache import open_table, recache, session_env
 from tahoe.spark.maintenance.user_command import raising_for_user
 
 
@@ -84,9 +85,28 @@ def end(spark: SparkSession, *, commits: bool) -> None:
     """End the session's transaction: as `transaction`."""
     gateway = Gateway(spark)
     block = attached_catalogs.block_of(gateway)
-    written = [] if block is None else block.written
+    written, read = ([], {}) if block is None else (block.written, _read_in(gateway, block))
     try:
         raising_for_user(lambda: attached_catalogs.end(gateway, commits=commits))
-    finally:  # what was cached in a block that is undone has rows of it
+    finally:  # what was cached in the block has rows of its moment, and of a block that is undone
         for url in written:
             recache(gateway, url)
+        for url, version in read.items():
+            if _newest_version(spark, url) != version:
+                recache(gateway, url)
+
+
+def _newest_version(spark: SparkSession, url: str) -> int | None:
+    """The version of a table after a block; None if it is gone."""
+    try:
+        return open_table(spark, url).version
+    except (DeltaError, OSError):
+        return None
+
+
+def _read_in(gateway: Gateway, block: Block) -> dict[str, int]:
+    """The tables that a block has only read, by their folders, with their versions in it, if any rows are cached."""
+    if gateway.session.sharedState().cacheManager().isEmpty():
+        return {}
+    written = block.written
+    return {url: table.version for url, table in block.opened.items() if url not in written}

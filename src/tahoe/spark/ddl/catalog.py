@@ -91,7 +91,7 @@ def location_of(spark: SparkSession, name: str) -> str:
 
 
 def _attached_location(gateway: Gateway, name: AttachedName) -> str:
-    found = table_url(gateway, name.catalog, [name.schema], name.table)
+    found = table_url(gateway, name)
     if found is None:
         known = tables(gateway, name.catalog, name.schema)
         near = difflib.get_close_matches(name.table.lower(), known, n=_SHOWN_NAMES_MAX, cutoff=0.6)
@@ -176,7 +176,7 @@ def names_delta_table(gateway: Gateway, parts: list[str]) -> bool:
     with suppress(*JVM_ERRORS):  # the table may be dropped meanwhile, or its database does not exist: Spark says so
         attached = attached_name(gateway, parts)
         if attached is not None:
-            return table_url(gateway, attached.catalog, [attached.schema], attached.table) is not None
+            return table_url(gateway, attached) is not None
         table = catalog_table(gateway, parts)
         return table is not None and not session_catalog(gateway).isTempView(gateway.seq(parts)) and is_delta(table)
     return False

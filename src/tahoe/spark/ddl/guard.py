@@ -15,8 +15,7 @@ from tahoe.errors import IncompatibleFormatError, UnsupportedOperationError
 from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.protocol.types.names import quoted
 from tahoe.spark.configuration import setting_names
-from tahoe.spark.ddl.table_names import check_outside_of_block
-from tahoe.spark.jvm.attached_catalogs import block_of
+from tahoe.spark.ddl.transaction_guard import check_can_be_undone
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.statements.catalog_entries import nearest_with
 from tahoe.spark.jvm.statements.guarded_commands import GuardedCommand, guarded_command
@@ -113,36 +112,6 @@ _INTO_FOLDERS: Mapping[str, str] = {
     _SET_LOCATION: "Writing",
 }
 
-# Further commands that a transaction over tables of a catalog does not undo.
-_NOT_UNDONE = frozenset(
-    {
-        "AlterTableRenameCommand",
-        "AlterViewAsCommand",
-        "AlterViewSchemaBindingCommand",
-        "AnalyzeColumnCommand",
-        "AnalyzeTableCommand",
-        "AnalyzeTablesCommand",
-        "CommentOnNamespace",
-        "CommentOnTable",
-        "CreateFunctionCommand",
-        "CreateNamespace",
-        "CreateSQLFunctionCommand",
-        "CreateViewCommand",
-        "DropDatabaseCommand",
-        "DropFunctionCommand",
-        "DropNamespace",
-        "DropTable",
-        "DropTableCommand",
-        "InsertIntoHiveTable",
-        "SaveIntoDataSourceCommand",
-        "SetNamespaceLocation",
-        "SetNamespaceProperties",
-    }
-)
-
-# The table of a source that throws rows away.
-_NOOP = "noop-table"
-
 _TO_FOLDERS = 'Write with format("delta"), or write to another folder.'
 
 
@@ -159,44 +128,14 @@ def check_allowed(gateway: Gateway, name: str, plan: JavaObject) -> None:
         path = gateway.dict(plan.options()).get("path")
         if path is not None and (table := nearest_with(gateway, path, LOG_FOLDER)) is not None:
             check_read(gateway.settings(), path, table)
-    if block_of(gateway) is not None:
-        _check_can_be_undone(gateway, name, plan)
+    operation = _REFUSALS[name].operation if name in _REFUSALS else _INTO_FOLDERS.get(name)
+    check_can_be_undone(gateway, name, plan, operation)
     if name in _REFUSALS or name in _INTO_FOLDERS:
         check_command(
             guarded_command(gateway, name, plan),
             is_table=lambda location: open_table(gateway.spark, location).exists(),
             table_around=lambda folder: nearest_with(gateway, folder, LOG_FOLDER),
         )
-
-
-def _check_can_be_undone(gateway: Gateway, name: str, plan: JavaObject) -> None:
-    if name in _INTO_FOLDERS or name in _REFUSALS or (name in _NOT_UNDONE and not _is_of_session(name, plan)):
-        operation = _REFUSALS[name].operation if name in _REFUSALS else _INTO_FOLDERS.get(name, name)
-        check_outside_of_block(gateway, operation, "its target")
-
-
-def _is_of_session(name: str, plan: JavaObject) -> bool:
-    """Whether a command is about a temporary view or function, which ends with its session."""
-    match name:
-        case "CreateViewCommand":
-            return str(plan.viewType()) == "LocalTempView"
-        case "AlterViewAsCommand":
-            return bool(plan.name().database().isEmpty())
-        case "AlterTableRenameCommand":
-            return bool(plan.oldName().database().isEmpty())
-        case "CreateFunctionCommand" | "CreateSQLFunctionCommand" | "DropFunctionCommand":
-            return bool(plan.isTemp())
-    return False
-
-
-def check_write(gateway: Gateway, plan: JavaObject) -> None:
-    """Refuse a plan that writes rows elsewhere than into a Delta table, in a transaction that does not undo it.
-
-    Raises:
-        OperationNotAllowedError: the session is in one.
-    """
-    if block_of(gateway) is not None and str(plan.table().name()) != _NOOP:
-        check_outside_of_block(gateway, "Writing", "its target")
 
 
 def refuse_path(kind: str, path: str) -> None:

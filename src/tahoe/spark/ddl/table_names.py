@@ -119,6 +119,8 @@ class SessionName:
 
     @contextmanager
     def given(self, place: TableLocation, comment: str | None) -> Iterator[Given]:  # noqa: ARG002
+        if not place.is_known:
+            check_outside_of_block(self.gateway, "CREATE TABLE", self.text)
         yield Given(place, {})
 
     def enter(self, place: TableLocation, options: Mapping[str, str], comment: str | None) -> None:
@@ -158,7 +160,7 @@ class ManagedName:
         return attached_catalog(self.gateway, self.name.catalog)
 
     def _url(self) -> str | None:
-        return table_url(self.gateway, self.name.catalog, [self.name.schema], self.name.table)
+        return table_url(self.gateway, self.name)
 
     def exists(self) -> bool:
         return self._url() is not None

@@ -182,12 +182,9 @@ def attached_catalog(gateway: Gateway, name: str) -> Catalog:
 # --- tables
 
 
-def table_url(gateway: Gateway, name: str, namespace: Sequence[str], table: str) -> str | None:
+def table_url(gateway: Gateway, name: AttachedName) -> str | None:
     """The folder of a table of an attached catalog; None if there is none."""
-    if len(namespace) != 1:
-        return None
-    catalog, block = attached_catalog(gateway, name), block_of(gateway)
-    within = f"{namespace[0]}.{table}"
+    catalog, block, within = attached_catalog(gateway, name.catalog), block_of(gateway), name.within
     is_in_block = block is not None and block.catalog is catalog
     try:
         table_id, url = block.changes.folder_of(within) if block and is_in_block else catalog.folder_of(within)
@@ -231,6 +228,7 @@ class Block:
         id: of this process, for keys of tables.
         name: the catalog's name in the session.
         releases: release what its commits may need again until its end.
+        opened: the tables that its statements have used, by their folders.
         as_written: while it ends, the tables that it has written, by their ids, as its statements have read them.
     """
 
@@ -240,6 +238,7 @@ class Block:
     changes: CatalogTransaction
     manager: AbstractContextManager[CatalogTransaction]
     releases: list[Callable[[], None]] = field(default_factory=list)
+    opened: dict[str, Table] = field(default_factory=dict)
     as_written: dict[str, Table] = field(default_factory=dict)
 
     def table(self, managed: ManagedTable | None) -> Table | None:
@@ -248,7 +247,10 @@ class Block:
         """
         if managed is None or managed.catalog is not self.catalog:
             return None
-        return self.as_written.get(managed.id) or self.changes.table_with(managed.id)
+        table = self.as_written.get(managed.id) or self.changes.table_with(managed.id)
+        if table is not None:
+            self.opened[table.url] = table
+        return table
 
     @property
     def written(self) -> list[str]:

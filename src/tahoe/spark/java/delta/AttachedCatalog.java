@@ -31,9 +31,10 @@ public class AttachedCatalog implements StagingTableCatalog, SupportsNamespaces 
   public String name() { return name; }
   public Set capabilities() { return SessionCatalog.COLUMNS; }
 
-  private static String joined(String[] parts) { return String.join("\u0000", parts); }
+  /** A namespace as Python has it: the catalog's schemas have one part. */
+  private static String joined(String[] parts) { return String.join(".", parts); }
 
-  private static String[] split(Object joined) { return joined.toString().isEmpty() ? new String[0] : joined.toString().split("\u0000"); }
+  private static String[] split(Object names) { return names.toString().isEmpty() ? new String[0] : names.toString().split("\u0000"); }
 
   // tables
 

@@ -29,6 +29,11 @@ _PARQUET_SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 # Our own table classes in plans.
 _OURS = frozenset({"delta.DefinedTable", "delta.WriteTable", "delta.Staged"})
 
+# What Spark has resolved a name in a statement to.
+_RESOLVED = frozenset(
+    {"ResolvedIdentifier", "ResolvedNamespace", "ResolvedPersistentView", "ResolvedProcedure", "ResolvedTable"}
+)
+
 
 def session_catalog(gateway: Gateway) -> JavaObject:
     """The session's own catalog."""
@@ -83,6 +88,51 @@ def defined_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
 
 def _parts(gateway: Gateway, plan: JavaObject) -> Iterator[JavaObject]:
     return (part for part in gateway.items(plan.productIterator()) if hasattr(part, "getClass"))
+
+
+def catalog_in(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    """The catalog of the first table, name or schema among a command's fields; None if it has none there."""
+    for part in _parts(gateway, plan):
+        if kind_of(part) in _RESOLVED:
+            return part.catalog()
+        if kind_of(part) == "DataSourceV2Relation":
+            return part.catalog().get() if part.catalog().isDefined() else None
+    return None
+
+
+def is_of_our_catalog(catalog: JavaObject | None) -> bool:
+    """Whether a catalog is the session's, of our class, or an attached one."""
+    return catalog is not None and str(catalog.getClass().getName()).startswith("delta.")
+
+
+def subject_of(gateway: Gateway, plan: JavaObject) -> str | None:
+    """The name, or else the folder, that a command is about, for errors; None if none of its fields tells."""
+    return next((text for part in _parts(gateway, plan) if (text := _named(gateway, part)) is not None), None)
+
+
+def _named(gateway: Gateway, part: JavaObject) -> str | None:
+    match kind_of(part):
+        case "TableIdentifier" | "FunctionIdentifier":
+            return str(part.unquotedString())
+        case "CatalogTable":
+            return str(part.identifier().unquotedString())
+        case "ResolvedNamespace":
+            return ".".join(map(str, (part.catalog().name(), *gateway.items(part.namespace().iterator()))))
+        case "ResolvedProcedure":
+            return f"{part.catalog().name()}.{part.ident()}"
+        case kind if kind in _RESOLVED:
+            return f"{part.catalog().name()}.{part.identifier()}"
+        case "SubqueryAlias":
+            return _named(gateway, part.child())
+        case "LogicalRelation":
+            return _named(gateway, part.catalogTable().get()) if part.catalogTable().isDefined() else None
+        case "DataSourceV2Relation":
+            return str(part.name())
+        case "CatalogStorageFormat":
+            return str(part.locationUri().get()) if part.locationUri().isDefined() else None
+        case "IdentifierImpl" | "Path":
+            return str(part)
+    return None
 
 
 def our_class(table: JavaObject) -> str | None:

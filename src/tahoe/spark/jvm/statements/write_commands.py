@@ -181,7 +181,7 @@ def _name_of(gateway: Gateway, staged: JavaObject) -> JavaObject | AttachedName:
     catalog, identifier = staged.catalog(), staged.identifier()
     if catalog is None:
         return qualified_name(gateway, identifier)
-    return AttachedName(str(catalog), "\0".join(identifier.namespace()), str(identifier.name()))
+    return AttachedName(str(catalog), ".".join(identifier.namespace()), str(identifier.name()))
 
 
 def _target(plan: JavaObject) -> tuple[JavaObject | None, str | None]:
