@@ -4,6 +4,7 @@ that was acknowledged is lost.
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
@@ -46,8 +47,8 @@ def prepared(found: tahoe.Catalog) -> Iterator[tahoe.Catalog]:
         found.publish(name)
 
 
-def writer(catalog: tahoe.Catalog, seed: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.catalog.ledger", catalog.url, str(seed), str(TRANSFERS)]
+def writer(url: str, seed: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.catalog.ledger", url, str(seed), str(TRANSFERS)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).resolve().parents[2])
 
 
@@ -56,9 +57,32 @@ def money(catalog: tahoe.Catalog) -> list[int]:
         return [changes.table(name).to_arrow()["money"].to_pylist()[0] for name in TABLES]
 
 
+def test_a_server_that_is_killed_loses_no_transfer(tmp_path: Path) -> None:
+    """It is killed while two clients move money, and started again."""
+    database, root = f"sqlite:///{tmp_path}/lake.db", str(tmp_path / "bank")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = str(probe.getsockname()[1])
+    catalog = next(prepared(tahoe.Catalog(database, root=root)))
+    options = ("--root", root, "--no-auth", "--port", port)
+    writers: list[subprocess.Popen[str]] = []
+    lines: list[str] = []
+    for life in range(3):
+        with serving(database, *options, said=subprocess.DEVNULL) as (process, at):
+            writers = writers or [writer(at, seed) for seed in range(2)]
+            if life < 2:
+                lines += [one.stdout.readline().strip() for one in writers if one.stdout]
+                process.kill()
+            else:
+                lines += " ".join(one.communicate(timeout=300)[0] for one in writers).split()
+        assert sum(money(catalog)) == len(TABLES) * MONEY
+    assert all(one.returncode == 0 for one in writers)
+    in_doubt = MONEY - money(catalog)[0] - sum(int(line) for line in lines if line.isdigit())
+    assert 0 <= in_doubt <= sum(int(line[1:]) for line in lines if line.startswith("?"))
+
+
 def test_no_money_is_made_or_lost(catalog: tahoe.Catalog) -> None:
-    writers = [writer(catalog, seed) for seed in range(WRITERS)]
-    victim = writer(catalog, WRITERS)
+    writers = [writer(catalog.url, seed) for seed in range(WRITERS)]
+    victim = writer(catalog.url, WRITERS)
     acknowledged: list[int] = []
     killer = threading.Thread(target=lambda: (time.sleep(3), victim.kill()))
     killer.start()

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.catalog.entries import TableEntry
-from tahoe.catalog.server.app import PREFIX, ROUTES
+from tahoe.catalog.server.app import OWN, PREFIX, ROUTES
 from tahoe.storage.background import finish_background
 from tests.catalog.serving import Client, Served, appended, served, staged
 
 # What a server may answer.
-OWN = {200, 400, 401, 403, 404, 405, 409, 413, 501}
+ANSWERS = {200, 400, 401, 403, 404, 405, 409, 413, 501}
 
 NAMES = st.sampled_from(
     ["lake", "shop", "orders", "lake.shop", "lake.shop.orders", "new", "..", "a/b", "catalog", "table"]
@@ -85,12 +85,16 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def orders(lake: Served) -> TableEntry:
+    return table(lake, "shop.orders")
+
+
+def table(lake: Served, name: str) -> TableEntry:
     """A table, made anew if a call has dropped it."""
     lake.catalog.create_schema("shop", if_not_exists=True)
-    found = [entry for entry in lake.catalog.tables() if entry.name == "shop.orders"]
+    found = [entry for entry in lake.catalog.tables() if entry.name == name]
     if not found:
-        lake.catalog.create_table("shop.orders", pa.schema([("id", pa.int64())]))
-    return found[0] if found else orders(lake)
+        lake.catalog.create_table(name, pa.schema([("id", pa.int64())]))
+    return found[0] if found else table(lake, name)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +119,7 @@ def asked(data: st.DataObject, client: Client, body: Any) -> str:
     headers = {"Authorization": f"Bearer {client.token}", "Content-Type": "application/json"}
     content = json.dumps(body).encode()
     answer = client.http.request(method, path, content=content, params=query, headers=headers, follow_redirects=False)
-    assert answer.status_code in OWN | {307}, (method, path, query, body, answer.text)
+    assert answer.status_code in ANSWERS | {307}, (method, path, query, body, answer.text)
     if answer.status_code not in (200, 307):
         told = answer.json()
         assert set(told) in ({"error_code", "message", "details"}, {"error"}), told
@@ -169,3 +173,36 @@ def test_what_is_ratified_can_be_read(lake: Served, admin: Client, changes: Any,
             assert status in (400, 409), told
             assert told["error_code"] in ("INVALID_ARGUMENT", "COMMIT_VERSION_CONFLICT")
             assert orders(lake).latest_version == 0
+
+
+@given(
+    changes=st.dictionaries(st.sampled_from(["table_id", "table_uri", "version", "commits"]), VALUES, max_size=2),
+    commit=st.dictionaries(
+        st.sampled_from(["version", "timestamp", "file_name", "file_size", "file_modification_timestamp"]),
+        VALUES,
+        max_size=2,
+    ),
+    more=st.lists(VALUES, max_size=2),
+)
+def test_a_transaction_of_anything_is_whole(
+    lake: Served, admin: Client, changes: Any, commit: Any, more: list[Any]
+) -> None:
+    """A table of it is legal. What is beside it may not be; then nothing is ratified, and otherwise all."""
+    names, stamp = ("shop.orders", "shop.stock"), 2**42
+    tables = []
+    for name in names:
+        entry = table(lake, name)
+        info = staged(entry.url, 1, appended(stamp), stamp)
+        tables.append({"table_id": entry.id, "table_uri": entry.url, "version": 0, "commits": [info]})
+    tables[1]["commits"][0] |= commit
+    tables[1] |= changes
+    status, told = admin.call("POST", "/transactions", {"tables": [*tables, *more]}, under=OWN)
+    if status == 200:
+        assert lake.catalog.table(names[0]).snapshot().version == 1
+        assert (table(lake, names[1]).latest_version == 1) == ("commits" not in changes)
+        for name in names:
+            lake.catalog.drop_table(name)
+    else:
+        assert status in (400, 404, 409), told
+        assert "Traceback" not in json.dumps(told)
+        assert [table(lake, name).latest_version for name in names] == [0, 0]
