@@ -14,7 +14,7 @@ from tahoe.iceberg import conversion
 from tahoe.iceberg.metadata_folder import MetadataFolder
 from tahoe.iceberg.verification import verify
 from tahoe.storage.background import finish_background
-from tests.iceberg.tables import TABLES, UNIFORM, plain, rows
+from tests.iceberg.tables import TABLES, UNIFORM, iceberg, nested, plain, rows, same
 
 
 def run(*arguments: str, code: int = 0) -> str:
@@ -46,6 +46,18 @@ def test_a_table_that_does_not_ask_for_it(tmp_path: Path) -> None:
     assert "enabledFormats" in run("sync", path, code=2)
     assert "tahoe iceberg PATH sync" in " ".join(run("verify", path, code=2).split())
     assert json.loads(run("show", path, "--json"))["converted_delta_version"] is None
+
+
+def test_enable_rewrites_what_iceberg_cannot_read(tmp_path: Path) -> None:
+    table = tahoe.Table(str(tmp_path / "t"))
+    table.append(nested(0), properties={"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"})
+    table.append(nested(10))
+    table.delete("id = 1")
+    version = json.loads(run("enable", table.url, "--json"))["version"]
+    assert version == table.version
+    assert same(iceberg(table).scan().to_arrow(), table.to_arrow())
+    assert json.loads(run("enable", table.url, "--json"))["version"] == version
+    assert "No differences" in run("verify", table.url)
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -452,7 +452,7 @@ statements(
 statements(None, iceberg_compat_v1=(create(enableIcebergCompatV1="true", columnMapping__mode="name"),))
 statements(
     None,
-    iceberg_compat_v2=(create(by="part", enableIcebergCompatV2="true", columnMapping__mode="name"),),
+    iceberg_compat_v2=(create(NESTED, by="id", enableIcebergCompatV2="true", columnMapping__mode="name"),),
 )
 statements(
     None,

@@ -13,7 +13,6 @@ import tahoe
 from tahoe.errors import (
     InvalidOptionError,
     NotAnIdentityColumnError,
-    OperationNotYetSupportedError,
     StatementSyntaxError,
 )
 from tahoe.spark.layout.optimize_metrics import LAYOUT
@@ -105,19 +104,6 @@ def test_an_identity_column_counts_on_from_what_rows_brought(spark, path, step, 
 def test_only_identity_columns_are_synchronised(spark, table):
     with pytest.raises(NotAnIdentityColumnError, match="id"):
         spark.sql(f"ALTER TABLE delta.`{table}` CHANGE id SYNC IDENTITY")
-
-
-LATER = [
-    "REORG TABLE {t} APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))",
-]
-
-
-@pytest.mark.parametrize("text", LATER)
-def test_what_is_still_to_come_says_so_and_does_nothing(spark, table, text):
-    with pytest.raises(OperationNotYetSupportedError) as raised:
-        spark.sql(text.format(t=f"delta.`{table}`"))
-    assert isinstance(raised.value, AnalysisException)
-    assert version(table) == 2
 
 
 # --- values

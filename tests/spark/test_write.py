@@ -43,7 +43,6 @@ from tahoe.errors import (
     UnsupportedDataTypeError,
     UnsupportedOperationError,
     WriteFailedError,
-    WriteNotImplementedError,
 )
 from tahoe.protocol.log.actions import Add, CommitInfo, Txn, decode_commit
 from tahoe.spark.dml import write
@@ -821,18 +820,6 @@ def test_properties_as_options_and_by_the_session(spark: SparkSession, path: str
     assert json.loads(adds(path, 0)[0].stats or "") == {"numRecords": 1}
     with pytest.raises(InvalidPropertyError):
         append(spark.range(1), path + "2", **{"delta.noSuchProperty": "1"})
-
-
-def test_files_of_iceberg_compatibility_have_all_the_field_ids_or_are_not_written(
-    spark: SparkSession, path: str
-) -> None:
-    append(spark.range(3).coalesce(1), path, **{"delta.enableIcebergCompatV3": "true"})
-    spark.sql(f"delete from delta.`{path}` where id = 1")
-    (add,) = tahoe.Table(path).snapshot().live.adds()
-    columns = pq.ParquetFile(f"{path}/{unquote(add.path)}").schema_arrow
-    assert sorted(int(f.metadata[b"PARQUET:field_id"]) for f in columns) == [1, 2_147_483_539, 2_147_483_540]
-    with pytest.raises(WriteNotImplementedError, match="icebergCompatV2"):
-        append(spark.sql("select array(1) l"), path + "2", **{"delta.enableIcebergCompatV2": "true"})
 
 
 def test_constraints_hold_for_every_row_whatever_their_sql(spark: SparkSession, path: str) -> None:

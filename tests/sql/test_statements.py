@@ -40,6 +40,7 @@ from tahoe.sql.statements import (
     Restore,
     ShowTags,
     SyncIdentity,
+    SyncMetadata,
     Vacuum,
     condition_of_statement,
     values_of,
@@ -178,6 +179,7 @@ STATEMENTS = {
     "reorg table t apply (upgrade uniform (iceberg_compat_version = 2))": ReorgUpgradeUniform(
         table=T, iceberg_compat_version=At("2")
     ),
+    "msck repair table t sync metadata": SyncMetadata(table=T),
     "begin transaction": BeginTransaction(),
     "start transaction isolation level serializable": BeginTransaction(is_serializable=True),
     "begin transaction isolation level snapshot": BeginTransaction(),

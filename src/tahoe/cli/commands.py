@@ -41,7 +41,7 @@ SUMMARIES = {
     "generate": (
         "Write symlink manifests, which list the data files for Presto, Athena and other engines without Delta."
     ),
-    "iceberg": "Show, write and verify the Iceberg metadata of a table.",
+    "iceberg": "Give a table Iceberg's metadata; show, write and verify it.",
     "cache": "Show, clear or verify the local cache of what was read from remote storages.",
     "catalog": "Make, serve and show a catalog of tables, and say who may use it.",
     "connect-server": "Serve Delta tables to clients of Spark Connect, who need no tahoe, until SIGINT or SIGTERM.",

@@ -16,6 +16,9 @@ from tahoe.cli.output import open_console, print_facts, print_json, printable
 from tahoe.errors import PackageMissingError
 from tahoe.protocol.configuration.universal_format import has_iceberg
 from tahoe.protocol.types.names import counted
+from tahoe.storage.background import finish_background
+from tahoe.table.layout.optimize import optimize
+from tahoe.table.layout.upgrade_uniform import upgrade_uniform
 
 iceberg = typer.Typer(
     no_args_is_help=True,
@@ -23,6 +26,9 @@ iceberg = typer.Typer(
     pretty_exceptions_enable=False,
     help="Show, write and verify the Iceberg metadata of a table.",
 )
+
+# The version of Iceberg compatibility.
+_COMPAT = 2
 
 Whole = Annotated[bool, typer.Option("--whole", help="List all files anew, whatever the metadata has.")]
 
@@ -46,6 +52,19 @@ def show(path: Location, as_json: AsJson = False, option: Options = None) -> Non
         print_json(facts)
     else:
         print_facts({name: str(value) for name, value in facts.items()})
+
+
+@iceberg.command()
+def enable(path: Location, as_json: AsJson = False, option: Options = None) -> None:
+    """Give a table the metadata, and rewrite the files that Iceberg's readers could not read."""
+    with _messages(path):
+        table = open_table(path, option)
+        version = upgrade_uniform(table, _COMPAT, lambda request: optimize(table, request))
+        finish_background()
+    if as_json:
+        print_json({"table": table.url, "version": version})
+    else:
+        open_console().print(f"Each commit from version [bold]{version}[/] on writes Iceberg's metadata")
 
 
 @iceberg.command()

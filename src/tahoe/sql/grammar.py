@@ -48,6 +48,7 @@ from tahoe.sql.statements import (
     ShowTags,
     Statement,
     SyncIdentity,
+    SyncMetadata,
     Vacuum,
 )
 from tahoe.sql.token_parser import TokenParser
@@ -119,7 +120,7 @@ def changes_clause(text: str) -> Token | None:
 _BOUNDS = ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
 
 _FIRST_WORDS = (
-    *("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "ANALYZE", "FSCK", "GENERATE", "CONVERT"),
+    *("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "ANALYZE", "FSCK", "MSCK", "GENERATE", "CONVERT"),
     *("RESTORE", "REORG", "ALTER", "CREATE", "DROP", "REPLACE", "SHOW", "CACHE"),
     *("BEGIN", "START", "COMMIT", "ROLLBACK"),
 )
@@ -243,6 +244,15 @@ class _Parser(TokenParser):
         if self.token.kind != "end" and not self.token.is_symbol(";"):
             self.fail("METADATA ONLY or VERIFY ALL FILES, then DRY RUN")
         return Fsck(table=table, metadata_only=metadata_only, verify_all_files=verify_all_files, dry_run=dry_run)
+
+    def sync_metadata(self) -> SyncMetadata:
+        table = self.repaired()
+        self.require("SYNC", "METADATA")
+        return SyncMetadata(table=table)
+
+    def repaired(self) -> Name:
+        self.require("MSCK", "REPAIR", "TABLE")
+        return self.name()
 
     def generate(self) -> Generate:
         self.place += 1
@@ -535,6 +545,7 @@ _HEADS = (
     _Head(_begins("CACHE", "SELECT"), _Parser.cache_select),
     _Head(_after(_Parser.analyzed, _begins("COMPUTE", "DELTA")), _Parser.analyze),
     _Head(_begins("FSCK"), _Parser.fsck),
+    _Head(_after(_Parser.repaired, _begins("SYNC", "METADATA")), _Parser.sync_metadata),
     _Head(_begins("GENERATE"), _Parser.generate),
     _Head(_begins("CONVERT", "TO", "DELTA"), _Parser.convert),
     _Head(_begins("RESTORE"), _Parser.restore),

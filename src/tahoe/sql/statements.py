@@ -253,6 +253,13 @@ class ReorgUpgradeUniform:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SyncMetadata:
+    """MSCK REPAIR TABLE table SYNC METADATA"""
+
+    table: Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BeginTransaction:
     """BEGIN | START TRANSACTION [ISOLATION LEVEL SERIALIZABLE | SNAPSHOT]"""
 
@@ -289,6 +296,7 @@ Statement: TypeAlias = (
     | CreateBloomFilters
     | DropBloomFilters
     | ReorgUpgradeUniform
+    | SyncMetadata
     | BeginTransaction
     | EndTransaction
 )

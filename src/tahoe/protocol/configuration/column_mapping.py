@@ -179,16 +179,34 @@ def nested_ids(field: Field) -> Mapping[str, int]:
     return found
 
 
-def _nested_paths(data_type: DataType, path: str) -> Iterator[str]:
-    """The paths of the elements, keys and values of a type, parents first, down to the next struct."""
+def ordered_nested_ids(columns: Struct) -> Iterator[int]:
+    """The ids of all elements, keys and values in the order of a schema, each before those inside it."""
+    for column in columns:
+        yield from _ordered(column.type, physical_name(column), nested_ids(column))
+
+
+def _ordered(data_type: DataType, path: str, ids: Mapping[str, int]) -> Iterator[int]:
+    if isinstance(data_type, Struct):
+        yield from ordered_nested_ids(data_type)
+    for name, inner in _parts(data_type).items():
+        yield ids[f"{path}.{name}"]
+        yield from _ordered(inner, f"{path}.{name}", ids)
+
+
+def _parts(data_type: DataType) -> Mapping[str, DataType]:
+    """What an array or a map has inside, by its name in Parquet files."""
     match data_type:
         case Array():
-            parts = {"element": data_type.element}
+            return {"element": data_type.element}
         case Map():
-            parts = {"key": data_type.key, "value": data_type.value}
+            return {"key": data_type.key, "value": data_type.value}
         case _:
-            parts = {}
-    for name, inner in parts.items():
+            return {}
+
+
+def _nested_paths(data_type: DataType, path: str) -> Iterator[str]:
+    """The paths of the elements, keys and values of a type, parents first, down to the next struct."""
+    for name, inner in _parts(data_type).items():
         yield f"{path}.{name}"
         yield from _nested_paths(inner, f"{path}.{name}")
 

@@ -13,7 +13,7 @@ from tahoe.protocol.types.names import parse_column_list
 from tahoe.spark.api.dml_arguments import condition_column, own_columns
 from tahoe.spark.api.table_builder import column_names
 from tahoe.spark.dml.row_changes import DmlTarget
-from tahoe.spark.layout.optimize import Optimize, add_filters, compact, purge
+from tahoe.spark.layout.optimize import Optimize, add_filters, compact, purge, upgrade_for_iceberg
 from tahoe.spark.layout.optimize_metrics import LAYOUT, optimized_row
 from tahoe.spark.maintenance.history_detail import result_frame
 from tahoe.spark.maintenance.user_command import run_for_user
@@ -107,6 +107,11 @@ def with_filters(target: DmlTarget, condition: Column | None) -> DataFrame:
     """Run REORG TABLE ... APPLY (BLOOMFILTER), and return its result row."""
     command = Optimize(target=target, conditions=() if condition is None else (condition,))
     return _result(target, run_for_user(target.spark, lambda: add_filters(command)))
+
+
+def run_upgrade_uniform(target: DmlTarget, version: int) -> None:
+    """Run REORG TABLE ... APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = version))."""
+    run_for_user(target.spark, lambda: upgrade_for_iceberg(Optimize(target=target), version))
 
 
 def purge_rows(target: DmlTarget, condition: Column | None, deleted_share: float = 0.0) -> OptimizeReport:

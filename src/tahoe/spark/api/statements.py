@@ -16,13 +16,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, DataFrameReader
 from pyspark.sql.types import IntegralType, NumericType, StringType, StructType, TimestampType
 
-from tahoe._version import VERSION
 from tahoe.errors import (
     CloneUnsupportedSourceError,
     InvalidOptionError,
     NameOfAnotherKindError,
     NotADeltaTableError,
-    OperationNotYetSupportedError,
     StatementSyntaxError,
     TableNotFoundError,
 )
@@ -30,7 +28,7 @@ from tahoe.protocol.log.tags import version_or_tag
 from tahoe.protocol.types.names import quoted
 from tahoe.spark.api import transactions
 from tahoe.spark.api.delta_table import DeltaTable
-from tahoe.spark.api.optimize_builder import run_optimize, run_reorg, with_filters
+from tahoe.spark.api.optimize_builder import run_optimize, run_reorg, run_upgrade_uniform, with_filters
 from tahoe.spark.ddl.catalog import name_parts, path_in, path_of
 from tahoe.spark.ddl.clone_sources import foreign_source
 from tahoe.spark.jvm.failures import for_user
@@ -57,7 +55,7 @@ from tahoe.spark.maintenance.cache_select import run_cache_select
 from tahoe.spark.maintenance.clone import CLONED, CloneCommand, run_clone
 from tahoe.spark.maintenance.convert import run_convert
 from tahoe.spark.maintenance.history_detail import DETAIL, HISTORY
-from tahoe.spark.maintenance.repair import REPAIRS, run_repair
+from tahoe.spark.maintenance.repair import REPAIRS, run_repair, run_sync_metadata
 from tahoe.spark.maintenance.restore import RESTORED, run_restore
 from tahoe.spark.maintenance.tags import TAGS, run_create_tag, run_drop_tag, shown_tags
 from tahoe.spark.maintenance.user_command import raising_for_user, run_for_user
@@ -326,7 +324,6 @@ def run_statement(statement: Statement, context: StatementContext) -> DataFrame 
     """Run a statement. Returns its rows; None if it has no result columns.
 
     Raises:
-        OperationNotYetSupportedError: the statement is not supported yet.
         DeltaAnalysisError: the table does not allow the statement.
     """
     return _HOW[type(statement)].run(statement, context)
@@ -527,10 +524,13 @@ def _end(statement: statements.EndTransaction, context: StatementContext) -> Non
     transactions.end(context.gateway.spark, commits=statement.commits)
 
 
-def _later(statement: statements.ReorgUpgradeUniform, context: StatementContext) -> None:
-    """Raise `OperationNotYetSupportedError`. The table must exist."""
-    how, table = _HOW[type(statement)], context.table(statement.table)._handle.table.url
-    raise for_user(OperationNotYetSupportedError(operation=how.name, table=table, tahoe_version=VERSION))
+def _upgrade_uniform(statement: statements.ReorgUpgradeUniform, context: StatementContext) -> None:
+    version = int(context.number(statement.iceberg_compat_version, "ICEBERG_COMPAT_VERSION"))
+    run_upgrade_uniform(context.table(statement.table)._handle.target(), version)
+
+
+def _sync_metadata(statement: statements.SyncMetadata, context: StatementContext) -> None:
+    run_sync_metadata(context.gateway.spark, context.table(statement.table)._handle.table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -567,7 +567,8 @@ _HOW: Mapping[type[Any], _How] = {
     statements.CreateTag: _How("CREATE TAG", NOTHING, _create_tag),
     statements.DropTag: _How("DROP TAG", NOTHING, _drop_tag),
     statements.ShowTags: _How("SHOW TAGS", TAGS, _show_tags),
-    statements.ReorgUpgradeUniform: _How("REORG UPGRADE UNIFORM", NOTHING, _later),
+    statements.ReorgUpgradeUniform: _How("REORG UPGRADE UNIFORM", NOTHING, _upgrade_uniform),
+    statements.SyncMetadata: _How("MSCK REPAIR TABLE SYNC METADATA", NOTHING, _sync_metadata),
     statements.BeginTransaction: _How("BEGIN TRANSACTION", NOTHING, _begin),
     statements.EndTransaction: _How("COMMIT or ROLLBACK", NOTHING, _end),
 }

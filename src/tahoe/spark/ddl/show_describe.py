@@ -22,6 +22,7 @@ from tahoe.spark.jvm.statements.catalog_entries import PROVIDER, TableEntry, tab
 from tahoe.spark.jvm.statements.constraints import check_constraint, constraint_array, constraint_of_key
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import visible_schema
+from tahoe.table.commit.other_formats import converted_versions
 from tahoe.table.reading.snapshot import Snapshot
 
 _CLUSTERING_COLUMNS = "clusteringColumns"
@@ -36,7 +37,11 @@ def properties(gateway: Gateway, target: JavaObject) -> JavaObject:
     """
     snapshot = open_table(gateway.spark, target.url()).snapshot()
     return gateway.text_map(
-        {**table_properties(snapshot), **reserved_properties(table_entry(gateway, target), snapshot)}
+        {
+            **table_properties(snapshot),
+            **converted_versions(snapshot),
+            **reserved_properties(table_entry(gateway, target), snapshot),
+        }
     )
 
 

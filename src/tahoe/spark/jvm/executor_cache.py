@@ -7,12 +7,11 @@ it is said in the configuration of each scan, by a `delta.LocalCache`.
 
 from __future__ import annotations
 
-from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
 
-from tahoe.spark.jvm.gateway import Gateway, JavaObject, running_class
+from tahoe.spark.jvm.gateway import EXECUTOR_SOURCES, Gateway, JavaObject, running_class
 from tahoe.spark.jvm.hadoop_store import hadoop_url
 from tahoe.spark.jvm.log_store import LogStoreAdapter
 from tahoe.storage.cache.block_cache import BlockCache, CacheMetrics
@@ -21,7 +20,6 @@ from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Store
 from tahoe.storage.locations import split_url
 
-JAVA_SOURCES = Path(__file__).parents[1] / "java_executors"
 SYSTEM_CLASS = "delta.cache.CachedFileSystem"
 
 _CACHE_CLASS = "delta.LocalCache"
@@ -52,7 +50,7 @@ def cache_of_scan(gateway: Gateway, store: Store) -> JavaObject | None:
         blocks.bytes_max,
         blocks.compresses,
         cached.realm,
-        gateway.compiled_jar(JAVA_SOURCES, SYSTEM_CLASS),
+        gateway.compiled_jar(EXECUTOR_SOURCES, SYSTEM_CLASS),
     )
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 
 from tahoe.spark.jvm.cancellation import check_cancelled
 from tahoe.spark.jvm.failures import to_java
-from tahoe.spark.jvm.gateway import Gateway, JavaObject, returned
+from tahoe.spark.jvm.gateway import EXECUTOR_SOURCES, Gateway, JavaObject, returned
 from tahoe.spark.jvm.redistribution import LayOut, Redistribution, laid_out, redistributed
 
 _DATASOURCES = "org.apache.spark.sql.execution.datasources."
@@ -29,6 +29,9 @@ _STREAMING = "org.apache.spark.sql.execution.streaming."
 # Spark's Parquet writer truncates bounds in footers to this many bytes. Without the limit, it writes no bounds for
 # longer text.
 BOUND_BYTES_MAX = 1024
+
+# The class with which tasks write, if elements, keys and values have field ids.
+_NUMBERING = "delta.write.NestedIds"
 
 # The layout of data files, regardless of the session's settings: timestamps with statistics, dates and times without
 # rebasing, lists and decimals in the standard format, variants without shredding.
@@ -58,12 +61,15 @@ class WriterSettings:
         partition_columns: names in that schema; they become folders.
         options: of Spark's Parquet source: `compression`, `maxRecordsPerFile`.
         hadoop: Hadoop settings for the Parquet writer and the storage.
+        nested_ids: field ids of elements, keys and values, in the order of the schema, each before those inside it; if
+            it is empty they have none.
     """
 
     schema: str
     partition_columns: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     hadoop: Mapping[str, str] = field(default_factory=dict)
+    nested_ids: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,13 +153,24 @@ def _write(
     options = gateway.scala_map({"timeZone": "UTC", **settings.options})
     committer = gateway.java_class(_STREAMING + "ManifestFileCommitProtocol")("tahoe", url)
     committer.setupManifestOptions(_manifest_log(gateway, session, manifest), 0)
-    parquet = gateway.java_class(_DATASOURCES + "parquet.ParquetFileFormat")()
-    hadoop = _configuration(session, {"parquet.statistics.truncate.length": str(BOUND_BYTES_MAX), **settings.hadoop})
+    parquet, ids = _format(gateway, settings)
+    hadoop = _configuration(
+        session, {"parquet.statistics.truncate.length": str(BOUND_BYTES_MAX), **ids, **settings.hadoop}
+    )
     none, nothing = gateway.option(None), gateway.seq([])
     writer = gateway.module(_DATASOURCES + "FileFormatWriter")
     arguments = (session, plan, parquet, committer, spec, hadoop, partitions, none, nothing, options)
     with _in_tasks(session.sparkContext(), _SESSION_SETTINGS):
         writer.write(*arguments, *_defaults(gateway, writer, "write", len(arguments)))
+
+
+def _format(gateway: Gateway, settings: WriterSettings) -> tuple[JavaObject, dict[str, str]]:
+    """Spark's Parquet format, or the one that gives ids to elements, keys and values; and its settings."""
+    if not settings.nested_ids:
+        return gateway.java_class(_DATASOURCES + "parquet.ParquetFileFormat")(), {}
+    jar = gateway.compiled_jar(EXECUTOR_SOURCES, _NUMBERING)
+    ids = ",".join(map(str, settings.nested_ids))
+    return gateway.java_class("delta.NumberedFormat")(_NUMBERING, jar), {"tahoe.parquet.nested.ids": ids}
 
 
 @contextmanager

@@ -45,6 +45,9 @@ JVM_ERRORS = (Py4JError, CapturedException, ConnectionError)
 connection.
 """
 
+# What tasks run of tahoe's Java: it is sent to executors as one JAR.
+EXECUTOR_SOURCES = Path(__file__).parents[1] / "java_executors"
+
 _compiling = threading.Lock()
 
 

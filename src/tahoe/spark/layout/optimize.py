@@ -43,6 +43,7 @@ from tahoe.table.layout.optimize import (
     summary,
 )
 from tahoe.table.layout.rewriting import Rewritten, rewrite_of
+from tahoe.table.layout.upgrade_uniform import upgrade_uniform
 from tahoe.table.writing.parquet_files import WRITES_BLOOM_FILTERS
 from tahoe.table.writing.write_plan import WritePlan
 
@@ -110,6 +111,17 @@ def add_filters(command: Optimize) -> OptimizeReport:
     """
     request = OptimizeRequest(settings=_settings(command.target), operation=REORG, purpose=FILTERS)
     return _run(command, request, only_partitions=True)
+
+
+def upgrade_for_iceberg(command: Optimize, version: int) -> None:
+    """Give a table Iceberg's metadata, and rewrite the files that Iceberg's readers could not read.
+
+    Raises:
+        InvalidOptionError, InvalidPropertyError, UnsupportedOperationError: as `upgrade_uniform`.
+        DeltaConcurrentModificationException: concurrent commits have changed all the files.
+    """
+    target = command.target
+    upgrade_uniform(target.table, version, lambda request: _run(command, request), **author_of(target.spark))
 
 
 def _run(command: Optimize, request: OptimizeRequest, *, only_partitions: bool = False) -> OptimizeReport:

@@ -16,18 +16,17 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe._version import VERSION
-from tahoe.errors import WriteFailedError, WriteNotImplementedError
+from tahoe.errors import WriteFailedError
 from tahoe.protocol.changes.column_values import check_given
 from tahoe.protocol.changes.constraints import constraints_of
 from tahoe.protocol.configuration.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
-from tahoe.protocol.configuration.column_mapping import ID, column_id, nested_ids
-from tahoe.protocol.configuration.features import iceberg_compat, numbers_nested
+from tahoe.protocol.configuration.column_mapping import ID, column_id, ordered_nested_ids
+from tahoe.protocol.configuration.features import numbers_nested
 from tahoe.protocol.configuration.properties import PARQUET_COMPRESSION, PARQUET_FORMAT_VERSION
 from tahoe.protocol.configuration.row_tracking import field_ids
 from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.partitions import format_partition_value, parse_partition_value
-from tahoe.protocol.types.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields, walk_fields
+from tahoe.protocol.types.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
 from tahoe.spark.jvm.failures import error_of_the_query
 from tahoe.spark.jvm.file_writer import NewFile, WriterSettings, delete_files, write_files
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, is_wrong_call
@@ -132,15 +131,8 @@ def writer_settings(plan: WritePlan, options: WriteOptions, hidden: Sequence[Fie
     """The settings for writing a table's files, with hidden columns after the table's.
 
     The compression codec is the option's, else the table property's, else the session's.
-
-    Raises:
-        WriteNotImplementedError: elements, keys or values need field ids, which Spark's writer gives to columns alone.
     """
     properties = plan.metadata.configuration
-    if numbers_nested(plan.protocol, properties) and any(nested_ids(field) for _, field in walk_fields(plan.schema)):
-        rule = "field ids of the elements of arrays, and of the keys and values of maps, in files that Spark writes"
-        compat = f"icebergCompatV{iceberg_compat(plan.protocol, properties)}"
-        raise WriteNotImplementedError(table=plan.url, rule=rule, feature=compat, tahoe_version=VERSION)
     codec = PARQUET_COMPRESSION.get(properties, table=plan.url) if PARQUET_COMPRESSION.name in properties else None
     pages = properties.get(PARQUET_FORMAT_VERSION.name, PARQUET_FORMAT_VERSION.default)
     row_ids = field_ids(plan.protocol, properties)
@@ -154,6 +146,7 @@ def writer_settings(plan: WritePlan, options: WriteOptions, hidden: Sequence[Fie
         schema=_file_schema(columns).to_json(),
         partition_columns=plan.physical_partition_columns,
         options={**({"compression": codec} if codec else {}), **options.writer},
+        nested_ids=list(ordered_nested_ids(columns)) if numbers_nested(plan.protocol, properties) else (),
         hadoop={**({"parquet.writer.version": "PARQUET_2_0"} if pages.startswith("2") else {}), **options.hadoop},
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 
 from tahoe.errors import PackageMissingError
 from tahoe.protocol.configuration.universal_format import has_iceberg
@@ -17,11 +18,37 @@ def convert_to_other_formats(snapshot: Snapshot) -> None:
     Raises:
         PackageMissingError: a package that it needs is not installed.
     """
+    if has_iceberg(snapshot.properties):
+        _conversion(snapshot).after_commit(snapshot)
+
+
+def sync_other_formats(snapshot: Snapshot) -> None:
+    """Bring the metadata of other formats up to the newest version now.
+
+    Raises:
+        PackageMissingError: a package that it needs is not installed.
+        UnsupportedOperationError: the table does not ask for such metadata.
+    """
+    _conversion(snapshot).sync(snapshot)
+
+
+def converted_versions(snapshot: Snapshot) -> dict[str, str]:
+    """The version that the metadata of other formats describes and its time, under the reference's names; empty if
+    there is no such metadata, or if it cannot be read here.
+    """
     if not has_iceberg(snapshot.properties):
-        return
+        return {}
     try:
-        conversion = import_module(_ICEBERG)
+        found: tuple[int, int] | None = _conversion(snapshot).converted(snapshot)
+    except (PackageMissingError, OSError, ValueError):
+        found = None
+    names = ("converted_delta_version", "converted_delta_timestamp")
+    return {} if found is None else dict(zip(names, map(str, found), strict=True))
+
+
+def _conversion(snapshot: Snapshot) -> ModuleType:
+    try:
+        return import_module(_ICEBERG)
     except ImportError as error:
         what = "Writing Iceberg's metadata"
         raise PackageMissingError(table=snapshot.url, what=what, package="pyiceberg") from error
-    conversion.after_commit(snapshot)

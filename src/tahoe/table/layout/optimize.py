@@ -35,8 +35,10 @@ from tahoe.table.layout.laying_out import lay_out_in_threads
 from tahoe.table.layout.rewriting import Rewrite, Rewritten, rewrite, rewrite_of
 from tahoe.table.layout.statistics import AnalyzeRequest, compute_absent
 from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
+from tahoe.table.reading.footers_mask import footers_mask
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.transactions.fitting_files import lacks_nested_ids
 from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_plan import WritePlan
@@ -48,6 +50,10 @@ REORG: Literal["REORG"] = "REORG"
 # What REORG is for.
 PURGE: Literal["PURGE"] = "PURGE"
 FILTERS: Literal["BLOOMFILTER"] = "BLOOMFILTER"
+NESTED_IDS: Literal["UPGRADE UNIFORM"] = "UPGRADE UNIFORM"
+
+# What the history tells of a REORG, by its purpose.
+_TOLD = {PURGE: "applyPurge", FILTERS: "applyBloomFilters", NESTED_IDS: "applyUpgradeUniform"}
 
 Rewriter: TypeAlias = "Callable[[WritePlan, Sequence[Bin]], Iterable[Rewritten | BaseException]]"
 """Rewrites bins of the plan's snapshot, several at once. Returns the result or the error of each, in order."""
@@ -64,7 +70,8 @@ class OptimizeRequest:
         predicates: the filter as the history shows it.
         engine: the program that hosts tahoe, for the history.
         is_auto: whether the system and not a user asked.
-        purpose: of REORG: to remove what was deleted, or to add Bloom filters to files that lack them.
+        purpose: of REORG: to remove what was deleted, or to add Bloom filters, or field ids of elements, keys and
+            values, to files that lack them.
     """
 
     filter: str | Predicate | None = None
@@ -75,7 +82,7 @@ class OptimizeRequest:
     engine: str | None = None
     is_auto: bool = False
     operation: Literal["OPTIMIZE", "REORG"] = OPTIMIZE
-    purpose: Literal["PURGE", "BLOOMFILTER"] = PURGE
+    purpose: Literal["PURGE", "BLOOMFILTER", "UPGRADE UNIFORM"] = PURGE
     order: OrderRequest = field(default_factory=OrderRequest)
 
     @property
@@ -87,9 +94,7 @@ class OptimizeRequest:
         """The parameters of the operation in the history, under the reference's names."""
         predicate = {"predicate": list(self.predicates)}
         if self.operation == REORG:
-            return (
-                {**predicate, "applyPurge": True} if self.purpose == PURGE else {**predicate, "applyBloomFilters": True}
-            )
+            return {**predicate, _TOLD[self.purpose]: True}
         names, is_clustered = ([], False) if order is None else (order.names, order.is_clustered)
         columns = {"zOrderBy": [] if is_clustered else names, "clusterBy": names if is_clustered else []}
         return {
@@ -263,6 +268,8 @@ def _bins(scan: Scan, request: OptimizeRequest, order: Order | None, cubes: Iter
     """The bins to rewrite; see `plan_bins` and `plan_cubes`."""
     if request.operation == REORG and request.purpose == FILTERS:
         return bins_of(scan, lacks_filters)
+    if request.operation == REORG and request.purpose == NESTED_IDS:
+        return bins_of(scan, lambda piece: footers_mask(piece, lacks_nested_ids))
     if order is not None:
         return plan_cubes(scan, order, request.settings, cubes)
     return plan_bins(scan, request.settings, has_dropped_columns if request.is_purge else None)

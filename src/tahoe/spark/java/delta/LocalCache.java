@@ -6,17 +6,12 @@ import java.io.ObjectOutputStream;
 import java.util.Base64;
 import java.util.Collections;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.Map;
-import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.spark.JobArtifactSet;
-import org.apache.spark.JobArtifactState;
 import org.apache.spark.SparkContext;
 import org.apache.spark.util.LongAccumulator;
-import scala.Option;
 
 /**
  * Lets one scan read its files through the local cache of the machine on which each task runs. The settings, in the scan's configuration
@@ -29,9 +24,6 @@ public class LocalCache {
     "blocks from the local cache", "blocks not in the local cache", "bytes from the local cache", "bytes from the storage"
   };
   private static final Map TOTALS = new HashMap();
-
-  /** The sessions whose executors get the JAR, by context. */
-  private static final Map SENT = new WeakHashMap();
 
   /** The accumulators of scans, by their configurations. */
   private static final Map READING = Collections.synchronizedMap(new WeakHashMap());
@@ -79,23 +71,7 @@ public class LocalCache {
     scan.set(SETTINGS + "realm", realm);
     scan.set(SETTINGS + "counters", serialized(counters(context)));
     READING.put(scan, counters);
-    if (!context.isLocal()) addJar(context);
-  }
-
-  /** A JAR is that of a session, if the session has classes of its own. */
-  private void addJar(SparkContext context) {
-    Option session = JobArtifactSet.getCurrentJobArtifactState();
-    synchronized (SENT) {
-      Set sessions = (Set) SENT.get(context);
-      if (sessions == null) {
-        sessions = new HashSet();
-        SENT.put(context, sessions);
-      }
-      String name = session.isEmpty() ? "" : ((JobArtifactState) session.get()).uuid();
-      if (sessions.contains(name)) return;
-      context.addJar(jar);
-      sessions.add(name);
-    }
+    ExecutorJar.send(context, jar);
   }
 
   /**

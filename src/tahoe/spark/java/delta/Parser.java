@@ -19,8 +19,9 @@ import scala.runtime.AbstractFunction2;
  * {@code statements.plan_statement}.
  */
 public class Parser implements InvocationHandler {
-  private static final Set ALWAYS =
-      new HashSet(Arrays.asList(new String[] {"VACUUM", "OPTIMIZE", "GENERATE", "CONVERT", "RESTORE", "REORG", "FSCK", "COMMIT", "ROLLBACK"}));
+  private static final Set ALWAYS = new HashSet(
+      Arrays.asList(
+          new String[] {"VACUUM", "OPTIMIZE", "GENERATE", "CONVERT", "RESTORE", "REORG", "FSCK", "MSCK", "COMMIT", "ROLLBACK"}));
   private static final Set MODES = new HashSet(Arrays.asList(new String[] {"EXTENDED", "CODEGEN", "COST", "FORMATTED"}));
 
   private final SparkSession session;
