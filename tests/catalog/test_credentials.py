@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.catalog.grants import CREATE_TABLE, MODIFY, SELECT, USE_CATALOG, USE_SCHEMA
+from tahoe.catalog.grants import CREATE_TABLE, MODIFY, SELECT, USE_CATALOG, USE_SCHEMA, drop_tokens
 from tahoe.catalog.remote_credentials import _EARLY_MS, RenewedStore
 from tahoe.catalog.server.roles import policy, session_credentials
-from tahoe.errors import CatalogUnavailableError, PackageMissingError
+from tahoe.errors import CatalogRefusedError, CatalogUnavailableError, PackageMissingError
 from tahoe.storage.background import finish_background
 from tests.catalog.serving import Client, Served, listening, served
 from tests.storage.servers import S3_KEY, S3_REGION, S3_SECRET, Server, s3_server
@@ -184,6 +184,27 @@ def test_keys_of_the_user_s_own_are_used(lake: Served, s3: Server, sessions: lis
         catalog = tahoe.Catalog(at, token=admin.token, storage_options=s3.options)
         assert catalog.table("shop.orders").count() == 0
     assert sessions == []
+
+
+def test_keys_of_the_environment_are_used_if_the_server_gives_none(
+    lake: Served, s3: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has none for the folder, or may not give them: as for the source of a shallow clone."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", S3_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", S3_SECRET)
+    reader = lake.client("reader", USE_CATALOG, USE_SCHEMA, SELECT)
+    with listening(lake.service) as at:
+        others = {**options(s3), "timeout": "31s"}  # whose client has not looked into the environment yet
+        catalog = tahoe.Catalog(at, token=reader.token, storage_options=others)
+        orders = lake.catalog.table("shop.orders").url
+        for folder in (f"{orders}/_delta_log", s3.url):
+            assert list(catalog._env_at(folder).store.walk())
+        monkeypatch.setattr(lake.service, "credentials", {})
+        assert catalog.table("shop.orders").count() == 0
+        with lake.service.begin() as connection:
+            drop_tokens(connection, "reader")
+        with pytest.raises(CatalogRefusedError, match="UNAUTHENTICATED"):
+            list(catalog._env_at(f"{orders}/part").store.walk())
 
 
 def test_a_store_can_be_pickled_without_its_keys(lake: Served, s3: Server) -> None:

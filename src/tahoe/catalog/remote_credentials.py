@@ -21,7 +21,7 @@ from tahoe.storage.schemes import LOCAL_SCHEME
 # is then finished with them.
 _EARLY_MS = 300_000
 
-# A server that has no credentials for a folder is asked again after this.
+# A server that has given no credentials for a folder is asked again after this.
 _NONE_MS = 600_000
 
 # Parts of options that are credentials: who gives such has their own.
@@ -95,17 +95,16 @@ class ServerCredentials:
         return _Opened(open_store(url, {**self.options, **given}), expires_ms - early_ms, expires_ms)
 
     def _told(self, url: str) -> Mapping[str, Any]:
-        """Credentials to write, or, if that was not granted, to read."""
+        """Credentials to write, or, if that was not granted, to read. If the server gives none, there may be others in
+        the environment, and what these may do the storage knows.
+        """
         for operation in ("PATH_READ_WRITE", "PATH_READ"):
             try:
                 return self.calls.call("POST", "/temporary-path-credentials", {"url": url, "operation": operation})
             except CatalogRefusedError as error:
-                refused = error
-                if error.parameters["code"] == "FAILED_PRECONDITION":  # it has none
-                    return {"expiration_time": time.time_ns() / 1_000_000 + _NONE_MS}
-                if error.parameters["code"] != "PERMISSION_DENIED":
+                if error.parameters["code"] == "UNAUTHENTICATED":
                     raise
-        raise refused
+        return {"expiration_time": time.time_ns() / 1_000_000 + _NONE_MS}
 
 
 @dataclass(frozen=True, slots=True)
