@@ -235,6 +235,19 @@ def test_what_changes_no_file_makes_no_snapshot(path: str) -> None:
     assert len(found.metadata.snapshots) == 2
 
 
+@pytest.mark.parametrize("shallow", [True, False])
+def test_clones_have_metadata_of_their_own(path: str, shallow: bool) -> None:
+    source = TABLES["changed"](path)
+    source.clone(f"{path}-clone", shallow=shallow)
+    clone = tahoe.Table(f"{path}-clone")
+    assert same(iceberg(clone).scan().to_arrow(), source.to_arrow())
+    clone.append(rows(90))
+    found = iceberg(clone)
+    assert same(found.scan().to_arrow(), clone.to_arrow())
+    assert found.metadata.location == clone.url
+    assert found.metadata.table_uuid != iceberg(source).metadata.table_uuid
+
+
 def test_operations_are_told(path: str) -> None:
     found = iceberg(TABLES["compacted"](path))
     assert [s.summary.operation.value for s in found.metadata.snapshots] == ["append", "append", "replace", "append"]

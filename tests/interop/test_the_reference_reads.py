@@ -244,6 +244,20 @@ def for_iceberg(spark: SparkSession, path: str) -> DataFrame:
 
 
 @write
+def for_iceberg_with_nested_columns(spark: SparkSession, path: str) -> DataFrame:
+    rows = spark.sql("SELECT id, array(array(id)) l, map(id, named_struct('a', array(id))) m FROM range(10)")
+    save(rows, path, **{"delta.enableIcebergCompatV2": "true"})
+    return rows
+
+
+@write
+def for_iceberg_3(spark: SparkSession, path: str) -> DataFrame:
+    rows = spark.sql(NUMBERED)
+    save(rows, path, by="part", **{"delta.enableIcebergCompatV3": "true"})
+    return rows
+
+
+@write
 def change_data_feed(spark: SparkSession, path: str) -> DataFrame:
     rows = spark.sql(NUMBERED)
     save(rows, path, **{"delta.enableChangeDataFeed": "true"})

@@ -29,12 +29,13 @@ from tahoe.iceberg.metadata_folder import MetadataFolder, Output
 FORMAT_VERSION = 2
 _COMPRESSION = "gzip"  # Avro's deflate
 
-# From so many manifests on, those below the size are merged: Iceberg's defaults.
+# From so many manifests on, those below the size are merged up to it. Iceberg's defaults are 100 and 8 MiB; but a
+# manifest is written again when one of its files is removed, and PyIceberg writes some 2,000 files a second.
 _MERGED_MIN = 100
-_MERGED_BYTES = 8 << 20
+_MERGED_BYTES = 512 << 10
 
-# The files of a manifest, if all files of a table are listed anew.
-_FILES_PER_MANIFEST = 10_000
+# The files of a manifest, if many are added at once.
+_FILES_PER_MANIFEST = 1000
 
 
 @dataclass(slots=True)
@@ -179,14 +180,23 @@ class _Writer:
         small = [m for m in manifests if m.manifest_length < _MERGED_BYTES and not m.deleted_files_count]
         if len(small) < _MERGED_MIN:
             return manifests
-        entries = [entry for manifest in small for entry in self._entries(manifest)]
+        bins: list[list[ManifestFile]] = [[]]
+        for manifest in small:
+            if sum(m.manifest_length for m in bins[-1]) >= _MERGED_BYTES:
+                bins.append([])
+            bins[-1].append(manifest)
+        merged = {id(manifest) for manifest in small}
+        return [*map(self._joined, bins), *(m for m in manifests if id(m) not in merged)]
+
+    def _joined(self, manifests: Sequence[ManifestFile]) -> ManifestFile:
+        """One manifest instead of several."""
+        entries = [entry for manifest in manifests for entry in self._entries(manifest)]
         for entry in entries:
             if entry.snapshot_id != self.snapshot_id:
                 entry.status = ManifestEntryStatus.EXISTING
             else:  # readers give it the number of this snapshot
                 entry.sequence_number = entry.file_sequence_number = None
-        merged = {id(manifest) for manifest in small}
-        return [self._written(entries), *(m for m in manifests if id(m) not in merged)]
+        return self._written(entries)
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
         """The files that a manifest lists as there, also of one that is not yet in the storage."""
