@@ -156,6 +156,16 @@ def mapped_later(path: str) -> tahoe.Table:
     return table
 
 
+def partitioned_later(path: str) -> tahoe.Table:
+    """Files without the partition columns, whose values are in the metadata alone, beside others."""
+    table = tahoe.Table(path)
+    data = pa.table({"id": [1, 2, 3], "p": ["a", "b", None], "day": [_DAY, None, None]})
+    table.append(data, partition_by=["p", "day"], properties={"delta.columnMapping.mode": "name"})
+    set_properties(table, UNIFORM)
+    table.append(data)
+    return table
+
+
 def version_1(path: str) -> tahoe.Table:
     table = tahoe.Table(path)
     compat = {"delta.enableIcebergCompatV1": "true", "delta.universalFormat.enabledFormats": "iceberg"}
@@ -186,6 +196,7 @@ TABLES: Mapping[str, Callable[[str], tahoe.Table]] = {
         odd_names,
         evolved,
         mapped_later,
+        partitioned_later,
         version_1,
         replaced,
         empty,

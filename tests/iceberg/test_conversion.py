@@ -248,6 +248,22 @@ def test_clones_have_metadata_of_their_own(path: str, shallow: bool) -> None:
     assert found.metadata.table_uuid != iceberg(source).metadata.table_uuid
 
 
+def test_tables_of_a_catalog_have_metadata_once_they_cannot_be_undone(tmp_path: Path) -> None:
+    catalog = tahoe.Catalog(f"sqlite:///{tmp_path}/lake.db", root=str(tmp_path / "lake"))
+    catalog.create_schema("shop")
+    table = catalog.create_table("shop.orders", rows(0).schema, properties=UNIFORM)
+    table.append(rows(0))
+    assert same(iceberg(table).scan().to_arrow(), table.to_arrow())
+    with pytest.raises(RuntimeError, match="undone"), catalog.transaction() as transaction:
+        transaction.table("shop.orders").append(rows(10))
+        finish_background()
+        raise RuntimeError("undone")
+    assert iceberg(table).properties["delta-version"] == str(table.version)
+    with catalog.transaction() as transaction:
+        transaction.table("shop.orders").append(rows(20))
+    assert same(iceberg(table).scan().to_arrow(), table.to_arrow())
+
+
 def test_operations_are_told(path: str) -> None:
     found = iceberg(TABLES["compacted"](path))
     assert [s.summary.operation.value for s in found.metadata.snapshots] == ["append", "append", "replace", "append"]

@@ -18,6 +18,7 @@ from tahoe.iceberg.table_state import Change, TableState
 from tahoe.protocol.configuration.universal_format import check_formats, has_iceberg
 from tahoe.protocol.log.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove
 from tahoe.protocol.log.log_files import LogFile
+from tahoe.storage.env import before_describing
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
 
 _logger = logging.getLogger("tahoe")
@@ -63,8 +64,10 @@ def convert(snapshot: Snapshot, *, whole: bool = False) -> ConversionReport:
     Raises:
         InvalidPropertyError, UnsupportedOperationError: the table cannot have Iceberg's metadata, or the folder has
             that of a real Iceberg table.
+        StorageRefusedError: the version can still be undone, in a transaction over several tables.
     """
     check_formats(snapshot.protocol, snapshot.properties, table=snapshot.url)
+    before_describing(snapshot.log.env.store, snapshot.version)
     folder = MetadataFolder(snapshot.log)
     for _ in range(_ATTEMPTS):
         known = _known(folder, snapshot)
