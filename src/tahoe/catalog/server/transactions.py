@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tahoe.catalog.grants import MODIFY, SELECT
+from tahoe.catalog.grants import MODIFY, SELECT, Securable
 from tahoe.catalog.server.calls import Call, integer, records
 from tahoe.catalog.server.commits import (
     Asked,
@@ -22,38 +22,42 @@ from tahoe.catalog.server.commits import (
 )
 from tahoe.catalog.server.infos import Json
 from tahoe.catalog.server.refusals import conflict, invalid
-from tahoe.catalog.server.securables import rows, schema_of, table_of, whole_catalog
+from tahoe.catalog.server.securables import schema_of, whole_catalog
 from tahoe.catalog.tables_of_database import SCHEMAS, TABLES
 
 # So many tables and commits are checked while the caller waits: each commit is a file to read.
 TABLES_MAX = 100
 COMMITS_MAX = 1000
 
-_TABLE = ("id", "schema_id", "name", "kind", "url", "comment", "latest_version", "owner")
-
-# One statement, which sees one moment.
+# One statement, which sees one moment. There may be very many tables: their rows are not made objects of.
+_TOLD = ("id", "kind", "url", "comment", "latest_version")
 _MOMENT = (
     sa.select(
-        *(TABLES.c[name] for name in _TABLE),
-        SCHEMAS.c.name.label("schema_name"),
-        SCHEMAS.c.owner.label("schema_owner"),
+        SCHEMAS.c.id,
+        SCHEMAS.c.name,
+        SCHEMAS.c.owner,
+        TABLES.c.name,
+        TABLES.c.owner,
+        *(TABLES.c[name] for name in _TOLD),
     )
-    .join(SCHEMAS)
+    .join(TABLES)
     .order_by(SCHEMAS.c.name, TABLES.c.name)
 )
 
 
 def tables_of_moment(call: Call) -> Json:
     """All tables that the caller sees, with their latest versions."""
-    above = whole_catalog(call)
     with call.service.begin() as connection:
-        found = list(rows(connection, _MOMENT))
+        found = connection.execute(_MOMENT).all()
+    schemas: dict[str, Securable] = {}
     tables = []
-    for row in found:
-        schema = {"id": row["schema_id"], "name": row["schema_name"], "owner": row["schema_owner"]}
-        if call.rights.sees(table_of(row, schema_of(schema, above).securable).securable):
-            told = {name: row[name] for name in ("id", "kind", "url", "comment", "latest_version")}
-            tables.append({**told, "name": f"{row['schema_name']}.{row['name']}"})
+    for schema_id, schema, schema_owner, name, owner, *told in found:
+        if schema_id not in schemas:
+            row = {"id": schema_id, "name": schema, "owner": schema_owner}
+            schemas[schema_id] = schema_of(row, whole_catalog(call)).securable
+        above = schemas[schema_id]
+        if call.rights.sees(Securable(kind="table", id=told[0], name=name, owner=owner, above=above)):
+            tables.append({"name": f"{schema}.{name}", **dict(zip(_TOLD, told, strict=True))})
     return {"tables": tables}
 
 
