@@ -179,6 +179,16 @@ def replaced(path: str) -> tahoe.Table:
     return table
 
 
+def partitioned_by_replacement(path: str) -> tahoe.Table:
+    """An unpartitioned table becomes a partitioned one, and the partition column gets another type."""
+    table = plain(path)
+    table.overwrite(pa.table({"id": [1, 2], "p": [1, None]}), partition_by=["p"], overwrite_schema=True)
+    table.append(pa.table({"id": [3], "p": [1]}))
+    table.overwrite(pa.table({"id": [1, 2], "p": ["a", None]}), partition_by=["p"], overwrite_schema=True)
+    table.delete("p = 'a'")
+    return table
+
+
 def empty(path: str) -> tahoe.Table:
     table = tahoe.Table(path)
     table.create(rows(0).schema, properties=UNIFORM)
@@ -199,6 +209,7 @@ TABLES: Mapping[str, Callable[[str], tahoe.Table]] = {
         partitioned_later,
         version_1,
         replaced,
+        partitioned_by_replacement,
         empty,
     )
 }

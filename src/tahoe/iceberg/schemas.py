@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 from pyiceberg.transforms import IdentityTransform
@@ -144,15 +144,18 @@ def _mapped_inside(kind: DataType, path: str, ids: Mapping[str, int]) -> Iterato
             yield MappedField(field_id=ids.get(there), names=[name], fields=fields)
 
 
-def partition_spec(snapshot: SnapshotState, spec_id: int, before: PartitionSpec | None = None) -> PartitionSpec:
-    """The partitioning by columns as they are. Names stay as in an earlier one of the same columns."""
+def partition_spec(snapshot: SnapshotState, spec_id: int, before: PartitionSpec | None, first_id: int) -> PartitionSpec:
+    """The partitioning by columns as they are: that before, if it is by the same columns, whatever their names are now.
+
+    Args:
+        first_id: the first id that no partition field of the table has.
+    """
     columns = [column for name in snapshot.partition_columns if (column := snapshot.schema.find(name)) is not None]
     sources = [column_id(column) for column in columns]
     if before is not None and [field.source_id for field in before.fields] == sources:
         return before
-    start = PARTITION_FIELD_ID_START
     fields = [
-        PartitionField(source_id=source, field_id=start + place, transform=IdentityTransform(), name=column.name)
+        PartitionField(source_id=source, field_id=first_id + place, transform=IdentityTransform(), name=column.name)
         for place, (source, column) in enumerate(zip(sources, columns, strict=True))
         if source is not None
     ]

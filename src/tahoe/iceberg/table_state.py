@@ -143,12 +143,18 @@ class TableState:
         self.schema_id = same.schema_id
         now = next((spec for spec in self.specs if spec.spec_id == self.spec_id), None)
         number = max((spec.spec_id for spec in self.specs), default=-1) + 1
-        spec = partition_spec(state, number, now)
+        spec = partition_spec(state, number, now, self._last_partition_id + 1)
         if spec is now:
             return False
         self.specs.append(spec)
         self.spec_id = spec.spec_id
         return now is not None
+
+    @property
+    def _last_partition_id(self) -> int:
+        used = [field.field_id for spec in self.specs for field in spec.fields]
+        last: int = max([PARTITION_FIELD_ID_START - 1, *used])
+        return last
 
     @property
     def _schema(self) -> Schema:
@@ -235,7 +241,6 @@ class TableState:
         kept = [s for s in self.snapshots if s.snapshot_id not in self.expired.ids]
         newest = kept[-1]
         timestamp_ms = snapshot.timestamp_ms
-        used = {field.field_id for spec in self.specs for field in spec.fields}
         return TableMetadataV2(
             location=self.folder.location,
             table_uuid=self.uuid_of(snapshot),
@@ -247,7 +252,7 @@ class TableState:
             current_schema_id=self.schema_id,
             partition_specs=self.specs,
             default_spec_id=self.spec_id,
-            last_partition_id=max(used, default=PARTITION_FIELD_ID_START - 1),
+            last_partition_id=self._last_partition_id,
             properties=self._properties(snapshot),
             current_snapshot_id=newest.snapshot_id,
             snapshots=kept,

@@ -212,7 +212,7 @@ def _metadata(
     if before is None or not has_iceberg(before.properties):
         check_formats(protocol, configuration, table=table.url)
     is_for_iceberg = iceberg_compat(protocol, configuration) is not None
-    if before is not None and partition_columns != before.partition_columns and is_for_iceberg:
+    if before is not None and before.partition_columns not in ((), partition_columns) and is_for_iceberg:
         detail = "the partitioning of a table with Iceberg compatibility cannot be changed"
         raise InvalidOptionError(
             option="partitionBy", value=", ".join(partition_columns), table=table.url, detail=detail
