@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -19,6 +20,11 @@ from tahoe.storage.background import finish_background
 from tahoe.tables import DeltaTable
 from tests.catalog.commands import fine, serving
 from tests.spark.attached import rows
+
+pytestmark = pytest.mark.every_spark
+
+# Spark 4.1 takes no name of three parts there.
+HAS_LIKE = not pyspark.__version__.startswith("4.1.")
 
 # --- names
 
@@ -59,7 +65,10 @@ def test_tables_are_made_in_every_way(spark: SparkSession, lake: str) -> None:
     data.writeTo(f"{lake}.shop.written").using("delta").createOrReplace()
     DeltaTable.create(spark).tableName(f"{lake}.shop.built").addColumn("id", "BIGINT").execute()
     spark.sql(f"CREATE OR REPLACE TABLE {lake}.shop.built AS SELECT 7 AS id")
-    spark.sql(f"CREATE TABLE {lake}.shop.liked LIKE {lake}.shop.saved")
+    if HAS_LIKE:
+        spark.sql(f"CREATE TABLE {lake}.shop.liked LIKE {lake}.shop.saved")
+    else:
+        spark.sql(f"CREATE TABLE {lake}.shop.liked AS SELECT * FROM {lake}.shop.saved LIMIT 0")
     spark.sql(f"CREATE TABLE {lake}.shop.cloned SHALLOW CLONE {lake}.shop.saved")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {lake}.shop.saved (other INT)")
     counts = {
@@ -74,17 +83,22 @@ def test_tables_are_made_in_every_way(spark: SparkSession, lake: str) -> None:
 
 
 def test_copies_in_other_catalogs_are_not_managed(spark: SparkSession, lake: str, tmp_path: Path) -> None:
-    stock, copies = f"{lake}.shop.stock", ["default.liked_stock", "default.shallow_stock", f"delta.`{tmp_path}/deep`"]
-    for copy, how in zip(copies, ("LIKE", "SHALLOW CLONE", "DEEP CLONE"), strict=True):
+    stock = f"{lake}.shop.stock"
+    copies = {
+        "default.liked_stock": "LIKE" if HAS_LIKE else "USING delta AS SELECT * FROM",
+        "default.shallow_stock": "SHALLOW CLONE",
+        f"delta.`{tmp_path}/deep`": "DEEP CLONE",
+    }
+    for copy, how in copies.items():
         spark.sql(f"CREATE TABLE {copy} {how} {stock}")
         spark.sql(f"INSERT INTO {copy} VALUES ('cup', 1)")
         detail = spark.sql(f"DESCRIBE DETAIL {copy}").head()
         assert "catalogManaged" not in detail.tableFeatures, how
         assert not [name for name in detail.properties if "unitycatalog" in name], how
-    assert [spark.table(copy).count() for copy in copies] == [1, 2, 2]
+    assert [spark.table(copy).count() for copy in copies] == [1 if HAS_LIKE else 2, 2, 2]
     assert spark.table(stock).count() == 1
     assert "unitycatalog" not in spark.sql(f"SHOW CREATE TABLE {stock}").head()[0]
-    for copy in copies[:2]:
+    for copy in [*copies][:2]:
         spark.sql(f"DROP TABLE {copy}")
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import tahoe
 from tahoe.errors import (
     CatalogNotChosenError,
+    CheckConstraintViolatedError,
     ConcurrentAppendException,
     MetadataChangedException,
     OperationNotAllowedError,
@@ -23,6 +24,8 @@ from tahoe.errors import (
 from tahoe.storage.background import finish_background
 from tests.catalog.commands import serving
 from tests.spark.attached import rows
+
+pytestmark = pytest.mark.every_spark
 
 
 def pieces(spark: SparkSession, lake: str) -> tuple[int, int]:
@@ -178,6 +181,57 @@ def test_a_conflict_leaves_all_tables_as_they_were(spark: SparkSession, lake: st
     assert pieces(spark, lake) == (0, 100)
 
 
+_INSERTS = "FROM {lake}.shop.stock INSERT INTO {lake}.shop.orders SELECT * INSERT INTO {lake}.shop.limited SELECT *"
+
+
+@pytest.fixture
+def limited(spark: SparkSession, lake: str) -> str:
+    """A table of the catalog that takes less than 10 pieces."""
+    spark.sql(f"CREATE TABLE {lake}.shop.limited (item STRING, pieces INT)")
+    spark.sql(f"ALTER TABLE {lake}.shop.limited ADD CONSTRAINT few CHECK (pieces < 10)")
+    return f"{lake}.shop.limited"
+
+
+def test_a_statement_with_several_inserts_is_a_transaction(spark: SparkSession, lake: str, limited: str) -> None:
+    with pytest.raises(CheckConstraintViolatedError):
+        spark.sql(_INSERTS.format(lake=lake))
+    assert pieces(spark, lake) == (0, 10)
+    spark.sql(f"UPDATE {lake}.shop.stock SET pieces = 9")
+    spark.sql(_INSERTS.format(lake=lake))
+    assert rows(spark, f"SELECT * FROM {limited}") == rows(spark, f"SELECT * FROM {lake}.shop.orders") == [("tea", 9)]
+    times = {spark.sql(f"DESCRIBE HISTORY {lake}.shop.{name}").head().timestamp for name in ("orders", "limited")}
+    assert len(times) == 1
+
+
+def test_several_inserts_are_part_of_a_transaction(spark: SparkSession, lake: str, limited: str) -> None:
+    spark.sql(f"UPDATE {lake}.shop.stock SET pieces = 9")
+
+    def block() -> None:
+        with tahoe.transaction(spark, catalog=lake):
+            spark.sql(_INSERTS.format(lake=lake))
+            assert spark.table(limited).count() == 1
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        block()
+    assert pieces(spark, lake) == (0, 9)
+
+
+def test_several_inserts_go_behind_others(
+    spark: SparkSession, lake: str, limited: str, behind_a_rival: Callable[[Callable[[], object]], None]
+) -> None:
+    """Also if one table has two of them, which are then run again. What another thread of the session does meanwhile is
+    no part of it.
+    """
+    spark.conf.set("spark.tahoe.conflictRetries", "1")
+    try:
+        behind_a_rival(lambda: spark.sql(f"INSERT INTO {limited} VALUES ('cup', 1)"))
+        spark.sql(f"FROM {lake}.shop.stock INSERT INTO {limited} SELECT item, 3 INSERT INTO {limited} SELECT item, 4")
+    finally:
+        spark.conf.set("spark.tahoe.conflictRetries", "0")
+    assert rows(spark, f"SELECT * FROM {limited}") == [("cup", 1), ("tea", 3), ("tea", 4)]
+
+
 def test_what_was_only_read_counts_on_request(spark: SparkSession, lake: str) -> None:
     other = spark.newSession()
 
@@ -213,7 +267,6 @@ def test_what_was_only_read_counts_on_request(spark: SparkSession, lake: str) ->
         "GENERATE symlink_format_manifest FOR TABLE delta.`{path}`",
         "GENERATE symlink_format_manifest FOR TABLE {lake}.shop.stock",
         "CREATE TABLE default.liked_in_block LIKE default.plain_of_blocks",
-        "CREATE TABLE default.liked_in_block LIKE {lake}.shop.stock",
         "CREATE TABLE spark_catalog.default.named_in_block USING delta LOCATION '{path}'",
         "CREATE GLOBAL TEMPORARY VIEW view_in_block USING parquet OPTIONS (path '{path}-of-view')",
         "DROP VIEW global_temp.view_of_blocks",

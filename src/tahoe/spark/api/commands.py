@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
+from tahoe.spark.api import several_inserts
 from tahoe.spark.ddl import guard, table_commands, table_like, transaction_guard
 from tahoe.spark.ddl.creation import NewTable, declared_constraints, declared_schema, make_table, make_table_of
 from tahoe.spark.ddl.table_commands import altered_table
@@ -84,6 +85,8 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
             return _command(gateway, name, plan)
         transaction_guard.check_write(gateway, plan)
         return None
+    if name == several_inserts.UNION:
+        return _command(gateway, "INSERTs", plan) if several_inserts.are_ours(gateway, plan) else None
     if name in resolved_plans.STATEMENTS:
         if (command := resolved_plans.instead_of(gateway, name, plan)) is None:
             transaction_guard.check_can_be_undone(gateway, name, plan, None)
@@ -121,6 +124,9 @@ def run_command(gateway: Gateway, plan: JavaObject) -> JavaObject:
         return gateway.seq(tables_extended(gateway, plan))
     if name in TABLE_LIKE:
         table_like.create(gateway, plan)
+        return gateway.seq([])
+    if name == several_inserts.UNION:
+        several_inserts.run(gateway, plan, lambda own, one: _write(own, write_command(own, kind_of(one), one)))
         return gateway.seq([])
     if name in WRITES:
         _write(gateway, write_command(gateway, name, plan))

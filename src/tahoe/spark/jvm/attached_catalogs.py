@@ -320,6 +320,11 @@ def _names(gateway: Gateway) -> list[str]:
     return sorted(setting.removeprefix(SETTING) for setting, value in settings.items() if value == CLASS)
 
 
+def name_of(gateway: Gateway, catalog: Catalog) -> str | None:
+    """The name under which the session has attached a catalog; None if it has not."""
+    return next((name for name in _names(gateway) if attached(gateway, name) is catalog), None)
+
+
 def end(gateway: Gateway, *, commits: bool) -> None:
     """End the session's block.
 
@@ -357,7 +362,8 @@ def _told(
     """
     table = error.parameters["table"]
     error.parameters["table"] = names.get(table, table)
-    can_help = error.may_rerun or error.is_of_columns or isinstance(error, TransactionConflictError)
+    error.may_rerun |= isinstance(error, TransactionConflictError)
+    can_help = error.may_rerun or error.is_of_columns
     again = "run the block again" if can_help else "run the block again only if it fits the table as it is now"
     return error.restate(f"Nothing of the transaction is visible, in none of its tables: {again}.")
 

@@ -76,8 +76,10 @@ public class Rewrite extends Rule {
     return (LogicalPlan) command.withNewChildren(CollectionConverters.asScala(queries).toSeq());
   }
 
-  /** The rule for each of several commands. */
+  /** What Python runs instead of several commands, or the rule for each of them. */
   private LogicalPlan several(LogicalPlan union) {
+    Object instead = Ask.answer(Ask.python.command(session, union.getClass().getSimpleName(), union));
+    if (instead != null) return (LogicalPlan) instead;
     ArrayList each = new ArrayList();
     for (Iterator it = union.children().iterator(); it.hasNext(); ) each.add(apply((TreeNode) it.next()));
     return (LogicalPlan) union.withNewChildren(CollectionConverters.asScala(each).toSeq());

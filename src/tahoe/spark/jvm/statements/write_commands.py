@@ -136,6 +136,12 @@ def writes_delta(plan: JavaObject) -> bool:
     return _target(plan)[1] is not None
 
 
+def target_url(plan: JavaObject) -> str | None:
+    """The url of the Delta table that a plan writes rows into; None for another table, and for one that it makes."""
+    target, target_class = _target(plan)
+    return str(target.url()) if target is not None and target_class == "WriteTable" else None
+
+
 def write_command(gateway: Gateway, kind: str, plan: JavaObject) -> WriteCommand:
     """The record for a plan that writes rows into a Delta table.
 
