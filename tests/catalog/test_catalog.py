@@ -139,6 +139,7 @@ def test_a_table_is_given_back_to_its_path(catalog: Catalog, url: str) -> None:
     by_path.drop_feature("vacuumProtocolCheck")
     assert sorted(DeltaTable(local_path(made.url)).to_pyarrow_table()["id"].to_pylist()) == [1, 2]  # delta-rs
     assert ids(tahoe.Table(made.url)) == ids(catalog.table("shop.orders")) == [1, 2]
+    assert [tahoe.Table(made.url).snapshot(version).to_arrow().num_rows for version in range(4)] == [0, 1, 1, 2]
     assert [entry.kind for entry in catalog.tables()] == ["external"]
     with pytest.raises(FileNotFoundError, match="does not manage"):
         others.append(rows(3))
@@ -161,6 +162,8 @@ def test_a_table_that_is_given_back_half_is_refused_until_it_is_done(
     for table in (catalog.table("shop.orders"), tahoe.Table(made.url)):
         with pytest.raises(CatalogManagedTableError):
             table.append(rows(2))
+        with pytest.raises(CatalogManagedTableError):
+            table.snapshot(0)
     catalog.release_table("shop.orders").append(rows(2))
     assert ids(tahoe.Table(made.url)) == [1, 2]
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import tahoe
+from tests.catalog.commands import fine, serving
 from tests.iceberg.tables import TABLES, UNIFORM, iceberg
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,3 +95,24 @@ def test_nulls_among_structs_stay(tmp_path: Path) -> None:
     table.append(rows, properties=UNIFORM)
     ((names, read),) = duckdb_reads(f"SELECT * FROM iceberg_scan('{iceberg(table).metadata_location}')")
     assert listed(names, read, names) == rows_of(table.to_arrow(), names)
+
+
+def test_duckdb_finds_tables_by_their_names(tmp_path: Path) -> None:
+    """Through the REST catalog of `tahoe catalog serve`."""
+    url, root = f"sqlite:///{tmp_path}/lake.db", str(tmp_path / "lake")
+    catalog = tahoe.Catalog(url, root=root)
+    catalog.create_schema("shop")
+    orders = catalog.create_table("shop.orders", pa.schema([("id", pa.int64())]), properties=UNIFORM)
+    orders.append(pa.table({"id": [1, 2, 3]}))
+    orders.delete("id = 2")
+    token = fine("token", url, "ada").strip()
+    fine("grant", url, "ada", "ADMIN")
+    with serving(url, "--root", root) as (_, at):
+        endpoint = f"{at}/api/2.1/unity-catalog/iceberg"
+        secret = f"CREATE SECRET lake (TYPE iceberg, TOKEN '{token}')"
+        attach = f"ATTACH 'lake' AS lake (TYPE iceberg, ENDPOINT '{endpoint}', SECRET lake)"
+        _, _, (_, tables), (_, rows) = duckdb_reads(
+            secret, attach, "SELECT table_name FROM duckdb_tables()", "SELECT id FROM lake.shop.orders ORDER BY id"
+        )
+    assert tables == [("orders",)]
+    assert rows == [(1,), (3,)]

@@ -9,7 +9,7 @@ converter that was killed has left.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tahoe.errors import CommitGoneError, MissingVersionError, UnsupportedOperationError
@@ -183,6 +183,27 @@ def _change(state: Snapshot, commit: LogFile, actions: Sequence[Action]) -> Chan
         adds=adds,
         removes=removes,
     )
+
+
+def metadata_of(definition: Snapshot, load: Callable[[], Snapshot]) -> tuple[str, bytes]:
+    """The metadata file that describes a version of the table, or a later one: its location and its content. It is
+    written if it is not there.
+
+    Args:
+        definition: the version, which need not have its files.
+        load: loads it with its files.
+
+    Raises:
+        InvalidPropertyError, UnsupportedOperationError: as `convert`.
+    """
+    folder = MetadataFolder(definition.log)
+    known = folder.newest()
+    is_there = known is not None and known.version is not None and known.version >= definition.version
+    if known is not None and is_there and known.metadata.table_uuid == TableState.uuid_of(definition):
+        key = known.key
+    else:
+        key = folder.key(convert(load()).metadata)
+    return folder.url(key), definition.log.env.store.get(key)
 
 
 def converted(snapshot: Snapshot) -> tuple[int, int] | None:

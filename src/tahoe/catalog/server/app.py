@@ -19,9 +19,18 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from tahoe.catalog.grants import Rights
-from tahoe.catalog.server import catalogs, commits, credentials, delta_tables, permissions, tables, transactions
+from tahoe.catalog.server import (
+    catalogs,
+    commits,
+    credentials,
+    delta_tables,
+    iceberg,
+    permissions,
+    tables,
+    transactions,
+)
 from tahoe.catalog.server.callers import Rate, rights_of_caller
-from tahoe.catalog.server.calls import Call, optional_text
+from tahoe.catalog.server.calls import Answer, Call, optional_text
 from tahoe.catalog.server.metrics import Metrics
 from tahoe.catalog.server.refusals import Refusal, invalid, refusal_of, unavailable
 from tahoe.catalog.server.service import Service
@@ -37,6 +46,10 @@ OWN = "/api/tahoe"
 _DELTA = "/delta/v1"
 _DELTA_SCHEMA = f"{_DELTA}/catalogs/{{catalog}}/schemas/{{schema}}"
 
+# Iceberg's REST catalog, with errors in its own form, too.
+_ICEBERG = "/iceberg"
+_NAMESPACE = f"{_ICEBERG}/v1/catalogs/{{catalog}}/namespaces/{{namespace}}"
+
 # No legal request is longer; a table of ten thousand columns takes about two megabytes.
 BODY_BYTES_MAX = 8 << 20
 
@@ -46,7 +59,7 @@ _BODY_SECONDS = 60
 _LOGGER = logging.getLogger("tahoe.catalog.server")
 _AUDIT = logging.getLogger("tahoe.catalog.audit")
 
-Endpoint: TypeAlias = Callable[[Call], Mapping[str, Any]]
+Endpoint: TypeAlias = Callable[[Call], Mapping[str, Any] | Answer]
 
 _UNITY: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/metastore_summary", catalogs.metastore_summary),
@@ -78,6 +91,13 @@ _UNITY: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", f"{_DELTA_SCHEMA}/tables/{{table}}", delta_tables.update_table),
     ("DELETE", f"{_DELTA_SCHEMA}/tables/{{table}}", delta_tables.delete_table),
     ("GET", f"{_DELTA_SCHEMA}/tables/{{table}}/credentials", delta_tables.table_credentials),
+    ("GET", f"{_ICEBERG}/v1/config", iceberg.configuration),
+    ("GET", f"{_ICEBERG}/v1/catalogs/{{catalog}}/namespaces", iceberg.list_namespaces),
+    ("GET", _NAMESPACE, iceberg.get_namespace),
+    ("GET", f"{_NAMESPACE}/tables", iceberg.list_tables),
+    ("GET", f"{_NAMESPACE}/tables/{{table}}", iceberg.load_table),
+    ("GET", f"{_NAMESPACE}/tables/{{table}}/credentials", iceberg.table_credentials),
+    ("POST", f"{_NAMESPACE}/tables/{{table}}/metrics", iceberg.report_metrics),
 )
 
 ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
@@ -116,9 +136,9 @@ def _answering(
             caller += [] if rights.principal is None else [rights.principal]
             raw = await _body(request)
             told = await run_in_threadpool(_call, service, endpoint, request, raw, rights)
-            response = PlainTextResponse(told) if isinstance(told, str) else JSONResponse(told)
+            response = _response(told)
         except Exception as error:  # whoever calls learns nothing of the server from its faults
-            response = _refused(_refusal(request_id, error), is_delta=request.url.path.startswith(f"{PREFIX}{_DELTA}/"))
+            response = _refused(_refusal(request_id, error), request.url.path)
         seconds = time.perf_counter() - started
         metrics.count(endpoint.__name__, response.status_code, seconds)
         entry = {"request": request_id, "principal": caller[0] if caller else None, "endpoint": endpoint.__name__}
@@ -128,6 +148,16 @@ def _answering(
         return response
 
     return answer
+
+
+def _response(told: str | Answer | Mapping[str, Any]) -> Response:
+    if isinstance(told, str):
+        return PlainTextResponse(told)
+    if not isinstance(told, Answer):
+        return JSONResponse(told)
+    if told.body is None:
+        return Response(status_code=told.status, headers=told.headers)
+    return JSONResponse(told.body, status_code=told.status, headers=told.headers)
 
 
 async def _body(request: Request) -> bytes:
@@ -152,7 +182,8 @@ def _call(service: Service, endpoint: Callable[[Call], Any], request: Request, r
         {name: optional_text(given, name) or "" for name in given}
         for given in (request.path_params, dict(request.query_params))
     )
-    return endpoint(Call(service=service, rights=rights, path=path, query=query, body=_object(raw)))
+    call = Call(service=service, rights=rights, path=path, query=query, body=_object(raw), headers=request.headers)
+    return endpoint(call)
 
 
 def _object(raw: bytes) -> Mapping[str, Any]:
@@ -167,11 +198,16 @@ def _object(raw: bytes) -> Mapping[str, Any]:
     return found
 
 
-def _refused(refusal: Refusal, *, is_delta: bool = False) -> Response:
+def _refused(refusal: Refusal, path: str) -> Response:
     headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
     if refusal.retry_seconds is not None:
         headers["Retry-After"] = str(refusal.retry_seconds)
-    told = refusal.as_delta_json() if is_delta else refusal.as_json()
+    if path.startswith(f"{PREFIX}{_DELTA}/"):
+        told = refusal.as_delta_json()
+    elif path.startswith(f"{PREFIX}{_ICEBERG}/"):
+        told = refusal.as_iceberg_json()
+    else:
+        told = refusal.as_json()
     return JSONResponse(told, status_code=refusal.status, headers=headers)
 
 
@@ -189,13 +225,13 @@ def _refusal(request_id: str, error: Exception) -> Refusal:
     return Refusal(500, "INTERNAL", f"The server failed; its log has the reason, under the request {request_id}.")
 
 
-async def _no_route(_: Request, error: Exception) -> Response:
+async def _no_route(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     code, message = {
         404: ("NOT_FOUND", "The server has no such endpoint."),
         405: ("UNIMPLEMENTED", "The endpoint does not have this method."),
     }.get(status, ("INVALID_ARGUMENT", "The request is invalid."))
-    return _refused(Refusal(status, code, message))
+    return _refused(Refusal(status, code, message), request.url.path)
 
 
 def _health(service: Service) -> Callable[[Request], Awaitable[Response]]:

@@ -23,6 +23,7 @@ class Call:
     Attributes:
         path, query: the parameters in the url.
         body: the JSON object that was sent; empty if none was.
+        headers: by their names in lower case.
     """
 
     service: Service
@@ -30,6 +31,16 @@ class Call:
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an endpoint answers, if it is more than a JSON object."""
+
+    status: int = 200
+    body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def text(given: Mapping[str, Any], name: str) -> str:

@@ -55,7 +55,14 @@ class Refusal(Exception):
 
     def as_delta_json(self) -> Mapping[str, Any]:
         """The form of errors of the Delta tables API."""
-        kind = _DELTA_TYPES.get(self.code) or _DELTA_TYPES_OF_STATUS.get(self.status, "BadRequestException")
+        return self._typed(_DELTA_TYPES, _DELTA_TYPES_OF_STATUS)
+
+    def as_iceberg_json(self) -> Mapping[str, Any]:
+        """The form of errors of Iceberg's REST catalog."""
+        return self._typed(_ICEBERG_TYPES, _ICEBERG_TYPES_OF_STATUS)
+
+    def _typed(self, of_code: Mapping[str, str], of_status: Mapping[int, str]) -> Mapping[str, Any]:
+        kind = of_code.get(self.code) or of_status.get(self.status, "BadRequestException")
         return {"error": {"message": self.message, "type": kind, "code": self.status}}
 
 
@@ -76,6 +83,23 @@ _DELTA_TYPES_OF_STATUS = {
     500: "InternalServerErrorException",
     501: "NotImplementedException",
     503: "InternalServerErrorException",
+}
+
+
+_ICEBERG_TYPES = {
+    "CATALOG_NOT_FOUND": "NoSuchWarehouseException",
+    "SCHEMA_NOT_FOUND": "NoSuchNamespaceException",
+    "TABLE_NOT_FOUND": "NoSuchTableException",
+}
+_ICEBERG_TYPES_OF_STATUS = {
+    401: "NotAuthorizedException",
+    403: "ForbiddenException",
+    404: "NotFoundException",
+    405: "UnsupportedOperationException",
+    429: "TooManyRequestsException",
+    500: "InternalServerError",
+    501: "UnsupportedOperationException",
+    503: "ServiceUnavailableException",
 }
 
 

@@ -306,14 +306,21 @@ def _without_files(actions: Iterable[Action]) -> list[Action]:
     return [a for a in actions if isinstance(a, (Protocol, Metadata, Txn, DomainMetadata))]
 
 
-def check_may_open(log: Log, protocol: Protocol) -> None:
-    """Refuse a catalog-managed table without its catalog.
+def check_may_open(log: Log, protocol: Protocol, version: int | None = None) -> None:
+    """Refuse a catalog-managed table without its catalog. A table that was given back to its path has its old versions
+    in the log.
+
+    Args:
+        version: which is read; None is the newest one.
 
     Raises:
         CatalogManagedTableError: it was opened by its path.
     """
-    if not is_managed(log.env.store) and supports(protocol, "catalogManaged"):
+    if is_managed(log.env.store) or not supports(protocol, "catalogManaged"):
+        return
+    if version is None or not any(file.version > version for file in log.list_files(version)):
         raise CatalogManagedTableError(table=log.url)
+    load_snapshot(log)  # the newest version says who has the commits now
 
 
 def check_may_delete(log: Log, operation: str) -> None:
@@ -347,7 +354,7 @@ def _checked_snapshot(
     assert state.protocol is not None
     assert state.metadata is not None
     check_readable(state.protocol, state.metadata, table=log.url)
-    check_may_open(log, state.protocol)
+    check_may_open(log, state.protocol, version)
     origin = Origin(
         table=log.url,
         version=version,

@@ -180,7 +180,7 @@ class StreamCommits(Generic[Commit]):
         protocol = next((a for a in actions if isinstance(a, Protocol)), None)
         if protocol is not None:
             check_readable(protocol, self._snapshot.metadata, table=self._snapshot.url)
-            check_may_open(self._snapshot.log, protocol)
+            check_may_open(self._snapshot.log, protocol, file.version)
         if self._schema.meet(file.version, metadata, protocol):
             self._changing.add(file.version)
         return self._content(file.version, actions)
