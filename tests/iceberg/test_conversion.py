@@ -196,6 +196,15 @@ def test_commits_that_are_gone_or_too_many_are_not_missed(path: str, monkeypatch
     assert found.current_snapshot().summary.operation.value == "overwrite"
 
 
+def test_a_manifest_that_is_lost_is_written_anew(path: str) -> None:
+    table = plain(path)
+    for name in files(table):
+        if name.endswith(".avro"):
+            Path(path, "metadata", name).unlink()
+    table.delete("id = 1")
+    assert same(iceberg(table).scan().to_arrow(), table.to_arrow())
+
+
 def test_snapshots_expire_with_the_log(path: str) -> None:
     table = tahoe.Table(path)
     for number in range(14):

@@ -73,7 +73,13 @@ def convert(snapshot: Snapshot, *, whole: bool = False) -> ConversionReport:
         known = _known(folder, snapshot)
         if known is not None and known.version is not None and known.version >= snapshot.version and not whole:
             return _report(folder, known, 0, is_whole=False)
-        state, is_whole = _converted(folder, known, snapshot, whole=whole)
+        state = None if whole else _continued(folder, known, snapshot)
+        is_whole = state is None
+        if state is None:
+            if not whole and _is_outrun(folder, known):
+                continue
+            state = TableState.of(folder, known, lists_anew=True)
+            state.list_anew(snapshot)
         if state.put(snapshot, replaces=whole or known is None):
             newest = folder.newest()
             assert newest is not None
@@ -117,24 +123,29 @@ def told(known: Converted) -> tuple[int, int]:
     return known.version, TableState.timestamp_of(known.metadata)
 
 
-def _converted(
-    folder: MetadataFolder, known: Converted | None, snapshot: Snapshot, *, whole: bool
-) -> tuple[TableState, bool]:
-    """The metadata of a version, and whether its files were listed anew."""
-    if known is not None and known.version is not None and not whole:
+def _continued(folder: MetadataFolder, known: Converted | None, snapshot: Snapshot) -> TableState | None:
+    """The metadata of a version from that of an earlier one; None if the files must be listed anew."""
+    if known is None or known.version is None:
+        return None
+    state = None
+    try:
         state = TableState.of(folder, known)
-        try:
-            for change in _changes(snapshot, known.version):
-                state.apply(change)
-            if state.agrees_with(snapshot):
-                return state, False
-            _logger.info("%s: Iceberg's metadata differs from the log, and is written anew", snapshot.url)
-        except (CommitGoneError, MissingVersionError, LookupError) as error:
-            _logger.info("%s: Iceberg's metadata is written anew: %s", snapshot.url, error)
+        for change in _changes(snapshot, known.version):
+            state.apply(change)
+        if state.agrees_with(snapshot):
+            return state
+        _logger.info("%s: Iceberg's metadata differs from the log", snapshot.url)
+    except (CommitGoneError, MissingVersionError, LookupError, FileNotFoundError) as error:
+        _logger.info("%s: Iceberg's metadata cannot be continued: %s", snapshot.url, error)
+    if state is not None:
         state.discard()
-    state = TableState.of(folder, known)
-    state.list_anew(snapshot)
-    return state, True
+    return None
+
+
+def _is_outrun(folder: MetadataFolder, known: Converted | None) -> bool:
+    """Whether another converter has put newer metadata meanwhile, and perhaps deleted files of the older one."""
+    newest = folder.newest()
+    return known is not None and newest is not None and newest.key != known.key
 
 
 def _changes(snapshot: Snapshot, version: int) -> Iterator[Change]:

@@ -72,8 +72,15 @@ class TableState:
     expired: Expired = field(default_factory=Expired)
 
     @classmethod
-    def of(cls, folder: MetadataFolder, known: Converted | None) -> TableState:
-        """The state that the newest metadata file describes, or that of a new table."""
+    def of(cls, folder: MetadataFolder, known: Converted | None, *, lists_anew: bool = False) -> TableState:
+        """The state that the newest metadata file describes, or that of a new table.
+
+        Args:
+            lists_anew: the manifests do not matter.
+
+        Raises:
+            FileNotFoundError: the list of its manifests is gone.
+        """
         if known is None:
             return cls(folder, None, [], [], [], [], Manifests(folder, []), 0)
         metadata = known.metadata
@@ -84,7 +91,7 @@ class TableState:
             list(metadata.partition_specs),
             list(metadata.snapshots),
             list(metadata.snapshot_log),
-            Manifests.of(folder, metadata.current_snapshot()),
+            Manifests.of(folder, None if lists_anew else metadata.current_snapshot()),
             metadata.last_sequence_number if isinstance(metadata, TableMetadataV2) else 0,
             metadata.current_schema_id,
             metadata.default_spec_id,

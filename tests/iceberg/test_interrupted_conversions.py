@@ -1,0 +1,88 @@
+"""A converter that dies at any storage call, or meets another one there, leaves metadata that the next one completes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+import tahoe
+from tahoe.iceberg import conversion
+from tahoe.iceberg.conversion import convert
+from tahoe.iceberg.verification import verify
+from tests.iceberg.tables import UNIFORM, rows
+from tests.table.between import interrupted
+from tests.table.builders import memory_env
+
+_DAY_MS = 86_400_000
+
+# More calls than a conversion makes.
+CALLS = 60
+
+
+class Killed(BaseException):
+    """What ends a converter; nothing may catch it."""
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> tahoe.Table:
+    """A table with old snapshots that expire, of which two versions are not converted."""
+    monkeypatch.setattr(conversion, "after_commit", lambda _: None)
+    made = tahoe.Table("memory://given", env=memory_env())
+    for number in range(12):
+        made.append(rows(number), properties=UNIFORM)
+        convert(made.snapshot())
+    made.append(rows(20))
+    made.delete("id = 3")
+    return made
+
+
+def later(table: tahoe.Table) -> tahoe.Table:
+    """The table when the older snapshots are past the retention."""
+    now_ms = table.env.clock_ms()
+    return tahoe.Table(table.url, env=replace(table.env, clock_ms=lambda: now_ms + 40 * _DAY_MS))
+
+
+def complete(table: tahoe.Table) -> None:
+    convert(table.snapshot())
+    found = verify(table.snapshot())
+    assert found.differences == ()
+    assert found.version == table.version
+    assert found.rows == table.to_arrow().num_rows
+    table.append(rows(70))
+    convert(table.snapshot())
+    assert verify(table.snapshot()).differences == ()
+
+
+def die() -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("calls", range(1, CALLS, 2))
+def test_what_a_killed_converter_left_is_completed(table: tahoe.Table, calls: int, after: bool) -> None:
+    mine = later(table)
+    with suppress(Killed):
+        convert(tahoe.Table(table.url, env=interrupted(mine.env, calls, die, after=after)).snapshot())
+    complete(mine)
+
+
+@pytest.mark.parametrize("calls", range(1, CALLS, 2))
+def test_another_converter_at_any_moment_does_no_harm(table: tahoe.Table, calls: int) -> None:
+    mine, done = later(table), []
+
+    def other() -> None:
+        theirs = later(table)
+        theirs.append(rows(50))
+        done.append(convert(theirs.snapshot()))
+
+    convert(tahoe.Table(table.url, env=interrupted(mine.env, calls, other)).snapshot())
+    complete(mine)
+
+
+def test_a_conversion_makes_fewer_calls_than_are_tried(table: tahoe.Table) -> None:
+    seen: list[int] = []
+    mine = later(table)
+    convert(tahoe.Table(table.url, env=interrupted(mine.env, CALLS, lambda: seen.append(1))).snapshot())
+    assert seen == []
