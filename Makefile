@@ -47,10 +47,10 @@ lint: java .venv/installed .cache/pyright/installed ## ruff, mypy, pyright on a 
 bench: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .cache/reference-4.1-jars/installed .cache/tpcds-jars/installed .cache/comet-jars/installed .venv-4.1/installed .venv-4.2/installed ## run the benchmarks and keep the results in benchmarks/results (an hour; ONLY="scan load" selects some)
 	.venv/bin/python -m benchmarks.run $(ONLY)
 
-interop: java .venv/installed .venv-unity/installed .venv-iceberg/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .venv/classes.jsa ## test against the reference implementation and on older Spark versions
+interop: java .venv/installed .venv-unity/installed .venv-iceberg/installed .cache/iceberg-jars/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .venv/classes.jsa ## test against the reference implementation and on older Spark versions
 	scripts/suites interop $(TESTS)
 
-everything: java .venv/installed .venv-unity/installed .venv-iceberg/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .cache/versitygw/installed .venv/classes.jsa ## test, spark and interop together (TAHOE_MODE=ci for a sample, as .ci/run)
+everything: java .venv/installed .venv-unity/installed .venv-iceberg/installed .cache/iceberg-jars/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .cache/versitygw/installed .venv/classes.jsa ## test, spark and interop together (TAHOE_MODE=ci for a sample, as .ci/run)
 	scripts/suites everything
 
 native: java .venv-4.1/installed .cache/comet-jars/installed ## run the Spark suite with plans run natively by Comet, on PySpark 4.1 (half an hour)
@@ -139,6 +139,9 @@ java:
 
 .cache/reference-4.1-jars/installed: requirements/reference-4.1.pom.xml scripts/fetch-jars
 	scripts/fetch-jars .cache/reference-4.1-jars requirements/reference-4.1.pom.xml -DexcludeGroupIds=org.apache.spark -DincludeGroupIds=io.delta,io.unitycatalog
+
+.cache/iceberg-jars/installed: requirements/iceberg.pom.xml scripts/fetch-jars
+	scripts/fetch-jars .cache/iceberg-jars requirements/iceberg.pom.xml -DincludeGroupIds=org.apache.iceberg
 
 .cache/pyright/installed: Makefile
 	npm install --prefix $(@D) --no-audit --no-fund --loglevel=error pyright@1.1.414

@@ -1,12 +1,14 @@
-"""DuckDB reads the Iceberg metadata of tables: the same rows at the same versions as tahoe. PyIceberg is in
-tests/iceberg.
+"""DuckDB and Spark with Iceberg's runtime read the Iceberg metadata of tables: the same rows at the same versions as
+tahoe. PyIceberg is in tests/iceberg.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,19 +22,31 @@ from tests.iceberg.tables import TABLES, UNIFORM, iceberg
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-iceberg" / "bin" / "python"
+SPARK, JARS = ROOT / ".venv-4.1" / "bin" / "python", ROOT / ".cache" / "iceberg-jars"
 
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
-    if not (ROOT / ".venv-iceberg" / "installed").exists():
+    if not all((folder / "installed").exists() for folder in (PYTHON.parents[1], SPARK.parents[1], JARS)):
         tell = pytest.fail if os.environ.get("TAHOE_REFERENCE") == "required" else pytest.skip
-        tell("NOT RUN: DuckDB's extension for Iceberg is not installed: make interop")
+        tell("NOT RUN: readers of Iceberg are not installed: make interop")
 
 
 def duckdb_reads(*statements: str) -> list[tuple[list[str], list[tuple[Any, ...]]]]:
     command = [str(PYTHON), str(Path(__file__).with_name("iceberg_duckdb.py")), *statements]
     done = subprocess.run(command, capture_output=True, timeout=120, env={"HOME": os.environ["HOME"]})
     assert done.returncode == 0, done.stderr.decode()
+    return pickle.loads(done.stdout)
+
+
+def spark_reads(requests: Sequence[Mapping[str, object]], **settings: str) -> list[list[dict[str, Any]]]:
+    command = [str(SPARK), str(Path(__file__).with_name("iceberg_spark.py")), str(JARS)]
+    command += [f"{name}={value}" for name, value in settings.items()]
+    lines = "\n".join(map(json.dumps, requests)).encode()
+    env = {**os.environ, "PYSPARK_PYTHON": str(SPARK)}
+    env.pop("PYTHONPATH", None)
+    done = subprocess.run(command, input=lines, capture_output=True, timeout=400, env=env)
+    assert done.returncode == 0, done.stderr.decode()[-4000:]
     return pickle.loads(done.stdout)
 
 
@@ -76,6 +90,24 @@ def test_duckdb_reads_the_same_rows_at_each_version(name: str, tmp_path: Path) -
         assert listed(*read, list(then.schema.names)) == rows_of(then.to_arrow(), list(then.schema.names))
 
 
+def test_spark_reads_the_same_rows_at_each_version(tmp_path: Path) -> None:
+    """It finds the newest version by the folder, with the hint."""
+    made = {name: make(str(tmp_path / name.replace(" ", "_"))) for name, make in TABLES.items()}
+    requests: list[dict[str, object]] = []
+    expected: list[tuple[str, pa.Table]] = []
+    for name, table in made.items():
+        found, folder = iceberg(table), table.url.removeprefix("file://")
+        requests.append({"path": folder, "snapshot": None})
+        expected.append((f"{name}, newest", table.to_arrow()))
+        for snapshot in found.metadata.snapshots:
+            version = int(snapshot.summary["delta-version"])
+            requests.append({"path": folder, "snapshot": snapshot.snapshot_id})
+            expected.append((f"{name}, version {version}", table.snapshot(version).to_arrow()))
+    for (where, rows), read in zip(expected, spark_reads(requests), strict=True):
+        order = rows.column_names
+        assert sorted(repr([plain(row[name]) for name in order]) for row in read) == rows_of(rows, order), where
+
+
 def test_duckdb_finds_the_newest_version_by_the_hint_and_filters(tmp_path: Path) -> None:
     table = TABLES["partitioned"](str(tmp_path / "t"))
     iceberg(table)
@@ -97,8 +129,9 @@ def test_nulls_among_structs_stay(tmp_path: Path) -> None:
     assert listed(names, read, names) == rows_of(table.to_arrow(), names)
 
 
-def test_duckdb_finds_tables_by_their_names(tmp_path: Path) -> None:
-    """Through the REST catalog of `tahoe catalog serve`."""
+@pytest.fixture
+def served_orders(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """The address of a REST catalog with a table `shop.orders`, and a token."""
     url, root = f"sqlite:///{tmp_path}/lake.db", str(tmp_path / "lake")
     catalog = tahoe.Catalog(url, root=root)
     catalog.create_schema("shop")
@@ -108,11 +141,28 @@ def test_duckdb_finds_tables_by_their_names(tmp_path: Path) -> None:
     token = fine("token", url, "ada").strip()
     fine("grant", url, "ada", "ADMIN")
     with serving(url, "--root", root) as (_, at):
-        endpoint = f"{at}/api/2.1/unity-catalog/iceberg"
-        secret = f"CREATE SECRET lake (TYPE iceberg, TOKEN '{token}')"
-        attach = f"ATTACH 'lake' AS lake (TYPE iceberg, ENDPOINT '{endpoint}', SECRET lake)"
-        _, _, (_, tables), (_, rows) = duckdb_reads(
-            secret, attach, "SELECT table_name FROM duckdb_tables()", "SELECT id FROM lake.shop.orders ORDER BY id"
-        )
+        yield f"{at}/api/2.1/unity-catalog/iceberg", token
+
+
+def test_duckdb_finds_tables_by_their_names(served_orders: tuple[str, str]) -> None:
+    endpoint, token = served_orders
+    secret = f"CREATE SECRET lake (TYPE iceberg, TOKEN '{token}')"
+    attach = f"ATTACH 'lake' AS lake (TYPE iceberg, ENDPOINT '{endpoint}', SECRET lake)"
+    _, _, (_, tables), (_, rows) = duckdb_reads(
+        secret, attach, "SELECT table_name FROM duckdb_tables()", "SELECT id FROM lake.shop.orders ORDER BY id"
+    )
     assert tables == [("orders",)]
     assert rows == [(1,), (3,)]
+
+
+def test_spark_finds_tables_by_their_names(served_orders: tuple[str, str]) -> None:
+    endpoint, token = served_orders
+    settings = {"type": "rest", "uri": endpoint, "warehouse": "lake", "token": token}
+    catalog = {"spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog"}
+    tables, rows = spark_reads(
+        [{"sql": "SHOW TABLES IN lake.shop"}, {"sql": "SELECT id FROM lake.shop.orders ORDER BY id"}],
+        **catalog,
+        **{f"spark.sql.catalog.lake.{name}": value for name, value in settings.items()},
+    )
+    assert [row["tableName"] for row in tables] == ["orders"]
+    assert rows == [{"id": 1}, {"id": 3}]

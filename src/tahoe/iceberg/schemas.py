@@ -160,3 +160,17 @@ def partition_spec(snapshot: SnapshotState, spec_id: int, before: PartitionSpec 
         if source is not None
     ]
     return PartitionSpec(*fields, spec_id=spec_id)
+
+
+def without_name_conflicts(spec: PartitionSpec, schema: Schema) -> PartitionSpec:
+    """A partitioning whose fields have no name of another column: it was by that name once, or is that of files before.
+    Iceberg's own library refuses a table with such a partitioning.
+    """
+    ids = {field.name: field.field_id for field in schema.fields}
+    fields = [
+        field.model_copy(update={"name": f"{field.name}_{field.source_id}"})
+        if ids.get(field.name, field.source_id) != field.source_id
+        else field
+        for field in spec.fields
+    ]
+    return PartitionSpec(*fields, spec_id=spec.spec_id)

@@ -23,7 +23,7 @@ from tahoe.iceberg.data_files import DataFiles
 from tahoe.iceberg.expiry import Expired, expired_snapshots
 from tahoe.iceberg.manifests import Counts, Manifests
 from tahoe.iceberg.metadata_folder import DELTA_TIMESTAMP, DELTA_VERSION, Converted, MetadataFolder
-from tahoe.iceberg.schemas import iceberg_schema, name_mapping, partition_spec
+from tahoe.iceberg.schemas import iceberg_schema, name_mapping, partition_spec, without_name_conflicts
 from tahoe.protocol.configuration.column_mapping import highest_id
 from tahoe.protocol.log.actions import Add, Remove
 from tahoe.table.reading.snapshot import Snapshot as DeltaSnapshot
@@ -257,7 +257,7 @@ class TableState:
             ),
             schemas=self.schemas,
             current_schema_id=self.schema_id,
-            partition_specs=self.specs,
+            partition_specs=[without_name_conflicts(spec, self._schema) for spec in self.specs],
             default_spec_id=self.spec_id,
             last_partition_id=self._last_partition_id,
             properties=self._properties(snapshot),
