@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ArithmeticException
 from pyspark.sql import SparkSession
 
 import tahoe
@@ -110,6 +110,26 @@ def test_a_table_of_another_format_is_refused(spark: SparkSession, lake: str) ->
     assert not spark.catalog.tableExists(f"{lake}.shop.other")
     spark.range(1).write.saveAsTable(f"{lake}.shop.other")
     assert "catalogManaged" in spark.sql(f"DESCRIBE DETAIL {lake}.shop.other").head().tableFeatures
+
+
+def test_a_maker_that_fails_takes_no_table_of_another_with_it(spark: SparkSession, lake: str, lake_url: str) -> None:
+    """Two sessions make a table at once: the rows of the one that has committed stay."""
+
+    def fail() -> None:
+        with tahoe.Catalog(lake_url).new_table("shop.made"):
+            spark.sql(f"CREATE OR REPLACE TABLE {lake}.shop.made AS SELECT 1 AS a")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert rows(spark, f"SELECT * FROM {lake}.shop.made") == [(1,)]
+
+
+def test_a_table_whose_rows_fail_leaves_no_name(spark: SparkSession, lake: str) -> None:
+    for _ in range(2):
+        with pytest.raises(ArithmeticException):
+            spark.sql(f"CREATE TABLE {lake}.shop.made AS SELECT 1 div id AS a FROM range(2)")
+        assert not spark.catalog.tableExists(f"{lake}.shop.made")
 
 
 def test_what_makes_no_table_of_the_catalog_is_refused(spark: SparkSession, lake: str, tmp_path: Path) -> None:

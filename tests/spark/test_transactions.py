@@ -16,6 +16,7 @@ from tahoe.errors import (
     CatalogNotChosenError,
     CheckConstraintViolatedError,
     ConcurrentAppendException,
+    ConcurrentTransactionException,
     MetadataChangedException,
     OperationNotAllowedError,
     TransactionConflictError,
@@ -154,6 +155,30 @@ def test_rows_of_others_are_compared_with_what_a_block_has_read(
         assert rows(spark, f"SELECT * FROM {lake}.shop.stock") == [("cup", 5), ("tea", 10)]
     assert spark.sparkContext._jsc is not None
     assert spark.sparkContext._jsc.getPersistentRDDs().size() == 0
+
+
+def test_writes_of_an_application_are_made_once(spark: SparkSession, lake: str) -> None:
+    """Also if another writer has the same one meanwhile; the block is run again without it."""
+    other = spark.newSession()
+
+    def write(session: SparkSession, version: int) -> None:
+        data = session.range(1).selectExpr("'tea' AS item", "1 AS pieces").write.format("delta").mode("append")
+        data.option("txnAppId", "app").option("txnVersion", version).saveAsTable(f"{lake}.shop.orders")
+
+    def block(version: int, rival: bool) -> None:
+        with tahoe.transaction(spark, catalog=lake):
+            write(spark, version)
+            spark.sql(f"UPDATE {lake}.shop.stock SET pieces = pieces - 1")
+            if rival:
+                write(other, version)
+
+    block(1, rival=False)
+    block(1, rival=False)
+    with pytest.raises(ConcurrentTransactionException, match="run the block again\\."):
+        block(2, rival=True)
+    assert pieces(spark, lake) == (2, 8)
+    block(2, rival=False)
+    assert pieces(spark, lake) == (2, 7)
 
 
 def test_a_conflict_that_will_come_again_is_told(spark: SparkSession, lake: str) -> None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from tahoe.catalog.commits import CatalogCommits, drop, remove_table
+from tahoe.catalog.commits import Begin, CatalogCommits, drop
 from tahoe.catalog.database import folder_beside, open_database, reading, shown, transaction
 from tahoe.catalog.entries import CatalogSnapshot, TableEntry, entries
 from tahoe.catalog.names import check_name, parts_of, schema_id_of, table_row
@@ -183,7 +183,7 @@ class Catalog:
         self, name: str, *, location: str | None = None, comment: str | None = None
     ) -> Iterator[tuple[str, str]]:
         """Give a name to a new table, whose first version the block commits, with the properties that
-        `managed_properties` tells. If the block fails, the name is free again.
+        `managed_properties` tells. If that fails, the name is free again, unless another writer has committed.
 
         Returns:
             its id and its folder, as `located`.
@@ -200,11 +200,13 @@ class Catalog:
         table_id = str(uuid.uuid4())
         entry = {"id": table_id, "name": table_name, "kind": "managed", "url": url, "comment": comment}
         self._enter(schema_name, name, {**entry, "created_ms": time.time_ns() // 1_000_000, "latest_version": -1})
+        own = -1
         try:
             yield table_id, url
+            own = 0
             self._store(table_id, url).publish()  # whoever opens the folder by its path then finds a managed table
         except BaseException:
-            self._remove(table_id)
+            _remove_up_to(self._begin, table_id, own)
             raise
 
     def register_table(self, name: str, location: str) -> Table:
@@ -387,10 +389,6 @@ class Catalog:
                 raise CatalogNameTakenError(url=self.url, name=f"a table {name}") from error
             check_apart(connection, name, str(entry["id"]), str(entry["url"]))
 
-    def _remove(self, table_id: str) -> None:
-        with self._begin() as connection:
-            remove_table(connection, table_id, with_commits=True)
-
     # --- stores
 
     def open(self, table_id: str, url: str) -> Table:
@@ -409,6 +407,12 @@ class Catalog:
 
     def _commits(self, table_id: str, url: str) -> TableCommits:
         return CatalogCommits(self._begin, table_id, url, partial(reading, self.engine))
+
+
+def _remove_up_to(begin: Begin, table_id: str, version: int) -> None:
+    """Remove a table that has no later version. Others that have found its name may have made one."""
+    with begin() as connection:
+        connection.execute(sa.delete(TABLES).where((TABLES.c.id == table_id) & (TABLES.c.latest_version <= version)))
 
 
 def _after_block(table: Table, commits: Sequence[RatifiedCommit]) -> None:

@@ -26,6 +26,7 @@ from tahoe.errors import (
     CatalogTableNotFoundError,
     CatalogUnavailableError,
     CatalogUrlError,
+    ConcurrentTransactionException,
     DeltaConcurrentModificationException,
     InvalidOptionError,
     OperationNotAllowedError,
@@ -363,7 +364,7 @@ def _told(
     table = error.parameters["table"]
     error.parameters["table"] = names.get(table, table)
     error.may_rerun |= isinstance(error, TransactionConflictError)
-    can_help = error.may_rerun or error.is_of_columns
+    can_help = error.may_rerun or error.is_of_columns or isinstance(error, ConcurrentTransactionException)
     again = "run the block again" if can_help else "run the block again only if it fits the table as it is now"
     return error.restate(f"Nothing of the transaction is visible, in none of its tables: {again}.")
 
