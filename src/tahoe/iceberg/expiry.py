@@ -16,8 +16,9 @@ from tahoe.iceberg.metadata_folder import MetadataFolder
 from tahoe.protocol.configuration.properties import LOG_RETENTION
 from tahoe.table.reading.snapshot_state import SnapshotState
 
-# So many old metadata files are kept in any case, for readers that have opened one.
-_METADATA_KEPT = 100
+# So many old metadata files are kept, for readers that have just found one. They are most of the bytes: each has all
+# snapshots.
+_METADATA_KEPT = 20
 
 # Snapshots expire by so many at least, because each expiry reads their lists.
 _SNAPSHOTS_MIN = 10
