@@ -35,6 +35,7 @@ from tahoe.errors import (
     SchemaNotFoundError,
     StorageRefusedError,
     TableNotFoundError,
+    TableNotManagedError,
 )
 from tahoe.protocol.configuration.features import supported_features
 from tahoe.storage.locations import local_path
@@ -141,7 +142,7 @@ def test_a_table_is_given_back_to_its_path(catalog: Catalog, url: str) -> None:
     assert ids(tahoe.Table(made.url)) == ids(catalog.table("shop.orders")) == [1, 2]
     assert [tahoe.Table(made.url).snapshot(version).to_arrow().num_rows for version in range(4)] == [0, 1, 1, 2]
     assert [entry.kind for entry in catalog.tables()] == ["external"]
-    with pytest.raises(FileNotFoundError, match="does not manage"):
+    with pytest.raises(TableNotManagedError, match="dropped, or given back"):
         others.append(rows(3))
     with pytest.raises(ExternalTableError):
         catalog.release_table("shop.orders")
@@ -174,7 +175,7 @@ def test_writers_of_a_table_that_is_given_back_win_before_or_are_refused(catalog
 
     def write() -> None:
         table = Catalog(url).table("shop.orders")
-        with suppress(FileNotFoundError, StorageRefusedError):  # it finds out when it reads, or when it commits
+        with suppress(TableNotManagedError, StorageRefusedError):  # it finds out when it reads, or when it commits
             for number in range(100):
                 table.append(rows(number))
                 written.append(number)

@@ -10,7 +10,13 @@ from typing import TypeAlias
 import sqlalchemy as sa
 
 from tahoe.catalog.tables_of_database import COMMITS, STAGING_TABLES, TABLES
-from tahoe.errors import CatalogUnavailableError, CommitEntryError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors import (
+    CatalogUnavailableError,
+    CommitEntryError,
+    StorageRefusedError,
+    StorageUnavailableError,
+    TableNotManagedError,
+)
 from tahoe.errors.root import cause_text
 from tahoe.storage.ratified import Ratified, RatifiedCommit
 
@@ -34,15 +40,15 @@ class CatalogCommits:
 
     def ratified(self) -> Ratified:
         with self._begun(self.read or self.begin, "read the ratified commits") as connection:
-            return ratified(connection, self.table_id)
+            return ratified(connection, self.table_id, self.table)
 
     def ratify(self, commit: RatifiedCommit) -> bool:
         with self._begun(self.begin, f"ratify version {commit.version}") as connection:
             if ratify_all(connection, self.table_id, commit.version - 1, [commit]):
                 return True
             try:
-                latest = ratified(connection, self.table_id).latest
-            except FileNotFoundError as error:
+                latest = ratified(connection, self.table_id, self.table).latest
+            except TableNotManagedError as error:
                 operation = f"commit {commit.file}"
                 raise StorageRefusedError(table=self.table, operation=operation, detail=str(error)) from error
         if commit.version > latest + 1:
@@ -84,15 +90,18 @@ class _Told(AbstractContextManager[sa.Connection]):
         return StorageUnavailableError(table=self._table, operation=self._operation, detail=cause_text(error))
 
 
-def ratified(connection: sa.Connection, table_id: str) -> Ratified:
+def ratified(connection: sa.Connection, table_id: str, table: str = "") -> Ratified:
     """What the catalog knows of a table's commits.
 
+    Args:
+        table: what an error calls it; the default is its id.
+
     Raises:
-        FileNotFoundError: the table has been dropped, or given back to its path.
+        TableNotManagedError: the table has been dropped, or given back to its path.
     """
     rows = connection.execute(_RATIFIED, {"table_id": table_id}).all()
     if not rows:
-        raise FileNotFoundError(f"the catalog does not manage table {table_id} any more")
+        raise TableNotManagedError(table=table or table_id)
     commits = (
         RatifiedCommit(version=version, file=file, size_bytes=size, modified_ms=modified)
         for _, version, file, size, modified in rows

@@ -22,6 +22,7 @@ from tahoe.errors import (
     CatalogUrlError,
     StorageRefusedError,
     StorageUnavailableError,
+    TableNotManagedError,
 )
 from tahoe.errors.root import cause_text
 from tahoe.storage.ratified import Ratified, RatifiedCommit
@@ -78,7 +79,7 @@ class RemoteCommits:
             raise StorageUnavailableError(table=self.table, operation=operation, detail=cause_text(error)) from error
         except CatalogRefusedError as error:
             if error.parameters["code"] == _NO_TABLE:
-                raise FileNotFoundError(f"the catalog has no table {self.table_id} any more") from error
+                raise TableNotManagedError(table=self.table) from error
             raise StorageRefusedError(table=self.table, operation=operation, detail=cause_text(error)) from error
 
 
@@ -173,7 +174,7 @@ class RemoteRatifier:
             return _ratified_in(self.unity.call("GET", _COMMITS, body))
         except CatalogRefusedError as error:
             if error.parameters["code"] == _NO_TABLE:
-                raise FileNotFoundError(f"the catalog has no table {table_id} any more") from error
+                raise TableNotManagedError(table=url) from error
             raise
 
 

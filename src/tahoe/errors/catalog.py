@@ -63,6 +63,13 @@ class CatalogTableNotFoundError(DeltaCatalogError):
     todo = "Check the spelling; catalog.tables() lists the names."
 
 
+class TableNotManagedError(DeltaCatalogError, FileNotFoundError):
+    condition = "DELTA_CATALOG_TABLE_NOT_MANAGED"
+    sqlstate = "42P01"
+    what = "The catalog does not manage {table} any more: the table was dropped, or given back to its path."
+    todo = "Open it again by its name."
+
+
 class CatalogNameTakenError(DeltaCatalogError):
     condition = "DELTA_CATALOG_NAME_TAKEN"
     sqlstate = "42710"

@@ -22,6 +22,7 @@ from tahoe.errors import (
     SchemaNotEmptyError,
     SchemaNotFoundError,
     StorageUnavailableError,
+    TableNotManagedError,
     UnsupportedStorageError,
 )
 
@@ -147,6 +148,7 @@ _OF_ERRORS: tuple[tuple[type[DeltaError], int, str], ...] = (
     (CatalogNameTakenError, 409, "ALREADY_EXISTS"),
     (SchemaNotEmptyError, 409, "FAILED_PRECONDITION"),
     (CatalogTableNotFoundError, 404, "TABLE_NOT_FOUND"),
+    (TableNotManagedError, 404, "TABLE_NOT_FOUND"),
     (SchemaNotFoundError, 404, "SCHEMA_NOT_FOUND"),
     (PrincipalNotFoundError, 404, "USER_NOT_FOUND"),
     (PrivilegeError, 400, "INVALID_ARGUMENT"),
