@@ -166,6 +166,32 @@ def partitioned_later(path: str) -> tahoe.Table:
     return table
 
 
+def partitioned_by_numbers(path: str) -> tahoe.Table:
+    """Decimals of all digits, and doubles, in manifests that are written again."""
+    table = tahoe.Table(path)
+    numbers = [Decimal(10) ** 37 + 1, Decimal(-10) ** 30, None]
+    data = pa.table({"id": [1, 2, 3], "large": pa.array(numbers, pa.decimal128(38, 0)), "real": [0.1, 1e300, None]})
+    table.append(data, partition_by=["large", "real"], properties=UNIFORM)
+    table.delete("id = 3")
+    return table
+
+
+def not_convertible_meanwhile(path: str) -> tahoe.Table:
+    """Versions with deletion vectors and a column of type void, which did not ask for Iceberg's metadata."""
+    table = plain(path)
+    finish_background()
+    set_properties(table, {"delta.enableIcebergCompatV2": "false", "delta.enableDeletionVectors": "true"})
+    table.delete("id = 1")
+    with table.transaction() as changes:
+        changes.add_columns([pa.field("nothing", pa.null())])
+    set_properties(table, {"delta.enableDeletionVectors": "false"})
+    table.optimize(max_deleted_share=0)
+    with table.transaction() as changes:
+        changes.drop_columns(["nothing"])
+    set_properties(table, UNIFORM)
+    return table
+
+
 def version_1(path: str) -> tahoe.Table:
     table = tahoe.Table(path)
     compat = {"delta.enableIcebergCompatV1": "true", "delta.universalFormat.enabledFormats": "iceberg"}
@@ -207,6 +233,8 @@ TABLES: Mapping[str, Callable[[str], tahoe.Table]] = {
         evolved,
         mapped_later,
         partitioned_later,
+        partitioned_by_numbers,
+        not_convertible_meanwhile,
         version_1,
         replaced,
         partitioned_by_replacement,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
+from shutil import copytree, rmtree
 
 import pyarrow as pa
 import pytest
+from pyiceberg.conversions import from_bytes
+from pyiceberg.types import DecimalType, DoubleType
 
 import tahoe
 from tahoe.errors import UnsupportedOperationError
 from tahoe.iceberg import conversion, manifests
 from tahoe.iceberg.conversion import convert, converted, sync
+from tahoe.iceberg.verification import verify
 from tahoe.storage.background import finish_background
 from tahoe.table.transactions.alter import set_properties
 from tests.iceberg.tables import TABLES, UNIFORM, iceberg, nested, plain, rows, same
@@ -73,6 +78,43 @@ def test_bounds_and_counts_lose_no_row(path: str, condition: str) -> None:
     mine = table.to_arrow(filter=condition)
     assert mine.num_rows
     assert same(found.scan(row_filter=condition).to_arrow(), mine)
+
+
+def test_partition_values_are_written_as_they_are(path: str) -> None:
+    table = TABLES["partitioned_by_numbers"](path)
+    table.append(table.to_arrow())
+    table.delete("id = 2")
+    found = iceberg(table)
+    large, real = zip(*(m.partitions for m in found.current_snapshot().manifests(found.io)), strict=True)
+    assert {from_bytes(DoubleType(), values.lower_bound) for values in real} == {0.1}
+    assert {from_bytes(DecimalType(38, 0), values.upper_bound) for values in large} == {Decimal(10) ** 37 + 1}
+    assert not verify(table.snapshot()).differences
+
+
+def test_a_field_of_a_struct_that_is_null_is_null(path: str) -> None:
+    point = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    table = tahoe.Table(path)
+    table.append(pa.table({"point": pa.array([{"x": 1}, None], point)}), properties=UNIFORM)
+    assert iceberg(table).scan(row_filter="point.x is null").to_arrow().to_pylist() == [{"point": None}]
+
+
+def test_names_that_are_the_same_with_dots_are_refused(path: str) -> None:
+    table = tahoe.Table(path)
+    table.append(pa.table({"a.b": [1], "a": [{"b": 2}]}), properties=UNIFORM)
+    finish_background()
+    with pytest.raises(UnsupportedOperationError, match="Rename a column"):
+        convert(table.snapshot())
+
+
+def test_a_copy_of_a_table_has_metadata_of_its_own_files(path: str) -> None:
+    plain(path)
+    finish_background()
+    copytree(path, f"{path}-copy")
+    copy = tahoe.Table(f"{path}-copy")
+    sync(copy.snapshot())
+    rmtree(path)
+    assert same(iceberg(copy).scan().to_arrow(), copy.to_arrow())
+    assert len(iceberg(copy).metadata.snapshots) == 1
 
 
 def test_bounds_skip_files(path: str) -> None:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tahoe.errors import CommitGoneError, MissingVersionError, UnsupportedOperationError
+from tahoe.errors import CommitGoneError, MissingVersionError, UnsupportedDataTypeError, UnsupportedOperationError
 from tahoe.iceberg.metadata_folder import Converted, MetadataFolder
 from tahoe.iceberg.table_state import Change, TableState
 from tahoe.protocol.configuration.universal_format import check_formats, has_iceberg
@@ -25,6 +25,16 @@ _logger = logging.getLogger("tahoe")
 
 # More commits are not read one by one: all files are listed anew.
 COMMITS_MAX = 100
+
+# What an earlier version can have that did not ask for Iceberg's metadata: deletion vectors, for example.
+_NOT_CONTINUED = (
+    CommitGoneError,
+    MissingVersionError,
+    UnsupportedDataTypeError,
+    UnsupportedOperationError,
+    LookupError,
+    FileNotFoundError,
+)
 
 # How often a conversion begins anew behind another converter.
 _ATTEMPTS = 10
@@ -89,7 +99,7 @@ def convert(snapshot: Snapshot, *, whole: bool = False) -> ConversionReport:
 
 
 def _known(folder: MetadataFolder, snapshot: Snapshot) -> Converted | None:
-    """The newest metadata of this table. That of a table which it replaced is deleted."""
+    """The newest metadata of this table. That of a table which it replaced, or was copied from, is deleted."""
     newest = folder.newest()
     if newest is None:
         return None
@@ -100,10 +110,16 @@ def _known(folder: MetadataFolder, snapshot: Snapshot) -> Converted | None:
             detail=f"{newest.key} is that of an Iceberg table",
             remedy="Keep the Delta table in another folder.",
         )
-    if newest.metadata.table_uuid != TableState.uuid_of(snapshot):
+    if not _describes(folder, newest, snapshot):
         folder.clear()
         return None
     return newest
+
+
+def _describes(folder: MetadataFolder, known: Converted, snapshot: Snapshot) -> bool:
+    """Whether metadata is that of this table in this folder: its files are named by their locations."""
+    metadata = known.metadata
+    return (metadata.table_uuid, metadata.location) == (TableState.uuid_of(snapshot), folder.location)
 
 
 def _report(folder: MetadataFolder, known: Converted, snapshots: int, *, is_whole: bool) -> ConversionReport:
@@ -135,7 +151,7 @@ def _continued(folder: MetadataFolder, known: Converted | None, snapshot: Snapsh
         if state.agrees_with(snapshot):
             return state
         _logger.info("%s: Iceberg's metadata differs from the log", snapshot.url)
-    except (CommitGoneError, MissingVersionError, LookupError, FileNotFoundError) as error:
+    except _NOT_CONTINUED as error:
         _logger.info("%s: Iceberg's metadata cannot be continued: %s", snapshot.url, error)
     if state is not None:
         state.discard()
@@ -210,7 +226,7 @@ def metadata_of(definition: Snapshot, load: Callable[[], Snapshot]) -> tuple[str
     folder = MetadataFolder(definition.log)
     known = folder.newest()
     is_there = known is not None and known.version is not None and known.version >= definition.version
-    if known is not None and is_there and known.metadata.table_uuid == TableState.uuid_of(definition):
+    if known is not None and is_there and _describes(folder, known, definition):
         key = known.key
     else:
         key = folder.key(convert(load()).metadata)

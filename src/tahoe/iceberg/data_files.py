@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import date, datetime
+from decimal import Context
 from decimal import Decimal as PyDecimal
 from typing import Any
 
@@ -30,12 +31,23 @@ from tahoe.protocol.statistics.stats import (
     parse_statistics,
 )
 from tahoe.protocol.types.partitions import parse_partition_value, to_days, to_micros
-from tahoe.protocol.types.schema import TIMESTAMP, TIMESTAMP_NTZ, Array, DataType, Decimal, Field, Map
+from tahoe.protocol.types.schema import (
+    DECIMAL_PRECISION_MAX,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+)
 from tahoe.storage.env import physical_url
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 # Behind all strings that begin like a maximum that was cut.
 _LAST_CHARACTER = "\U0010ffff"
+
+_ALL_DIGITS = Context(prec=DECIMAL_PRECISION_MAX)
 
 
 class DataFiles:
@@ -139,7 +151,7 @@ def _bound(value: Any, kind: DataType) -> Any:
         case date():
             return to_days(value)
         case PyDecimal() if isinstance(kind, Decimal):
-            return value.quantize(PyDecimal(1).scaleb(-kind.scale))
+            return value.quantize(PyDecimal(1).scaleb(-kind.scale), context=_ALL_DIGITS)
         case _:
             return value
 

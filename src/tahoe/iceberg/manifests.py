@@ -23,6 +23,7 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import DoubleType
 
 from tahoe.iceberg.metadata_folder import MetadataFolder, Output
 
@@ -139,6 +140,12 @@ class _Writer:
     spec: PartitionSpec
     schema: Schema
 
+    @property
+    def _loses_partitions(self) -> bool:
+        """Whether partitions of a manifest must not be written again: PyIceberg's compiled decoder cuts doubles."""
+        fields = self.spec.partition_type(self.schema).fields
+        return any(isinstance(field.field_type, DoubleType) for field in fields)
+
     def added(self, files: Sequence[DataFile]) -> ManifestFile:
         return self._written(
             [
@@ -178,7 +185,7 @@ class _Writer:
     def merged(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         """The manifests, with small ones merged if they are many. Those with removed files stay for this snapshot."""
         small = [m for m in manifests if m.manifest_length < _MERGED_BYTES and not m.deleted_files_count]
-        if len(small) < _MERGED_MIN:
+        if len(small) < _MERGED_MIN or self._loses_partitions:
             return manifests
         bins: list[list[ManifestFile]] = [[]]
         for manifest in small:
@@ -199,7 +206,12 @@ class _Writer:
         return self._written(entries)
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        """The files that a manifest lists as there, also of one that is not yet in the storage."""
+        """The files that a manifest lists as there, also of one that is not yet in the storage.
+
+        Raises: LookupError: their partitions would not be read as they are.
+        """
+        if self._loses_partitions:
+            raise LookupError("PyIceberg reads partition values of type double as floats")
         entries: list[ManifestEntry] = manifest.fetch_manifest_entry(_Reader(self.manifests), discard_deleted=True)
         return entries
 

@@ -31,7 +31,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from tahoe.errors import UnsupportedDataTypeError
+from tahoe.errors import UnsupportedDataTypeError, UnsupportedOperationError
 from tahoe.protocol.configuration.column_mapping import column_id, nested_ids, physical_name
 from tahoe.protocol.types.schema import Array, DataType, Decimal, Field, Map, Struct
 from tahoe.table.reading.snapshot_state import SnapshotState
@@ -57,8 +57,18 @@ def iceberg_schema(schema: Struct, schema_id: int, *, table: str) -> Schema:
 
     Raises:
         UnsupportedDataTypeError: a column has a type that Iceberg's version 2 lacks, or no id.
+        UnsupportedOperationError: two columns have the same name, since Iceberg joins those of nested ones by dots.
     """
-    return Schema(*_Columns(table).fields(schema), schema_id=schema_id)
+    fields = _Columns(table).fields(schema)
+    try:
+        return Schema(*fields, schema_id=schema_id)
+    except ValueError as error:
+        raise UnsupportedOperationError(
+            operation="Writing Iceberg's metadata",
+            table=table,
+            detail=str(error),
+            remedy="Rename a column that has a dot in its name.",
+        ) from error
 
 
 class _Columns:
@@ -67,33 +77,35 @@ class _Columns:
     def __init__(self, table: str) -> None:
         self.table = table
 
-    def fields(self, struct: Struct) -> list[NestedField]:
-        return [self._field(column) for column in struct]
+    def fields(self, struct: Struct, *, nullable: bool = False) -> list[NestedField]:
+        """Args: nullable: the struct can be null; then its fields are, too, and none is required."""
+        return [self._field(column, nullable=nullable or column.nullable) for column in struct]
 
-    def _field(self, column: Field) -> NestedField:
+    def _field(self, column: Field, *, nullable: bool) -> NestedField:
         number = column_id(column)
         if number is None:
             raise UnsupportedDataTypeError(table=self.table, column=column.name, type=f"{column.type} without an id")
-        kind = self._type(column.type, physical_name(column), nested_ids(column))
+        kind = self._type(column.type, physical_name(column), nested_ids(column), nullable=nullable)
         comment = column.metadata.get("comment")
         return NestedField(
             field_id=number,
             name=column.name,
             field_type=kind,
-            required=not column.nullable,
+            required=not nullable,
             doc=str(comment) if comment else None,
         )
 
-    def _type(self, kind: DataType, path: str, ids: Mapping[str, int]) -> IcebergType:
+    def _type(self, kind: DataType, path: str, ids: Mapping[str, int], *, nullable: bool) -> IcebergType:
         """A type; `path` is the key in `ids`, the ids of elements, keys and values."""
         match kind:
             case Struct():
-                return StructType(*self.fields(kind))
+                return StructType(*self.fields(kind, nullable=nullable))
             case Array():
-                element = self._inner(kind.element, f"{path}.element", ids)
+                element = self._inner(kind.element, f"{path}.element", ids, nullable=kind.contains_null)
                 return ListType(**_part("element", element), element_required=not kind.contains_null)
             case Map():
-                key, value = self._inner(kind.key, f"{path}.key", ids), self._inner(kind.value, f"{path}.value", ids)
+                key = self._inner(kind.key, f"{path}.key", ids, nullable=False)
+                value = self._inner(kind.value, f"{path}.value", ids, nullable=kind.value_contains_null)
                 required = not kind.value_contains_null
                 return MapType(**_part("key", key), **_part("value", value), value_required=required)
             case Decimal():
@@ -104,11 +116,11 @@ class _Columns:
                     raise UnsupportedDataTypeError(table=self.table, column=path, type=str(kind))
                 return found
 
-    def _inner(self, kind: DataType, path: str, ids: Mapping[str, int]) -> tuple[int, IcebergType]:
+    def _inner(self, kind: DataType, path: str, ids: Mapping[str, int], *, nullable: bool) -> tuple[int, IcebergType]:
         number = ids.get(path)
         if number is None:
             raise UnsupportedDataTypeError(table=self.table, column=path, type=f"{kind} without an id")
-        return number, self._type(kind, path, ids)
+        return number, self._type(kind, path, ids, nullable=nullable)
 
 
 def _part(name: str, given: tuple[int, IcebergType]) -> dict[str, object]:
