@@ -51,15 +51,16 @@ def verify(snapshot: Snapshot) -> Verification:
     """Compare the newest metadata file with its version of the table. No data file is opened.
 
     Raises:
-        UnsupportedOperationError: the table has no metadata of Iceberg that tahoe wrote.
+        UnsupportedOperationError: the table has no metadata of Iceberg that tahoe wrote in this folder.
     """
     folder = MetadataFolder(snapshot.log)
     known = folder.newest()
-    if known is None or known.version is None:
+    is_there = known is not None and known.version is not None
+    if known is None or not is_there or known.metadata.location != folder.location:
         raise UnsupportedOperationError(
             operation="Verifying Iceberg's metadata",
             table=snapshot.url,
-            detail="the table has none",
+            detail=f"its metadata is that of {known.metadata.location}" if known and is_there else "the table has none",
             remedy="Write it with tahoe iceberg PATH sync.",
         )
     version, _ = told(known)
