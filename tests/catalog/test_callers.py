@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -120,6 +121,23 @@ def test_a_client_waits_for_its_turn(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(CatalogUnavailableError, match="More than 4 calls a second"):
             for _ in range(20):
                 catalog.schemas()
+
+
+def test_a_client_gives_up_on_a_server_that_tells_it_to_come_back_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = served(tmp_path)
+    pauses: list[float] = []
+    with listening(lake.service, lambda _: always_busy) as at:
+        monkeypatch.setattr("tahoe.catalog.server_calls.time.sleep", pauses.append)
+        with pytest.raises(CatalogUnavailableError, match="Too Many Requests"):
+            tahoe.Catalog(at)
+    assert pauses == [1.0] * 120
+
+
+async def always_busy(_: Any, __: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 429, "headers": [(b"retry-after", b"0")]})
+    await send({"type": "http.response.body"})
 
 
 # --- folders for new tables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from contextlib import suppress
@@ -38,7 +39,9 @@ from tahoe.errors import (
     TableNotManagedError,
 )
 from tahoe.protocol.configuration.features import supported_features
+from tahoe.storage.background import finish_background
 from tahoe.storage.locations import local_path
+from tahoe.storage.managed import ManagedStore
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -167,6 +170,53 @@ def test_a_table_that_is_given_back_half_is_refused_until_it_is_done(
             table.snapshot(0)
     catalog.release_table("shop.orders").append(rows(2))
     assert ids(tahoe.Table(made.url)) == [1, 2]
+
+
+@pytest.mark.parametrize("dies_in", ["_entered", "without_catalog"])
+def test_a_name_whose_table_was_given_back_half_is_dropped_and_the_table_stays_open(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, dies_in: str
+) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows(1))
+    with monkeypatch.context() as dies:
+        dies.setattr(f"tahoe.catalog.registration.{dies_in}", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            catalog.release_table("shop.orders")
+    catalog.drop_table("shop.orders")
+    assert ids(tahoe.Table(made.url)) == [1]
+    assert ids(catalog.register_table("shop.again", made.url)) == [1]
+    catalog.release_table("shop.again")
+    finish_background()
+    shutil.rmtree(local_path(made.url))
+    catalog.drop_table("shop.again")
+    assert catalog.tables() == []
+
+
+@pytest.mark.parametrize("others_do", ["drop", "release"])
+def test_a_table_is_given_back_only_if_the_catalog_still_manages_it(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, others_do: str
+) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows(1))
+
+    def publish(store: ManagedStore, _: int | None = None) -> int:
+        monkeypatch.undo()
+        store.publish()
+        if others_do == "release":
+            catalog.release_table("shop.orders")
+        else:
+            catalog.drop_table("shop.orders")
+        return 0
+
+    finish_background()  # which publishes, too
+    monkeypatch.setattr(ManagedStore, "publish", publish)
+    expected = ExternalTableError if others_do == "release" else CatalogTableNotFoundError
+    with pytest.raises(expected):
+        catalog.release_table("shop.orders")
+    if others_do == "drop":
+        with pytest.raises(CatalogManagedTableError):  # nothing was committed by the path
+            tahoe.Table(made.url).snapshot()
+        assert ids(catalog.register_table("shop.orders", made.url)) == [1]
 
 
 def test_writers_of_a_table_that_is_given_back_win_before_or_are_refused(catalog: Catalog, url: str) -> None:

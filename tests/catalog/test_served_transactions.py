@@ -183,6 +183,18 @@ def test_a_client_without_a_grant_is_refused(lake: Served, admin: Client) -> Non
     assert versions(lake) == [0, 0]
 
 
+def test_nothing_is_left_of_a_block_that_the_server_refuses(lake: Served, admin: Client) -> None:
+    with listening(lake.service) as at:
+        with pytest.raises(CatalogRefusedError), tahoe.Catalog(at, token=admin.token).transaction() as changes:
+            for name in NAMES:
+                changes.table(name).append(pa.table({"id": [1]}))
+            lake.catalog.release_table("shop.stock")
+        finish_background()
+    for table in tables(lake):
+        assert list(Path(local_path(table.url)).glob(f"_delta_log/_staged_commits/{1:020}.*")) == []
+    assert lake.catalog.table("shop.orders").version == 0
+
+
 # --- answers that are lost
 
 

@@ -28,6 +28,7 @@ from tahoe.catalog.names import check_name, parts_of, schema_id_of, table_row
 from tahoe.catalog.ratification import DatabaseRatifier, Ratifier
 from tahoe.catalog.registration import (
     check_apart,
+    finish_before_drop,
     forget_intention,
     forgotten_on_failure,
     intended,
@@ -247,6 +248,7 @@ class Catalog:
         with self._begin() as connection:
             found = table_row(connection, self.url, name)
         if not release(self._begin, found, self._store(found.id, found.url).publish, self._env_at(found.url)):
+            self.folder_of(name)  # unless it was dropped meanwhile
             raise ExternalTableError(url=self.url, name=name, operation="give it back to its path")
         return self.table(name)
 
@@ -256,11 +258,8 @@ class Catalog:
         Raises:
             CatalogTableNotFoundError: there is none.
         """
-        with self._begin() as connection:
-            found = table_row(connection, self.url, name)
-        if found.kind == "managed":
-            return self.open(found.id, found.url)
-        return Table(found.url, env=self._env_at(found.url))
+        table_id, url = self.folder_of(name)
+        return Table(url, env=self._env_at(url)) if table_id is None else self.open(table_id, url)
 
     def located(self, name: str) -> tuple[str, str]:
         """The id and the folder of a table that the catalog manages.
@@ -308,6 +307,7 @@ class Catalog:
 
     def drop_table_with(self, table_id: str, url: str) -> None:
         """`drop_table` of the table with an id and a folder. Nothing happens if it was dropped meanwhile."""
+        finish_before_drop(self._begin, table_id, url, self._env_at)
         drop(self._begin, table_id, self._store(table_id, url).publish)
 
     def rename_table(self, name: str, new_name: str) -> None:

@@ -163,10 +163,17 @@ def remove_table(connection: sa.Connection, table_id: str, *, with_commits: bool
 
 
 def make_external(connection: sa.Connection, table_id: str) -> bool:
-    """Ratify no more commits of a table. False, and nothing happens, if it has some that may not be published."""
+    """Ratify no more commits of a table. False, and nothing happens, if it has some that may not be published.
+
+    Raises:
+        TableNotManagedError: the table has been dropped, or given back to its path.
+    """
     if _has_commits(connection, table_id):
         return False
-    connection.execute(sa.update(TABLES).where(TABLES.c.id == table_id).values(kind="external", latest_version=-1))
+    is_it = (TABLES.c.id == table_id) & (TABLES.c.kind == "managed")
+    made = connection.execute(sa.update(TABLES).where(is_it).values(kind="external", latest_version=-1))
+    if made.rowcount != 1:
+        raise TableNotManagedError(table=table_id)
     return True
 
 

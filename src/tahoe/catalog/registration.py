@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, BinaryIO, ClassVar
@@ -20,7 +20,14 @@ import sqlalchemy as sa
 
 from tahoe.catalog.commits import Begin, make_external
 from tahoe.catalog.tables_of_database import STAGING_TABLES, TABLES
-from tahoe.errors import CatalogNameError, DeltaAnalysisError, DeltaConcurrentModificationException, StorageRefusedError
+from tahoe.errors import (
+    CatalogNameError,
+    DeltaAnalysisError,
+    DeltaConcurrentModificationException,
+    DeltaError,
+    StorageRefusedError,
+    TableNotManagedError,
+)
 from tahoe.protocol.configuration.feature_drop import without_catalog
 from tahoe.protocol.configuration.features import supports
 from tahoe.storage.delegating import DelegatingStore
@@ -133,18 +140,43 @@ def release(begin: Begin, table: sa.Row[Any, Any, Any], publish: Callable[[], ob
     Raises:
         StorageRefusedError: others commit all the time.
     """
-    if table.kind == "managed":
-        for _ in range(_RELEASE_ATTEMPTS):
-            publish()
-            with begin() as connection:
-                if make_external(connection, table.id):
-                    break
-        else:
-            detail = f"others have committed to it {_RELEASE_ATTEMPTS} times meanwhile; stop them, and try again"
-            raise StorageRefusedError(table=table.url, operation="give it back to its path", detail=detail)
-    opened = _entered(table.url, env)
+    try:
+        if table.kind == "managed":
+            _end_ratifying(begin, table, publish)
+    except TableNotManagedError:  # it was dropped meanwhile, or another call has given it back
+        return False
+    return _finish(table.id, table.url, env)
+
+
+def _end_ratifying(begin: Begin, table: sa.Row[Any, Any, Any], publish: Callable[[], object]) -> None:
+    for _ in range(_RELEASE_ATTEMPTS):
+        publish()
+        with begin() as connection:
+            if make_external(connection, table.id):
+                return
+    detail = f"others have committed to it {_RELEASE_ATTEMPTS} times meanwhile; stop them, and try again"
+    raise StorageRefusedError(table=table.url, operation="give it back to its path", detail=detail)
+
+
+def finish_before_drop(begin: Begin, table_id: str, url: str, env_at: Callable[[str], Env]) -> None:
+    """Finish giving a table back to its path, if that was interrupted: once its id is forgotten, nobody could open it.
+    Nothing happens if its folder is gone or cannot be reached: its name can be dropped all the same.
+    """
+    is_external = (TABLES.c.id == table_id) & (TABLES.c.kind == "external")
+    with begin() as connection:
+        found = connection.execute(sa.select(TABLES.c.id).where(is_external)).first()
+    if found is not None:
+        with suppress(DeltaError, OSError):
+            _finish(table_id, url, env_at(url))
+
+
+def _finish(table_id: str, url: str, env: Env) -> bool:
+    """Commit, by the path, that a catalog does not manage a table any more, which ratifies no commits of it. False if
+    the table does not say that it is managed with this id.
+    """
+    opened = _entered(url, env)
     snapshot = opened.snapshot()
-    if snapshot.metadata.configuration.get(TABLE_ID) != table.id:
+    if snapshot.metadata.configuration.get(TABLE_ID) != table_id:
         return False
     properties = {key: value for key, value in snapshot.metadata.configuration.items() if key != TABLE_ID}
     Transaction(

@@ -250,10 +250,6 @@ class RemoteCatalog(Catalog):
     def release_table(self, name: str) -> Table:
         raise self._not_served(f"give {name} back to its path", "its interface ends the management of no table")
 
-    def table(self, name: str) -> Table:
-        table_id, url = self.folder_of(name)
-        return Table(url, env=self._env_at(url)) if table_id is None else self.open(table_id, url)
-
     def folder_of(self, name: str) -> tuple[str | None, str]:
         found = self._calls.named(name, "GET", f"/tables/{self.name}.{'.'.join(parts_of(name))}")
         return found["table_id"] if found["table_type"] == "MANAGED" else None, found["storage_location"]

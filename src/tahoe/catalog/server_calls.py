@@ -128,7 +128,7 @@ class ServerCalls:
         refused = _Refused(str(told["error_code"]), str(told["message"]).rstrip("."), told)
         if error.code == 429:
             told_seconds = error.headers.get("Retry-After", "")
-            return _TooMany(refused.message, float(told_seconds) if told_seconds.isdecimal() else 1.0)
+            return _TooMany(refused.message, max(1.0, float(told_seconds) if told_seconds.isdecimal() else 0.0))
         if error.code in (502, 503, 504):
             return CatalogUnavailableError(url=self.url, detail=refused.message)
         return refused

@@ -13,6 +13,7 @@ from functools import partial
 from tahoe.catalog.entries import TableEntry
 from tahoe.catalog.ratification import Ratifier, TableChange
 from tahoe.errors import (
+    CatalogRefusedError,
     CatalogTableNotFoundError,
     DeltaConcurrentModificationException,
     ExternalTableError,
@@ -166,7 +167,7 @@ class CatalogTransaction:
             while (behind := self._ratified_behind()) is not None:
                 self._undoing(partial(self._commit_again, behind))
                 self._undoing(self._give_one_time)
-        except DeltaConcurrentModificationException:
+        except (DeltaConcurrentModificationException, CatalogRefusedError):
             self.roll_back()
             raise
         finally:
