@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 import tahoe
 from tahoe.catalog.catalog import Catalog, _Publishing
 from tahoe.catalog.database import MIGRATIONS, open_database
+from tahoe.catalog.grants import SELECT, Securable, grant, granted, new_token
 from tahoe.catalog.registration import TABLE_ID
 from tahoe.catalog.tables_of_database import METADATA
 from tahoe.errors import (
@@ -152,6 +153,20 @@ def test_a_table_is_given_back_to_its_path(catalog: Catalog, url: str) -> None:
     catalog.drop_table("shop.orders")
     assert catalog.tables() == []
     assert ids(catalog.register_table("shop.again", made.url)) == [1, 2]
+
+
+def test_grants_on_a_table_end_with_its_name(catalog: Catalog) -> None:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    table_id = catalog.located("shop.orders")[0]
+    on = Securable(kind="table", id=table_id, name="lake.shop.orders")
+    with catalog._begin() as connection:
+        new_token(connection, "ana")
+        grant(connection, "ana", SELECT, on)
+    catalog.drop_table("shop.orders")
+    catalog.register_table("shop.orders", made.url)
+    assert catalog.located("shop.orders")[0] == table_id
+    with catalog._begin() as connection:
+        assert granted(connection, on) == {}
 
 
 def test_a_table_that_is_given_back_half_is_refused_until_it_is_done(

@@ -155,5 +155,8 @@ def test_what_is_not_served_is_refused_in_icebergs_form(lake: Served, at: str) -
     assert (status, told["error"]["type"], told["error"]["code"]) == (405, "UnsupportedOperationException", 405)
     status, told = admin.call("GET", "/iceberg/v1/config", warehouse="other")
     assert (status, told["error"]["type"]) == (404, "NoSuchWarehouseException")
+    for path, kind in (("shop.o", "NoSuchNamespaceException"), ("shop/tables/o.rders", "NoSuchTableException")):
+        status, told = admin.call("GET", f"/iceberg/v1/catalogs/lake/namespaces/{path}")
+        assert (status, told["error"]["type"]) == (404, kind)
     with pytest.raises(NoSuchTableError):
         reader(at, admin).load_table("shop.none")

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
+from tahoe.catalog.grants import forget
 from tahoe.catalog.tables_of_database import COMMITS, STAGING_TABLES, TABLES
 from tahoe.errors import (
     CatalogUnavailableError,
@@ -49,8 +50,8 @@ class CatalogCommits:
             try:
                 latest = ratified(connection, self.table_id, self.table).latest
             except TableNotManagedError as error:
-                operation = f"commit {commit.file}"
-                raise StorageRefusedError(table=self.table, operation=operation, detail=str(error)) from error
+                operation, detail = f"commit {commit.file}", "the table was dropped, or given back to its path"
+                raise StorageRefusedError(table=self.table, operation=operation, detail=detail) from error
         if commit.version > latest + 1:
             detail = f"version {commit.version} does not follow {latest}, the latest one"
             raise StorageRefusedError(table=self.table, operation=f"commit {commit.file}", detail=detail)
@@ -159,6 +160,7 @@ def remove_table(connection: sa.Connection, table_id: str, *, with_commits: bool
         kept = sa.select(*(TABLES.c[name] for name in _KEPT)).where(is_it & (TABLES.c.kind == "managed"))
         connection.execute(sa.insert(STAGING_TABLES).from_select(_KEPT, kept))
     connection.execute(sa.delete(TABLES).where(is_it))
+    forget(connection, table_id)
     return True
 
 

@@ -47,18 +47,19 @@ class MetadataFolder:
 
     def newest(self) -> Converted | None:
         """The metadata file with the highest number; None without any."""
-        numbers = self._numbers()
-        if not numbers:
+        numbered = self._numbered()
+        if not numbered:
             return None
-        key = _key(max(numbers))
+        key = numbered[max(numbered)]
         metadata = FromInputFile.table_metadata(self.input(key))
         told = metadata.properties.get(DELTA_VERSION, "")
         return Converted(key=key, metadata=metadata, version=int(told) if told.isdigit() else None)
 
-    def _numbers(self) -> list[int]:
+    def _numbered(self) -> dict[int, str]:
+        """The metadata files, by their numbers. Those of other writers may be compressed."""
         listed = (info.key for info in self._store.list_from(FOLDER, _METADATA_START))
-        found = (METADATA_FILE.fullmatch(key.rpartition("/")[2]) for key in listed if key.startswith(_METADATA_START))
-        return [int(match["number"]) for match in found if match is not None]
+        found = ((key, METADATA_FILE.fullmatch(key.removeprefix(f"{FOLDER}/"))) for key in listed)
+        return {int(match["number"]): key for key, match in found if match is not None}
 
     def input(self, key: str) -> StoredInput:
         return StoredInput(self.log, f"{self._store.url}/{key}")
@@ -96,7 +97,7 @@ class MetadataFolder:
 
     def _hint(self, version: int) -> None:
         """Name the newest metadata file; of several converters the slowest may be the last to do so."""
-        newest = max([version, *self._numbers()])
+        newest = max([version, *self._numbered()])
         self._store.put(_HINT, str(newest).encode())
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -104,11 +105,11 @@ class MetadataFolder:
 
     def clear(self) -> None:
         """Delete the metadata files, for a table that takes the place of another one."""
-        self.delete([_HINT, *map(_key, self._numbers())])
+        self.delete([_HINT, *self._numbered().values()])
 
     def metadata_keys(self, before: int) -> list[str]:
         """The metadata files of versions before one."""
-        return [_key(number) for number in self._numbers() if number < before]
+        return [key for number, key in self._numbered().items() if number < before]
 
 
 def _key(version: int) -> str:

@@ -25,7 +25,7 @@ from tahoe.catalog.server import catalogs, tables
 from tahoe.catalog.server.calls import Answer, Call
 from tahoe.catalog.server.credentials import credentials_of
 from tahoe.catalog.server.infos import Json
-from tahoe.catalog.server.refusals import Refusal, unimplemented
+from tahoe.catalog.server.refusals import Refusal, not_found, unimplemented
 from tahoe.catalog.server.securables import Found, catalog_named, require, schema_named, table_named
 from tahoe.protocol.configuration.universal_format import has_iceberg
 from tahoe.table.reading.snapshot import Snapshot
@@ -75,6 +75,8 @@ def list_namespaces(call: Call) -> Json:
 
 
 def get_namespace(call: Call) -> Json:
+    with call.service.begin() as connection:
+        schema_named(connection, call, call.path["catalog"], call.path["namespace"])
     schema = catalogs.get_schema(replace(call, path={"full_name": _schema(call)}))
     comment = {"comment": schema["comment"]} if schema.get("comment") else {}
     return {"namespace": [schema["name"]], "properties": {**schema.get("properties", {}), **comment}}
@@ -138,7 +140,10 @@ def _schema(call: Call) -> str:
 
 
 def _found(connection: sa.Connection, call: Call) -> Found:
-    found = table_named(connection, call, f"{_schema(call)}.{call.path['table']}")
+    name = f"{_schema(call)}.{call.path['table']}"
+    if name.count(".") != 2:  # a part has a dot
+        raise not_found("table", name)
+    found = table_named(connection, call, name)
     require(call.rights, SELECT, found.securable)
     return found
 
@@ -148,6 +153,8 @@ def _table(call: Call) -> tuple[Found, Snapshot, Callable[[], Snapshot]]:
     with call.service.begin() as connection:
         found = _found(connection, call)
         latest = found.row["latest_version"]
+        if found.row["kind"] == "managed" and latest < 0:  # its maker has not finished
+            raise not_found("table", found.name)
     table_id, url = found.row["id"], found.row["url"]
     load: Callable[[], Snapshot]
     if found.row["kind"] == "managed":

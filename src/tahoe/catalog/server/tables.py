@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from tahoe.catalog.grants import CREATE_TABLE, forget
+from tahoe.catalog.grants import CREATE_TABLE
 from tahoe.catalog.names import check_name
 from tahoe.catalog.server.calls import Call, choice, location, optional_text, page_size, page_start, properties, text
 from tahoe.catalog.server.commit_checks import first_version
@@ -69,8 +69,6 @@ def delete_table(call: Call) -> Json:
         found = table_named(connection, call, call.path["full_name"])
         require_owner(call.rights, found.securable)
     call.service.catalog.drop_table_with(found.row["id"], found.row["url"])
-    with call.service.begin() as connection:
-        forget(connection, found.row["id"])
     return {}
 
 
