@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.catalog.server_calls import ServerCalls
+from tahoe.catalog.server_calls import _ATTEMPTS, ServerCalls
 from tahoe.errors import (
     CatalogNameTakenError,
     CatalogRefusedError,
@@ -159,3 +161,23 @@ def test_a_server_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_token_is_not_shown(lake: Lake, catalog: tahoe.Catalog) -> None:
     assert lake.token not in repr(catalog) + repr(ServerCalls(lake.at, lake.token))
+
+
+@pytest.mark.parametrize("status", ["200 OK", "409 Conflict"])
+def test_an_answer_that_is_cut_off_is_none(status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that dies while it answers has neither done the call nor refused it, as far as anyone knows."""
+    monkeypatch.setattr("tahoe.catalog.server_calls._PAUSE_SECONDS", 0)
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+
+        def dies() -> None:
+            for _ in range(_ATTEMPTS):
+                connection, _ = listens.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 100\r\n\r\n{{".encode())
+
+        server = threading.Thread(target=dies, daemon=True)
+        server.start()
+        with pytest.raises(CatalogUnavailableError):
+            ServerCalls(f"http://127.0.0.1:{listens.getsockname()[1]}").call("POST", "/transactions", {})
+        server.join()

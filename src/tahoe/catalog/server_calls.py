@@ -10,8 +10,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
 
 from tahoe.errors import (
@@ -118,13 +118,17 @@ class ServerCalls:
                 return found
         except urllib.error.HTTPError as error:
             raise self._refused(error) from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             raise CatalogUnavailableError(url=self.url, detail=str(error)) from error
 
     def _refused(self, error: urllib.error.HTTPError) -> _Refused | _TooMany | CatalogUnavailableError:
         told: dict[str, Any] = {"error_code": str(error.code), "message": error.reason}
-        with suppress(ValueError, TypeError):
+        try:
             told |= json.load(error)
+        except (ValueError, TypeError):
+            pass
+        except (OSError, HTTPException) as cut:
+            return CatalogUnavailableError(url=self.url, detail=f"its answer was cut off: {cut}")
         refused = _Refused(str(told["error_code"]), str(told["message"]).rstrip("."), told)
         if error.code == 429:
             told_seconds = error.headers.get("Retry-After", "")
