@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
@@ -128,7 +132,7 @@ def test_sql_reads_no_file_that_statistics_exclude(path: str, condition: str) ->
 def test_many_rows_are_cut_short_for_people(tmp_path: Path) -> None:
     tahoe.Table(tmp_path / "t").append(pa.table({"id": range(500)}))
     lines = run("sql", f"select * from '{tmp_path}/t'").stdout.splitlines()
-    assert (len(lines), lines[-1]) == (103, "and more; --json prints all")
+    assert (len(lines), lines[-1]) == (103, "and more; --format csv or --json prints all")
     assert len(rows("sql", f"select * from '{tmp_path}/t'")) == 500
 
 
@@ -148,3 +152,51 @@ def test_without_duckdb_the_message_says_how_to_install_it(path: str, monkeypatc
     )
     refused = run("sql", f"select * from '{path}'")
     assert (refused.exit_code, "pip install duckdb" in refused.stderr) == (2, True)
+
+
+FORMATS: dict[str, Callable[[bytes], list[dict[str, Any]]]] = {
+    "csv": lambda data: list(csv.DictReader(io.StringIO(data.decode()))),
+    "jsonl": lambda data: [json.loads(line) for line in data.splitlines()],
+    "parquet": lambda data: pq.read_table(pa.BufferReader(data)).to_pylist(),
+    "arrow": lambda data: pa.ipc.open_stream(data).read_all().to_pylist(),
+}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_are_written_in_other_formats(form: str, path: str, tmp_path: Path) -> None:
+    expected = [{"id": 2, "v": None}, {"id": 3, "v": 3.5}]
+    if form == "csv":
+        expected = [{name: "" if value is None else str(value) for name, value in row.items()} for row in expected]
+    asked = ["head", path, "--column", "id", "--column", "v", "--where", "id < 10"]
+    piped = run(*asked, "--format", form)
+    assert (piped.exit_code, FORMATS[form](piped.stdout_bytes)) == (0, expected)
+    file = tmp_path / f"rows.{form}"
+    assert run(*asked, "--output", str(file)).exit_code == 0
+    assert FORMATS[form](file.read_bytes()) == expected
+    query = f"select id, v from '{path}' where id < 10 order by id"
+    assert run("sql", query, "--format", form, "--output", str(file)).exit_code == 0
+    assert FORMATS[form](file.read_bytes()) == expected
+    assert list(tmp_path.glob(".rows*")) == []
+
+
+def test_nested_values_are_json_in_csv(tmp_path: Path) -> None:
+    rows = pa.table({"a": [[1, None], []], "b": [{"x": "y, z"}, None], "c": [True, None], "d": [b"\x00", b"\xff"]})
+    tahoe.Table(tmp_path / "t").append(rows)
+    found = run("head", str(tmp_path / "t"), "--format", "csv").stdout
+    assert list(csv.reader(io.StringIO(found)))[1][:3] == ["[1, null]", '{"x": "y, z"}', "true"]
+
+
+def test_a_query_that_fails_leaves_no_file(path: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("before")
+    query = f"select case when id > 2 then error('no') end as e from '{path}'"
+    assert run("sql", query, "--output", str(file)).exit_code != 0
+    assert file.read_text() == "before"
+    assert sorted(os.listdir(tmp_path)) == ["a table", "rows.csv"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--output", "rows.txt"], ["--json", "--format", "csv"], ["--format", "excel"]], ids=" ".join
+)
+def test_a_format_that_is_none_is_refused(arguments: list[str], path: str) -> None:
+    assert run("head", path, *arguments).exit_code == 2

@@ -8,6 +8,7 @@ import typer
 
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import print_json
+from tahoe.cli.row_files import Format, Output, format_of, write_rows
 from tahoe.cli.rows import plain_rows, print_rows
 
 Rows = Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")]
@@ -25,12 +26,17 @@ def head(
     version: Version = None,
     timestamp: Timestamp = None,
     as_json: AsJson = False,
+    form: Format = None,
+    output: Output = None,
     option: Options = None,
 ) -> None:
-    """Print the first rows, in the order of the files. No further file is read."""
+    """Print the first rows, in the order of the files, or write them to a file. No further file is read."""
+    chosen = format_of(form, output, as_json=as_json)
     with errors_as_messages():
         found = open_table(path, option).snapshot(version, timestamp).head(rows, column, where)
-    if as_json:
+    if chosen is not None:
+        write_rows(found.to_reader(), chosen, output)
+    elif as_json:
         print_json(plain_rows(found))
     else:
         print_rows(found)

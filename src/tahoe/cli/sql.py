@@ -12,6 +12,7 @@ import typer
 
 from tahoe.cli.app import AsJson, Options, Timestamp, Version, errors_as_messages, key_value, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json_list
+from tahoe.cli.row_files import Format, Output, format_of, write_rows
 from tahoe.cli.rows import plain_rows, print_rows
 from tahoe.errors import PackageMissingError
 
@@ -33,13 +34,16 @@ def sql(
     version: Version = None,
     timestamp: Timestamp = None,
     as_json: AsJson = False,
+    form: Format = None,
+    output: Output = None,
     option: Options = None,
 ) -> None:
-    """Run a query over tables, with DuckDB. A table is a path with a slash or a url, in quotes, or a name that
-    --table gives it.
+    """Run a query over tables, with DuckDB, and print its first rows, or write all of them.
 
-    Only the columns that the query needs are read. Install DuckDB with: pip install duckdb
+    A table is a path with a slash or a url, in quotes, or a name that --table gives it. Only the columns that the query
+    needs are read. Install DuckDB with: pip install duckdb
     """
+    chosen = format_of(form, output, as_json=as_json)
     named = dict(key_value(text, "--table") for text in table or ())
     if find_spec("duckdb") is None:
         with errors_as_messages():
@@ -56,7 +60,9 @@ def sql(
             name: open_table(place, option).snapshot(version, timestamp) for name, place in places.items()
         }
         with run_query(query, snapshots) as reader:
-            if as_json:
+            if chosen is not None:
+                write_rows(reader, chosen, output)
+            elif as_json:
                 print_json_list(chain.from_iterable(plain_rows(pa.table(batch)) for batch in reader))
             else:
                 _print_first(reader)
@@ -66,7 +72,7 @@ def _print_first(reader: pa.RecordBatchReader) -> None:
     rows = pa.Table.from_batches(_until(reader, ROWS_SHOWN_MAX + 1), schema=reader.schema)
     print_rows(rows.slice(0, ROWS_SHOWN_MAX))
     if rows.num_rows > ROWS_SHOWN_MAX:
-        open_console().print("and more; --json prints all")
+        open_console().print("and more; --format csv or --json prints all")
 
 
 def _until(reader: pa.RecordBatchReader, enough: int) -> Iterator[Any]:
