@@ -30,7 +30,7 @@ def head(
     output: Output = None,
     option: Options = None,
 ) -> None:
-    """Print the first rows, in the order of the files, or write them to a file. No further file is read."""
+    """Print the first rows, in the order of the files. No further file is read."""
     chosen = format_of(form, output, as_json=as_json)
     with errors_as_messages():
         found = open_table(path, option).snapshot(version, timestamp).head(rows, column, where)

@@ -38,7 +38,7 @@ def sql(
     output: Output = None,
     option: Options = None,
 ) -> None:
-    """Run a query over tables, with DuckDB, and print its first rows, or write all of them.
+    """Run a query over tables, with DuckDB. Its first rows are printed, or all of them written.
 
     A table is a path with a slash or a url, in quotes, or a name that --table gives it. Only the columns that the query
     needs are read. Install DuckDB with: pip install duckdb
