@@ -24,7 +24,7 @@ iceberg = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Show, write and verify the Iceberg metadata of a table.",
+    help="Give a table Iceberg's metadata; show, write and verify it.",
 )
 
 # The version of Iceberg compatibility.
