@@ -103,6 +103,8 @@ def test_metadata_is_synchronised_by_a_statement(spark: SparkSession, path: str)
     assert converted(table.snapshot()) == (0, table.snapshot().timestamp_ms)
     shown = {row.key: row.value for row in spark.sql(f"show tblproperties delta.`{path}`").collect()}
     assert shown["converted_delta_version"] == "0"
+    (detail,) = spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
+    assert detail.properties["converted_delta_version"] == "0"
     assert shown["converted_delta_timestamp"] == str(table.snapshot().timestamp_ms)
     spark.range(3).write.format("delta").save(f"{path}-2")
     with pytest.raises(UnsupportedOperationError, match="enabledFormats"):

@@ -25,6 +25,7 @@ from tahoe.protocol.types.moments import moment_of
 from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.table.arrow.types import arrow_schema
+from tahoe.table.commit.other_formats import converted_versions
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.versions.history import parameter_text
 
@@ -136,7 +137,7 @@ def detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:
         "clusteringColumns": [".".join(path) for path in snapshot.clustering_columns],
         "numFiles": len(snapshot.live),
         "sizeInBytes": snapshot.live.size_bytes,
-        "properties": dict(snapshot.properties),
+        "properties": {**snapshot.properties, **converted_versions(snapshot)},
         "minReaderVersion": protocol.reader_version,
         "minWriterVersion": protocol.writer_version,
         "tableFeatures": sorted(supported_features(protocol)),
