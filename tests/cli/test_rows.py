@@ -186,6 +186,10 @@ def test_nested_values_are_json_in_csv(tmp_path: Path) -> None:
     assert list(csv.reader(io.StringIO(found)))[1][:3] == ["[1, null]", '{"x": "y, z"}', "true"]
 
 
+def test_columns_of_one_name_stay_apart_in_csv() -> None:
+    assert run("sql", "select 1 as a, 2 as a", "--format", "csv").stdout == "a,a\n1,2\n"
+
+
 def test_a_query_that_fails_leaves_no_file(path: str, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("before")

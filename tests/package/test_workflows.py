@@ -32,6 +32,12 @@ def test_workflows_may_do_no_more_than_they_need(workflow: Path) -> None:
     assert all((ROOT / one["script"]).exists() for one in _RUN.finditer(text))
 
 
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_environments_are_made_with_the_python_that_was_set_up(workflow: Path) -> None:
+    """Otherwise the newest Python of the machine makes all of them, whatever the matrix says."""
+    assert re.search(r"^env:\n  PYTHON: python\b", workflow.read_text(), re.MULTILINE)
+
+
 def test_a_release_is_of_the_version_that_its_tag_says() -> None:
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     assert 'scripts/release-files dist "${GITHUB_REF_NAME#v}"' in text

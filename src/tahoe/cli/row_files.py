@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from io import TextIOWrapper
@@ -92,7 +92,7 @@ def _csv(reader: pa.RecordBatchReader, file: BinaryIO) -> None:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(reader.schema.names)
         for row in _rows(reader):
-            writer.writerow([_csv_value(value) for value in row.values()])
+            writer.writerow([_csv_value(value) for value in row])
 
 
 def _csv_value(value: Any) -> object:
@@ -103,7 +103,8 @@ def _csv_value(value: Any) -> object:
 def _jsonl(reader: pa.RecordBatchReader, file: BinaryIO) -> None:
     with _as_text(file) as text:
         for row in _rows(reader):
-            text.write(json.dumps(json_value(row), ensure_ascii=False) + "\n")
+            named = dict(zip(reader.schema.names, row, strict=True))
+            text.write(json.dumps(json_value(named), ensure_ascii=False) + "\n")
 
 
 @contextmanager
@@ -115,13 +116,13 @@ def _as_text(file: BinaryIO) -> Iterator[TextIOWrapper]:
         text.detach()
 
 
-def _rows(reader: pa.RecordBatchReader) -> Iterable[Mapping[str, Any]]:
+def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
     import pyarrow as pa  # noqa: PLC0415 - `tahoe --help` does without it
 
-    from tahoe.cli.rows import plain_rows  # noqa: PLC0415
+    from tahoe.cli.rows import row_values  # noqa: PLC0415
 
     for batch in reader:
-        yield from plain_rows(pa.table(batch))
+        yield from row_values(pa.table(batch))
 
 
 def _parquet(reader: pa.RecordBatchReader, file: BinaryIO) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -28,8 +29,12 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
-    columns = [_values(column) for column in table.columns]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return [dict(zip(table.column_names, row, strict=True)) for row in row_values(table)]
+
+
+def row_values(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """The values of each row, in the order of the columns, of which several may have one name."""
+    return zip(*[_values(column) for column in table.columns], strict=True)
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

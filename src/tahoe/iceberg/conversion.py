@@ -227,10 +227,9 @@ def metadata_of(definition: Snapshot, load: Callable[[], Snapshot]) -> tuple[str
     known = folder.newest()
     is_there = known is not None and known.version is not None and known.version >= definition.version
     if known is not None and is_there and _describes(folder, known, definition):
-        key = known.key
-    else:
-        key = folder.key(convert(load()).metadata)
-    return folder.url(key), definition.log.env.store.get(key)
+        return folder.url(known.key), known.metadata.model_dump_json().encode()
+    location = convert(load()).metadata
+    return location, definition.log.env.store.get(folder.key(location))
 
 
 def converted(snapshot: Snapshot) -> tuple[int, int] | None:

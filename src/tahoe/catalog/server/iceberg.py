@@ -24,7 +24,7 @@ from tahoe.catalog.grants import SELECT
 from tahoe.catalog.server import catalogs, tables
 from tahoe.catalog.server.calls import Answer, Call
 from tahoe.catalog.server.credentials import credentials_of
-from tahoe.catalog.server.infos import Json
+from tahoe.catalog.server.infos import Json, schema_info
 from tahoe.catalog.server.refusals import Refusal, not_found, unimplemented
 from tahoe.catalog.server.securables import Found, catalog_named, require, schema_named, table_named
 from tahoe.protocol.configuration.universal_format import has_iceberg
@@ -76,8 +76,7 @@ def list_namespaces(call: Call) -> Json:
 
 def get_namespace(call: Call) -> Json:
     with call.service.begin() as connection:
-        schema_named(connection, call, call.path["catalog"], call.path["namespace"])
-    schema = catalogs.get_schema(replace(call, path={"full_name": _schema(call)}))
+        schema = schema_info(call, schema_named(connection, call, call.path["catalog"], call.path["namespace"]))
     comment = {"comment": schema["comment"]} if schema.get("comment") else {}
     return {"namespace": [schema["name"]], "properties": {**schema.get("properties", {}), **comment}}
 
@@ -135,12 +134,8 @@ def report_metrics(call: Call) -> Answer:
     return Answer(status=204)
 
 
-def _schema(call: Call) -> str:
-    return f"{call.path['catalog']}.{call.path['namespace']}"
-
-
 def _found(connection: sa.Connection, call: Call) -> Found:
-    name = f"{_schema(call)}.{call.path['table']}"
+    name = ".".join(call.path[part] for part in ("catalog", "namespace", "table"))
     if name.count(".") != 2:  # a part has a dot
         raise not_found("table", name)
     found = table_named(connection, call, name)
