@@ -20,6 +20,7 @@ from typing import Any as _Any
 import tahoe.sql as _sql
 from tahoe import errors
 from tahoe._notebook_errors import shorten_errors as _shorten_errors
+from tahoe._other_package import refuse_other_package as _refuse_other_package
 from tahoe._version import VERSION as _VERSION
 
 if _TYPE_CHECKING:
@@ -120,5 +121,6 @@ class _Sql(_ModuleType):
         return _import_module("tahoe.spark.api.sql").sql(spark, sqlQuery, args)
 
 
+_refuse_other_package(__path__)
 _sys.modules[_sql.__name__].__class__ = _Sql
 _shorten_errors()

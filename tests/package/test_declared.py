@@ -69,12 +69,3 @@ def test_every_package_that_is_declared_is_imported() -> None:
     assert {extra: names(needed) for extra, needed in PROJECT["optional-dependencies"].items()} == {
         extra: set(brought) for extra, (_, brought) in EXTRAS.items()
     }
-
-
-TEXTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
-
-
-def test_no_text_installs_tahoe_by_its_name() -> None:
-    """On PyPI the name is another project's."""
-    told = re.compile(r"pip3? install (?:-\S+ )*[\x27\"]?tahoe\b")
-    assert [(path.name, found) for path in TEXTS for found in told.findall(path.read_text(encoding="utf-8"))] == []

@@ -114,11 +114,11 @@
     │   └── DeltaAlreadyImportedError, OwnDeltaModuleError, ProgramNotFoundError, ProgramNotExecutableError,
     │       ProgramWithoutTahoeError, ProgramWithoutPythonError, PythonOptionError, ClusterModeError
     └── DeltaSessionError             the Spark session cannot be used
-        └── PySparkMissingError, NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError,
-            SessionNotEnabledError, WriteFailedError, CommandCancelledError, ConnectServerError, ClientCallError,
-            NativeEngineError, StorageOptionsForgottenError, TableNotCachedError; below the sixth UnfitValueError with
-            CastOverflowError, AssignedOverflowError, InvalidInputError, InvalidNumberError, InvalidTimeError,
-            VariantCastError, TextTooLongError
+        └── PySparkMissingError, OtherPackageError, NoGatewayError, UnsupportedSparkVersionError,
+            ReferenceJarPresentError, SessionNotEnabledError, WriteFailedError, CommandCancelledError,
+            ConnectServerError, ClientCallError, NativeEngineError, StorageOptionsForgottenError, TableNotCachedError;
+            below the seventh UnfitValueError with CastOverflowError, AssignedOverflowError, InvalidInputError,
+            InvalidNumberError, InvalidTimeError, VariantCastError, TextTooLongError
 
 Each class has a condition (the reference's name where it has one), an SQLSTATE, and two templates: what happened, and
 what to do next.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tahoe._version import DISTRIBUTION
 from tahoe.errors.root import DeltaError
 
 
@@ -47,8 +48,8 @@ class ProgramWithoutTahoeError(DeltaProgramError):
         "Delta tables."
     )
     todo = (
-        'Install tahoe there: {interpreter} -m pip install "path/to/the/checkout[spark]". Or install the program '
-        "beside tahoe."
+        f'Install tahoe there: {{interpreter}} -m pip install "{DISTRIBUTION}[spark]". Or install the program beside '
+        "tahoe."
     )
 
 

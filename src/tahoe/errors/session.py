@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tahoe._version import DISTRIBUTION
 from tahoe.errors.root import DeltaError
 
 
@@ -14,6 +15,15 @@ class PySparkMissingError(DeltaSessionError, ImportError):
     condition = "DELTA_PYSPARK_MISSING"
     what = "This part of tahoe needs PySpark, which is not installed."
     todo = "Install it: pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and writes without Spark."
+
+
+class OtherPackageError(DeltaSessionError, ImportError):
+    condition = "DELTA_OTHER_PACKAGE"
+    what = (
+        "The package {name} {version}, another project, is installed in {folder} beside tahoe. Both have a module "
+        "tahoe, and each overwrites files of the other."
+    )
+    todo = f"Remove both, and install this one: pip uninstall {{name}} {DISTRIBUTION}; pip install {DISTRIBUTION}."
 
 
 class NoGatewayError(DeltaSessionError):
