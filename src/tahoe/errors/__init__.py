@@ -54,6 +54,8 @@
     │   │   here
     │   ├── SurplusArgumentError          a method was called with more arguments by position than it takes
     │   ├── CalledOnClassError            a method of an object was called on its class
+    │   ├── CopySourceMissingError, CopySourceGlobError, CopyFormatError, CopyOptionError, CopyColumnsError,
+    │   │   CopyUnsupportedError
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError,
     │   │   VacuumPartitionError
     │   ├── ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError, ClusteringWithPredicateError,
@@ -103,6 +105,7 @@
     ├── FilesChangedError             files cannot be converted, because other programs keep changing them
     ├── PostCommitHookFailedError     a version is committed, but what follows a commit failed
     ├── RestoreFilesMissingError      files of the version to restore are gone
+    ├── CopiedFilesLostError          it is unknown which files COPY INTO has loaded
     ├── TagLostError                  the version of a tag can no longer be read
     ├── DeltaStorageError             a storage request failed
     │   ├── StorageUnavailableError; below it StorageRefusedError with CredentialsMissingError,
@@ -137,6 +140,7 @@ from tahoe.errors.clone import *
 from tahoe.errors.column_values import *
 from tahoe.errors.conflicts import *
 from tahoe.errors.conversion import *
+from tahoe.errors.copy_into import *
 from tahoe.errors.feature_drop import *
 from tahoe.errors.log import *
 from tahoe.errors.maintenance import *

@@ -37,6 +37,7 @@ from tahoe.protocol.configuration.properties import (
 )
 from tahoe.protocol.configuration.row_tracking import MATERIALISED, assigns_row_ids, with_materialised_columns
 from tahoe.protocol.log.actions import Add, DomainMetadata, Metadata, Protocol
+from tahoe.protocol.log.copied_files import copied_files, taken_over
 from tahoe.protocol.log.file_paths import canonical_key
 from tahoe.protocol.statistics import clustering
 from tahoe.protocol.statistics.listed_columns import check_listed
@@ -54,6 +55,7 @@ from tahoe.table.adoption.foreign_sources import NO_VERSION, ForeignSource
 from tahoe.table.adoption.last_row_ids import with_last_row_ids
 from tahoe.table.adoption.missing_files import missing_since, shown
 from tahoe.table.commit.draft import OperationInfo
+from tahoe.table.log.copied_files import copy_parts
 from tahoe.table.log.file_entries import to_table
 from tahoe.table.log.file_parts import MemoryPart
 from tahoe.table.log.live_files import LiveFiles
@@ -245,13 +247,23 @@ class _Cloning:
         return Adoption(
             protocol=protocol,
             metadata=metadata,
-            domains=_domains(self.source, newest),
+            domains=_domains(self.source, newest) | self._record(newest, metadata),
             txns={} if self.request.is_shallow else _txns(self.source, newest),
             removed=removed,
             added=added,
             restated=restated,
             info=self._info(),
         )
+
+    def _record(self, newest: Snapshot | None, metadata: Metadata) -> dict[str, DomainMetadata]:
+        """The record of the files that COPY INTO has loaded: that of the source for a deep clone, which goes on loading
+        where the source is, and an empty one for a shallow clone.
+        """
+        record = copied_files(self.source.domains, self.source.metadata.id)
+        if self.request.is_shallow:
+            record = replace(record, parts=())
+        copy_parts(self.source.log.env.store, self.target.env.store, record)
+        return taken_over({} if newest is None else newest.domains, record, table_id=metadata.id)
 
     @property
     def _may_change(self) -> bool:

@@ -32,6 +32,7 @@ from tahoe.protocol.configuration.properties import DELETED_FILE_RETENTION
 from tahoe.protocol.configuration.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.configuration.row_tracking import assigns_row_ids, high_water_mark, high_water_mark_domain
 from tahoe.protocol.log.actions import Add, DomainMetadata, Metadata, Protocol
+from tahoe.protocol.log.copied_files import copied_files, taken_over
 from tahoe.protocol.statistics import clustering
 from tahoe.protocol.statistics.clustering import clustering_domain
 from tahoe.table.adoption.adopt import (
@@ -266,7 +267,8 @@ class _Restoration:
         return Adoption(
             protocol=protocol,
             metadata=metadata,
-            domains=_domains(restored, newest),
+            domains=_domains(restored, newest)
+            | taken_over(newest.domains, copied_files(restored.domains, restored.metadata.id), table_id=metadata.id),
             removed=removed,
             added=with_last_row_ids(newest, added) if is_tracked else added,
             restated=list(_given_ids(restored, newest, difference)) if is_tracked else (),

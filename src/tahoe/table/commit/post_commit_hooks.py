@@ -29,6 +29,8 @@ from tahoe.protocol.log.actions import (
     Txn,
     encode_commit,
 )
+from tahoe.protocol.log.copied_files import FOLDER as COPIED_FOLDER
+from tahoe.protocol.log.copied_files import copied_files, superseded
 from tahoe.protocol.log.log_files import Checkpoint, Kind, LogFile
 from tahoe.protocol.log.replay import FileKey, file_key
 from tahoe.protocol.log.version_checksum import VersionChecksum, encode_version_checksum
@@ -41,7 +43,7 @@ from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.reading.snapshot import Snapshot, check_may_delete, is_current, load_snapshot, refresh
 from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
 from tahoe.table.versions.history import version_before
-from tahoe.table.versions.tags import oldest_held
+from tahoe.table.versions.tags import holding_tags, oldest_held, tagged_snapshot
 
 _logger = logging.getLogger("tahoe")
 
@@ -240,7 +242,7 @@ def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[st
             write_checkpoint(snapshot, classic_name=True)
         staged = _staged_commits(log, kept.version)
     deleted = [key for file in expired if (key := delete_if_same(log, file))]
-    for key in (others := [*staged, *_unused_sidecars(log)]):
+    for key in (others := [*staged, *_unused_sidecars(log), *_unused_copied_parts(snapshot, cutoff_ms)]):
         log.env.store.delete(key)
     return [*deleted, *others]
 
@@ -330,3 +332,24 @@ def _unused_sidecars(log: Log) -> list[str]:
         _logger.warning("%s: sidecars are kept, because a checkpoint cannot be read: %s", log.url, error)
         return []
     return [key for key in old if key not in named]
+
+
+def _unused_copied_parts(snapshot: Snapshot, cutoff_ms: int) -> list[str]:
+    """Parts of the record of loaded files that no version since the cutoff has, and none that a tag holds; none if it
+    is unknown what those have.
+    """
+    record = copied_files(snapshot.domains, snapshot.metadata.id)
+    if not record.parts:
+        return []
+    store = snapshot.log.env.store
+    listed = {info.key.rpartition("/")[2]: info for info in store.list_from(COPIED_FOLDER)}
+    settled = [part for part in record.parts if part.name in listed and listed[part.name].modified_ms < cutoff_ms]
+    if not superseded(listed, settled, record.parts):
+        return []
+    try:
+        held = [tagged_snapshot(snapshot, tag) for tag in holding_tags(snapshot, snapshot.log.env.clock_ms())]
+        kept = [part for at in held for part in copied_files(at.domains, at.metadata.id).parts]
+    except DeltaError as error:
+        _logger.warning("%s: parts of the record of loaded files are kept: %s", snapshot.url, error)
+        return []
+    return [f"{COPIED_FOLDER}/{name}" for name in superseded(listed, settled, [*record.parts, *kept])]

@@ -46,6 +46,7 @@ from tahoe.protocol.configuration.properties import BLOOM_FILTERS, STATS_COLUMNS
 from tahoe.protocol.configuration.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.configuration.universal_format import check_formats, has_iceberg, with_needed_properties
 from tahoe.protocol.log.actions import DomainMetadata, Metadata, Protocol
+from tahoe.protocol.log.copied_files import CopiedFiles, taken_over
 from tahoe.protocol.statistics import clustering
 from tahoe.protocol.statistics.clustering import check_clustering, clustering_columns, clustering_domain
 from tahoe.protocol.statistics.listed_columns import check_listed, without_unusable
@@ -474,4 +475,5 @@ def _plan_replaced(table: TableReader, request: WriteRequest, snapshot: Snapshot
         metadata=metadata.replace(description=request.comment),
         replace_where=None,
         clustering=_new_clustering(table, request, protocol, metadata),
+        domains=taken_over(snapshot.domains, CopiedFiles(table_id=metadata.id), table_id=metadata.id),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tahoe.errors import ReplaceWhereMismatchError, UnsupportedDataTypeError
@@ -45,6 +45,7 @@ class WritePlan:
         physical_schema: the same schema as data files have it.
         replace_where: the parsed predicate, which every row must satisfy.
         clustering: the domain with the clustering columns; None if the table is not clustered.
+        domains: other domains that the commit sets, by name.
     """
 
     table: TableReader
@@ -54,6 +55,7 @@ class WritePlan:
     metadata: Metadata
     replace_where: Predicate | None
     clustering: DomainMetadata | None = None
+    domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.table.env.watch.begin(self.url)
@@ -180,14 +182,14 @@ class WritePlan:
             )
 
     def _changed_domains(self) -> dict[str, DomainMetadata]:
-        """The clustering domain, if the write changes it.
+        """The domains that the write changes; among them the clustering domain, if it does.
 
         A new table may be clustered. A replaced schema may lack the clustering columns, or have them under other
         physical names.
         """
         before = None if self.snapshot is None else self.snapshot.domains.get(clustering.DOMAIN)
         after = self.clustering if self.clustering is not None or before is None else before.replace(removed=True)
-        return {} if after is None or after == before else {clustering.DOMAIN: after}
+        return {**self.domains, **({} if after is None or after == before else {clustering.DOMAIN: after})}
 
     def add(self, file: WrittenFile) -> Add:
         """The add action for a file that was written."""
