@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo docs links test lint bench everything spark dml native interop interop-s3 interop-s3-servers interop-hdfs tools corpus explore large sim processes killed-streams killed-pipelines long-stream next-spark lock clean java
+.PHONY: help demo docs links test lint bench race everything spark dml native interop interop-s3 interop-s3-servers interop-hdfs tools corpus explore large sim processes killed-streams killed-pipelines long-stream next-spark lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -46,6 +46,12 @@ lint: java .venv/installed .cache/pyright/installed ## ruff, mypy, pyright on a 
 
 bench: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .cache/reference-4.1-jars/installed .cache/tpcds-jars/installed .cache/comet-jars/installed .venv-4.1/installed .venv-4.2/installed ## run the benchmarks and keep the results in benchmarks/results (an hour; ONLY="scan load" selects some)
 	.venv/bin/python -m benchmarks.run $(ONLY)
+
+race: java .venv/installed .venv-4.1/installed .venv-4.2/installed .venv-reference/installed .cache/reference-jars/installed .cache/comet-jars/installed ## race tahoe against its peers, and write docs/race (an hour; SCALE=0.1 ROUNDS=3 ENGINES=tahoe,delta-rs ONLY=tpch,dml)
+	.venv/bin/python -m tahoe_race --folder .cache/race --output docs/race --scale $(or $(SCALE),1) --rounds $(or $(ROUNDS),3) \
+	  $(if $(ONLY),--only $(ONLY)) --engines $(or $(ENGINES),tahoe,tahoe-comet,delta-spark,parquet,sail,delta-rs,duckdb) \
+	  --python tahoe=.venv-4.2/bin/python --python tahoe-comet=.venv-4.1/bin/python --python parquet=.venv-reference/bin/python \
+	  --python delta-spark=.venv-reference/bin/python --jars delta-spark=.cache/reference-jars --jars tahoe-comet=.cache/comet-jars
 
 interop: java .venv/installed .venv-unity/installed .venv-iceberg/installed .cache/iceberg-jars/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .cache/comet-jars/installed .venv/classes.jsa ## test against the reference implementation and on older Spark versions
 	scripts/suites interop $(TESTS)

@@ -58,7 +58,18 @@ html_theme_options = {
 
 _OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+([^)]*)\)")
 _OTHERS = "% other pages"
-_PLACED = {"index", "tutorial", "explanation", "contributing", "inspect", "report", "migrating", "consistency"} | {
+_PLACED = {
+    "index",
+    "tutorial",
+    "what-works",
+    "support",
+    "explanation",
+    "contributing",
+    "inspect",
+    "report",
+    "migrating",
+    "consistency",
+} | {
     "ARCHITECTURE",
     "STYLE",
     "TESTING",

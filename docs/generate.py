@@ -113,7 +113,11 @@ def _of(places: tuple[OptionContext, ...]) -> Iterator[str]:
 
 def _entry(name: str, meaning: str, *facts: str) -> str:
     """An entry of a definition list: long names leave no room for columns."""
-    said = re.sub(r"\w", lambda first: first[0].upper(), meaning, count=1) if meaning[:1].isalpha() or meaning[:1] == "[" else meaning
+    said = (
+        re.sub(r"\w", lambda first: first[0].upper(), meaning, count=1)
+        if meaning[:1].isalpha() or meaning[:1] == "["
+        else meaning
+    )
     return f"`{name}`\n: {' '.join([said.rstrip('.') + '.', *filter(None, facts)])}\n"
 
 
@@ -149,7 +153,9 @@ def _properties() -> Iterator[str]:
     yield "`tahoe.` are tahoe's own. `tahoe inspect properties PATH` prints those of a table.\n"
     for known in sorted(PROPERTIES, key=lambda known: known.name):
         feature = f"Needs the feature `{known.feature}`." if isinstance(known, FeatureProperty) else ""
-        yield _entry(known.name, known.meaning, f"Takes {_takes(known)}.", _default_of(_default(known.default)), feature)
+        yield _entry(
+            known.name, known.meaning, f"Takes {_takes(known)}.", _default_of(_default(known.default)), feature
+        )
     yield "\nA CHECK constraint is the property `delta.constraints.<name>`, which `ALTER TABLE … ADD CONSTRAINT` sets."
     yield "A declared key is the property `tahoe.keys.<name>`, which the same statement sets; its text is JSON."
     yield "`delta.feature.<name>` = `supported` adds a [table feature](features.md)."
@@ -178,7 +184,12 @@ def _features() -> Iterator[str]:
     yield _row("---", "---", "---", "---")
     for feature in FEATURES:
         who = "readers and writers" if feature.is_reader_feature else "writers"
-        yield _row(_code(feature.name), who, "through its catalog" if feature.name == "catalogManaged" else "yes", feature.writes.value)
+        yield _row(
+            _code(feature.name),
+            who,
+            "through its catalog" if feature.name == "catalogManaged" else "yes",
+            feature.writes.value,
+        )
     yield "\n## What each one is about\n"
     for feature in FEATURES:
         needs = f" It needs {' and '.join(map(_code, feature.requires))}." if feature.requires else ""

@@ -53,7 +53,9 @@ def files_of(wheel: Path) -> dict[str, bytes]:
 def test_the_wheel_has_every_file_of_the_package(distributions: Mapping[str, Path]) -> None:
     """A file that is missing is noticed only where the package is installed."""
     source = ROOT / "src"
-    files = (path for path in (source / "tahoe").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    packages = (source / "tahoe", source / "tahoe_race")
+    every = (path for package in packages for path in package.rglob("*"))
+    files = (path for path in every if path.is_file() and "__pycache__" not in path.parts)
     wanted = {path.relative_to(source).as_posix(): path.read_bytes() for path in files}
     found = {name: text for name, text in files_of(distributions["wheel"]).items() if ".dist-info/" not in name}
     assert found == wanted
