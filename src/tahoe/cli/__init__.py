@@ -1,5 +1,5 @@
 """The command line: `tahoe COMMAND PATH`, with the commands show, head, sql, history, tags, files, inspect, report,
-schema, changes, check, repair, tag, untag, restore, clone, optimize, analyze, vacuum, convert, generate and
+schema, changes, diff, check, repair, tag, untag, restore, clone, optimize, analyze, vacuum, convert, generate and
 iceberg; `tahoe run PROGRAM` and `tahoe connect-server`.
 
 It calls the table ring and prints; it decides nothing. Only the last two are about Spark.

@@ -8,7 +8,8 @@ import typer
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, print_json
-from tahoe.cli.rows import plain_rows, print_rows
+from tahoe.cli.rows import print_rows
+from tahoe.table.reading.plain_values import plain_rows
 
 From = Annotated[str, typer.Option("--from", metavar="VERSION", help="First version, or its tag.")]
 

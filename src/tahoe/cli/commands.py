@@ -27,6 +27,7 @@ SUMMARIES = {
         "Tell which other programs can read and write a table, and which features to drop for those that cannot."
     ),
     "changes": "Print the rows that were inserted, updated or deleted from --from to --to.",
+    "diff": "Tell what differs between two versions: rows, columns, properties, protocol and files.",
     "check": "Verify a table, and print each problem when it is found.",
     "repair": "Remove missing files from the table, and delete wrong files of the log.",
     "tag": "Give a version a name.",

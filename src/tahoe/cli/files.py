@@ -10,13 +10,13 @@ from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json, print_table
-from tahoe.cli.rows import plain_rows
-from tahoe.cli.values import cell
 from tahoe.protocol.configuration.column_mapping import physical_path
 from tahoe.protocol.types.predicate import columns_of
 from tahoe.protocol.types.schema import DataType
+from tahoe.protocol.types.value_texts import cell
 from tahoe.table.arrow.chunks import taken_table
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
+from tahoe.table.reading.plain_values import plain_rows
 from tahoe.table.reading.scan import Scan
 
 Where = Annotated[

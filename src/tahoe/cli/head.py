@@ -9,7 +9,8 @@ import typer
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import print_json
 from tahoe.cli.row_files import Format, Output, format_of, write_rows
-from tahoe.cli.rows import plain_rows, print_rows
+from tahoe.cli.rows import print_rows
+from tahoe.table.reading.plain_values import plain_rows
 
 Rows = Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")]
 Columns = Annotated[

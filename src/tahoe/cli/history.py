@@ -9,8 +9,9 @@ import typer
 
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import print_json, print_records, print_table
-from tahoe.cli.values import cell, flat, second, with_numbers
+from tahoe.cli.values import flat, second, with_numbers
 from tahoe.protocol.types.moments import moment_of
+from tahoe.protocol.types.value_texts import cell
 from tahoe.table.inspection.versions import commits
 
 Limit = Annotated[

@@ -12,10 +12,11 @@ from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import PATH_HELP, AsJson, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, print_json, print_table
-from tahoe.cli.rows import plain_rows
-from tahoe.cli.values import cell, flat, second, with_numbers
+from tahoe.cli.values import flat, second, with_numbers
 from tahoe.errors.root import nearest
+from tahoe.protocol.types.value_texts import cell
 from tahoe.table.inspection.inspector import INSPECTIONS
+from tahoe.table.reading.plain_values import plain_rows
 
 What = Annotated[str, typer.Argument(metavar="WHAT", help=f"One of {', '.join(INSPECTIONS)}.")]
 Path = Annotated[

@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from tahoe.cli.values import json_value
 from tahoe.protocol.types.names import visible
+from tahoe.protocol.types.value_texts import json_value
 
 # People do not read longer tables; --json prints all rows.
 ROWS_SHOWN_MAX = 100
@@ -148,6 +148,11 @@ def print_json_list(values: Iterable[Any]) -> None:
 
 
 def print_json(value: Any, *, indent: int | None = 2, end: str = "\n") -> None:
-    """Print JSON. Characters that the output encoding lacks become JSON escapes."""
+    """Print JSON."""
+    print(json_text(value, indent=indent), end=end, flush=True)
+
+
+def json_text(value: Any, *, indent: int | None = 2) -> str:
+    """JSON for standard output. Characters that its encoding lacks become JSON escapes."""
     has_all = (sys.stdout.encoding or "").lower().startswith("utf")
-    print(json.dumps(json_value(value), indent=indent, ensure_ascii=not has_all), end=end, flush=True)
+    return json.dumps(json_value(value), indent=indent, ensure_ascii=not has_all)

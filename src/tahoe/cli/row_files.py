@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from tahoe.cli.values import json_value
+from tahoe.protocol.types.value_texts import json_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,7 +119,7 @@ def _as_text(file: BinaryIO) -> Iterator[TextIOWrapper]:
 def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
     import pyarrow as pa  # noqa: PLC0415 - `tahoe --help` does without it
 
-    from tahoe.cli.rows import row_values  # noqa: PLC0415
+    from tahoe.table.reading.plain_values import row_values  # noqa: PLC0415
 
     for batch in reader:
         yield from row_values(pa.table(batch))

@@ -10,9 +10,9 @@ from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import fact_grid, open_console, print_json, printable
-from tahoe.cli.values import moment
 from tahoe.protocol.types.moments import moment_of
 from tahoe.protocol.types.names import dotted
+from tahoe.protocol.types.value_texts import moment
 from tahoe.table.reading.snapshot import Snapshot
 
 

@@ -13,8 +13,9 @@ import typer
 from tahoe.cli.app import AsJson, Options, Timestamp, Version, errors_as_messages, key_value, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json_list
 from tahoe.cli.row_files import Format, Output, format_of, write_rows
-from tahoe.cli.rows import plain_rows, print_rows
+from tahoe.cli.rows import print_rows
 from tahoe.errors import PackageMissingError
+from tahoe.table.reading.plain_values import plain_rows
 
 if TYPE_CHECKING:
     from tahoe.table.reading.snapshot import Snapshot

@@ -10,8 +10,8 @@ import typer
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
 from tahoe.cli.output import open_console, print_facts, print_json, print_table, printable
-from tahoe.cli.values import moment
 from tahoe.protocol.log.tags import Tag
+from tahoe.protocol.types.value_texts import moment
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, '_', '-' and '.'; not only digits.")]
 Version = Annotated[

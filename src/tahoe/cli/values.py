@@ -1,30 +1,13 @@
-"""Python values as values that JSON can represent, or as text for people."""
+"""Values of commits and timestamps as text for people."""
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Mapping
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import datetime
 from typing import Any
 
 _INTEGER = re.compile(r"-?(0|[1-9]\d*)")
-
-
-def cell(value: Any) -> str:
-    """A value as text for people."""
-    if isinstance(value, datetime):
-        return moment(value)
-    plain = json_value(value)
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-
-
-def moment(value: datetime) -> str:
-    """A timestamp with milliseconds, as in the log; with microseconds if it has any."""
-    timespec = "microseconds" if value.microsecond % 1000 else "milliseconds"
-    return value.isoformat(sep=" ", timespec=timespec).replace("+00:00", "Z")
 
 
 def second(value: datetime) -> str:
@@ -49,32 +32,3 @@ def flat(value: Any) -> str:
         if value is None
         else str(value)
     )
-
-
-def json_value(value: Any) -> Any:
-    """A value that JSON can represent; other values become text."""
-    match value:
-        case dict():
-            return {str(name): json_value(item) for name, item in value.items()}
-        case list():
-            return [json_value(item) for item in value]
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return (
-                value
-                if math.isfinite(value)
-                else "NaN"
-                if math.isnan(value)
-                else "Infinity"
-                if value > 0
-                else "-Infinity"
-            )
-        case Decimal() if value.as_tuple().exponent == 0:
-            return int(value)
-        case date():
-            return value.isoformat()
-        case bytes():
-            return value.hex()
-        case _:
-            return str(value)

@@ -6,7 +6,7 @@ table.version, table.schema, table.to_arrow(columns=["carrier"], filter="month =
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -22,14 +22,13 @@ from tahoe.table.arguments import (
     ROWS,
     SHARE,
     TEXT,
-    TEXTS,
     VECTORS,
-    VERSION,
     takes,
 )
 from tahoe.table.arrow.given_rows import ArrowStream
 from tahoe.table.calls import OtherNames, of_objects
 from tahoe.table.cleanup.vacuum import VacuumReport, VacuumRequest, vacuum
+from tahoe.table.inspected_table import InspectedTable
 from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.layout.clustering import OrderRequest
 from tahoe.table.layout.compaction import CompactionSettings
@@ -37,14 +36,11 @@ from tahoe.table.layout.optimize import OptimizeReport, OptimizeRequest, optimiz
 from tahoe.table.layout.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
 from tahoe.table.layout.vector_removal import remove_vectors
 from tahoe.table.maintenance.erase import EraseReport, EraseRequest, erase
-from tahoe.table.maintenance.table_rows import TableRows
 from tahoe.table.other_names import TABLE
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.report.report import TableReport, report
 from tahoe.table.transactions.feature_drop import drop_feature
 from tahoe.table.transactions.transaction_builder import TransactionBuilder
 from tahoe.table.verify.file_repairs import UnreadableVectors
-from tahoe.table.verify.keys import KeyReport, check_keys
 from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
 
 
@@ -57,7 +53,7 @@ from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
         "table.inspect": Inspector,
     },
 )
-class Table(TableRows, metaclass=OtherNames):
+class Table(InspectedTable, metaclass=OtherNames):
     """A Delta table at a location. Nothing is read before the first call, and every call sees the newest version.
 
     Args:
@@ -68,25 +64,6 @@ class Table(TableRows, metaclass=OtherNames):
             writers.
         env: the outside world, for tests and other hosts; made from location and options if None.
     """
-
-    @property
-    def inspect(self) -> Inspector:
-        """What looks into the table. `table.inspect.files()`, `.partitions()`, `.history()`, ... each answer an Arrow
-        table.
-        """
-        return Inspector(self)
-
-    @takes(version=VERSION)
-    def report(self, version: int | str | None = None) -> TableReport:
-        """A page about a version, with advice: `table.report().save("t.html")`. Of large tables it looks at samples,
-        and says so.
-
-        >>> table.report().save("/data/orders.html")
-
-        Raises:
-            as `snapshot`
-        """
-        return report(self, version)
 
     @takes(feature=TEXT, truncate_history=FLAG)
     def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:
@@ -109,27 +86,6 @@ class Table(TableRows, metaclass=OtherNames):
         drop_feature(
             self, feature, truncate_history=truncate_history, clear=lambda dropped: remove_vectors(self, dropped)
         )
-
-    @takes(version=VERSION, storage_options=TEXTS)
-    def check_keys(
-        self, version: int | str | None = None, *, storage_options: Mapping[str, str] | None = None
-    ) -> list[KeyReport]:
-        """Look for rows that violate the declared keys, which no writer enforces. Reads the columns of the keys.
-
-        >>> table.check_keys()
-        []
-
-        Args:
-            storage_options: of the tables to which foreign keys refer. A table that is named in a catalog needs Spark:
-                `DeltaTable.checkKeys`.
-
-        Returns:
-            for each key how many rows violate it, and examples; or why it could not be checked.
-
-        Raises:
-            as `snapshot`; InvalidPropertyError: a key cannot be read.
-        """
-        return check_keys(self, version, storage_options)
 
     # --- maintenance of the files
 

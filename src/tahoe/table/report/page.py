@@ -15,6 +15,7 @@ from tahoe._version import VERSION
 from tahoe.protocol.types.names import counted, dotted
 from tahoe.table.report.advice import Advice, percent
 from tahoe.table.report.charts import bar, line_over_time, moment, stacked_over_time
+from tahoe.table.report.document import document
 from tahoe.table.report.figures import (
     ColumnSkipping,
     Commits,
@@ -28,10 +29,6 @@ from tahoe.table.report.figures import (
 )
 from tahoe.table.report.histograms import Bar, Histogram
 from tahoe.table.report.markup import Content, Markup, element, joined
-from tahoe.table.report.style import STYLE
-
-# Nothing is loaded, nothing runs, and nothing is sent, whatever a name in the table contains.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 # Rows of a table over time that a reader looks through.
 _SIZES_SHOWN = 12
@@ -40,19 +37,8 @@ _SIZES_SHOWN = 12
 def page(figures: Figures, advice: Sequence[Advice]) -> str:
     """The whole document."""
     title = f"{_name(figures)}, version {figures.version:,}"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", title),
-        element("style", Markup(STYLE)),
-    )
     sections = _sections(figures, advice)
-    body = element("body", _header(figures, sections), element("main", *sections.values()), _footer(figures))
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    return document(title, _header(figures, sections), element("main", *sections.values()), _footer(figures))
 
 
 def _sections(figures: Figures, advice: Sequence[Advice]) -> dict[str, Markup]:
