@@ -133,6 +133,7 @@ def vector(*rows: int) -> Line:
 P = protocol(1, 2)
 M = metadata()
 NAMED = {"columnMapping__mode": "name", "columnMapping__maxColumnId": "2"}
+ICEBERG = protocol(2, 7, None, ["columnMapping", "icebergCompatV2"])
 TIMED = metadata(enableInCommitTimestamps="true")
 TIMES = features("inCommitTimestamp")
 VECTORS = features(readers=["deletionVectors"])
@@ -661,6 +662,43 @@ BROKEN: Sequence[Broken] = (
         "column mapping is supported",
         "icebergCompatV1 requires columnMapping",
         [protocol(1, 7, None, ["icebergCompatV1"]), M],
+    ),
+    reported(
+        "Iceberg Compatibility V2",
+        "new files say how many rows they have",
+        "1 of its files do not say numRecords",
+        [ICEBERG, metadata(mapped("id", 1, "id"), **NAMED, enableIcebergCompatV2="true"), add(rows=None)],
+    ),
+    reported(
+        "Iceberg Compatibility V2",
+        "files have no deletion vectors",
+        "it adds a file with a deletion vector",
+        [
+            features("columnMapping", "icebergCompatV2", readers=["deletionVectors", "columnMapping"]),
+            metadata(mapped("id", 1, "id"), **NAMED, enableIcebergCompatV2="true"),
+            add(deletionVector=vector(1)),
+        ],
+    ),
+    reported(
+        "Iceberg Compatibility V2",
+        "elements, keys and values have ids",
+        "a.element has no field id",
+        [
+            ICEBERG,
+            metadata(
+                mapped("id", 1, "id"),
+                mapped("a", 2, "a", {"type": "array", "elementType": "long", "containsNull": True}),
+                **NAMED,
+                enableIcebergCompatV2="true",
+            ),
+        ],
+    ),
+    reported(
+        "Iceberg Compatibility V2",
+        "a partitioned table is not replaced by one of another partitioning",
+        "partitioned by id is replaced by one that is partitioned by nothing",
+        [ICEBERG, metadata(mapped("id", 1, "id"), partition_by=["id"], **NAMED, enableIcebergCompatV2="true")],
+        [metadata(mapped("id", 1, "id"), **NAMED, enableIcebergCompatV2="true")],
     ),
     # types that need a feature
     reported(

@@ -1,8 +1,8 @@
 """Which rules of the protocol an action or a commit breaks although it can be read, as sentences for `tahoe check`.
 
 Protocol: "Protocol Evolution", "Table Features", "Column Mapping", "Schema Serialization Format", "Delta Log Entries",
-"In-Commit Timestamps", "Domain Metadata", "Clustered Table", "Identity Columns". Rules about files are in
-`tahoe.table.verify`. What cannot be read at all is refused elsewhere, and tested beside these rules in
+"In-Commit Timestamps", "Domain Metadata", "Clustered Table", "Identity Columns", "Iceberg Compatibility". Rules about
+files are in `tahoe.table.verify`. What cannot be read at all is refused elsewhere, and tested beside these rules in
 `tests/table/test_every_must.py`.
 """
 
@@ -23,14 +23,18 @@ from tahoe.protocol.configuration.column_mapping import (
     mapping_mode,
     physical_name,
     physical_schema,
+    without_nested_ids,
 )
+from tahoe.protocol.configuration.feature_conflicts import ICEBERG_COMPATS
 from tahoe.protocol.configuration.features import (
     FEATURES,
     READER_VERSION_FEATURES,
     WRITER_VERSION_FEATURES,
     active_features,
     feature_named,
+    iceberg_compat,
     is_activated_by_metadata,
+    numbers_nested,
     setting,
     supports,
 )
@@ -51,6 +55,7 @@ from tahoe.protocol.log.actions import (
 )
 from tahoe.protocol.statistics import clustering
 from tahoe.protocol.statistics.clustering import clustering_columns
+from tahoe.protocol.statistics.stats import num_records_of
 from tahoe.protocol.types.column_metadata import IDENTITY_HIGH_WATER_MARK, IDENTITY_START, IDENTITY_STEP
 from tahoe.protocol.types.schema import Array, Map, Struct, check_unique_names, walk_fields
 
@@ -363,6 +368,38 @@ def _clustering(change: Transition) -> Iterator[str]:
         yield f"the table is clustered by {', '.join(unknown)}, which is not in the schema"
 
 
+def _iceberg(change: Transition) -> Iterator[str]:
+    """What Iceberg compatibility asks of files, of nested columns and of a replaced partitioning. What it asks of the
+    schema and the properties is among `_used_features`.
+    """
+    protocol, metadata = change.after.protocol, change.after.metadata
+    compat = iceberg_compat(protocol, metadata.configuration)
+    if compat is None:
+        return
+    adds = [action for action in change.actions if isinstance(action, Add)]
+    if uncounted := sum(num_records_of(add.stats) is None for add in adds):
+        yield f"IcebergCompatV{compat} is active, but {uncounted} of its files do not say numRecords"
+    has_vectors = any(add.deletion_vector is not None for add in adds)
+    if has_vectors and ICEBERG_COMPATS[compat - 1].vectors is not None:
+        yield f"IcebergCompatV{compat} is active, but it adds a file with a deletion vector"
+    is_numbered = change.has(Metadata, Protocol) and numbers_nested(protocol, metadata.configuration)
+    if is_numbered and (lacking := without_nested_ids(metadata.schema)):
+        yield f"IcebergCompatV{compat} is active, but {', '.join(lacking)} has no field id"
+    yield from _replaced_partitioning(change, compat)
+
+
+def _replaced_partitioning(change: Transition, compat: int) -> Iterator[str]:
+    before, after = change.before, change.after
+    if before is None or iceberg_compat(before.protocol, before.metadata.configuration) is None:
+        return
+    old, new = before.metadata.partition_columns, after.metadata.partition_columns
+    if old and [name.lower() for name in old] != [name.lower() for name in new]:
+        yield (
+            f"IcebergCompatV{compat} is active, but a table that is partitioned by {', '.join(old)} is replaced by one "
+            f"that is partitioned by {', '.join(new) or 'nothing'}"
+        )
+
+
 def _identity_marks(change: Transition) -> Iterator[str]:
     """A high-water mark that goes back: its values would be given to rows again. A table that is replaced may begin
     anew.
@@ -410,5 +447,6 @@ _RULES: tuple[Callable[[Transition], Iterable[str]], ...] = (
     _in_commit_timestamp,
     _first_action,
     _clustering,
+    _iceberg,
     _identity_marks,
 )

@@ -179,6 +179,20 @@ def nested_ids(field: Field) -> Mapping[str, int]:
     return found
 
 
+def without_nested_ids(schema: Struct) -> list[str]:
+    """The elements, keys and values that have no id, by their paths.
+
+    Raises:
+        InvalidActionError: as `nested_ids`.
+    """
+    return [
+        path
+        for _, field in walk_fields(schema)
+        for path in _nested_paths(field.type, physical_name(field))
+        if path not in nested_ids(field)
+    ]
+
+
 def ordered_nested_ids(columns: Struct) -> Iterator[int]:
     """The ids of all elements, keys and values in the order of a schema, each before those inside it."""
     for column in columns:
