@@ -64,6 +64,7 @@ native: java .venv-4.1/installed .cache/comet-jars/installed ## run the Spark su
 
 interop-s3: java .venv/installed .cache/s3-jars/installed ## test Spark on S3: hadoop-aws (690 MB) against a server on loopback (two minutes)
 	TAHOE_HADOOP=required .venv/bin/python -m pytest tests/hadoop/test_s3.py $(TESTS)
+	TAHOE_HADOOP=required .venv/bin/python -m pytest tests/hadoop/test_s3_of_a_server.py
 
 interop-s3-servers: java .venv/installed .cache/s3-jars/installed .cache/versitygw/installed .cache/seaweedfs/installed ## test the stores, processes and Spark on versitygw and SeaweedFS, and kill both under their writers (half an hour)
 	scripts/s3-servers versitygw seaweedfs

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 
 import tahoe
 from tahoe.catalog.grants import CREATE_TABLE, MODIFY, SELECT, USE_CATALOG, USE_SCHEMA, drop_tokens
-from tahoe.catalog.remote_credentials import _EARLY_MS, RenewedStore
+from tahoe.catalog.remote_credentials import _EARLY_MS, RenewedStore, ServerCredentials
 from tahoe.catalog.server.roles import policy, session_credentials
 from tahoe.errors import CatalogRefusedError, CatalogUnavailableError, PackageMissingError
 from tahoe.storage.background import finish_background
@@ -205,6 +206,25 @@ def test_keys_of_the_environment_are_used_if_the_server_gives_none(
             drop_tokens(connection, "reader")
         with pytest.raises(CatalogRefusedError, match="UNAUTHENTICATED"):
             list(catalog._env_at(f"{orders}/part").store.walk())
+
+
+def test_a_folder_does_not_wait_for_the_keys_of_another_one() -> None:
+    asked, told = threading.Event(), threading.Event()
+
+    class Calls:
+        def call(self, _method: str, _path: str, body: dict[str, str]) -> dict[str, object]:
+            if body["url"].endswith("slow"):
+                asked.set()
+                assert told.wait(60)
+            return {"expiration_time": time.time() * 1000 + HOUR_MS, "aws_temp_credentials": {}}
+
+    credentials = ServerCredentials(Calls(), {})  # type: ignore[arg-type]
+    slow = threading.Thread(target=lambda: credentials.handed("s3://bucket/slow"))
+    slow.start()
+    assert asked.wait(60)
+    assert credentials.handed("s3://bucket/fast").options == {}
+    told.set()
+    slow.join()
 
 
 def test_a_store_can_be_pickled_without_its_keys(lake: Served, s3: Server) -> None:

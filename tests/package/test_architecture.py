@@ -21,7 +21,11 @@ MODULES = sorted(
     for path in SOURCES.glob("*/**/*.py")
     if path.stem not in ("__init__", "__main__")
 )
-JAVA_FOLDERS = ("java/delta", "java_connect/delta/connect", "java_executors/delta/cache", "java_executors/delta/write")
+JAVA_FOLDERS = (
+    "java/delta",
+    "java_connect/delta/connect",
+    *(f"java_executors/delta/{package}" for package in ("cache", "shared", "write")),
+)
 CLASSES = sorted(path.stem for folder in JAVA_FOLDERS for path in (SOURCES / "spark" / folder).glob("*.java"))
 
 

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -56,6 +56,9 @@ from tahoe.storage.ratified import RatifiedCommit, TableCommits
 from tahoe.table.commit.post_commit_hooks import after_commit
 from tahoe.table.table import Table
 
+if TYPE_CHECKING:
+    from tahoe.catalog.remote_credentials import ServerCredentials
+
 _NAMED = sa.select(TABLES.c.id).where(
     (TABLES.c.schema_id == sa.bindparam("schema_id")) & (TABLES.c.name == sa.bindparam("name"))
 )
@@ -76,6 +79,9 @@ class Catalog:
         CatalogUrlError, CatalogUnavailableError, NewerCatalogError: it cannot be opened.
         CatalogRefusedError: the server does not know the token.
     """
+
+    # Of a server, which hands them out for the folders of its tables.
+    credentials: ServerCredentials | None = None
 
     def __new__(cls, url: str = "", **_: Any) -> Self:  # copies have no arguments
         if cls is Catalog and url.startswith(("http://", "https://")):

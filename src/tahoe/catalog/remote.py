@@ -196,7 +196,8 @@ class RemoteCatalog(Catalog):
         self.url = url.rstrip("/")
         self._calls = ServerCalls(self.url, token)
         self._ratifier = RemoteRatifier(self._calls, replace(self._calls, prefix=_OWN))
-        self._env_at = ServerCredentials(self._calls, dict(storage_options or {})).env_at
+        self.credentials = ServerCredentials(self._calls, dict(storage_options or {}))
+        self._env_at = self.credentials.env_at
         self._making: dict[str, RemoteCommits] = {}
         catalogs = self._calls.call("GET", "/catalogs")["catalogs"]
         if not catalogs:

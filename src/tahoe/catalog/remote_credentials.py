@@ -39,12 +39,25 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
-    """A store with credentials, when to renew them, and when they expire."""
+class Handed:
+    """What a server has handed out for a folder.
 
-    store: Store
+    Attributes:
+        options: the credentials, by the names of storage options; none if it has given none.
+        renew_ms, expires_ms: when to ask for new ones, and when these expire.
+    """
+
+    options: Mapping[str, str] = field(repr=False)
     renew_ms: float
     expires_ms: float
+
+
+@dataclass(slots=True)
+class _Folder:
+    """A folder, whose credentials one thread at a time asks for."""
+
+    lock: Any = field(default_factory=threading.Lock)
+    handed: Handed | None = None
 
 
 @dataclass(slots=True)
@@ -55,8 +68,7 @@ class ServerCredentials:
 
     calls: ServerCalls
     options: Mapping[str, str] = field(repr=False)
-    _lock: Any = field(default_factory=threading.Lock, repr=False)
-    _known: dict[str, _Opened] = field(default_factory=dict, repr=False)
+    _folders: dict[str, _Folder] = field(default_factory=dict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ServerCredentials, (self.calls, self.options)
@@ -68,21 +80,31 @@ class ServerCredentials:
         has_own = any(part in name.lower() for name in self.options for part in _OWN)
         if has_own or scheme_of(url) == LOCAL_SCHEME:
             return open_store(url, self.options)
-        return RenewedStore(url, partial(self._current, url))
+        return RenewedStore(url, partial(self.handed, url), partial(self._opened, url))
 
-    def _current(self, url: str) -> Store:
-        with self._lock:
-            now_ms = time.time_ns() / 1_000_000
-            known = self._known.get(url)
+    def _opened(self, url: str, handed: Handed) -> Store:
+        return open_store(url, {**self.options, **handed.options})
+
+    def handed(self, url: str) -> Handed:
+        """The credentials for a folder, as the catalog spells it, which have not expired. The server is asked if there
+        are none yet, or if they are to be renewed.
+
+        Raises:
+            CatalogUnavailableError: it did not answer, and those that are known have expired.
+            CatalogRefusedError: it does not know the token any more.
+        """
+        folder = self._folders.setdefault(url, _Folder())
+        with folder.lock:
+            now_ms, known = time.time_ns() / 1_000_000, folder.handed
             if known is None or now_ms >= known.renew_ms:
                 try:
-                    known = self._known[url] = self._opened(url, now_ms)
+                    known = folder.handed = self._asked(url, now_ms)
                 except CatalogUnavailableError:
                     if known is None or now_ms >= known.expires_ms:
                         raise
-            return known.store
+            return known
 
-    def _opened(self, url: str, now_ms: float) -> _Opened:
+    def _asked(self, url: str, now_ms: float) -> Handed:
         told = self._told(url)
         given = {
             option: told[kind][name]
@@ -92,7 +114,7 @@ class ServerCredentials:
         }
         expires_ms = float(told["expiration_time"])
         early_ms = min(_EARLY_MS, (expires_ms - now_ms) / 2)
-        return _Opened(open_store(url, {**self.options, **given}), expires_ms - early_ms, expires_ms)
+        return Handed(given, expires_ms - early_ms, expires_ms)
 
     def _told(self, url: str) -> Mapping[str, Any]:
         """Credentials to write, or, if that was not granted, to read. If the server gives none, there may be others in
@@ -112,11 +134,17 @@ class RenewedStore(DelegatingStore):
     """A store whose credentials are renewed.
 
     Attributes:
-        current: the store with credentials that have not expired.
+        handed: tells the credentials that have not expired.
+        opens: opens the store with such.
     """
 
     place: str
-    current: Callable[[], Store] = field(compare=False, repr=False)
+    handed: Callable[[], Handed] = field(compare=False, repr=False)
+    opens: Callable[[Handed], Store] = field(compare=False, repr=False)
+    _opened: list[tuple[Handed, Store]] = field(default_factory=list, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RenewedStore, (self.place, self.handed, self.opens)
 
     @property
     def url(self) -> str:
@@ -124,7 +152,10 @@ class RenewedStore(DelegatingStore):
 
     @property
     def inner(self) -> Store:  # type: ignore[override]  # it changes
-        return self.current()
+        handed, opened = self.handed(), self._opened
+        if not opened or opened[-1][0] is not handed:  # another thread may have opened one: either is as good
+            opened[:] = [(handed, self.opens(handed))]
+        return opened[-1][1]
 
     def get(self, key: str) -> bytes:
         return self.inner.get(key)

@@ -70,7 +70,7 @@ def _run_once(
     try:
         for child in children:
             write(own, child)
-        written = block.written
+        written = block.written(own)
     except BaseException:
         attached_catalogs.end(own, commits=False)
         raise

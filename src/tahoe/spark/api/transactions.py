@@ -85,7 +85,7 @@ def end(spark: SparkSession, *, commits: bool) -> None:
     """End the session's transaction: as `transaction`."""
     gateway = Gateway(spark)
     block = attached_catalogs.block_of(gateway)
-    written, read = ([], {}) if block is None else (block.written, _read_in(gateway, block))
+    written, read = ([], {}) if block is None else (block.written(gateway), _read_in(gateway, block))
     try:
         raising_for_user(lambda: attached_catalogs.end(gateway, commits=commits))
     finally:  # what was cached in the block has rows of its moment, and of a block that is undone
@@ -108,5 +108,5 @@ def _read_in(gateway: Gateway, block: Block) -> dict[str, int]:
     """The tables that a block has only read, by their folders, with their versions in it, if any rows are cached."""
     if gateway.session.sharedState().cacheManager().isEmpty():
         return {}
-    written = block.written
+    written = block.written(gateway)
     return {url: table.version for url, table in block.opened.items() if url not in written}

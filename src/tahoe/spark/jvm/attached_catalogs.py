@@ -17,7 +17,8 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from tahoe._cached import Recent
 from tahoe.errors import (
@@ -40,6 +41,7 @@ from tahoe.storage.env import Env, Watch
 
 if TYPE_CHECKING:  # a catalog needs SQLAlchemy, which sessions without one do not
     from tahoe.catalog.catalog import Catalog
+    from tahoe.catalog.remote_credentials import Handed
     from tahoe.catalog.transaction import CatalogTransaction
     from tahoe.table.table import Table
 
@@ -74,15 +76,29 @@ class AttachedName:
 
 @dataclass(frozen=True, slots=True)
 class ManagedTable:
-    """A table by its catalog, which opens it."""
+    """A table by its catalog, which opens it.
+
+    Attributes:
+        url: its folder, as the catalog spells it.
+    """
 
     catalog: Catalog
     id: str
+    url: str
 
+    def opened(self, env: Env) -> Table:
+        """The table, in a folder that is opened already."""
+        return self.catalog.opening_by(lambda _: env).open(self.id, self.url)
+
+
+# Tells the credentials that a server has handed out, and asks for new ones before they expire.
+Handing: TypeAlias = "Callable[[], Handed]"
 
 # By the settings url, root and token.
 _catalogs: dict[tuple[str, str | None, str | None], Catalog] = {}
 _managed: Recent[str, ManagedTable] = Recent(FOLDERS_MAX)
+# By the folder, as plans and the catalog spell it: which servers hand out credentials for it.
+_handing: Recent[str, dict[int, tuple[Catalog, Handing]]] = Recent(2 * FOLDERS_MAX)
 
 
 # --- catalogs
@@ -191,14 +207,35 @@ def table_url(gateway: Gateway, name: AttachedName) -> str | None:
         table_id, url = block.changes.folder_of(within) if block and is_in_block else catalog.folder_of(within)
     except (CatalogTableNotFoundError, SchemaNotFoundError, CatalogNameError):
         return None
-    return qualified_url(gateway, url) if table_id is None else note(gateway, catalog, table_id, url)
+    return note(gateway, catalog, table_id, url)
 
 
-def note(gateway: Gateway, catalog: Catalog, table_id: str, url: str) -> str:
-    """Note that a catalog manages the table in a folder. Returns the folder as plans have it."""
+def note(gateway: Gateway, catalog: Catalog, table_id: str | None, url: str) -> str:
+    """Note that a folder has a table of a catalog. Returns the folder as plans have it.
+
+    Args:
+        table_id: None if the catalog does not manage it.
+    """
     folder = qualified_url(gateway, url)
-    _managed.put(folder, ManagedTable(catalog, table_id))
+    if table_id is not None:
+        _managed.put(folder, ManagedTable(catalog, table_id, url))
+    if catalog.credentials is not None:
+        handing = catalog, partial(catalog.credentials.handed, url)
+        for spelled in (folder, url):
+            known = _handing.get(spelled) or _handing.put(spelled, {})
+            known.setdefault(id(catalog), handing)
     return folder
+
+
+def handing_at(gateway: Gateway, url: str) -> Handing | None:
+    """Tells the credentials for a table's folder that a server hands out to the session; None if the session has no
+    catalog of it, or no name of this catalog has led to the folder.
+    """
+    known = _handing.get(url)
+    if not known:
+        return None
+    found = (known.get(id(attached(gateway, name))) for name in _names(gateway))
+    return next((handing for _, handing in filter(None, found)), None)
 
 
 def managed_at(url: str, *, asks: bool) -> ManagedTable | None:
@@ -214,7 +251,7 @@ def managed_at(url: str, *, asks: bool) -> ManagedTable | None:
             with suppress(CatalogUnavailableError):
                 table_id = catalog.table_at(url)
                 if table_id is not None:
-                    return _managed.put(url, ManagedTable(catalog, table_id))
+                    return _managed.put(url, ManagedTable(catalog, table_id, url))
     return found
 
 
@@ -253,10 +290,9 @@ class Block:
             self.opened[table.url] = table
         return table
 
-    @property
-    def written(self) -> list[str]:
+    def written(self, gateway: Gateway) -> list[str]:
         """The folders of the tables that the block has committed to."""
-        return [entry.url for entry, _ in self.changes.written]
+        return [qualified_url(gateway, entry.url) for entry, _ in self.changes.written]
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +376,8 @@ def end(gateway: Gateway, *, commits: bool) -> None:
     written = [entry for entry, _ in block.changes.written]
     tables = ((entry.id, block.changes.table_with(entry.id)) for entry in written)
     block.as_written.update({table_id: table for table_id, table in tables if table is not None})
-    names = {text: f"{block.name}.{entry.name}" for entry in written for text in (entry.url, entry.name)}
+    folders = zip(written, block.written(gateway), strict=True)
+    names = {text: f"{block.name}.{entry.name}" for entry, url in folders for text in (url, entry.name)}
     try:
         if not commits:
             block.changes.roll_back()

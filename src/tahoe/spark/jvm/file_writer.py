@@ -68,7 +68,7 @@ class WriterSettings:
     schema: str
     partition_columns: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
-    hadoop: Mapping[str, str] = field(default_factory=dict)
+    hadoop: Mapping[str, str] = field(default_factory=dict, repr=False)
     nested_ids: Sequence[int] = ()
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakKeyDictionary
 
 import pyarrow.compute as pc
@@ -33,15 +33,18 @@ from tahoe.spark.configuration.local_cache import session_cache
 from tahoe.spark.jvm.attached_catalogs import (
     BLOCK,
     Block,
+    Handing,
     ManagedTable,
     OutsideOfBlock,
     block_of,
     block_with,
+    handing_at,
     managed_at,
 )
 from tahoe.spark.jvm.cancellation import CommandWatch
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.hadoop_store import HadoopStore, is_hadoops, qualified_url
+from tahoe.spark.jvm.handed_credentials import credentials_for_tasks, hadoop_credentials, takes_credentials
 from tahoe.spark.jvm.log_store import log_store_settings, with_log_store
 from tahoe.storage import env_of, open_store
 from tahoe.storage.cache.block_cache import BlockCache
@@ -56,6 +59,9 @@ from tahoe.table.reading.scan import Scan, may_match, part_of
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.versions.change_feed import ChangeFeed, FeedRange, load_feed
+
+if TYPE_CHECKING:  # a catalog needs SQLAlchemy, which sessions without one do not
+    from tahoe.catalog.remote_credentials import Handed
 
 _logger = logging.getLogger("tahoe")
 
@@ -82,11 +88,15 @@ class _OpenTable:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """All settings with which the store and the log of a table are opened; the local cache through which it is read."""
+    """All settings with which the store and the log of a table are opened; the local cache through which it is read;
+    and who hands out credentials for its folder.
+    """
 
     settings: Mapping[str, str]
     log_settings: Mapping[str, str]
     cache: BlockCache | None
+    folder: str
+    handing: Handing | None = None
 
     def env_at(self, url: str) -> Env:
         return env_of(url, partial(_store_at, self), CommandWatch())
@@ -131,11 +141,8 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
         return cached.table
     if is_hadoops(url):
         gateway.check_enabled()
-    table = (
-        Table(url, env=access.env_at(url))
-        if managed is None
-        else managed.catalog.opening_by(access.env_at).open(managed.id, url)
-    )
+    env = access.env_at(url)
+    table = Table(url, env=env) if managed is None else managed.opened(env)
     _tables.put(key, _OpenTable(table=_in_zone(table, zone), access=access, managed=managed))
     return table
 
@@ -147,16 +154,37 @@ def _in_zone(table: Table, zone: tzinfo) -> Table:
 
 
 def _access(gateway: Gateway, url: str, own_settings: Mapping[str, str]) -> _Access:
+    settings = {**_storage_settings(gateway, url), **own_settings}
     return _Access(
-        settings={**_storage_settings(gateway, url), **own_settings},
+        settings=settings,
         log_settings=log_store_settings(_context_settings(gateway.spark), gateway.settings),
         cache=session_cache(gateway.settings(), url) if split_url(url)[0] in _HADOOP_PREFIXES else None,
+        folder=url,
+        handing=handing_at(gateway, url) if takes_credentials(url, settings) else None,
     )
 
 
+def settings_of_scan(gateway: Gateway, key: str) -> dict[str, str]:
+    """The storage settings with which tasks read a table: those of its key, and credentials for its folder."""
+    own_settings = storage_options_of(key)
+    return {**own_settings, **handed_settings(gateway, key.partition("\0")[0], own_settings)}
+
+
+def handed_settings(gateway: Gateway, url: str, own_settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings of Hadoop with credentials that a server hands out for a table's folder; none if the session, or a
+    reader's or writer's own settings, have keys.
+    """
+    if handing_at(gateway, url) is None:
+        return {}
+    handing = _access(gateway, url, own_settings).handing
+    return {} if handing is None else credentials_for_tasks(gateway, url, handing())
+
+
 def session_env(spark: SparkSession, url: str) -> Env:
-    """The environment of a folder, with the session's storage settings as they are now."""
-    return _access(Gateway(spark), url, {}).env_at(url)
+    """The environment of a folder, as plans spell it, with the session's storage settings as they are now."""
+    gateway = Gateway(spark)
+    folder = qualified_url(gateway, url)
+    return _access(gateway, folder, {}).env_at(folder)
 
 
 def table_finder(spark: SparkSession, options: Mapping[str, str] | None = None) -> Callable[[str], bool]:
@@ -197,7 +225,15 @@ def storage_options_of(key: str) -> Mapping[str, str]:
 
 
 def _store_at(access: _Access, url: str) -> Store:
+    if access.handing is not None and url == access.folder:
+        from tahoe.catalog.remote_credentials import RenewedStore  # noqa: PLC0415 - needs a catalog
+
+        return RenewedStore(url, access.handing, partial(_store_with, replace(access, handing=None), url))
     return with_log_store(_files_at(access.settings, access.cache, url), access.log_settings, access.settings)
+
+
+def _store_with(access: _Access, url: str, handed: Handed) -> Store:
+    return _store_at(replace(access, settings={**access.settings, **hadoop_credentials(url, handed)}), url)
 
 
 def _files_at(settings: Mapping[str, str], cache: BlockCache | None, url: str) -> Store:

@@ -178,7 +178,7 @@ def plan_change_feed(
         rows = reader.rows(output_of(output, None), predicate_of(filters))
     else:
         rows = computed_changes(reader.rows, feed, output, filters)
-    return gateway.java_class("delta.Planned")(feed_range.end, "", "", 0, "", None, dataset(rows), False)
+    return gateway.java_class("delta.Planned")(feed_range.end, "", "", 0, "", None, dataset(rows), False, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from tahoe.spark.jvm.table_cache import (
     open_table,
     remember,
     scan_of,
+    settings_of_scan,
     snapshot_of,
     table_finder,
     table_of_key,
@@ -193,22 +194,22 @@ def _java_plan(reader: Reader, output: str) -> JavaObject:
     """A `delta.Planned`: a selection of files if Spark's own scan of them returns the rows; else a plan that applies
     deletion vectors, computes hidden columns or renames columns.
     """
-    snapshot, within = reader.snapshot, reader.within
+    gateway, snapshot, within = reader.gateway, reader.snapshot, reader.within
     scan = scan_of(snapshot, reader.predicate, within, reader.purpose)
-    java_planned = reader.gateway.java_class("delta.Planned")
+    java_planned = gateway.java_class("delta.Planned")
     query_output = _output(snapshot, output)
     reads_vectors = has_vectors(scan)
     if not reads_vectors and not query_output.is_hidden and reader.mapped is None:
         selection, label = reader.selection("all"), label_of(reader.name, scan, "all", is_native=reader.is_native)
-        return java_planned(
-            snapshot.version, reader.identity, selection, scan.size_bytes, label, reader.form, None, reader.is_native
-        )
+        files = snapshot.version, reader.identity, selection, scan.size_bytes, label, reader.form, None
+        settings = settings_of_scan(gateway, reader.key)
+        return java_planned(*files, reader.is_native, gateway.scala_map(settings) if settings else None)
     if reads_vectors:
         is_marked = within is not None and holds_marked(within)
         rows = marked_rows(reader, scan, query_output) if is_marked else unmarked_rows(reader, scan, query_output)
     else:
         rows = reader.rows(scan, "all", scan.size_bytes, query_output)
-    return java_planned(snapshot.version, reader.identity, "", 0, "", None, dataset(rows), reader.is_native)
+    return java_planned(snapshot.version, reader.identity, "", 0, "", None, dataset(rows), reader.is_native, None)
 
 
 def _output(snapshot: Snapshot, output: str) -> Output:

@@ -34,8 +34,8 @@ from tahoe.spark.jvm.table_cache import (
     held_snapshot,
     metadata_identity,
     scan_of,
+    settings_of_scan,
     snapshot_of,
-    storage_options_of,
     table_of_key,
 )
 from tahoe.spark.jvm.types import visible_schema
@@ -308,7 +308,7 @@ class Reader:
             file_format(
                 gateway, self.snapshot, is_native=is_native, fallback=INDEXED if self.is_native else self.fallback
             ),
-            gateway.scala_map(storage_options_of(self.key)),
+            gateway.scala_map(settings_of_scan(gateway, self.key)),
         )
         first = (
             [] if mapped is None else [*mapped.columns, *map(quoted, (*_names(self.partitions), *partitions, *hidden))]

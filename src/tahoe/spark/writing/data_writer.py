@@ -32,6 +32,7 @@ from tahoe.spark.jvm.file_writer import NewFile, WriterSettings, delete_files, w
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, is_wrong_call
 from tahoe.spark.jvm.plans import forget_rows
 from tahoe.spark.jvm.redistribution import Redistribution
+from tahoe.spark.jvm.table_cache import handed_settings
 from tahoe.spark.writing.bloom_filters import filter_settings
 from tahoe.spark.writing.clustering_on_write import CubeOnWrite
 from tahoe.spark.writing.column_rules import Completed, complete
@@ -236,7 +237,8 @@ class Written:
         return {"numFiles": len(self.files), "numOutputRows": self.num_records, "numOutputBytes": size_bytes}
 
     def discard(self) -> None:
-        delete_files(self.gateway, self.url, [file.key for file in self.files], self.hadoop)
+        hadoop = {**self.hadoop, **handed_settings(self.gateway, self.url, self.hadoop)}
+        delete_files(self.gateway, self.url, [file.key for file in self.files], hadoop)
 
 
 def write_rows(
@@ -261,7 +263,8 @@ def write_rows(
     """
     plan.check_writes_files()
     gateway, settings = Gateway(completed.frame.sparkSession), writer_settings(plan, options, hidden)
-    settings = replace(settings, hadoop={**filter_settings(plan.filtered_columns), **settings.hadoop})
+    own = {**filter_settings(plan.filtered_columns), **settings.hadoop}
+    settings = replace(settings, hadoop={**own, **handed_settings(gateway, plan.url, own)})
     spread, cube = _redistribution(plan, options), _cube(plan, options) if is_clustered else None
     with (
         translating_failures(plan, refusals),
@@ -279,7 +282,7 @@ def write_rows(
     if cube is not None:
         written_files = [cube.tagged(file) for file in written_files]
     num_records = sum(file_statistics.num_records for file_statistics in statistics.values())
-    return Written(gateway=gateway, url=plan.url, files=written_files, num_records=num_records, hadoop=settings.hadoop)
+    return Written(gateway=gateway, url=plan.url, files=written_files, num_records=num_records, hadoop=own)
 
 
 def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refusals: Refusals) -> Written:
@@ -290,6 +293,8 @@ def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refus
     """
     gateway, url = Gateway(rows.sparkSession), f"{plan.url}/{CHANGE_DATA_FOLDER}"
     settings = writer_settings(plan, options, [Field(name=CHANGE_TYPE, type=STRING)])
+    own = settings.hadoop
+    settings = replace(settings, hadoop={**own, **handed_settings(gateway, plan.url, own)})
     with translating_failures(plan, refusals):
         files = write_files(_laid_out(plan, rows), url, settings, _redistribution(plan, options))
     try:
@@ -297,7 +302,7 @@ def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refus
     except BaseException:
         delete_files(gateway, url, [file.key for file in files], settings.hadoop)
         raise
-    return Written(gateway=gateway, url=plan.url, files=placed, num_records=0, hadoop=settings.hadoop)
+    return Written(gateway=gateway, url=plan.url, files=placed, num_records=0, hadoop=own)
 
 
 def _redistribution(plan: WritePlan, options: WriteOptions) -> Redistribution | None:

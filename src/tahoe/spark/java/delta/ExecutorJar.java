@@ -15,7 +15,7 @@ public class ExecutorJar {
   private static final Map SENT = new WeakHashMap();
 
   /** A JAR is that of a session, if the session has classes of its own. The thread is the one that starts the jobs. */
-  static void send(SparkContext context, String jar) {
+  public static void send(SparkContext context, String jar) {
     if (context.isLocal()) return;
     Option session = JobArtifactSet.getCurrentJobArtifactState();
     synchronized (SENT) {

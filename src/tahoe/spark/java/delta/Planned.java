@@ -2,7 +2,7 @@ package delta;
 
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.execution.datasources.FileFormat;
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import scala.collection.immutable.Map;
 
 /**
  * Python's answer to {@link Python#plan} and {@link Python#changes}: how one query reads a table. It is either a selection of files with
@@ -17,6 +17,7 @@ public class Planned {
   private final FileFormat format;
   private final Dataset rows;
   private final boolean guards;
+  private final Map settings;
 
   /**
    * The first arguments are those of {@link Files}.
@@ -24,9 +25,11 @@ public class Planned {
    * @param format null for {@link Parquet}
    * @param rows null for files
    * @param guards whether conditions must be {@link Guarded}, because a reader may skip row groups by those of the plan
+   * @param settings of Hadoop for the scan of the files; null for those of the relation alone
    */
   public Planned(
-      long version, String metadata, String selection, long bytes, String label, FileFormat format, Dataset rows, boolean guards) {
+      long version, String metadata, String selection, long bytes, String label, FileFormat format, Dataset rows, boolean guards,
+      Map settings) {
     this.version = version;
     this.metadata = metadata;
     this.selection = selection;
@@ -35,12 +38,16 @@ public class Planned {
     this.format = format;
     this.rows = rows;
     this.guards = guards;
+    this.settings = settings;
   }
 
   public long version() { return version; }
   public FileFormat format() { return format == null ? new Parquet() : format; }
   public Dataset rows() { return rows; }
   public boolean guards() { return guards; }
+
+  /** The options of the scan, from those of the analyzed relation. */
+  public Map options(Map analysed) { return settings == null ? analysed : (Map) analysed.$plus$plus(settings); }
 
   /** The index of the selected files, from the index of the analyzed relation. It is planned, so {@link Rewrite} leaves it as it is. */
   public Files files(Files all) {

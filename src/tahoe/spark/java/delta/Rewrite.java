@@ -21,7 +21,6 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.StructType;
@@ -189,7 +188,7 @@ public class Rewrite extends Rule {
     if (planned.guards()) conditions = guarded(conditions);
     if (planned.rows() == null) {
       HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
-      return filtered(conditions, joins.read(scan(leaf, relation, planned.files(Files.of(leaf)), planned.format()), new ArrayList()));
+      return filtered(conditions, joins.read(scan(leaf, relation, planned), new ArrayList()));
     }
     // the optimizer cannot run on a part of a query that refers to a common table expression outside of it
     ArrayList inside = new ArrayList();
@@ -259,9 +258,11 @@ public class Rewrite extends Rule {
     }
   }
 
-  private static LogicalPlan scan(LogicalRelation leaf, HadoopFsRelation relation, Files files, FileFormat format) {
-    Relation planned = new Relation(files, relation.dataSchema(), format, relation.options(), relation.sparkSession());
-    return leaf.copy(planned, leaf.output(), Relation.labelled(leaf.catalogTable(), files.label()), leaf.isStreaming(), leaf.stream());
+  private static LogicalPlan scan(LogicalRelation leaf, HadoopFsRelation relation, Planned planned) {
+    Files files = planned.files(Files.of(leaf));
+    scala.collection.immutable.Map options = planned.options(relation.options());
+    Relation scan = new Relation(files, relation.dataSchema(), planned.format(), options, relation.sparkSession());
+    return leaf.copy(scan, leaf.output(), Relation.labelled(leaf.catalogTable(), files.label()), leaf.isStreaming(), leaf.stream());
   }
 
   /** Python's plan for the rows, with the attributes of the relation that the query uses, by their expression ids. */
